@@ -1,0 +1,81 @@
+# The one build file. `make help` lists the targets.
+
+CC ?= gcc
+BUILD ?= build
+PREFIX ?= /usr/local
+CFLAGS ?= -O2 -g
+EXTRA_CFLAGS ?=
+# What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
+# results are defined to the bit, see docs/architecture.md).
+SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
+	-ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
+LDLIBS_RUN := -lm -pthread
+LDLIBS_CONVERT := -ljansson $(LDLIBS_RUN)
+
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+
+COMMON_SRC := $(wildcard common/*.c)
+FORMAT_SRC := $(wildcard format/*.c)
+CONVERT_SRC := $(wildcard convert/*.c)
+RUNTIME_SRC := $(wildcard runtime/*.c runtime/kernels/*.c)
+COMMAND_SRC := $(wildcard runtime/command/*.c)
+TEST_SRC := $(wildcard tests/unit/test_*.c)
+
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+SHARED_OBJ := $(call objects,$(COMMON_SRC) $(FORMAT_SRC))
+CONVERT_OBJ := $(call objects,$(CONVERT_SRC))
+RUNTIME_OBJ := $(call objects,$(RUNTIME_SRC))
+COMMAND_OBJ := $(call objects,$(COMMAND_SRC))
+# what tests link: everything but the two main functions
+INTERNAL_OBJ := $(SHARED_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RUNTIME_OBJ) \
+	$(filter-out %/command/main.o,$(COMMAND_OBJ))
+TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+
+.PHONY: all runtime help clean tests
+all: runtime $(BUILD)/smolconv ## build everything (the default)
+
+runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
+
+$(BUILD)/smolconv: $(CONVERT_OBJ) $(SHARED_OBJ)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
+
+$(BUILD)/smolrun: $(COMMAND_OBJ) $(BUILD)/libsmol.a
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
+
+$(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
+	rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_RUN)
+
+# Everything with its internal symbols, for the Python oracles to call through ctypes.
+$(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_CONVERT)
+
+tests: $(TESTS) $(BUILD)/tests/libsmol_internal.so ## build the tests
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
+
+# Files that hold one instruction set are compiled for it; everything else for the baseline.
+ifeq ($(ARCH),x86_64)
+%avx2.o: ISA_CFLAGS := -mavx2 -mfma -mf16c
+endif
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(ISA_CFLAGS) -c -o $@ $<
+
+$(BUILD)/internal/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(ISA_CFLAGS) -fvisibility=default -c -o $@ $<
+
+clean: ## remove what was built
+	rm -rf $(BUILD)
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

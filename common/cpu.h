@@ -1,0 +1,11 @@
+/* What the processor can do, as far as anything here asks. */
+#ifndef SMOL_COMMON_CPU_H
+#define SMOL_COMMON_CPU_H
+
+#include <stdbool.h>
+
+/* AVX2 together with FMA and F16C, enabled by the operating system: every AVX2 processor that
+ * was ever sold in numbers has all three, so they are one step of the ladder. */
+bool smol_cpu_has_avx2(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* Error reports, see error.h. */
+#include "common/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum status smol_fail(struct error *error, enum status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error->status = status;
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    for (char *c = error->message; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    return status;
+}
+
+enum status smol_fail_memory(struct error *error, const char *what)
+{
+    return smol_fail(error, STATUS_MEMORY, "out of memory for %s: free some or use a smaller model",
+                     what);
+}

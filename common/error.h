@@ -1,0 +1,34 @@
+/* Error reports: a status that is also the exit status of both tools, and a message. */
+#ifndef SMOL_COMMON_ERROR_H
+#define SMOL_COMMON_ERROR_H
+
+/* What kind of thing went wrong. The values are the exit statuses of smolconv and smolrun. */
+enum status {
+    STATUS_OK = 0,
+    STATUS_NO = 1,           /* a well-formed question whose answer is no */
+    STATUS_USAGE = 2,        /* the caller's arguments make no sense */
+    STATUS_FILE = 3,         /* a file is missing, unreadable or unwritable */
+    STATUS_DAMAGED = 4,      /* a file is damaged or breaks its format */
+    STATUS_UNSUPPORTED = 5,  /* well-formed, but not something we run */
+    STATUS_MEMORY = 6,       /* out of memory */
+    STATUS_NUMERIC = 7,      /* NaN or infinity where a number was due */
+    STATUS_CONTEXT_FULL = 8, /* no room for another token */
+};
+
+/* Room for a path, a place and a remedy; longer messages are cut, never overrun. */
+enum { ERROR_MESSAGE_SIZE = 512 };
+
+struct error {
+    enum status status;
+    char message[ERROR_MESSAGE_SIZE]; /* `file: what is wrong (where): what to do`, no newline */
+};
+
+/* Fills *error and returns `status`, so that a check reads `return smol_fail(...)`.
+ * Control bytes in the result are replaced by '?': parts of it may come from hostile files. */
+enum status smol_fail(struct error *error, enum status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* The report for a failed allocation of `what`. */
+enum status smol_fail_memory(struct error *error, const char *what);
+
+#endif

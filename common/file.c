@@ -1,0 +1,229 @@
+/* Whole files, see file.h. */
+#include "common/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint8_t empty_file[1];
+
+static enum status fail_errno(struct error *error, const char *path, const char *action)
+{
+    return smol_fail(error, STATUS_FILE, "%s: cannot %s (%s)", path, action, strerror(errno));
+}
+
+/* Opens a regular file; a folder, a device or a pipe has no size that could be relied on.
+ * O_NONBLOCK keeps a FIFO without a writer from blocking; it means nothing to regular files. */
+static enum status open_regular(const char *path, int *fd, size_t *size, struct error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0)
+        return fail_errno(error, path, "open");
+    struct stat info;
+    enum status status = STATUS_OK;
+    if (fstat(*fd, &info))
+        status = fail_errno(error, path, "stat");
+    else if (!S_ISREG(info.st_mode))
+        status = smol_fail(error, STATUS_FILE, "%s: not a regular file (%s): name a file", path,
+                           S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
+    else if ((uint64_t)info.st_size > SIZE_MAX / 2)
+        status = smol_fail(error, STATUS_FILE, "%s: too large for this machine (%lld bytes)", path,
+                           (long long)info.st_size);
+    if (status) {
+        close(*fd);
+        return status;
+    }
+    *size = (size_t)info.st_size;
+    return STATUS_OK;
+}
+
+enum status smol_file_map(const char *path, struct file_view *view, struct error *error)
+{
+    int fd;
+    *view = (struct file_view){.data = empty_file};
+    enum status status = open_regular(path, &fd, &view->size, error);
+    if (status)
+        return status;
+    if (view->size > 0) {
+        void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, fd, 0);
+        if (data == MAP_FAILED) {
+            status = fail_errno(error, path, "map");
+        } else {
+            view->data = data;
+            view->mapped = true;
+        }
+    }
+    close(fd);
+    return status;
+}
+
+static enum status read_all(int fd, const char *path, uint8_t *data, size_t size,
+                            struct error *error)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = read(fd, data + done, size - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(error, path, "read");
+        if (n == 0)
+            return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
+        done += (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
+                           struct error *error)
+{
+    int fd;
+    *view = (struct file_view){.data = empty_file};
+    enum status status = open_regular(path, &fd, &view->size, error);
+    if (status)
+        return status;
+    void *data = NULL;
+    if (view->size > limit) {
+        status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
+                           view->size, limit);
+    } else if (view->size > 0) {
+        if (posix_memalign(&data, 64, view->size))
+            status = smol_fail_memory(error, path);
+        else
+            status = read_all(fd, path, data, view->size, error);
+    }
+    close(fd);
+    if (status) {
+        free(data);
+        *view = (struct file_view){.data = empty_file};
+    } else if (data) {
+        view->data = data;
+    }
+    return status;
+}
+
+void smol_file_close(struct file_view *view)
+{
+    if (view->mapped)
+        munmap((void *)(uintptr_t)view->data, view->size);
+    else if (view->data != empty_file)
+        free((void *)(uintptr_t)view->data);
+    *view = (struct file_view){0};
+}
+
+const char *smol_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *smol_path_join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+enum status smol_output_open(const char *path, bool force, struct output *output,
+                             struct error *error)
+{
+    static const char suffix[] = ".tmp-XXXXXX";
+    *output = (struct output){.fd = -1};
+    struct stat info;
+    bool exists = lstat(path, &info) == 0;
+    if (exists && !force)
+        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
+    if (exists && S_ISDIR(info.st_mode))
+        return smol_fail(error, STATUS_FILE, "%s: is a folder: name a file", path);
+    size_t size = strlen(path) + sizeof suffix;
+    output->path = strdup(path);
+    output->temporary = malloc(size);
+    if (!output->path || !output->temporary) {
+        smol_output_discard(output);
+        return smol_fail_memory(error, "a file name");
+    }
+    snprintf(output->temporary, size, "%s%s", path, suffix);
+    output->fd = mkstemp(output->temporary);
+    if (output->fd < 0) {
+        enum status status = fail_errno(error, path, "create");
+        output->temporary[0] = '\0'; /* there is nothing to remove */
+        smol_output_discard(output);
+        return status;
+    }
+    /* mkstemp makes private files; the result gets the mode that creat() would give. */
+    mode_t mask = umask(0);
+    umask(mask);
+    if (fchmod(output->fd, 0666 & ~mask)) {
+        enum status status = fail_errno(error, path, "set the mode of");
+        smol_output_discard(output);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
+                              struct error *error)
+{
+    const uint8_t *bytes = data;
+    while (size > 0) {
+        ssize_t n = pwrite(output->fd, bytes, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(error, output->path, "write");
+        bytes += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+/* Makes the rename durable. A file system that cannot sync folders is not an error. */
+static void sync_folder_of(const char *path)
+{
+    const char *base = smol_base_name(path);
+    char *folder = base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+    if (!folder)
+        return;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    if (fd < 0)
+        return;
+    fsync(fd);
+    close(fd);
+}
+
+enum status smol_output_commit(struct output *output, struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (fsync(output->fd))
+        status = fail_errno(error, output->path, "sync");
+    if (close(output->fd) && !status)
+        status = fail_errno(error, output->path, "close");
+    output->fd = -1;
+    if (!status && rename(output->temporary, output->path))
+        status = fail_errno(error, output->path, "rename the finished file to");
+    if (!status) {
+        output->temporary[0] = '\0';
+        sync_folder_of(output->path);
+    }
+    smol_output_discard(output);
+    return status;
+}
+
+void smol_output_discard(struct output *output)
+{
+    if (output->fd >= 0)
+        close(output->fd);
+    if (output->temporary && output->temporary[0])
+        unlink(output->temporary);
+    free(output->temporary);
+    free(output->path);
+    *output = (struct output){.fd = -1};
+}

@@ -1,0 +1,11 @@
+/* XXH3, 64 bits, seed 0: the digest of chunks, tables and sources (see format/FORMAT.md). */
+#ifndef SMOL_COMMON_HASH_H
+#define SMOL_COMMON_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The digest of data[0..size). Uses AVX2 where the processor has it; the value is the same. */
+uint64_t smol_digest(const void *data, size_t size);
+
+#endif

@@ -1,0 +1,76 @@
+/* Conversions between binary32 and the 16-bit floating-point formats, exact to the bit and
+ * without any instruction beyond integer arithmetic and binary32 (IEEE 754-2019). */
+#ifndef SMOL_COMMON_NUMBER_H
+#define SMOL_COMMON_NUMBER_H
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0, "floats must be computed as floats: use -msse2 -mfpmath=sse");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "smol runs on little-endian machines");
+
+static inline float f32_from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t f32_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline bool f32_is_finite(float value)
+{
+    return (f32_bits(value) & 0x7f800000u) != 0x7f800000u;
+}
+
+static inline float f32_from_bf16(uint16_t half)
+{
+    return f32_from_bits((uint32_t)half << 16);
+}
+
+/* Exact, subnormals, infinities and NaN payloads included. */
+static inline float f32_from_f16(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = (half >> 10) & 0x1fu;
+    uint32_t fraction = half & 0x3ffu;
+    if (exponent == 0x1f)
+        return f32_from_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent == 0) /* zero or subnormal: fraction * 2^-24, exact */
+        return f32_from_bits(sign | f32_bits((float)fraction * 0x1p-24f));
+    return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+/* Round to nearest, ties to even; too large becomes infinity, NaN stays a (quiet) NaN. */
+static inline uint16_t f16_from_f32(float value)
+{
+    uint32_t bits = f32_bits(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
+    if (magnitude >= 0x477ff000u) /* 65520 and more round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (magnitude < 0x38800000u) { /* subnormal: adding 0.5 aligns the units at 2^-24 */
+        float aligned = f32_from_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (f32_bits(aligned) - 0x3f000000u));
+    }
+    uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+    return (uint16_t)(sign | (rounded - 0x38000000u) >> 13);
+}
+
+/* The smallest f16 not below `value`, for finite value >= 0; infinity above 65504. */
+static inline uint16_t f16_from_f32_up(float value)
+{
+    uint16_t nearest = f16_from_f32(value);
+    return f32_from_f16(nearest) < value ? (uint16_t)(nearest + 1) : nearest;
+}
+
+#endif

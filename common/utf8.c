@@ -1,0 +1,84 @@
+/* UTF-8, see utf8.h. */
+#include "common/utf8.h"
+
+/* What may follow a lead byte: length of the sequence and the range of the second byte
+ * (Unicode 15, table 3-7). Length 0: not a lead byte. */
+struct lead {
+    uint8_t length, second_low, second_high;
+};
+
+static struct lead lead_of(uint8_t byte)
+{
+    if (byte < 0x80)
+        return (struct lead){1, 0, 0};
+    if (byte < 0xc2 || byte > 0xf4)
+        return (struct lead){0, 0, 0};
+    if (byte < 0xe0)
+        return (struct lead){2, 0x80, 0xbf};
+    if (byte < 0xf0)
+        return (struct lead){3, byte == 0xe0 ? 0xa0 : 0x80, byte == 0xed ? 0x9f : 0xbf};
+    return (struct lead){4, byte == 0xf0 ? 0x90 : 0x80, byte == 0xf4 ? 0x8f : 0xbf};
+}
+
+/* The number of bytes of text[0..size) that form a well-formed sequence or a prefix of one;
+ * *needed is the full length. 0 when the first byte starts nothing. */
+static size_t well_formed_prefix(const uint8_t *text, size_t size, size_t *needed)
+{
+    struct lead lead = lead_of(text[0]);
+    *needed = lead.length;
+    if (lead.length <= 1)
+        return lead.length;
+    size_t n = 1;
+    while (n < lead.length && n < size) {
+        uint8_t low = n == 1 ? lead.second_low : 0x80;
+        uint8_t high = n == 1 ? lead.second_high : 0xbf;
+        if (text[n] < low || text[n] > high)
+            break;
+        n++;
+    }
+    return n;
+}
+
+size_t smol_utf8_decode(const uint8_t *text, size_t size, uint32_t *code_point)
+{
+    size_t needed;
+    size_t length = well_formed_prefix(text, size, &needed);
+    if (length == 0 || length < needed) {
+        *code_point = UTF8_REPLACEMENT;
+        return length ? length : 1;
+    }
+    static const uint8_t lead_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t value = text[0] & lead_mask[length];
+    for (size_t i = 1; i < length; i++)
+        value = value << 6 | (text[i] & 0x3f);
+    *code_point = value;
+    return length;
+}
+
+size_t smol_utf8_encode(uint32_t code_point, uint8_t *out)
+{
+    if (code_point < 0x80) {
+        out[0] = (uint8_t)code_point;
+        return 1;
+    }
+    static const uint8_t lead_bits[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t length = code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--) {
+        out[i] = (uint8_t)(0x80 | (code_point & 0x3f));
+        code_point >>= 6;
+    }
+    out[0] = (uint8_t)(lead_bits[length] | code_point);
+    return length;
+}
+
+size_t smol_utf8_unfinished(const uint8_t *text, size_t size)
+{
+    for (size_t back = 1; back < UTF8_MAX && back <= size; back++) {
+        const uint8_t *start = text + size - back;
+        size_t needed;
+        if ((*start & 0xc0) == 0x80)
+            continue; /* a continuation byte: its lead byte stands further left */
+        return well_formed_prefix(start, back, &needed) == back && back < needed ? back : 0;
+    }
+    return 0;
+}

@@ -1,0 +1,30 @@
+/* What a checkpoint's JSON files say about the model, with every default resolved:
+ * config.json, generation_config.json, tokenizer_config.json. */
+#ifndef SMOL_CONVERT_CONFIG_H
+#define SMOL_CONVERT_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+enum { CONFIG_MAX_STOP = 64 };
+
+struct config {
+    struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
+    struct blob_generation generation;
+    /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
+     * ascending, without duplicates. */
+    uint32_t stop[CONFIG_MAX_STOP];
+    size_t n_stop;
+};
+
+/* Reads config.json (required), generation_config.json and tokenizer_config.json (optional) in
+ * `folder`; token names in tokenizer_config.json are looked up in tokenizer.json's added tokens.
+ * Every complaint names file, key and value. Errors: STATUS_FILE, STATUS_DAMAGED (not what its
+ * key calls for, or contradicting another key), STATUS_UNSUPPORTED (meaningful, but not something
+ * we run: an architecture, a rope_type, an activation), STATUS_MEMORY. */
+enum status smol_config_load(const char *folder, struct config *config, struct error *error);
+
+#endif

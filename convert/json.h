@@ -1,0 +1,17 @@
+/* The JSON files of a checkpoint, read with jansson. */
+#ifndef SMOL_CONVERT_JSON_H
+#define SMOL_CONVERT_JSON_H
+
+#include <jansson.h>
+
+#include "common/error.h"
+
+/* Reads the JSON object in file `path`. Duplicate keys, trailing data and files over 64 MiB are
+ * refused. The caller owns *object (json_decref). Errors: STATUS_FILE, STATUS_DAMAGED (with line
+ * and column), STATUS_MEMORY. */
+enum status smol_json_load(const char *path, json_t **object, struct error *error);
+
+/* As smol_json_load, but a missing file gives STATUS_OK and *object = NULL. */
+enum status smol_json_load_optional(const char *path, json_t **object, struct error *error);
+
+#endif

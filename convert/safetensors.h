@@ -1,0 +1,71 @@
+/* Reader of the safetensors format (https://github.com/huggingface/safetensors, README): eight
+ * bytes of header length, a JSON header, then the tensors' bytes. Reads over a mapping, copies
+ * nothing but names and shapes, and trusts nothing. */
+#ifndef SMOL_CONVERT_SAFETENSORS_H
+#define SMOL_CONVERT_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/file.h"
+
+enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_RANK = 8 };
+
+/* Element types of the format. Sub-byte types count bits. */
+enum safetensors_dtype {
+    ST_BOOL,
+    ST_F4,
+    ST_F6_E2M3,
+    ST_F6_E3M2,
+    ST_U8,
+    ST_I8,
+    ST_F8_E5M2,
+    ST_F8_E4M3,
+    ST_F8_E8M0,
+    ST_I16,
+    ST_U16,
+    ST_F16,
+    ST_BF16,
+    ST_I32,
+    ST_U32,
+    ST_F32,
+    ST_C64,
+    ST_F64,
+    ST_I64,
+    ST_U64,
+};
+
+struct safetensors_tensor {
+    const char *name; /* UTF-8, owned by the reader */
+    enum safetensors_dtype dtype;
+    unsigned rank; /* 0: a scalar */
+    uint64_t shape[SAFETENSORS_MAX_RANK];
+    const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
+    uint64_t size;       /* bytes */
+};
+
+struct safetensors {
+    struct file_view file;
+    const char *path;                   /* not owned */
+    struct safetensors_tensor *tensors; /* in the order of their data */
+    size_t n_tensors;
+    char *names; /* the arena behind the names */
+};
+
+/* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
+ * afterwards: each tensor's bytes lie in the file, match dtype times shape, and the tensors cover
+ * the data without hole or overlap. Errors: STATUS_FILE, STATUS_DAMAGED (with the byte offset in
+ * the file), STATUS_UNSUPPORTED (a file of another kind, named), STATUS_MEMORY. */
+enum status smol_safetensors_open(const char *path, struct safetensors *reader,
+                                  struct error *error);
+void smol_safetensors_close(struct safetensors *reader);
+
+/* The tensor called `name`, or NULL. */
+const struct safetensors_tensor *smol_safetensors_find(const struct safetensors *reader,
+                                                       const char *name);
+
+/* The name of a dtype as the format spells it ("BF16"). */
+const char *smol_safetensors_dtype_name(enum safetensors_dtype dtype);
+
+#endif

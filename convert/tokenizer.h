@@ -1,0 +1,25 @@
+/* Compiles a checkpoint's tokenizer.json into the flat tables of the blob's tokenizer section
+ * (format/format.h, struct blob_tokenizer). */
+#ifndef SMOL_CONVERT_TOKENIZER_H
+#define SMOL_CONVERT_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* The finished section: allocated, padding zero; the same input always gives the same bytes. */
+struct tokenizer_section {
+    uint8_t *data;
+    size_t size;
+};
+
+/* Imports `path`, a tokenizer.json. Byte-level BPE with the pre-tokenizers that enum
+ * pretokenizer_bit can express; whatever else the file asks for is refused by name. Ids must be
+ * below `vocab_size`. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
+                                  struct tokenizer_section *section, struct error *error);
+
+void smol_tokenizer_section_free(struct tokenizer_section *section);
+
+#endif

@@ -1,0 +1,234 @@
+/* The bytes of a .smol blob as C structs. FORMAT.md is the specification; this header is the
+ * same thing for compilers. Everything is little-endian; structs have no hidden padding, and
+ * reserved fields are zero. Offsets are from the start of the file unless said otherwise. */
+#ifndef SMOL_FORMAT_FORMAT_H
+#define SMOL_FORMAT_FORMAT_H
+
+#include <stdint.h>
+
+/* In PNG's manner: a byte with the high bit set, then line ends that text-mode transfers spoil. */
+#define BLOB_MAGIC "\x89SML\r\n\x1a\n"
+
+enum {
+    BLOB_MAGIC_SIZE = 8,
+    BLOB_MAJOR = 1,
+    BLOB_MINOR = 0,
+    BLOB_CHUNK_SIZE = 65536, /* unit of digests, and the alignment of data sections */
+    BLOB_ALIGN = 64,         /* alignment of front sections and tensors */
+    BLOB_MAX_SECTIONS = 64,
+};
+
+/* Bytes [0, data_offset) are the front: this header, then the front sections. They are covered
+ * by front_digest. Bytes [data_offset, file_size) are the data sections, covered by the chunk
+ * digests in SECTION_DIGESTS. */
+struct blob_header {
+    uint8_t magic[BLOB_MAGIC_SIZE];
+    uint16_t major, minor;
+    uint32_t n_sections;        /* entries of the section table, which follows the header */
+    uint64_t file_size;         /* bytes */
+    uint64_t data_offset;       /* multiple of BLOB_CHUNK_SIZE */
+    uint64_t required_features; /* bits a reader must know; none is defined yet */
+    uint64_t optional_features; /* bits a reader may ignore; none is defined yet */
+    uint64_t front_digest;      /* XXH3-64 of [0, data_offset) with this field zero */
+    uint8_t reserved[8];
+};
+
+enum section_kind {
+    /* front sections */
+    SECTION_MODEL = 1,      /* struct blob_model */
+    SECTION_INV_FREQ = 2,   /* f32[head_dim / 2]: RoPE's angle per position */
+    SECTION_STOP = 3,       /* u32[]: token ids that end a text, ascending; may be empty */
+    SECTION_GENERATION = 4, /* struct blob_generation */
+    SECTION_PROVENANCE = 5, /* UTF-8 text, lines of `key: value` */
+    SECTION_TENSORS = 6,    /* struct blob_tensor[] */
+    SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
+    /* data sections */
+    SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
+    SECTION_WEIGHTS = 33,   /* the tensors */
+};
+enum { SECTION_FIRST_DATA_KIND = 32 };
+
+/* Sections appear in ascending order of kind and of offset, without overlap; bytes between
+ * them are zero. Each kind above is present exactly once. */
+struct blob_section {
+    uint32_t kind;
+    uint32_t reserved;
+    uint64_t offset; /* multiple of BLOB_ALIGN (front) or BLOB_CHUNK_SIZE (data) */
+    uint64_t size;   /* bytes, without the padding behind */
+};
+
+enum blob_family { FAMILY_LLAMA = 1 };
+
+/* Element types. A matrix of one of them is stored in the tile layout of FORMAT.md. */
+enum blob_dtype {
+    DTYPE_F32 = 1,
+    DTYPE_BF16 = 2, /* reserved */
+    DTYPE_INT8 = 3, /* symmetric, groups of 32 inputs share an f16 scale per row */
+};
+
+#define NO_TOKEN UINT32_MAX /* where a token id could stand, but none does */
+
+/* Hyper-parameters with every default resolved. */
+struct blob_model {
+    uint32_t family; /* enum blob_family */
+    uint32_t dtype;  /* enum blob_dtype of every matrix */
+    uint32_t n_layers;
+    uint32_t hidden_size;
+    uint32_t intermediate_size;
+    uint32_t n_heads;
+    uint32_t n_kv_heads;      /* divides n_heads */
+    uint32_t head_dim;        /* even */
+    uint32_t vocab_size;      /* rows of the embedding; ids are below it */
+    uint32_t context_length;  /* most positions that the model was made for */
+    uint32_t bos_id;          /* or NO_TOKEN */
+    uint32_t tied_embeddings; /* 1: the output matrix is the embedding; 0: it is its own */
+    float rms_norm_eps;
+    uint32_t attention_bias; /* 1: q, k, v and o have biases */
+    uint32_t mlp_bias;       /* 1: gate, up and down have biases */
+    uint32_t reserved0;
+    double rope_theta; /* for display: inv_freq is what is computed with */
+    uint8_t reserved[56];
+};
+
+/* Sampling defaults that came with the checkpoint: shown by `inspect`, used only when asked. */
+enum generation_field {
+    GENERATION_DO_SAMPLE = 1 << 0,
+    GENERATION_TEMPERATURE = 1 << 1,
+    GENERATION_TOP_K = 1 << 2,
+    GENERATION_TOP_P = 1 << 3,
+    GENERATION_MIN_P = 1 << 4,
+    GENERATION_REPETITION_PENALTY = 1 << 5,
+};
+struct blob_generation {
+    uint32_t present; /* bits of enum generation_field; an absent field is zero */
+    uint32_t do_sample;
+    uint32_t top_k;
+    float temperature, top_p, min_p, repetition_penalty;
+    uint8_t reserved[36];
+};
+
+/* What a tensor is for. Per-layer roles come in the order in which a layer uses them. */
+enum tensor_role {
+    ROLE_EMBED = 0, /* (vocab_size, hidden_size) */
+    ROLE_ATTN_NORM, /* (hidden_size) */
+    ROLE_ATTN_Q,    /* (n_heads * head_dim, hidden_size) */
+    ROLE_ATTN_K,    /* (n_kv_heads * head_dim, hidden_size) */
+    ROLE_ATTN_V,    /* as K */
+    ROLE_ATTN_O,    /* (hidden_size, n_heads * head_dim) */
+    ROLE_ATTN_Q_BIAS,
+    ROLE_ATTN_K_BIAS,
+    ROLE_ATTN_V_BIAS,
+    ROLE_ATTN_O_BIAS,
+    ROLE_MLP_NORM, /* (hidden_size) */
+    ROLE_MLP_GATE, /* (intermediate_size, hidden_size) */
+    ROLE_MLP_UP,   /* as gate */
+    ROLE_MLP_DOWN, /* (hidden_size, intermediate_size) */
+    ROLE_MLP_GATE_BIAS,
+    ROLE_MLP_UP_BIAS,
+    ROLE_MLP_DOWN_BIAS,
+    ROLE_FINAL_NORM, /* (hidden_size) */
+    ROLE_OUTPUT,     /* (vocab_size, hidden_size): the head; an alias of EMBED when tied */
+    ROLE_COUNT,
+};
+
+enum tensor_layout {
+    LAYOUT_VECTOR = 0, /* f32[cols], zeros up to a multiple of 64 bytes */
+    LAYOUT_TILES = 1,  /* row blocks of 16, see FORMAT.md */
+};
+
+/* Tensors lie in the weights section in the order of this table, one behind the other. */
+struct blob_tensor {
+    uint32_t role;   /* enum tensor_role */
+    uint32_t layer;  /* 0 for roles that are not per layer */
+    uint32_t dtype;  /* enum blob_dtype */
+    uint32_t layout; /* enum tensor_layout */
+    uint64_t rows;   /* logical shape; a vector has 1 row */
+    uint64_t cols;
+    uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
+    uint64_t size;   /* bytes, tile padding included */
+    uint8_t reserved[16];
+};
+
+/* The tokenizer section starts with this struct. Its offsets are from the start of the section
+ * and multiples of 4; each table ends within the section. */
+struct blob_tokenizer {
+    uint32_t n_tokens;       /* ids 0..n_tokens-1 have an entry; at most vocab_size */
+    uint32_t n_text_bytes;   /* size of the text pool */
+    uint32_t n_merge_slots;  /* a power of two */
+    uint32_t max_probe;      /* slots to look at before a pair is known to be absent, <= 255 */
+    uint32_t n_added;        /* entries of the added-token table */
+    uint32_t n_class_blocks; /* blocks of the character-class table */
+    uint32_t pretokenizer;   /* bits of enum pretokenizer_bit */
+    uint32_t reserved0;
+    uint32_t token_spans;  /* offset of struct token_span[n_tokens] */
+    uint32_t text;         /* offset of the text pool, u8[n_text_bytes] */
+    uint32_t byte_tokens;  /* offset of u32[256]: the token of a single byte, or NO_TOKEN */
+    uint32_t merges;       /* offset of struct token_merge[n_merge_slots] */
+    uint32_t added;        /* offset of struct added_token[n_added] */
+    uint32_t class_index;  /* offset of u16[CLASS_INDEX_SIZE]: code point / 256 -> block */
+    uint32_t class_blocks; /* offset of u8[n_class_blocks][256]: bits of enum char_class */
+    uint32_t reserved1;
+};
+
+/* How text is split before merging; both bits may be set (SmolLM2), digits are split first. */
+enum pretokenizer_bit {
+    PRETOKENIZE_DIGITS = 1 << 0, /* each CLASS_NUMERIC character stands alone */
+    PRETOKENIZE_GPT2 = 1 << 1,   /* GPT-2's pattern, applied to what lies between digits */
+};
+
+/* The bytes that a token decodes to: text[start, start + length). An unused id has length 0. */
+struct token_span {
+    uint32_t start;
+    uint16_t length;
+    uint16_t flags; /* bits of enum token_flag */
+};
+enum token_flag {
+    TOKEN_SPECIAL = 1 << 0, /* left out when text is shown */
+    TOKEN_UNUSED = 1 << 1,  /* no such token */
+};
+
+/* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty
+ * slot has left = NO_TOKEN and zeros elsewhere. */
+struct token_merge {
+    uint32_t left, right;
+    uint32_t rank;
+    uint32_t merged;
+};
+
+/* Added tokens are found in the text before it is split. Sorted by their bytes, ascending
+ * (memcmp, a prefix first); found leftmost, then longest; first those without ADDED_NORMALIZED,
+ * then, in the gaps, those with it. */
+struct added_token {
+    uint32_t id;
+    uint32_t start; /* the text to look for: text[start, start + length) of the pool */
+    uint32_t length;
+    uint32_t flags; /* bits of enum added_flag */
+};
+enum added_flag { ADDED_NORMALIZED = 1 << 0 };
+
+enum char_class {
+    CLASS_LETTER = 1 << 0,  /* \p{L} of the reference's pattern engine */
+    CLASS_NUMBER = 1 << 1,  /* \p{N} of the same */
+    CLASS_SPACE = 1 << 2,   /* \s of the same */
+    CLASS_NUMERIC = 1 << 3, /* the reference's digit splitter: Nd, Nl, No */
+};
+enum { CLASS_INDEX_SIZE = 0x110000 / 256 };
+
+/* The merge hash's home slot of a pair, to be reduced modulo n_merge_slots; then linear. */
+static inline uint32_t merge_hash(uint32_t left, uint32_t right)
+{
+    uint64_t key = (uint64_t)left << 32 | right;
+    return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32);
+}
+
+_Static_assert(sizeof(struct blob_header) == 64, "header");
+_Static_assert(sizeof(struct blob_section) == 24, "section");
+_Static_assert(sizeof(struct blob_model) == 128, "model");
+_Static_assert(sizeof(struct blob_generation) == 64, "generation");
+_Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
+_Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
+_Static_assert(sizeof(struct token_span) == 8, "token span");
+_Static_assert(sizeof(struct token_merge) == 16, "token merge");
+_Static_assert(sizeof(struct added_token) == 16, "added token");
+
+#endif
