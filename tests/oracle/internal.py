@@ -1,0 +1,22 @@
+"""The shared library with every internal symbol (`make tests`), for oracles to call."""
+
+import ctypes
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("SMOL_BUILD", ROOT / "build"))
+
+lib = ctypes.CDLL(str(BUILD / "tests" / "libsmol_internal.so"))
+
+# enum status of common/error.h
+OK, NO, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC, CONTEXT_FULL = range(9)
+
+
+class Error(ctypes.Structure):
+    """struct error of common/error.h."""
+
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+    def __str__(self):
+        return self.message.decode(errors="replace")
