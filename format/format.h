@@ -15,23 +15,23 @@ enum {
     BLOB_MINOR = 0,
     BLOB_CHUNK_SIZE = 65536, /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,         /* alignment of front sections and tensors */
-    BLOB_MAX_SECTIONS = 64,
 };
 
-/* Bytes [0, data_offset) are the front: this header, then the front sections. They are covered
- * by front_digest. Bytes [data_offset, file_size) are the data sections, covered by the chunk
- * digests in SECTION_DIGESTS. */
+/* Bytes [0, data_offset) are the front: this header, the section table, the front sections.
+ * front_digest covers all of it but the magic and itself. Bytes [data_offset, file_size) are the
+ * data sections, covered by the chunk digests in SECTION_DIGESTS. */
 struct blob_header {
     uint8_t magic[BLOB_MAGIC_SIZE];
+    uint64_t front_digest; /* XXH3-64 of bytes [16, data_offset) */
     uint16_t major, minor;
     uint32_t n_sections;        /* entries of the section table, which follows the header */
     uint64_t file_size;         /* bytes */
     uint64_t data_offset;       /* multiple of BLOB_CHUNK_SIZE */
     uint64_t required_features; /* bits a reader must know; none is defined yet */
     uint64_t optional_features; /* bits a reader may ignore; none is defined yet */
-    uint64_t front_digest;      /* XXH3-64 of [0, data_offset) with this field zero */
-    uint8_t reserved[8];
+    uint64_t reserved;
 };
+enum { BLOB_DIGEST_START = 16 };
 
 enum section_kind {
     /* front sections */
@@ -43,10 +43,10 @@ enum section_kind {
     SECTION_TENSORS = 6,    /* struct blob_tensor[] */
     SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
     /* data sections */
+    SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
     SECTION_WEIGHTS = 33,   /* the tensors */
 };
-enum { SECTION_FIRST_DATA_KIND = 32 };
 
 /* Sections appear in ascending order of kind and of offset, without overlap; bytes between
  * them are zero. Each kind above is present exactly once. */

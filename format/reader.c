@@ -1,0 +1,435 @@
+/* Opening a blob, see reader.h. The order of the checks is that of the file: size, magic,
+ * version, digest of the front, section table, then each section. */
+#include "format/reader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/hash.h"
+#include "common/number.h"
+
+static enum status damaged(const struct blob *blob, struct error *error, const char *what,
+                           uint64_t offset)
+{
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy", blob->path,
+                     what, offset);
+}
+
+static bool all_zero(const uint8_t *data, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i++)
+        if (data[i])
+            return false;
+    return true;
+}
+
+/* --- header ------------------------------------------------------------------------------- */
+
+static enum status check_magic(const struct blob *blob, struct error *error)
+{
+    const uint8_t *data = blob->file.data;
+    size_t size = blob->file.size;
+    if (size >= BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, BLOB_MAGIC_SIZE) == 0)
+        return size >= sizeof(struct blob_header)
+                   ? STATUS_OK
+                   : damaged(blob, error, "truncated within the header", size);
+    if (size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0)
+        return damaged(blob, error, "line ends were changed: copy it as a binary file", 4);
+    if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: compressed with zstd: decompress it with `zstd -d` first",
+                         blob->path);
+    if (size >= 4 && memcmp(data, "GGUF", 4) == 0)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: a GGUF file, not a .smol blob: convert the Hugging Face checkpoint",
+                         blob->path);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: not a .smol blob (offset 0): make one with smolconv", blob->path);
+}
+
+static enum status check_header(struct blob *blob, struct error *error)
+{
+    enum status status = check_magic(blob, error);
+    if (status)
+        return status;
+    const struct blob_header *header = blob->header = (const void *)blob->file.data;
+    if (header->major != BLOB_MAJOR)
+        return smol_fail(
+            error, STATUS_UNSUPPORTED,
+            "%s: format version %u.%u, this program reads %d.x: use a matching release", blob->path,
+            header->major, header->minor, BLOB_MAJOR);
+    if (header->file_size != blob->file.size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again",
+                         blob->path, blob->file.size, header->file_size,
+                         blob->file.size < header->file_size ? "truncated" : "bytes appended");
+    if (header->data_offset % BLOB_CHUNK_SIZE || header->data_offset > header->file_size ||
+        header->data_offset < sizeof *header)
+        return damaged(blob, error, "data_offset is out of place", 40);
+    uint64_t digest =
+        smol_digest(blob->file.data + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
+    if (digest != header->front_digest)
+        return damaged(blob, error, "digest of header and tables does not match", 8);
+    if (header->required_features)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: needs features 0x%" PRIx64 ": use a newer release", blob->path,
+                         header->required_features);
+    if (header->reserved)
+        return damaged(blob, error, "a reserved field is not zero", 56);
+    return STATUS_OK;
+}
+
+/* --- sections ----------------------------------------------------------------------------- */
+
+static const uint32_t section_kinds[] = {
+    SECTION_MODEL,   SECTION_INV_FREQ, SECTION_STOP,      SECTION_GENERATION, SECTION_PROVENANCE,
+    SECTION_TENSORS, SECTION_DIGESTS,  SECTION_TOKENIZER, SECTION_WEIGHTS,
+};
+enum { N_SECTIONS = sizeof section_kinds / sizeof section_kinds[0] };
+
+static const struct blob_section *section_table(const struct blob *blob)
+{
+    return (const void *)(blob->file.data + sizeof(struct blob_header));
+}
+
+static const struct blob_section *find_section(const struct blob *blob, enum section_kind kind)
+{
+    const struct blob_section *section = section_table(blob);
+    while (section->kind != kind)
+        section++;
+    return section;
+}
+
+/* Each section begins where the one before ended, rounded up to its alignment, with zeros
+ * between: nothing can hide, and nothing can overlap. */
+static enum status check_sections(const struct blob *blob, struct error *error)
+{
+    const struct blob_header *header = blob->header;
+    if (header->n_sections != N_SECTIONS)
+        return damaged(blob, error, "wrong number of sections", 20);
+    const struct blob_section *sections = section_table(blob);
+    uint64_t end = sizeof *header + N_SECTIONS * sizeof *sections;
+    for (size_t i = 0; i < N_SECTIONS; i++) {
+        const struct blob_section *section = &sections[i];
+        uint64_t place = sizeof *header + i * sizeof *section;
+        bool front = section->kind < SECTION_FIRST_DATA;
+        uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
+        uint64_t limit = front ? header->data_offset : header->file_size;
+        if (section->kind != section_kinds[i] || section->reserved)
+            return damaged(blob, error, "the section table names an unknown section", place);
+        if (section->offset != start || !range_within(start, section->size, limit))
+            return damaged(blob, error, "a section is out of place", place);
+        if (!all_zero(blob->file.data + end, start - end))
+            return damaged(blob, error, "padding is not zero", end);
+        end = start + section->size;
+    }
+    if (find_section(blob, SECTION_TOKENIZER)->offset != header->data_offset)
+        return damaged(blob, error, "the data sections do not start at data_offset", 32);
+    if (end != header->file_size)
+        return damaged(blob, error, "bytes behind the last section", end);
+    return STATUS_OK;
+}
+
+/* Points *data at section `kind`, whose size must be n * unit bytes; *n is that number. */
+static enum status take(const struct blob *blob, enum section_kind kind, size_t unit,
+                        const void **data, size_t *n, struct error *error)
+{
+    const struct blob_section *section = find_section(blob, kind);
+    if (section->size % unit)
+        return damaged(blob, error, "a section has an odd size", section->offset);
+    *data = blob->file.data + section->offset;
+    *n = section->size / unit;
+    return STATUS_OK;
+}
+
+static enum status check_model(struct blob *blob, struct error *error)
+{
+    size_t n;
+    enum status status =
+        take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
+    if (status)
+        return status;
+    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
+    if (n != 1)
+        return damaged(blob, error, "the model section has the wrong size", offset);
+    struct error reason;
+    if (smol_model_check(blob->model, &reason))
+        return damaged(blob, error, reason.message, offset);
+
+    status = take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
+    if (status)
+        return status;
+    if (n != blob->model->head_dim / 2)
+        return damaged(blob, error, "inv_freq does not fit head_dim", offset);
+    for (size_t i = 0; i < n; i++)
+        if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1e6f))
+            return damaged(blob, error, "inv_freq is out of range", offset);
+    return STATUS_OK;
+}
+
+static enum status check_small_sections(struct blob *blob, struct error *error)
+{
+    enum status status = take(blob, SECTION_STOP, sizeof *blob->stop, (const void **)&blob->stop,
+                              &blob->n_stop, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < blob->n_stop; i++)
+        if (blob->stop[i] >= blob->model->vocab_size ||
+            (i > 0 && blob->stop[i] <= blob->stop[i - 1]))
+            return damaged(blob, error, "stop ids are out of range or out of order",
+                           find_section(blob, SECTION_STOP)->offset);
+
+    size_t n;
+    status = take(blob, SECTION_GENERATION, sizeof *blob->generation,
+                  (const void **)&blob->generation, &n, error);
+    if (status)
+        return status;
+    const struct blob_generation *generation = blob->generation;
+    if (n != 1 || generation->present >= GENERATION_REPETITION_PENALTY << 1 ||
+        !all_zero(generation->reserved, sizeof generation->reserved))
+        return damaged(blob, error, "the generation defaults are malformed",
+                       find_section(blob, SECTION_GENERATION)->offset);
+    return take(blob, SECTION_PROVENANCE, 1, (const void **)&blob->provenance, &blob->n_provenance,
+                error);
+}
+
+/* The table must be exactly the one that the model calls for, so each field is compared. */
+static enum status check_tensors(struct blob *blob, struct error *error)
+{
+    enum status status = take(blob, SECTION_TENSORS, sizeof *blob->tensors,
+                              (const void **)&blob->tensors, &blob->n_tensors, error);
+    if (status)
+        return status;
+    const struct blob_section *weights = find_section(blob, SECTION_WEIGHTS);
+    uint64_t place = find_section(blob, SECTION_TENSORS)->offset;
+    if (blob->n_tensors != smol_tensor_count(blob->model))
+        return damaged(blob, error, "wrong number of tensors", place);
+    uint64_t end = weights->offset;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        struct blob_tensor expected = smol_tensor_layout(blob->model, key);
+        bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
+        expected.offset = alias ? blob->tensors[0].offset : end;
+        if (memcmp(&expected, &blob->tensors[i], sizeof expected))
+            return damaged(blob, error, "a tensor is not what the model calls for",
+                           place + i * sizeof expected);
+        if (!alias && !checked_add(end, expected.size, &end))
+            return damaged(blob, error, "tensors overflow", place);
+        smol_tensor_next(blob->model, &key);
+    }
+    if (end != weights->offset + weights->size)
+        return damaged(blob, error, "the tensors do not fill the weights section", place);
+    return STATUS_OK;
+}
+
+static enum status check_digest_table(struct blob *blob, struct error *error)
+{
+    enum status status = take(blob, SECTION_DIGESTS, sizeof *blob->digests,
+                              (const void **)&blob->digests, &blob->n_chunks, error);
+    if (status)
+        return status;
+    uint64_t data_size = blob->header->file_size - blob->header->data_offset;
+    if (blob->n_chunks != (data_size + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE)
+        return damaged(blob, error, "wrong number of chunk digests",
+                       find_section(blob, SECTION_DIGESTS)->offset);
+    return STATUS_OK;
+}
+
+static enum status check_tokenizer(struct blob *blob, struct error *error)
+{
+    const struct blob_section *section = blob->tokenizer_section =
+        find_section(blob, SECTION_TOKENIZER);
+    enum status status = smol_blob_check(blob, section->offset, section->size, error);
+    if (status)
+        return status;
+    struct error reason;
+    if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
+                                   blob->model->vocab_size, &blob->tokenizer, &reason))
+        return damaged(blob, error, reason.message, section->offset);
+    return STATUS_OK;
+}
+
+/* --- open and close ----------------------------------------------------------------------- */
+
+static enum status check_front(struct blob *blob, struct error *error)
+{
+    enum status status = check_header(blob, error);
+    if (!status)
+        status = check_sections(blob, error);
+    if (!status)
+        status = check_model(blob, error);
+    if (!status)
+        status = check_small_sections(blob, error);
+    if (!status)
+        status = check_tensors(blob, error);
+    if (!status)
+        status = check_digest_table(blob, error);
+    return status;
+}
+
+static enum status open_checked(struct blob *blob, enum verify verify, struct error *error)
+{
+    enum status status = check_front(blob, error);
+    if (status)
+        return status;
+    blob->checked = malloc(blob->n_chunks);
+    if (!blob->checked)
+        return smol_fail_memory(error, "the chunk table");
+    for (size_t i = 0; i < blob->n_chunks; i++)
+        atomic_init(&blob->checked[i], verify == VERIFY_OFF);
+    status = check_tokenizer(blob, error);
+    if (!status && verify == VERIFY_AT_OPEN)
+        status = smol_blob_verify(blob, error);
+    return status;
+}
+
+enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
+                           struct error *error)
+{
+    *blob = (struct blob){0};
+    enum status status = use_mmap ? smol_file_map(path, &blob->file, error)
+                                  : smol_file_read(path, SIZE_MAX, &blob->file, error);
+    if (status)
+        return status;
+    blob->path = strdup(smol_base_name(path));
+    status = blob->path ? open_checked(blob, verify, error) : smol_fail_memory(error, "a name");
+    if (status)
+        smol_blob_close(blob);
+    return status;
+}
+
+void smol_blob_close(struct blob *blob)
+{
+    if (blob->file.data)
+        smol_file_close(&blob->file);
+    free((void *)blob->checked);
+    free(blob->path);
+    *blob = (struct blob){0};
+}
+
+/* --- chunks ------------------------------------------------------------------------------- */
+
+/* Says what lies at `offset`, for the report of a damaged chunk. */
+static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
+                                 struct error *error)
+{
+    char name[MAX_NAME] = "tokenizer";
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        if (tensor->offset < offset + size && offset < tensor->offset + tensor->size) {
+            smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
+            break;
+        }
+    }
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: data damaged (%s%s, bytes %" PRIu64 " to %" PRIu64
+                     "): fetch a fresh copy",
+                     blob->path, strcmp(name, "tokenizer") ? "weights, tensor " : "section ", name,
+                     offset, offset + size - 1);
+}
+
+enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
+                            struct error *error)
+{
+    if (size == 0)
+        return STATUS_OK;
+    uint64_t base = blob->header->data_offset;
+    uint64_t first = (offset - base) / BLOB_CHUNK_SIZE;
+    uint64_t last = (offset - base + size - 1) / BLOB_CHUNK_SIZE;
+    for (uint64_t i = first; i <= last; i++) {
+        if (atomic_load_explicit(&blob->checked[i], memory_order_relaxed))
+            continue;
+        uint64_t start = base + i * BLOB_CHUNK_SIZE;
+        uint64_t rest = blob->header->file_size - start;
+        uint64_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
+        if (smol_digest(blob->file.data + start, length) != blob->digests[i])
+            return damaged_chunk(blob, start, length, error);
+        /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
+        atomic_store_explicit(&blob->checked[i], 1, memory_order_relaxed);
+    }
+    return STATUS_OK;
+}
+
+/* --- verification of everything ----------------------------------------------------------- */
+
+/* Whether all of values[0..n) are finite. */
+static bool all_finite(const float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!f32_is_finite(values[i]))
+            return false;
+    return true;
+}
+
+static bool f32_block_is_well_formed(const float *block, uint64_t cols, uint64_t rows)
+{
+    for (uint64_t col = 0; col < cols; col++, block += TILE_ROWS)
+        if (!all_finite(block, rows) ||
+            !all_zero((const uint8_t *)(block + rows), (TILE_ROWS - rows) * sizeof *block))
+            return false;
+    return true;
+}
+
+/* Scales are finite and not negative; -128 never occurs; what is not a weight is zero. */
+static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint64_t rows)
+{
+    uint64_t groups = (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
+    if (groups % 2 && !all_zero(block + group_scales_offset(groups), SCALES_BYTES / 2))
+        return false;
+    for (uint64_t group = 0; group < groups; group++) {
+        const uint16_t *scales = (const void *)(block + group_scales_offset(group));
+        const int8_t *weights = (const void *)(block + group_weights_offset(group));
+        for (uint64_t row = 0; row < TILE_ROWS; row++)
+            if (row < rows ? scales[row] >= 0x7c00 : scales[row] != 0)
+                return false;
+        for (uint64_t i = 0; i < GROUP_BYTES; i++) {
+            uint64_t row = i % QUAD_BYTES / 4;
+            uint64_t col = group * GROUP_INPUTS + i / QUAD_BYTES * 4 + i % 4;
+            if (row < rows && col < cols ? weights[i] == -128 : weights[i] != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor *tensor)
+{
+    if (tensor->layout == LAYOUT_VECTOR) {
+        uint64_t used = tensor->cols * sizeof(float);
+        return all_finite((const void *)data, tensor->cols) &&
+               all_zero(data + used, tensor->size - used);
+    }
+    uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
+    for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {
+        uint64_t rows = tensor->rows - row < TILE_ROWS ? tensor->rows - row : TILE_ROWS;
+        bool good = tensor->dtype == DTYPE_F32
+                        ? f32_block_is_well_formed((const void *)data, tensor->cols, rows)
+                        : int8_block_is_well_formed(data, tensor->cols, rows);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+enum status smol_blob_verify(const struct blob *blob, struct error *error)
+{
+    uint64_t start = blob->header->data_offset;
+    enum status status = smol_blob_check(blob, start, blob->header->file_size - start, error);
+    for (size_t i = 0; !status && i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
+            status = damaged(blob, error, "a tensor breaks the format", tensor->offset);
+    }
+    return status;
+}
+
+const struct blob_tensor *smol_blob_tensor(const struct blob *blob, struct tensor_key key)
+{
+    for (size_t i = 0; i < blob->n_tensors; i++)
+        if (blob->tensors[i].role == key.role && blob->tensors[i].layer == key.layer)
+            return &blob->tensors[i];
+    return NULL;
+}

@@ -1,0 +1,62 @@
+/* Opens a blob: every byte of the front is checked at once, data chunks before their first use. */
+#ifndef SMOL_FORMAT_READER_H
+#define SMOL_FORMAT_READER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "format/format.h"
+#include "format/layout.h"
+#include "format/tokenizer.h"
+
+/* When the digests of data chunks are checked. */
+enum verify { VERIFY_FIRST_USE, VERIFY_AT_OPEN, VERIFY_OFF };
+
+struct blob {
+    struct file_view file;
+    char *path;                       /* owned; for messages */
+    const struct blob_header *header; /* this and what follows points into the file */
+    const struct blob_model *model;
+    const float *inv_freq; /* (head_dim / 2) */
+    const uint32_t *stop;  /* (n_stop), ascending */
+    size_t n_stop;
+    const struct blob_generation *generation;
+    const char *provenance; /* (n_provenance), not terminated */
+    size_t n_provenance;
+    const struct blob_tensor *tensors; /* (n_tensors), in the order of smol_tensor_next */
+    size_t n_tensors;
+    const uint64_t *digests; /* (n_chunks) */
+    size_t n_chunks;
+    const struct blob_section *tokenizer_section;
+    struct tokenizer_tables tokenizer;
+    _Atomic unsigned char *checked; /* (n_chunks): 1 once a chunk's digest was right */
+};
+
+/* Opens `path`: maps it, or reads it into memory when `use_mmap` is false. Checks the header,
+ * the front's digest, every structural rule of FORMAT.md, and the tokenizer section. On an error
+ * nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a newer version,
+ * another kind of file), STATUS_MEMORY. */
+enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
+                           struct error *error);
+
+/* Gives everything back; a zeroed blob is fine. */
+void smol_blob_close(struct blob *blob);
+
+/* Makes sure that the chunks behind bytes [offset, offset + size) of the file have the digests
+ * that they should; chunks found right before are not read again. Thread-safe. Errors:
+ * STATUS_DAMAGED, naming section, tensor and offset. */
+enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
+                            struct error *error);
+
+/* Checks all that smol_blob_open leaves out: every chunk's digest, and that the tensors hold
+ * numbers that the format allows, with zeros as padding. Errors: STATUS_DAMAGED. */
+enum status smol_blob_verify(const struct blob *blob, struct error *error);
+
+/* The tensor for `key`; the model has it. */
+const struct blob_tensor *smol_blob_tensor(const struct blob *blob, struct tensor_key key);
+
+#endif

@@ -1,0 +1,44 @@
+/* Writes a blob in one pass: the tensors' bytes stream through, digests are taken on the way,
+ * the front goes in last. */
+#ifndef SMOL_FORMAT_WRITER_H
+#define SMOL_FORMAT_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Everything in a blob but its tensors' bytes. All pointers are the caller's. */
+struct blob_contents {
+    const struct blob_model *model;
+    const float *inv_freq; /* (head_dim / 2) */
+    const uint32_t *stop;  /* (n_stop), ascending */
+    size_t n_stop;
+    const struct blob_generation *generation;
+    const char *provenance; /* (n_provenance) */
+    size_t n_provenance;
+    const uint8_t *tokenizer; /* (n_tokenizer), a whole tokenizer section */
+    size_t n_tokenizer;
+};
+
+struct blob_writer;
+
+/* Starts the blob `path` (see smol_output_open for `force`). Errors: STATUS_FILE,
+ * STATUS_MEMORY. */
+enum status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+                             struct blob_writer **writer, struct error *error);
+
+/* Appends bytes of the weights section: the tensors one behind the other, each as
+ * smol_tensor_layout says, an alias left out. */
+enum status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
+                               struct error *error);
+
+/* Writes the front and commits the file, which appears whole. Frees the writer, also on error. */
+enum status smol_writer_finish(struct blob_writer *writer, struct error *error);
+
+/* Gives up: nothing is left behind. NULL is fine. */
+void smol_writer_abort(struct blob_writer *writer);
+
+#endif
