@@ -12,6 +12,23 @@ enum { UTF8_MAX = 4, UTF8_REPLACEMENT = 0xfffd };
  * longest well-formed prefix, at least one (Unicode 15, section 3.9, "maximal subparts"). */
 size_t smol_utf8_decode(const uint8_t *text, size_t size, uint32_t *code_point);
 
+/* How many bytes at the start of text[0..size) are well-formed UTF-8: `size` when all are. */
+static inline size_t utf8_well_formed(const uint8_t *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        if (text[i] < 0x80) {
+            i++;
+            continue;
+        }
+        uint32_t code_point;
+        size_t length = smol_utf8_decode(text + i, size - i, &code_point);
+        if (code_point == UTF8_REPLACEMENT && !(length == 3 && text[i] == 0xef))
+            return i;
+        i += length;
+    }
+    return size;
+}
+
 /* Writes `code_point` (a Unicode scalar value) to out[0..UTF8_MAX) and returns the bytes used. */
 size_t smol_utf8_encode(uint32_t code_point, uint8_t *out);
 

@@ -149,13 +149,14 @@ struct blob_tensor {
     uint8_t reserved[16];
 };
 
-/* The tokenizer section starts with this struct. Its offsets are from the start of the section
- * and multiples of 4; each table ends within the section. */
+/* The tokenizer section starts with this struct; then come the tables, in the order of their
+ * offsets here, each at the first multiple of BLOB_ALIGN after the one before. Offsets are from
+ * the start of the section, which ends with the last table. */
 struct blob_tokenizer {
     uint32_t n_tokens;       /* ids 0..n_tokens-1 have an entry; at most vocab_size */
     uint32_t n_text_bytes;   /* size of the text pool */
     uint32_t n_merge_slots;  /* a power of two */
-    uint32_t max_probe;      /* slots to look at before a pair is known to be absent, <= 255 */
+    uint32_t max_probe;      /* slots to look at before a pair is known to be absent */
     uint32_t n_added;        /* entries of the added-token table */
     uint32_t n_class_blocks; /* blocks of the character-class table */
     uint32_t pretokenizer;   /* bits of enum pretokenizer_bit */
@@ -169,14 +170,18 @@ struct blob_tokenizer {
     uint32_t class_blocks; /* offset of u8[n_class_blocks][256]: bits of enum char_class */
     uint32_t reserved1;
 };
-
-/* How text is split before merging; both bits may be set (SmolLM2), digits are split first. */
-enum pretokenizer_bit {
-    PRETOKENIZE_DIGITS = 1 << 0, /* each CLASS_NUMERIC character stands alone */
-    PRETOKENIZE_GPT2 = 1 << 1,   /* GPT-2's pattern, applied to what lies between digits */
+enum {
+    MERGE_MAX_PROBE = 255,  /* max_probe is at most this */
+    ADDED_TOKEN_MAX = 1024, /* bytes of an added token's text: bounds the work per byte of text */
 };
 
-/* The bytes that a token decodes to: text[start, start + length). An unused id has length 0. */
+/* How text is split before merging. PRETOKENIZE_GPT2 is always set: there is no other pattern. */
+enum pretokenizer_bit {
+    PRETOKENIZE_DIGITS = 1 << 0, /* first, each CLASS_NUMERIC character stands alone */
+    PRETOKENIZE_GPT2 = 1 << 1,   /* then GPT-2's pattern, applied to each piece by itself */
+};
+
+/* The bytes that a token decodes to: text[start, start + length) of the pool. */
 struct token_span {
     uint32_t start;
     uint16_t length;
@@ -184,7 +189,7 @@ struct token_span {
 };
 enum token_flag {
     TOKEN_SPECIAL = 1 << 0, /* left out when text is shown */
-    TOKEN_UNUSED = 1 << 1,  /* no such token */
+    TOKEN_UNUSED = 1 << 1,  /* no such token; start, length and the other flags are zero */
 };
 
 /* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty
@@ -195,22 +200,23 @@ struct token_merge {
     uint32_t merged;
 };
 
-/* Added tokens are found in the text before it is split. Sorted by their bytes, ascending
- * (memcmp, a prefix first); found leftmost, then longest; first those without ADDED_NORMALIZED,
- * then, in the gaps, those with it. */
+/* Added tokens are found in the text before it is split: leftmost, then longest; first those
+ * without ADDED_NORMALIZED, then, in the gaps, those with it. The table holds them in this order,
+ * each kind sorted by its bytes (memcmp, a prefix first), strictly ascending. */
 struct added_token {
     uint32_t id;
-    uint32_t start; /* the text to look for: text[start, start + length) of the pool */
-    uint32_t length;
-    uint32_t flags; /* bits of enum added_flag */
+    uint32_t start;  /* the text to look for: text[start, start + length) of the pool, UTF-8; not */
+    uint32_t length; /* always what the id decodes to; 1..ADDED_TOKEN_MAX bytes */
+    uint32_t flags;  /* bits of enum added_flag */
 };
 enum added_flag { ADDED_NORMALIZED = 1 << 0 };
 
+/* LETTER, NUMBER and SPACE exclude each other. */
 enum char_class {
     CLASS_LETTER = 1 << 0,  /* \p{L} of the reference's pattern engine */
     CLASS_NUMBER = 1 << 1,  /* \p{N} of the same */
     CLASS_SPACE = 1 << 2,   /* \s of the same */
-    CLASS_NUMERIC = 1 << 3, /* the reference's digit splitter: Nd, Nl, No */
+    CLASS_NUMERIC = 1 << 3, /* the reference's digit splitter: Nd, Nl, No, of a newer Unicode */
 };
 enum { CLASS_INDEX_SIZE = 0x110000 / 256 };
 

@@ -20,9 +20,26 @@ struct tokenizer_tables {
 };
 
 /* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Afterwards every
- * offset, id and index in the tables is within bounds, the tables do not overlap and the bytes
- * between them are zero. `vocab_size` bounds n_tokens. Errors: STATUS_DAMAGED. */
+ * rule of FORMAT.md holds: no offset, id or index in the tables leads out of bounds.
+ * `vocab_size` bounds n_tokens. Errors: STATUS_DAMAGED. */
 enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        struct tokenizer_tables *tables, struct error *error);
+
+/* The merge of two neighbours, or NULL. The search starts at the pair's home slot and ends with
+ * an empty slot or after max_probe slots. Both ids are below n_tokens. */
+static inline const struct token_merge *find_merge(const struct tokenizer_tables *tables,
+                                                   uint32_t left, uint32_t right)
+{
+    uint32_t mask = tables->header->n_merge_slots - 1;
+    uint32_t slot = merge_hash(left, right) & mask;
+    for (uint32_t n = tables->header->max_probe; n > 0; n--, slot = (slot + 1) & mask) {
+        const struct token_merge *merge = &tables->merges[slot];
+        if (merge->left == left && merge->right == right)
+            return merge;
+        if (merge->left == NO_TOKEN)
+            return NULL;
+    }
+    return NULL;
+}
 
 #endif

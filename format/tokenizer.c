@@ -1,0 +1,195 @@
+/* The rules of the tokenizer section, checked at every open. See FORMAT.md. */
+#include "format/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/utf8.h"
+
+static enum status check_header(const struct blob_tokenizer *header, uint32_t vocab_size,
+                                struct error *error)
+{
+    if (header->n_tokens > vocab_size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "tokenizer: more tokens than the model's vocabulary (%" PRIu32
+                         " > %" PRIu32 ")",
+                         header->n_tokens, vocab_size);
+    if (header->n_merge_slots == 0 || (header->n_merge_slots & (header->n_merge_slots - 1)))
+        return smol_fail(error, STATUS_DAMAGED,
+                         "tokenizer: merge slots are not a power of two (%" PRIu32 ")",
+                         header->n_merge_slots);
+    if (header->max_probe > MERGE_MAX_PROBE)
+        return smol_fail(error, STATUS_DAMAGED, "tokenizer: max_probe is too large (%" PRIu32 ")",
+                         header->max_probe);
+    if ((header->pretokenizer | PRETOKENIZE_DIGITS) != (PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2))
+        return smol_fail(error, STATUS_DAMAGED, "tokenizer: unknown pre-tokenizer (%#" PRIx32 ")",
+                         header->pretokenizer);
+    if (header->reserved0 || header->reserved1)
+        return smol_fail(error, STATUS_DAMAGED, "tokenizer: reserved fields are not zero");
+    return STATUS_OK;
+}
+
+/* The section, and how much of it the tables so far have taken. */
+struct cursor {
+    const uint8_t *data;
+    size_t size, end;
+};
+
+/* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
+ * lie where it should. */
+static const void *take_table(struct cursor *cursor, const char *name, uint32_t offset,
+                              uint64_t count, size_t each, struct error *error)
+{
+    uint64_t start = round_up(cursor->end, BLOB_ALIGN);
+    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 256 */
+    if (offset != start || !range_within(start, size, cursor->size)) {
+        smol_fail(error, STATUS_DAMAGED,
+                  "tokenizer: table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name,
+                  size, offset);
+        return NULL;
+    }
+    for (size_t i = cursor->end; i < start; i++) {
+        if (cursor->data[i]) {
+            smol_fail(error, STATUS_DAMAGED, "tokenizer: padding is not zero (at %zu, before %s)",
+                      i, name);
+            return NULL;
+        }
+    }
+    cursor->end = start + size;
+    return cursor->data + start;
+}
+
+static enum status take_tables(const uint8_t *data, size_t size, struct tokenizer_tables *tables,
+                               struct error *error)
+{
+    const struct blob_tokenizer *h = tables->header;
+    struct cursor cursor = {data, size, sizeof *h};
+    if (!(tables->spans = take_table(&cursor, "token spans", h->token_spans, h->n_tokens,
+                                     sizeof *tables->spans, error)) ||
+        !(tables->text = take_table(&cursor, "text", h->text, h->n_text_bytes, 1, error)) ||
+        !(tables->byte_tokens = take_table(&cursor, "byte tokens", h->byte_tokens, 256,
+                                           sizeof *tables->byte_tokens, error)) ||
+        !(tables->merges = take_table(&cursor, "merges", h->merges, h->n_merge_slots,
+                                      sizeof *tables->merges, error)) ||
+        !(tables->added = take_table(&cursor, "added tokens", h->added, h->n_added,
+                                     sizeof *tables->added, error)) ||
+        !(tables->class_index = take_table(&cursor, "class index", h->class_index, CLASS_INDEX_SIZE,
+                                           sizeof *tables->class_index, error)) ||
+        !(tables->class_blocks =
+              take_table(&cursor, "class blocks", h->class_blocks, h->n_class_blocks, 256, error)))
+        return STATUS_DAMAGED;
+    if (cursor.end != size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "tokenizer: the section does not end with its last table (%zu, %zu "
+                         "bytes)",
+                         cursor.end, size);
+    return STATUS_OK;
+}
+
+static bool span_is_valid(const struct token_span *span, uint32_t n_text_bytes)
+{
+    if (span->flags & TOKEN_UNUSED)
+        return span->flags == TOKEN_UNUSED && span->start == 0 && span->length == 0;
+    return (span->flags & ~TOKEN_SPECIAL) == 0 &&
+           range_within(span->start, span->length, n_text_bytes);
+}
+
+static enum status check_spans(const struct tokenizer_tables *tables, struct error *error)
+{
+    const struct blob_tokenizer *header = tables->header;
+    for (uint32_t id = 0; id < header->n_tokens; id++)
+        if (!span_is_valid(&tables->spans[id], header->n_text_bytes))
+            return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad entry (token %" PRIu32 ")", id);
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (tables->byte_tokens[byte] >= header->n_tokens && tables->byte_tokens[byte] != NO_TOKEN)
+            return smol_fail(error, STATUS_DAMAGED, "tokenizer: no such token (of byte %u)", byte);
+    return STATUS_OK;
+}
+
+/* That the search for a slot's own pair ends in this slot shows three things: it is near enough
+ * to its home, no empty slot cuts it off, and no other slot holds the same pair. */
+static bool slot_is_valid(const struct tokenizer_tables *tables, const struct token_merge *slot)
+{
+    uint32_t n_tokens = tables->header->n_tokens;
+    if (slot->left == NO_TOKEN)
+        return slot->right == 0 && slot->rank == 0 && slot->merged == 0;
+    return slot->left < n_tokens && slot->right < n_tokens && slot->merged < n_tokens &&
+           find_merge(tables, slot->left, slot->right) == slot;
+}
+
+static enum status check_merges(const struct tokenizer_tables *tables, struct error *error)
+{
+    for (uint32_t slot = 0; slot < tables->header->n_merge_slots; slot++)
+        if (!slot_is_valid(tables, &tables->merges[slot]))
+            return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad merge (slot %" PRIu32 ")",
+                             slot);
+    return STATUS_OK;
+}
+
+static bool added_is_valid(const struct tokenizer_tables *tables, const struct added_token *added)
+{
+    const struct blob_tokenizer *header = tables->header;
+    return added->id < header->n_tokens && (added->flags & ~(uint32_t)ADDED_NORMALIZED) == 0 &&
+           added->length > 0 && added->length <= ADDED_TOKEN_MAX &&
+           range_within(added->start, added->length, header->n_text_bytes) &&
+           utf8_well_formed(tables->text + added->start, added->length) == added->length;
+}
+
+/* Whether `a` stands before `b` in the table of added tokens. */
+static bool added_ascend(const struct tokenizer_tables *tables, const struct added_token *a,
+                         const struct added_token *b)
+{
+    if (a->flags != b->flags)
+        return a->flags < b->flags;
+    uint32_t common = a->length < b->length ? a->length : b->length;
+    int order = memcmp(tables->text + a->start, tables->text + b->start, common);
+    return order ? order < 0 : a->length < b->length;
+}
+
+static enum status check_added(const struct tokenizer_tables *tables, struct error *error)
+{
+    const struct added_token *added = tables->added;
+    for (uint32_t i = 0; i < tables->header->n_added; i++)
+        if (!added_is_valid(tables, &added[i]) ||
+            (i > 0 && !added_ascend(tables, &added[i - 1], &added[i])))
+            return smol_fail(error, STATUS_DAMAGED,
+                             "tokenizer: bad added token (entry %" PRIu32 ")", i);
+    return STATUS_OK;
+}
+
+static bool classes_are_valid(unsigned classes)
+{
+    unsigned exclusive = classes & (CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE);
+    return (exclusive & (exclusive - 1)) == 0 && (classes & ~CLASS_NUMERIC) == exclusive;
+}
+
+static enum status check_classes(const struct tokenizer_tables *tables, struct error *error)
+{
+    uint32_t n_blocks = tables->header->n_class_blocks;
+    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        if (tables->class_index[i] >= n_blocks)
+            return smol_fail(error, STATUS_DAMAGED,
+                             "tokenizer: no such class block (of U+%04" PRIX32 ")", i * 256);
+    for (size_t i = 0; i < (size_t)n_blocks * 256; i++)
+        if (!classes_are_valid(tables->class_blocks[i]))
+            return smol_fail(error, STATUS_DAMAGED,
+                             "tokenizer: unknown character class (class byte %zu)", i);
+    return STATUS_OK;
+}
+
+enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
+                                       struct tokenizer_tables *tables, struct error *error)
+{
+    if (size < sizeof *tables->header)
+        return smol_fail(error, STATUS_DAMAGED, "tokenizer: no room for its header");
+    *tables = (struct tokenizer_tables){.header = (const void *)data};
+    enum status status;
+    if ((status = check_header(tables->header, vocab_size, error)) ||
+        (status = take_tables(data, size, tables, error)) ||
+        (status = check_spans(tables, error)) || (status = check_merges(tables, error)) ||
+        (status = check_added(tables, error)) || (status = check_classes(tables, error)))
+        return status;
+    return STATUS_OK;
+}
