@@ -73,4 +73,11 @@ static inline uint16_t f16_from_f32_up(float value)
     return f32_from_f16(nearest) < value ? (uint16_t)(nearest + 1) : nearest;
 }
 
+/* `value` rounded to the nearest integer, ties to even, for |value| < 2^22: the sum has no room
+ * for a fraction. The same additions on every machine, where rintf may be a library call. */
+static inline float f32_round_even(float value)
+{
+    return (value + 0x1.8p23f) - 0x1.8p23f;
+}
+
 #endif

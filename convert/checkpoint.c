@@ -1,0 +1,151 @@
+/* Names and shapes of a checkpoint's tensors, see checkpoint.h. */
+#include "convert/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_CHECKPOINT_NAME = 128 };
+
+/* Hugging Face's names for the Llama family; %u is the layer. */
+static const char *const llama_names[ROLE_COUNT] = {
+    [ROLE_EMBED] = "model.embed_tokens.weight",
+    [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",
+    [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",
+    [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",
+    [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",
+    [ROLE_ATTN_O] = "model.layers.%u.self_attn.o_proj.weight",
+    [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",
+    [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",
+    [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",
+    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",
+    [ROLE_MLP_NORM] = "model.layers.%u.post_attention_layernorm.weight",
+    [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",
+    [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",
+    [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",
+    [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",
+    [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",
+    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias",
+    [ROLE_FINAL_NORM] = "model.norm.weight",
+    [ROLE_OUTPUT] = "lm_head.weight",
+};
+
+static void checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(name, MAX_CHECKPOINT_NAME, llama_names[key.role], key.layer);
+#pragma GCC diagnostic pop
+}
+
+/* Old checkpoints carry RoPE's frequencies as buffers; they follow from the configuration. */
+static bool is_harmless(const char *name)
+{
+    static const char suffix[] = ".rotary_emb.inv_freq";
+    size_t length = strlen(name);
+    return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
+                                const char *name, const struct safetensors_tensor *source,
+                                struct error *error)
+{
+    if (!source)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: tensor %s is missing: config.json calls for it", reader->path, name);
+    if (source->dtype != ST_F32 && source->dtype != ST_F16 && source->dtype != ST_BF16)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: tensor %s has type %s: F32, F16 and BF16 are supported", reader->path,
+                         name, smol_safetensors_dtype_name(source->dtype));
+    unsigned rank = layout->layout == LAYOUT_VECTOR ? 1 : 2;
+    uint64_t rows = rank == 2 && source->rank == 2 ? source->shape[0] : 1;
+    uint64_t cols = source->rank ? source->shape[source->rank - 1] : 1;
+    if (source->rank == rank && rows == layout->rows && cols == layout->cols)
+        return STATUS_OK;
+    char expected[48];
+    if (rank == 1)
+        snprintf(expected, sizeof expected, "[%" PRIu64 "]", layout->cols);
+    else
+        snprintf(expected, sizeof expected, "[%" PRIu64 ", %" PRIu64 "]", layout->rows,
+                 layout->cols);
+    return smol_fail(
+        error, STATUS_DAMAGED,
+        "%s: tensor %s has rank %u, shape [%s%" PRIu64 ", %" PRIu64 "], config.json calls for %s",
+        reader->path, name, source->rank, source->rank > 2 ? "..., " : "", rows, cols, expected);
+}
+
+/* Whether two tensors hold the same bytes in the same shape and type. */
+static bool same_data(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
+{
+    return a->dtype == b->dtype && a->size == b->size && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
+           memcmp(a->data, b->data, a->size) == 0;
+}
+
+/* With tied embeddings the head may be absent, or present as an equal copy. A head that is
+ * present and differs cannot be meant to be tied. An untied head that equals the
+ * embedding is stored once, which changes no result. */
+static void resolve_tied(const struct safetensors *reader, struct blob_model *model)
+{
+    const struct safetensors_tensor *embed = smol_safetensors_find(reader, llama_names[ROLE_EMBED]);
+    const struct safetensors_tensor *output =
+        smol_safetensors_find(reader, llama_names[ROLE_OUTPUT]);
+    if (embed && output)
+        model->tied_embeddings = same_data(embed, output);
+}
+
+static int compare_pointers(const void *a, const void *b)
+{
+    uintptr_t left = (uintptr_t) * (const struct safetensors_tensor *const *)a;
+    uintptr_t right = (uintptr_t) * (const struct safetensors_tensor *const *)b;
+    return (left > right) - (left < right);
+}
+
+/* Every tensor of the file must have been used, be a tied head's copy, or be harmless. */
+static enum status check_extra(const struct safetensors *reader, const struct blob_model *model,
+                               const struct safetensors_tensor *const *sources, size_t n_sources,
+                               struct error *error)
+{
+    const struct safetensors_tensor **used = malloc(n_sources * sizeof *used);
+    if (!used)
+        return smol_fail_memory(error, "the tensor list");
+    memcpy(used, sources, n_sources * sizeof *used);
+    qsort(used, n_sources, sizeof *used, compare_pointers);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < reader->n_tensors; i++) {
+        const struct safetensors_tensor *tensor = &reader->tensors[i];
+        bool tied_copy =
+            model->tied_embeddings && strcmp(tensor->name, llama_names[ROLE_OUTPUT]) == 0;
+        if (tied_copy || is_harmless(tensor->name) ||
+            bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
+            continue;
+        status = smol_fail(error, STATUS_DAMAGED,
+                           "%s: tensor %.200s is not part of the model that config.json describes",
+                           reader->path, tensor->name);
+    }
+    free(used);
+    return status;
+}
+
+enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_model *model,
+                                const struct safetensors_tensor **sources, struct error *error)
+{
+    resolve_tied(reader, model);
+    size_t n = 0;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    do {
+        char name[MAX_CHECKPOINT_NAME];
+        checkpoint_name(key, name);
+        sources[n] = NULL;
+        if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
+            struct blob_tensor layout = smol_tensor_layout(model, key);
+            sources[n] = smol_safetensors_find(reader, name);
+            enum status status = check_source(reader, &layout, name, sources[n], error);
+            if (status)
+                return status;
+        }
+        n++;
+    } while (smol_tensor_next(model, &key));
+    return check_extra(reader, model, sources, n, error);
+}

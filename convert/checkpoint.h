@@ -1,0 +1,21 @@
+/* The tensors of a checkpoint under our names: each role of the model paired with the safetensors
+ * tensor that holds it, shapes and element types checked. */
+#ifndef SMOL_CONVERT_CHECKPOINT_H
+#define SMOL_CONVERT_CHECKPOINT_H
+
+#include "common/error.h"
+#include "convert/safetensors.h"
+#include "format/layout.h"
+
+/* Pairs every tensor of `model` with its source. `sources` has room for smol_tensor_count(model)
+ * entries, in the order of smol_tensor_next; the entry of a tied output is NULL.
+ *
+ * Whether the output is tied is settled here, in model->tied_embeddings: the data decides where
+ * config.json and the tensors do not agree. See resolve_tied in checkpoint.c.
+ *
+ * Errors: STATUS_DAMAGED (missing, extra or misshaped tensors, named), STATUS_UNSUPPORTED (an
+ * element type that is no float). */
+enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_model *model,
+                                const struct safetensors_tensor **sources, struct error *error);
+
+#endif

@@ -1,0 +1,328 @@
+/* The conversion of a checkpoint, see convert.h: read the JSON files, pair the tensors with their
+ * roles, then stream them through the tilers into the writer. */
+#include "convert/convert.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/checked.h"
+#include "common/file.h"
+#include "common/hash.h"
+#include "common/pool.h"
+#include "common/version.h"
+#include "convert/checkpoint.h"
+#include "convert/config.h"
+#include "convert/progress.h"
+#include "convert/safetensors.h"
+#include "convert/tile.h"
+#include "convert/tokenizer.h"
+#include "format/layout.h"
+#include "format/writer.h"
+
+enum { BATCH_BYTES = 4 << 20 }; /* tiles made between two writes: enough for every thread */
+
+/* Everything that a conversion owns. */
+struct conversion {
+    const struct convert_options *options;
+    char *folder;
+    char *weights_path;
+    struct config config;
+    struct tokenizer_section tokenizer;
+    struct safetensors reader;
+    const struct safetensors_tensor **sources; /* (n_tensors) */
+    float *inv_freq;                           /* (head_dim / 2) */
+    char *provenance;
+    size_t n_provenance;
+    struct pool *pool;
+    struct blob_writer *writer;
+};
+
+/* --- input -------------------------------------------------------------------------------- */
+
+static enum status find_input(struct conversion *c, const char *input, struct error *error)
+{
+    struct stat info;
+    bool is_folder = stat(input, &info) == 0 && S_ISDIR(info.st_mode);
+    const char *base = smol_base_name(input);
+    size_t length = strlen(base);
+    if (!is_folder && length > 5 && strcmp(base + length - 5, ".json") == 0)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: sharded checkpoints are not supported yet: merge the shards into one "
+                         "model.safetensors",
+                         input);
+    if (is_folder) {
+        c->folder = strdup(input);
+        c->weights_path = smol_path_join(input, "model.safetensors");
+    } else {
+        c->folder = base == input ? strdup(".") : strndup(input, (size_t)(base - input));
+        c->weights_path = strdup(input);
+    }
+    return c->folder && c->weights_path ? STATUS_OK : smol_fail_memory(error, "a file name");
+}
+
+static enum status import_tokenizer(struct conversion *c, struct error *error)
+{
+    char *path = smol_path_join(c->folder, "tokenizer.json");
+    if (!path)
+        return smol_fail_memory(error, "a file name");
+    enum status status =
+        smol_tokenizer_import(path, c->config.model.vocab_size, &c->tokenizer, error);
+    free(path);
+    return status;
+}
+
+/* inv_freq[i] = 1 / theta^(2i / head_dim), rounded to f32 at each step as the reference does
+ * (transformers, modeling_rope_utils.py); the power itself is computed in double and rounded
+ * once, so that it does not depend on a vector library. */
+static enum status compute_inv_freq(struct conversion *c, struct error *error)
+{
+    uint32_t head_dim = c->config.model.head_dim;
+    c->inv_freq = calloc(head_dim / 2, sizeof(float));
+    if (!c->inv_freq)
+        return smol_fail_memory(error, "the RoPE table");
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        float exponent = (float)(2 * i) / (float)head_dim;
+        c->inv_freq[i] = 1.0f / (float)pow(c->config.model.rope_theta, exponent);
+    }
+    return STATUS_OK;
+}
+
+/* --- provenance --------------------------------------------------------------------------- */
+
+static enum status describe_source(FILE *out, const char *path, bool optional, struct error *error)
+{
+    struct stat info;
+    if (optional && stat(path, &info))
+        return STATUS_OK;
+    struct file_view file;
+    enum status status = smol_file_map(path, &file, error);
+    if (status)
+        return status;
+    fprintf(out, "source: %s, %zu bytes, xxh3 %016" PRIx64 "\n", smol_base_name(path), file.size,
+            smol_digest(file.data, file.size));
+    smol_file_close(&file);
+    return STATUS_OK;
+}
+
+/* Says where the blob comes from, in words that depend on nothing but the input and the
+ * release: no folder, time or machine. */
+static enum status describe(struct conversion *c, struct error *error)
+{
+    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    FILE *out = open_memstream(&c->provenance, &c->n_provenance);
+    if (!out)
+        return smol_fail_memory(error, "the provenance");
+    fprintf(out, "converter: smolconv %s\ndtype: %s\n", SMOL_VERSION,
+            smol_dtype_name(c->options->dtype));
+    enum status status = describe_source(out, c->weights_path, false, error);
+    for (size_t i = 0; !status && i < sizeof names / sizeof names[0]; i++) {
+        char *path = smol_path_join(c->folder, names[i]);
+        status =
+            path ? describe_source(out, path, true, error) : smol_fail_memory(error, "a file name");
+        free(path);
+    }
+    if (fclose(out) && !status)
+        status = smol_fail_memory(error, "the provenance");
+    return status;
+}
+
+/* --- weights ------------------------------------------------------------------------------ */
+
+/* A run of row blocks that the threads make together. */
+struct batch {
+    const struct safetensors_tensor *source;
+    const struct blob_tensor *layout;
+    uint64_t first_block, n_blocks;
+    uint64_t block_bytes;
+    uint8_t *out;             /* (n_blocks, block_bytes) */
+    float *scratch;           /* (n_threads, cols) */
+    struct tile_fault *fault; /* (n_threads) */
+};
+
+static void tile_share(void *argument, unsigned thread, unsigned n_threads)
+{
+    struct batch *batch = argument;
+    size_t begin, end;
+    pool_share(batch->n_blocks, thread, n_threads, &begin, &end);
+    batch->fault[thread] = (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    for (size_t i = begin; i < end && !batch->fault[thread].status; i++)
+        batch->fault[thread] = smol_tile_block(
+            batch->source, batch->layout, (batch->first_block + i) * TILE_ROWS,
+            batch->scratch + thread * batch->layout->cols, batch->out + i * batch->block_bytes);
+}
+
+static enum status report_fault(const struct conversion *c, const struct safetensors_tensor *source,
+                                const struct tile_fault *fault, struct error *error)
+{
+    /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
+    enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
+    return smol_fail(error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
+                     c->weights_path, source->name, fault->index, (double)fault->value,
+                     fault->reason,
+                     status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
+}
+
+static enum status write_matrix(struct conversion *c, const struct safetensors_tensor *source,
+                                const struct blob_tensor *layout, struct progress *progress,
+                                struct error *error)
+{
+    unsigned n_threads = smol_pool_size(c->pool);
+    uint64_t n_blocks = (layout->rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint64_t block_bytes = smol_block_bytes(layout->dtype, layout->cols);
+    uint64_t per_batch = BATCH_BYTES / block_bytes;
+    if (per_batch < n_threads)
+        per_batch = n_threads;
+    if (per_batch > n_blocks)
+        per_batch = n_blocks;
+    struct tile_fault fault[POOL_MAX_THREADS];
+    struct batch batch = {
+        .source = source,
+        .layout = layout,
+        .block_bytes = block_bytes,
+        .out = malloc(per_batch * block_bytes),
+        .scratch = malloc(n_threads * layout->cols * sizeof(float)),
+        .fault = fault,
+    };
+    enum status status = batch.out && batch.scratch ? STATUS_OK : smol_fail_memory(error, "tiles");
+    for (uint64_t block = 0; !status && block < n_blocks; block += per_batch) {
+        batch.first_block = block;
+        batch.n_blocks = n_blocks - block < per_batch ? n_blocks - block : per_batch;
+        smol_pool_run(c->pool, tile_share, &batch);
+        /* shares are in order, so the first fault is that of the lowest index */
+        for (unsigned i = 0; !status && i < n_threads; i++)
+            if (fault[i].status)
+                status = report_fault(c, source, &fault[i], error);
+        if (!status)
+            status = smol_writer_append(c->writer, batch.out, batch.n_blocks * block_bytes, error);
+        smol_progress_advance(progress, batch.n_blocks * block_bytes);
+    }
+    free(batch.scratch);
+    free(batch.out);
+    return status;
+}
+
+static enum status write_vector(struct conversion *c, const struct safetensors_tensor *source,
+                                const struct blob_tensor *layout, struct progress *progress,
+                                struct error *error)
+{
+    uint8_t *out = malloc(layout->size);
+    if (!out)
+        return smol_fail_memory(error, "a vector");
+    struct tile_fault fault = smol_tile_vector(source, layout, out);
+    enum status status = fault.status ? report_fault(c, source, &fault, error)
+                                      : smol_writer_append(c->writer, out, layout->size, error);
+    smol_progress_advance(progress, layout->size);
+    free(out);
+    return status;
+}
+
+static enum status write_weights(struct conversion *c, struct error *error)
+{
+    const struct blob_model *model = &c->config.model;
+    uint64_t total = 0;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    do
+        total += smol_tensor_layout(model, key).size;
+    while (smol_tensor_next(model, &key));
+
+    struct progress progress = smol_progress_start(total, c->options->quiet);
+    enum status status = STATUS_OK;
+    size_t i = 0;
+    key = (struct tensor_key){ROLE_EMBED, 0};
+    do {
+        struct blob_tensor layout = smol_tensor_layout(model, key);
+        const struct safetensors_tensor *source = c->sources[i++];
+        if (!source) /* tied: stored already */
+            smol_progress_advance(&progress, layout.size);
+        else if (layout.layout == LAYOUT_TILES)
+            status = write_matrix(c, source, &layout, &progress, error);
+        else
+            status = write_vector(c, source, &layout, &progress, error);
+    } while (!status && smol_tensor_next(model, &key));
+    smol_progress_end(&progress);
+    return status;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static enum status load(struct conversion *c, const char *input, struct error *error)
+{
+    enum status status = find_input(c, input, error);
+    if (!status)
+        status = smol_safetensors_open(c->weights_path, &c->reader, error);
+    if (!status)
+        status = smol_config_load(c->folder, &c->config, error);
+    if (status)
+        return status;
+    struct blob_model *model = &c->config.model;
+    model->dtype = c->options->dtype;
+    struct error reason;
+    if (smol_model_check(model, &reason))
+        return smol_fail(error, STATUS_UNSUPPORTED, "%s/config.json: %s", c->folder,
+                         reason.message);
+    c->sources = calloc(smol_tensor_count(model), sizeof(*c->sources));
+    if (!c->sources)
+        return smol_fail_memory(error, "the tensor list");
+    status = smol_checkpoint_map(&c->reader, model, c->sources, error);
+    if (!status)
+        status = import_tokenizer(c, error);
+    if (!status)
+        status = compute_inv_freq(c, error);
+    if (!status)
+        status = describe(c, error);
+    return status;
+}
+
+static enum status write(struct conversion *c, const char *output, struct error *error)
+{
+    const struct blob_contents contents = {
+        .model = &c->config.model,
+        .inv_freq = c->inv_freq,
+        .stop = c->config.stop,
+        .n_stop = c->config.n_stop,
+        .generation = &c->config.generation,
+        .provenance = c->provenance,
+        .n_provenance = c->n_provenance,
+        .tokenizer = c->tokenizer.data,
+        .n_tokenizer = c->tokenizer.size,
+    };
+    enum status status = smol_writer_open(output, c->options->force, &contents, &c->writer, error);
+    if (!status)
+        status = smol_pool_create(c->options->n_threads, &c->pool, error);
+    if (!status)
+        status = write_weights(c, error);
+    if (!status) {
+        status = smol_writer_finish(c->writer, error);
+        c->writer = NULL;
+    }
+    return status;
+}
+
+static void release(struct conversion *c)
+{
+    smol_writer_abort(c->writer);
+    smol_pool_destroy(c->pool);
+    smol_safetensors_close(&c->reader);
+    smol_tokenizer_section_free(&c->tokenizer);
+    free(c->sources);
+    free(c->inv_freq);
+    free(c->provenance);
+    free(c->weights_path);
+    free(c->folder);
+}
+
+enum status smol_convert(const char *input, const char *output,
+                         const struct convert_options *options, struct error *error)
+{
+    struct conversion conversion = {.options = options};
+    enum status status = load(&conversion, input, error);
+    if (!status)
+        status = write(&conversion, output, error);
+    release(&conversion);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* The conversion of a whole checkpoint into a blob. */
+#ifndef SMOL_CONVERT_CONVERT_H
+#define SMOL_CONVERT_CONVERT_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+struct convert_options {
+    enum blob_dtype dtype; /* of the matrices: DTYPE_F32 or DTYPE_INT8 */
+    unsigned n_threads;
+    bool force; /* overwrite the output */
+    bool quiet; /* no progress bar */
+};
+
+/* Converts `input` (a checkpoint's folder, or the model.safetensors in it) into the blob
+ * `output`, which appears whole or not at all. The same input gives the same bytes for any
+ * number of threads. Memory beyond the mapped source: the imported tokenizer, and a few MiB or
+ * one row block of the widest tensor per thread, whichever is larger. */
+enum status smol_convert(const char *input, const char *output,
+                         const struct convert_options *options, struct error *error);
+
+#endif

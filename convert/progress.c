@@ -1,0 +1,36 @@
+/* A progress bar, see progress.h. */
+#include "convert/progress.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 40 };
+
+struct progress smol_progress_start(uint64_t total, bool quiet)
+{
+    struct progress progress = {
+        .shown = !quiet && isatty(STDERR_FILENO), .percent = -1, .total = total};
+    smol_progress_advance(&progress, 0);
+    return progress;
+}
+
+void smol_progress_advance(struct progress *progress, uint64_t n)
+{
+    progress->done += n;
+    if (!progress->shown || progress->total == 0)
+        return;
+    int percent = (int)(100.0 * (double)progress->done / (double)progress->total);
+    if (percent == progress->percent)
+        return;
+    progress->percent = percent;
+    int filled = percent * BAR_WIDTH / 100;
+    fprintf(stderr, "\r[%.*s%.*s] %3d %%", filled, "########################################",
+            BAR_WIDTH - filled, "                                        ", percent);
+    fflush(stderr);
+}
+
+void smol_progress_end(struct progress *progress)
+{
+    if (progress->shown)
+        fprintf(stderr, "\r%*s\r", BAR_WIDTH + 10, "");
+}

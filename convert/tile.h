@@ -1,0 +1,30 @@
+/* From a checkpoint's rows to the bytes that the kernels read: widening, quantizing and tiling,
+ * one block of TILE_ROWS rows at a time (format/FORMAT.md, "Tensors"). */
+#ifndef SMOL_CONVERT_TILE_H
+#define SMOL_CONVERT_TILE_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/safetensors.h"
+#include "format/layout.h"
+
+/* Where a tensor cannot be converted: the flat index of the element, and why. */
+struct tile_fault {
+    enum status status; /* STATUS_OK: no fault */
+    uint64_t index;
+    float value;
+    const char *reason;
+};
+
+/* Converts rows [row, min(row + TILE_ROWS, layout->rows)) of a matrix into out, which has room
+ * for smol_block_bytes(layout->dtype, layout->cols). `scratch` holds `cols` floats. */
+struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
+                                  const struct blob_tensor *layout, uint64_t row, float *scratch,
+                                  uint8_t *out);
+
+/* Converts a vector into out[0..layout->size). */
+struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
+                                   const struct blob_tensor *layout, uint8_t *out);
+
+#endif

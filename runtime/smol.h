@@ -1,0 +1,235 @@
+/* libsmol: runs the language model in a .smol blob.
+ *
+ * The way through this header: open a model (shared, read-only), create a context on it (one
+ * sequence of tokens with its KV cache and threads), tokenize a prompt, then either call
+ * smol_generate, or smol_eval and smol_sample in a loop of your own.
+ *
+ * Results: the logits after a sequence of tokens are the same to the bit for any number of
+ * threads, any way of splitting the sequence over calls, and any instruction set.
+ *
+ * Errors: every call that can fail returns a smol_status; where it takes a smol_error, that
+ * holds the same status and a message for people. `error` may be NULL. The library never prints,
+ * exits, installs signal handlers or changes the locale.
+ *
+ * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
+ * for one thread at a time. There is no global state.
+ *
+ * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
+ * the caller's, and leave the caller's as it was. */
+#ifndef SMOL_H
+#define SMOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SMOL_API __attribute__((visibility("default")))
+#else
+#define SMOL_API
+#endif
+
+/* What went wrong; the values are smolrun's exit statuses. */
+typedef enum smol_status {
+    SMOL_OK = 0,
+    SMOL_ERROR_USAGE = 2,        /* arguments that make no sense; nothing was changed */
+    SMOL_ERROR_FILE = 3,         /* a file is missing or unreadable */
+    SMOL_ERROR_DAMAGED = 4,      /* a blob is damaged or breaks its format */
+    SMOL_ERROR_UNSUPPORTED = 5,  /* a well-formed blob that this release cannot run */
+    SMOL_ERROR_MEMORY = 6,       /* out of memory */
+    SMOL_ERROR_NUMERIC = 7,      /* NaN or infinity in activations or logits */
+    SMOL_ERROR_CONTEXT_FULL = 8, /* no room for the tokens; nothing was changed */
+} smol_status;
+
+typedef struct smol_error {
+    smol_status status;
+    char message[512]; /* `file: what is wrong (where): what to do`, no newline */
+} smol_error;
+
+/* The release, "major.minor.patch". */
+SMOL_API const char *smol_version(void);
+
+/* --- models ------------------------------------------------------------------------------- */
+
+typedef struct smol_model smol_model;
+
+/* When the checksums of a blob's data are checked; header and tables always are, at open. */
+typedef enum smol_verify {
+    SMOL_VERIFY_FIRST = 0, /* each chunk right before its first use */
+    SMOL_VERIFY_OPEN,      /* everything at open */
+    SMOL_VERIFY_OFF,       /* nothing: only for blobs checked by other means */
+} smol_verify;
+
+typedef struct smol_model_params {
+    smol_verify verify;
+    int no_mmap; /* 1: read the blob into memory, for media that may change or fail later */
+} smol_model_params;
+
+/* Opens the blob at `path`. `params` NULL: all zeros. The file must not change while it is
+ * open. On success the caller owns *model; on failure *model is NULL. */
+SMOL_API smol_status smol_model_open(const char *path, const smol_model_params *params,
+                                     smol_model **model, smol_error *error);
+
+/* Closes a model whose contexts are all freed; NULL is fine. */
+SMOL_API void smol_model_close(smol_model *model);
+
+#define SMOL_NO_TOKEN UINT32_MAX
+
+typedef struct smol_model_info {
+    const char *dtype; /* "int8", "f32" */
+    uint32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim;
+    uint32_t vocab_size;
+    uint32_t context_length; /* most tokens that the model was made for */
+    uint32_t bos_id;         /* or SMOL_NO_TOKEN */
+    uint64_t blob_bytes;
+} smol_model_info;
+
+SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
+
+/* The ids that end a text, ascending; the model's, *n may be 0. */
+SMOL_API const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n);
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD). With `parse_special` 1,
+ * spelled-out special tokens such as <|im_end|> become those tokens; with 0 they are ordinary
+ * text. The caller frees *ids with smol_free; *ids is NULL on failure. */
+SMOL_API smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
+                                   int parse_special, uint32_t **ids, size_t *n, smol_error *error);
+
+/* The bytes of token `id`, the model's, not terminated; they may be part of a character. *size
+ * is 0 for ids without text. *special (may be NULL): 1 for tokens that are usually not shown. */
+SMOL_API const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size,
+                                     int *special);
+
+SMOL_API void smol_free(void *memory);
+
+/* --- contexts ----------------------------------------------------------------------------- */
+
+typedef struct smol_context smol_context;
+
+/* Element type of the KV cache. */
+typedef enum smol_kv {
+    SMOL_KV_DEFAULT = 0, /* f32 for f32 blobs, f16 otherwise */
+    SMOL_KV_F32,
+    SMOL_KV_F16,
+    SMOL_KV_INT8,
+} smol_kv;
+
+typedef struct smol_context_params {
+    uint32_t n_ctx;     /* most tokens to hold; 0: the model's context_length */
+    uint32_t n_threads; /* 0: one for each processor that the process may use */
+    smol_kv kv;
+} smol_context_params;
+
+/* A new, empty sequence. `params` NULL: all zeros. The KV cache grows with the sequence. The
+ * model must outlive the context. Errors: USAGE (n_ctx beyond the model's), MEMORY. */
+SMOL_API smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
+                                         smol_context **context, smol_error *error);
+
+/* NULL is fine. */
+SMOL_API void smol_context_free(smol_context *context);
+
+/* Appends ids[0..n), n > 0, to the sequence and computes the logits after each of its last
+ * `n_logits` tokens (0..n): logits (n_logits, vocab_size), the caller's. On CONTEXT_FULL and
+ * USAGE (an id out of range) nothing has changed; after any other error the sequence is as before
+ * the call. */
+SMOL_API smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n,
+                               size_t n_logits, float *logits, smol_error *error);
+
+/* Tokens in the sequence. */
+SMOL_API size_t smol_context_length(const smol_context *context);
+
+/* Most tokens that the sequence can hold. */
+SMOL_API size_t smol_context_capacity(const smol_context *context);
+
+/* Forgets all but the first `n` tokens; n beyond the length changes nothing. */
+SMOL_API void smol_context_truncate(smol_context *context, size_t n);
+
+typedef struct smol_context_info {
+    uint32_t n_threads;
+    const char *kv;     /* "f16", ... */
+    const char *isa;    /* the kernel set in use: "scalar", "avx2" */
+    size_t kv_bytes;    /* memory of the KV cache now */
+    size_t state_bytes; /* memory of the context besides */
+} smol_context_info;
+
+SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
+
+/* --- sampling ----------------------------------------------------------------------------- */
+
+/* Meaning and order as in Hugging Face transformers: repetition penalty, temperature, top-k,
+ * top-p, min-p. Zeros everywhere are greedy decoding. */
+typedef struct smol_sampler_params {
+    float temperature;        /* 0: greedy, the lowest id among equals */
+    uint32_t top_k;           /* keep the k most likely (and their equals); 0: all */
+    float top_p;              /* keep the smallest set of at least this probability; 0 or 1: all */
+    float min_p;              /* keep what has this share of the best's probability; 0: all */
+    float repetition_penalty; /* divides positive, multiplies negative logits; 0 or 1: none */
+    uint64_t seed;
+} smol_sampler_params;
+
+typedef struct smol_sampler smol_sampler;
+
+/* Errors: USAGE (a parameter out of range, named), MEMORY. */
+SMOL_API smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **sampler,
+                                         smol_error *error);
+SMOL_API void smol_sampler_free(smol_sampler *sampler);
+
+/* Picks a token id from logits (n). `history` (n_history) is the sequence so far, which the
+ * repetition penalty applies to. The k-th call on a sampler uses the k-th random number of its
+ * seed (Philox4x32-10), greedy calls included. Errors: NUMERIC (NaN or infinity in the logits),
+ * MEMORY, USAGE (n 0). */
+SMOL_API smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
+                                 const uint32_t *history, size_t n_history, uint32_t *id,
+                                 smol_error *error);
+
+/* --- generation --------------------------------------------------------------------------- */
+
+typedef enum smol_finish {
+    SMOL_FINISH_STOP = 0,     /* a stop token or stop string */
+    SMOL_FINISH_LENGTH,       /* max_tokens were generated */
+    SMOL_FINISH_CONTEXT_FULL, /* no room for another token */
+    SMOL_FINISH_CANCELLED,    /* the callback asked for it */
+} smol_finish;
+
+/* Receives text as it is generated: whole UTF-8 characters (an ill-formed sequence as U+FFFD),
+ * never part of a stop string. Not every token brings text, so size may be 0; `id` is the newest
+ * token, or SMOL_NO_TOKEN in the last call, which brings held-back text. A stop token itself is
+ * not reported. Return 0 to go on, anything else to cancel. */
+typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
+
+typedef struct smol_generate_params {
+    size_t max_tokens;       /* SIZE_MAX: no limit but the context's */
+    const char *const *stop; /* (n_stop) texts that end generation; not reported */
+    size_t n_stop;
+    int show_special;      /* 1: text of special tokens is reported too */
+    smol_on_text *on_text; /* may be NULL */
+    void *user;            /* passed to on_text */
+} smol_generate_params;
+
+typedef struct smol_generate_result {
+    smol_finish finish;
+    size_t n_prompt;    /* tokens evaluated as prompt */
+    size_t n_generated; /* tokens generated, a stop token not counted */
+    double prompt_seconds, first_token_seconds, decode_seconds; /* wall time; decode: without the
+                                                                   first token */
+} smol_generate_result;
+
+/* Appends the prompt ids (n > 0) to the context and generates. The generated tokens are in the
+ * context afterwards, but for the last one. `history` for the repetition penalty is the
+ * prompt given here and the output. Errors: as smol_eval and smol_sample; *result then says how
+ * far it came. A full context in the middle is not an error but SMOL_FINISH_CONTEXT_FULL. */
+SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
+                                   const uint32_t *prompt, size_t n,
+                                   const smol_generate_params *params, smol_generate_result *result,
+                                   smol_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
