@@ -1,0 +1,57 @@
+"""What the oracle tests share. They compare smol with the reference implementation: transformers
+in float32 on the CPU, and tokenizers for the token ids.
+
+Take token ids from `tokenizers.Tokenizer.from_file(model / "tokenizer.json")`, not from
+AutoTokenizer: transformers 5 rebuilds the class named in tokenizer_config.json (GPT2Tokenizer)
+with GPT-2's own pre-tokenizer and loses the rule that splits digits.
+"""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: only local files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.fixture(scope="session")
+def repo_root():
+    return ROOT
+
+
+def build_test_model(*arguments):
+    command = [sys.executable, ROOT / "scripts/build-test-model", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def rebuilt_model_dir():
+    """SmolLM2-135M-Instruct rebuilt from 4-bit weights; made on first use."""
+    build_test_model()
+    return ROOT / "models/SmolLM2-135M-Instruct"
+
+
+@pytest.fixture(scope="session")
+def gguf_file():
+    """The 4-bit file that it was rebuilt from."""
+    return Path(build_test_model("--gguf"))
+
+
+@pytest.fixture(scope="session")
+def is_original():
+    """Whether SMOL_HUB_MODEL names a folder with the original checkpoint from the Hub."""
+    return bool(os.environ.get("SMOL_HUB_MODEL"))
+
+
+@pytest.fixture(scope="session")
+def real_model_dir(is_original, request):
+    """A real model: the original where SMOL_HUB_MODEL names one, otherwise the rebuilt one."""
+    if not is_original:
+        return request.getfixturevalue("rebuilt_model_dir")
+    folder = Path(os.environ["SMOL_HUB_MODEL"])
+    if not (folder / "model.safetensors").is_file():
+        pytest.fail(f"SMOL_HUB_MODEL={folder} holds no model.safetensors")
+    return folder
