@@ -23,6 +23,8 @@ enum safetensors_dtype {
     ST_F8_E5M2,
     ST_F8_E4M3,
     ST_F8_E8M0,
+    ST_F8_E4M3FNUZ,
+    ST_F8_E5M2FNUZ,
     ST_I16,
     ST_U16,
     ST_F16,
@@ -42,7 +44,8 @@ struct safetensors_tensor {
     unsigned rank; /* 0: a scalar */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
-    uint64_t size;       /* bytes */
+    uint64_t begin, end; /* where they lie in the data behind the header */
+    uint64_t size;       /* bytes: end - begin */
 };
 
 struct safetensors {
@@ -50,13 +53,16 @@ struct safetensors {
     const char *path;                   /* not owned */
     struct safetensors_tensor *tensors; /* in the order of their data */
     size_t n_tensors;
-    char *names; /* the arena behind the names */
+    const struct safetensors_tensor **by_name; /* the same, in the order of their names */
+    char *names;                               /* the arena behind the names */
 };
 
 /* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
  * afterwards: each tensor's bytes lie in the file, match dtype times shape, and the tensors cover
- * the data without hole or overlap. Errors: STATUS_FILE, STATUS_DAMAGED (with the byte offset in
- * the file), STATUS_UNSUPPORTED (a file of another kind, named), STATUS_MEMORY. */
+ * the data without hole or overlap. What the reference package refuses is refused; so is what it
+ * accepts although two readers could disagree about it, see safetensors.c. Errors: STATUS_FILE,
+ * STATUS_DAMAGED (with the byte offset in the file), STATUS_UNSUPPORTED (a file of another kind,
+ * named), STATUS_MEMORY. */
 enum status smol_safetensors_open(const char *path, struct safetensors *reader,
                                   struct error *error);
 void smol_safetensors_close(struct safetensors *reader);

@@ -1,0 +1,70 @@
+/* JSON files, see json.h. */
+#include "convert/json.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "convert/foreign.h"
+
+enum { JSON_MAX_SIZE = 64 << 20 };
+
+static enum status fail_parse(const char *path, const struct file_view *file,
+                              const json_error_t *cause, struct error *error)
+{
+    if (json_error_code(cause) == json_error_out_of_memory)
+        return smol_fail_memory(error, path);
+    const char *kind = smol_foreign_kind(file->data, file->size);
+    if (kind)
+        return smol_fail(error, STATUS_DAMAGED, "%s: not JSON but %s", path, kind);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: not valid JSON: %s (line %d, column %d): correct it or download it again",
+                     path, cause->text, cause->line, cause->column);
+}
+
+static enum status parse(const char *path, const struct file_view *file, json_t **object,
+                         struct error *error)
+{
+    if (file->size > JSON_MAX_SIZE)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: too large for JSON (%zu bytes, at most %d): name the right file",
+                         path, file->size, JSON_MAX_SIZE);
+    if (file->size == 0)
+        return smol_fail(error, STATUS_DAMAGED, "%s: empty: download it again", path);
+    json_error_t cause;
+    json_t *value =
+        json_loadb((const char *)file->data, file->size, JSON_REJECT_DUPLICATES, &cause);
+    if (!value)
+        return fail_parse(path, file, &cause, error);
+    if (!json_is_object(value)) {
+        json_decref(value);
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: a list where an object is due (line 1, column 1): "
+                         "correct it or download it again",
+                         path);
+    }
+    *object = value;
+    return STATUS_OK;
+}
+
+enum status smol_json_load(const char *path, json_t **object, struct error *error)
+{
+    struct file_view file;
+    *object = NULL;
+    enum status status = smol_file_map(path, &file, error);
+    if (status)
+        return status;
+    status = parse(path, &file, object, error);
+    smol_file_close(&file);
+    return status;
+}
+
+enum status smol_json_load_optional(const char *path, json_t **object, struct error *error)
+{
+    struct stat info;
+    *object = NULL;
+    /* lstat: a link that leads nowhere is a mistake, not a missing file */
+    if (lstat(path, &info) && errno == ENOENT)
+        return STATUS_OK;
+    return smol_json_load(path, object, error);
+}

@@ -1,0 +1,517 @@
+/* The safetensors reader, see safetensors.h. In this order: the frame (sizes), the header's text,
+ * the tensors' places.
+ *
+ * The measure is the reference, the `safetensors` package 0.8, and not the format's README: white
+ * space in front of the header passes. On purpose we are stricter in four things:
+ * - A tensor's name twice, or a field twice: the reference takes the last of the names, other
+ *   JSON readers the first, and a scanner for malware may have looked at the other one.
+ * - A description that is a list, or a dtype that is an object: serde accepts such spellings of a
+ *   struct and an enum by accident, no other reader does.
+ * - A NUL in a name, which no C program could tell from a shorter name.
+ * - More than SAFETENSORS_MAX_RANK dimensions. */
+#include "convert/safetensors.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/utf8.h"
+#include "convert/foreign.h"
+#include "convert/json_scan.h"
+
+enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
+
+static const struct dtype {
+    const char *name;
+    unsigned bits;
+} dtypes[] = {
+    [ST_BOOL] = {"BOOL", 8},
+    [ST_F4] = {"F4", 4},
+    [ST_F6_E2M3] = {"F6_E2M3", 6},
+    [ST_F6_E3M2] = {"F6_E3M2", 6},
+    [ST_U8] = {"U8", 8},
+    [ST_I8] = {"I8", 8},
+    [ST_F8_E5M2] = {"F8_E5M2", 8},
+    [ST_F8_E4M3] = {"F8_E4M3", 8},
+    [ST_F8_E8M0] = {"F8_E8M0", 8},
+    [ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
+    [ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
+    [ST_I16] = {"I16", 16},
+    [ST_U16] = {"U16", 16},
+    [ST_F16] = {"F16", 16},
+    [ST_BF16] = {"BF16", 16},
+    [ST_I32] = {"I32", 32},
+    [ST_U32] = {"U32", 32},
+    [ST_F32] = {"F32", 32},
+    [ST_C64] = {"C64", 64},
+    [ST_F64] = {"F64", 64},
+    [ST_I64] = {"I64", 64},
+    [ST_U64] = {"U64", 64},
+};
+enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
+/* A header being read. */
+struct parser {
+    struct json_scan scan;
+    struct safetensors *reader;
+    size_t capacity; /* of reader->tensors */
+    char *free;      /* the unused end of reader->names: room for all that is left of the text */
+    bool has_metadata;
+};
+
+/* A name as messages show it: cut between characters. */
+struct label {
+    char text[68];
+};
+
+static struct label label_of(const char *name)
+{
+    enum { LABEL_MAX = 64 };
+    struct label label = {{0}};
+    size_t length = strlen(name), shown = length;
+    if (length > LABEL_MAX)
+        shown = LABEL_MAX - smol_utf8_unfinished((const uint8_t *)name, LABEL_MAX);
+    memcpy(label.text, name, shown);
+    if (shown < length)
+        memcpy(label.text + shown, "...", 3);
+    return label;
+}
+
+/* ---- the frame ---- */
+
+static bool is_text(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (data[i] >= 0x7f || (data[i] < 0x20 && data[i] != '\n' && data[i] != '\r'))
+            return false;
+    return true;
+}
+
+/* The complaint about a file whose first bytes cannot be a header's length. */
+static enum status refuse_foreign(const struct safetensors *reader, struct error *error)
+{
+    const uint8_t *data = reader->file.data;
+    size_t size = reader->file.size, shown = size < 40 ? size : 40;
+    const char *kind = smol_foreign_kind(data, size);
+    if (kind)
+        return smol_fail(error, STATUS_UNSUPPORTED, "%s: this is %s", reader->path, kind);
+    if (size > 0 && (data[0] == '{' || data[0] == '['))
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: this is a JSON file: name the model's .safetensors file or its "
+                         "folder",
+                         reader->path);
+    if (size > 0 && is_text(data, shown))
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: this is a text that begins \"%.*s\": download the model itself",
+                         reader->path, (int)shown, (const char *)data);
+    if (size < PREFIX_SIZE)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: %s (%zu bytes, at least 8 are due): download it again", reader->path,
+                         size ? "too short for safetensors" : "empty", size);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: not safetensors: the header's length is over %d (byte 0): "
+                     "name another file or download it again",
+                     reader->path, SAFETENSORS_MAX_HEADER);
+}
+
+static enum status fail_truncated(const struct safetensors *reader, uint64_t due,
+                                  struct error *error)
+{
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: truncated: %llu of %llu bytes are missing (file ends at byte %zu): "
+                     "download it again",
+                     reader->path, (unsigned long long)(due - reader->file.size),
+                     (unsigned long long)due, reader->file.size);
+}
+
+static enum status check_frame(const struct safetensors *reader, uint64_t *header_size,
+                               struct error *error)
+{
+    if (reader->file.size < PREFIX_SIZE)
+        return refuse_foreign(reader, error);
+    memcpy(header_size, reader->file.data, PREFIX_SIZE);
+    if (*header_size > SAFETENSORS_MAX_HEADER)
+        return refuse_foreign(reader, error);
+    if (*header_size > reader->file.size - PREFIX_SIZE)
+        return fail_truncated(reader, PREFIX_SIZE + *header_size, error);
+    return STATUS_OK;
+}
+
+/* ---- the header's text ---- */
+
+static enum status check_utf8(struct json_scan *scan)
+{
+    const uint8_t *text = scan->at;
+    while (scan->at < scan->end) {
+        uint32_t code_point;
+        size_t size = smol_utf8_decode(scan->at, (size_t)(scan->end - scan->at), &code_point);
+        bool written_so = size == 3 && memcmp(scan->at, "\xef\xbf\xbd", 3) == 0;
+        if (code_point == UTF8_REPLACEMENT && !written_so)
+            return smol_scan_fail(scan, "not UTF-8");
+        scan->at += size;
+    }
+    scan->at = text;
+    return STATUS_OK;
+}
+
+static enum status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,
+                               enum status status, const char *what)
+{
+    return smol_fail(parser->scan.error, status,
+                     "%s: tensor \"%s\" %s (byte %zu): download the file again or use another",
+                     parser->scan.path, label_of(tensor->name).text, what,
+                     (size_t)(parser->scan.at - parser->scan.file));
+}
+
+/* Reads a string into the free end of the arena without keeping it there. */
+static enum status parse_string(struct parser *parser, size_t *length)
+{
+    return smol_scan_string(&parser->scan, parser->free, length);
+}
+
+static enum status parse_dtype(struct parser *parser, struct safetensors_tensor *tensor)
+{
+    size_t length;
+    enum status status = parse_string(parser, &length);
+    if (status)
+        return status;
+    for (unsigned i = 0; i < N_DTYPES; i++) {
+        if (length == strlen(dtypes[i].name) && memcmp(parser->free, dtypes[i].name, length) == 0) {
+            tensor->dtype = (enum safetensors_dtype)i;
+            return STATUS_OK;
+        }
+    }
+    return fail_tensor(parser, tensor, STATUS_DAMAGED, "has a dtype that the format does not know");
+}
+
+static enum status parse_shape(struct parser *parser, struct safetensors_tensor *tensor)
+{
+    struct json_scan *scan = &parser->scan;
+    enum status status = smol_scan_expect(scan, '[');
+    if (status || smol_scan_take(scan, ']'))
+        return status;
+    do {
+        if (tensor->rank == SAFETENSORS_MAX_RANK)
+            return fail_tensor(parser, tensor, STATUS_UNSUPPORTED, "has more than 8 dimensions");
+        status = smol_scan_integer(scan, &tensor->shape[tensor->rank++]);
+        if (status)
+            return status;
+    } while (smol_scan_take(scan, ','));
+    return smol_scan_expect(scan, ']');
+}
+
+static enum status parse_offsets(struct parser *parser, struct safetensors_tensor *tensor)
+{
+    struct json_scan *scan = &parser->scan;
+    enum status status = smol_scan_expect(scan, '[');
+    if (!status)
+        status = smol_scan_integer(scan, &tensor->begin);
+    if (!status)
+        status = smol_scan_expect(scan, ',');
+    if (!status)
+        status = smol_scan_integer(scan, &tensor->end);
+    if (!status)
+        status = smol_scan_expect(scan, ']');
+    return status;
+}
+
+/* A tensor's description has three fields; others are skipped, as the reference skips them. */
+enum { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, N_FIELDS };
+static const struct field {
+    const char *name;
+    enum status (*parse)(struct parser *, struct safetensors_tensor *);
+} fields[N_FIELDS] = {
+    [FIELD_DTYPE] = {"dtype", parse_dtype},
+    [FIELD_SHAPE] = {"shape", parse_shape},
+    [FIELD_OFFSETS] = {"data_offsets", parse_offsets},
+};
+
+static enum status parse_field(struct parser *parser, struct safetensors_tensor *tensor,
+                               unsigned *seen)
+{
+    size_t length;
+    unsigned which = 0;
+    enum status status = parse_string(parser, &length);
+    if (!status)
+        status = smol_scan_expect(&parser->scan, ':');
+    if (status)
+        return status;
+    while (which < N_FIELDS && (length != strlen(fields[which].name) ||
+                                memcmp(parser->free, fields[which].name, length) != 0))
+        which++;
+    if (which == N_FIELDS)
+        return smol_scan_skip(&parser->scan);
+    if (*seen & 1u << which)
+        return fail_tensor(parser, tensor, STATUS_DAMAGED, "has a field twice");
+    *seen |= 1u << which;
+    return fields[which].parse(parser, tensor);
+}
+
+static enum status parse_description(struct parser *parser, struct safetensors_tensor *tensor)
+{
+    unsigned seen = 0;
+    enum status status = smol_scan_expect(&parser->scan, '{');
+    if (status)
+        return status;
+    if (!smol_scan_take(&parser->scan, '}')) {
+        do {
+            status = parse_field(parser, tensor, &seen);
+        } while (!status && smol_scan_take(&parser->scan, ','));
+        if (!status)
+            status = smol_scan_expect(&parser->scan, '}');
+    }
+    if (!status && seen != (1u << N_FIELDS) - 1)
+        return fail_tensor(parser, tensor, STATUS_DAMAGED, "lacks dtype, shape or data_offsets");
+    return status;
+}
+
+/* Free text about the file, which has no use here: null, or an object of strings. */
+static enum status parse_metadata(struct parser *parser)
+{
+    struct json_scan *scan = &parser->scan;
+    size_t length;
+    if (parser->has_metadata)
+        return smol_scan_fail(scan, "__metadata__ twice");
+    parser->has_metadata = true;
+    if (smol_scan_null(scan))
+        return STATUS_OK;
+    enum status status = smol_scan_expect(scan, '{');
+    if (status || smol_scan_take(scan, '}'))
+        return status;
+    do {
+        status = parse_string(parser, &length);
+        if (!status)
+            status = smol_scan_expect(scan, ':');
+        if (!status)
+            status = parse_string(parser, &length);
+    } while (!status && smol_scan_take(scan, ','));
+    return status ? status : smol_scan_expect(scan, '}');
+}
+
+/* A new tensor, zeroed. Its slot costs no more than twice its text, so memory stays linear. */
+static enum status add_tensor(struct parser *parser, const char *name,
+                              struct safetensors_tensor **tensor)
+{
+    struct safetensors *reader = parser->reader;
+    if (reader->n_tensors == parser->capacity) {
+        size_t capacity = parser->capacity ? parser->capacity * 2 : 256;
+        void *grown = realloc(reader->tensors, capacity * sizeof *reader->tensors);
+        if (!grown)
+            return smol_fail_memory(parser->scan.error, "the table of tensors");
+        reader->tensors = grown;
+        parser->capacity = capacity;
+    }
+    *tensor = &reader->tensors[reader->n_tensors++];
+    **tensor = (struct safetensors_tensor){.name = name};
+    return STATUS_OK;
+}
+
+static enum status parse_entry(struct parser *parser)
+{
+    char *name = parser->free;
+    size_t length;
+    struct safetensors_tensor *tensor = NULL;
+    enum status status = parse_string(parser, &length);
+    if (!status)
+        status = smol_scan_expect(&parser->scan, ':');
+    if (status)
+        return status;
+    if (strlen(name) != length)
+        return smol_scan_fail(&parser->scan, "a tensor's name holds a NUL");
+    if (strcmp(name, "__metadata__") == 0)
+        return parse_metadata(parser);
+    parser->free += length + 1;
+    status = add_tensor(parser, name, &tensor);
+    return status ? status : parse_description(parser, tensor);
+}
+
+static enum status parse_header(struct parser *parser)
+{
+    struct json_scan *scan = &parser->scan;
+    enum status status = check_utf8(scan);
+    if (!status)
+        status = smol_scan_expect(scan, '{');
+    if (status)
+        return status;
+    if (!smol_scan_take(scan, '}')) {
+        do {
+            status = parse_entry(parser);
+        } while (!status && smol_scan_take(scan, ','));
+        if (!status)
+            status = smol_scan_expect(scan, '}');
+    }
+    return status ? status : smol_scan_end(scan);
+}
+
+static enum status read_header(struct safetensors *reader, uint64_t header_size,
+                               struct error *error)
+{
+    struct parser parser = {.reader = reader};
+    reader->names = malloc(header_size + 1); /* no name is longer than its spelling in quotes */
+    if (!reader->names)
+        return smol_fail_memory(error, "the header of a safetensors file");
+    parser.free = reader->names;
+    parser.scan = (struct json_scan){
+        .file = reader->file.data,
+        .at = reader->file.data + PREFIX_SIZE,
+        .end = reader->file.data + PREFIX_SIZE + header_size,
+        .path = reader->path,
+        .error = error,
+    };
+    return parse_header(&parser);
+}
+
+/* ---- the tensors' places ---- */
+
+/* By place; of empty tensors in one place, the name decides, so that the order is always one. */
+static int compare_places(const void *left, const void *right)
+{
+    const struct safetensors_tensor *a = left, *b = right;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct safetensors_tensor *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+static enum status index_names(struct safetensors *reader, struct error *error)
+{
+    reader->by_name = malloc((reader->n_tensors + 1) * sizeof *reader->by_name);
+    if (!reader->by_name)
+        return smol_fail_memory(error, "the index of tensors");
+    for (size_t i = 0; i < reader->n_tensors; i++)
+        reader->by_name[i] = &reader->tensors[i];
+    qsort(reader->by_name, reader->n_tensors, sizeof *reader->by_name, compare_names);
+    for (size_t i = 1; i < reader->n_tensors; i++)
+        if (compare_names(&reader->by_name[i - 1], &reader->by_name[i]) == 0)
+            return smol_fail(error, STATUS_DAMAGED,
+                             "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
+                             "readers would disagree about it; use another file",
+                             reader->path, label_of(reader->by_name[i]->name).text,
+                             (unsigned long long)reader->by_name[i - 1]->begin,
+                             (unsigned long long)reader->by_name[i]->begin);
+    return STATUS_OK;
+}
+
+/* Bytes that the shape and dtype call for. False when they overflow or end within a byte. */
+static bool bytes_due(const struct safetensors_tensor *tensor, uint64_t *bytes)
+{
+    uint64_t bits = 1;
+    for (unsigned i = 0; i < tensor->rank; i++)
+        if (!checked_mul(bits, tensor->shape[i], &bits))
+            return false;
+    if (!checked_mul(bits, dtypes[tensor->dtype].bits, &bits) || bits % 8 != 0)
+        return false;
+    *bytes = bits / 8;
+    return true;
+}
+
+static enum status fail_place(const struct safetensors *reader,
+                              const struct safetensors_tensor *tensor, const char *what,
+                              struct error *error)
+{
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor \"%s\" %s (data offsets %llu to %llu): download the file again",
+                     reader->path, label_of(tensor->name).text, what,
+                     (unsigned long long)tensor->begin, (unsigned long long)tensor->end);
+}
+
+/* *filled is where the tensor before it ended. */
+static enum status check_place(const struct safetensors *reader, struct safetensors_tensor *tensor,
+                               uint64_t *filled, struct error *error)
+{
+    uint64_t bytes;
+    if (tensor->end < tensor->begin)
+        return fail_place(reader, tensor, "ends before it begins", error);
+    if (tensor->begin < *filled)
+        return fail_place(reader, tensor, "overlaps the one before it", error);
+    if (tensor->begin > *filled)
+        return fail_place(reader, tensor, "leaves a hole before it", error);
+    if (!bytes_due(tensor, &bytes))
+        return fail_place(reader, tensor, "has a shape that is no whole number of bytes below 2^61",
+                          error);
+    tensor->size = tensor->end - tensor->begin;
+    if (tensor->size != bytes)
+        return fail_place(reader, tensor, "has another size than its shape and dtype give", error);
+    *filled = tensor->end;
+    return STATUS_OK;
+}
+
+/* The tensors must fill the data from its first byte to the file's last. Whether the file is long
+ * enough is asked last, so that a truncated download is told from a damaged header. */
+static enum status check_places(struct safetensors *reader, uint64_t header_size,
+                                struct error *error)
+{
+    uint64_t filled = 0, due;
+    qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
+    for (size_t i = 0; i < reader->n_tensors; i++) {
+        enum status status = check_place(reader, &reader->tensors[i], &filled, error);
+        if (status)
+            return status;
+    }
+    if (!checked_add(PREFIX_SIZE + header_size, filled, &due))
+        due = UINT64_MAX;
+    if (due > reader->file.size)
+        return fail_truncated(reader, due, error);
+    if (due < reader->file.size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: %llu bytes behind the last tensor (byte %llu): "
+                         "download the file again",
+                         reader->path, (unsigned long long)(reader->file.size - due),
+                         (unsigned long long)due);
+    return STATUS_OK;
+}
+
+enum status smol_safetensors_open(const char *path, struct safetensors *reader, struct error *error)
+{
+    uint64_t header_size = 0;
+    *reader = (struct safetensors){.path = path};
+    enum status status = smol_file_map(path, &reader->file, error);
+    if (!status)
+        status = check_frame(reader, &header_size, error);
+    if (!status)
+        status = read_header(reader, header_size, error);
+    if (!status)
+        status = check_places(reader, header_size, error);
+    if (!status)
+        status = index_names(reader, error);
+    if (status) {
+        smol_safetensors_close(reader);
+        return status;
+    }
+    for (size_t i = 0; i < reader->n_tensors; i++)
+        reader->tensors[i].data =
+            reader->file.data + PREFIX_SIZE + header_size + reader->tensors[i].begin;
+    return STATUS_OK;
+}
+
+void smol_safetensors_close(struct safetensors *reader)
+{
+    free(reader->by_name);
+    free(reader->tensors);
+    free(reader->names);
+    smol_file_close(&reader->file);
+    *reader = (struct safetensors){0};
+}
+
+const struct safetensors_tensor *smol_safetensors_find(const struct safetensors *reader,
+                                                       const char *name)
+{
+    struct safetensors_tensor wanted = {.name = name};
+    const struct safetensors_tensor *key = &wanted;
+    const struct safetensors_tensor *const *found =
+        bsearch(&key, reader->by_name, reader->n_tensors, sizeof key, compare_names);
+    return found ? *found : NULL;
+}
+
+const char *smol_safetensors_dtype_name(enum safetensors_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
