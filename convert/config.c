@@ -1,0 +1,40 @@
+/* A checkpoint's settings, see config.h. This file opens the files and says who reads what. */
+#include "convert/config.h"
+
+#include "convert/config_parts.h"
+
+enum { CONFIG, GENERATION, TOKENIZER_CONFIG, N_FILES };
+
+static const struct {
+    const char *name;
+    bool required;
+} files[N_FILES] = {
+    [CONFIG] = {"config.json", true},
+    [GENERATION] = {"generation_config.json", false},
+    [TOKENIZER_CONFIG] = {"tokenizer_config.json", false},
+};
+
+static enum status read_all(const char *folder, const struct settings *from, struct config *config)
+{
+    enum status status = smol_config_read_model(&from[CONFIG], &config->model);
+    if (!status)
+        status = smol_config_read_generation(&from[GENERATION], &config->generation);
+    if (!status)
+        status = smol_config_read_stop(folder, &from[CONFIG], &from[GENERATION],
+                                       &from[TOKENIZER_CONFIG], config);
+    return status;
+}
+
+enum status smol_config_load(const char *folder, struct config *config, struct error *error)
+{
+    struct settings from[N_FILES] = {{0}};
+    enum status status = STATUS_OK;
+    *config = (struct config){0};
+    for (int i = 0; i < N_FILES && !status; i++)
+        status = smol_settings_open(folder, files[i].name, files[i].required, &from[i], error);
+    if (!status)
+        status = read_all(folder, from, config);
+    for (int i = 0; i < N_FILES; i++)
+        smol_settings_close(&from[i]);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* Keys of a checkpoint's JSON files, read by type. `null` counts as absent, as it does for the
+ * reference; a value that is not what its key calls for is an error that names both. */
+#ifndef SMOL_CONVERT_SETTINGS_H
+#define SMOL_CONVERT_SETTINGS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* An object in one of the files. */
+struct settings {
+    json_t *object;     /* NULL: an optional file that is missing */
+    char *path;         /* of the file */
+    const char *within; /* where in the file: "" or "rope_parameters." */
+    struct error *error;
+};
+
+/* Opens `folder`/`name`; a missing file is an error only when `required`. The caller closes it,
+ * after an error too. */
+enum status smol_settings_open(const char *folder, const char *name, bool required,
+                               struct settings *settings, struct error *error);
+void smol_settings_close(struct settings *settings);
+
+/* The value of `key`, or NULL when it is absent or null, or the file missing. */
+json_t *smol_setting(const struct settings *settings, const char *key);
+
+/* The complaint that `key` has the value that it has: "path: key is value: remedy". */
+enum status smol_setting_fail(const struct settings *settings, enum status status, const char *key,
+                              const json_t *value, const char *remedy);
+
+/* Each of these leaves *value, the default, alone when the key is absent. */
+
+/* An integer min..max. STATUS_DAMAGED below, STATUS_UNSUPPORTED above. */
+enum status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
+                                 uint32_t max, uint32_t *value);
+
+/* true or false, as 1 or 0. */
+enum status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value);
+
+/* A number min..max, written as an integer or not. STATUS_DAMAGED outside. */
+enum status smol_setting_real(const struct settings *settings, const char *key, double min,
+                              double max, double *value);
+
+/* A string; *value belongs to the settings. */
+enum status smol_setting_string(const struct settings *settings, const char *key,
+                                const char **value);
+
+#endif
