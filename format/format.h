@@ -196,7 +196,7 @@ enum token_flag {
  * slot has left = NO_TOKEN and zeros elsewhere. */
 struct token_merge {
     uint32_t left, right;
-    uint32_t rank;
+    uint32_t rank; /* below n_merge_slots */
     uint32_t merged;
 };
 
@@ -211,7 +211,7 @@ struct added_token {
 };
 enum added_flag { ADDED_NORMALIZED = 1 << 0 };
 
-/* LETTER, NUMBER and SPACE exclude each other. */
+/* LETTER, NUMBER and SPACE exclude each other; U+0020 is SPACE. */
 enum char_class {
     CLASS_LETTER = 1 << 0,  /* \p{L} of the reference's pattern engine */
     CLASS_NUMBER = 1 << 1,  /* \p{N} of the same */

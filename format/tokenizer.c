@@ -116,6 +116,7 @@ static bool slot_is_valid(const struct tokenizer_tables *tables, const struct to
     if (slot->left == NO_TOKEN)
         return slot->right == 0 && slot->rank == 0 && slot->merged == 0;
     return slot->left < n_tokens && slot->right < n_tokens && slot->merged < n_tokens &&
+           slot->rank < tables->header->n_merge_slots &&
            find_merge(tables, slot->left, slot->right) == slot;
 }
 
@@ -165,6 +166,7 @@ static bool classes_are_valid(unsigned classes)
     return (exclusive & (exclusive - 1)) == 0 && (classes & ~CLASS_NUMERIC) == exclusive;
 }
 
+/* The splitter takes it for granted that the pattern's optional space is white space. */
 static enum status check_classes(const struct tokenizer_tables *tables, struct error *error)
 {
     uint32_t n_blocks = tables->header->n_class_blocks;
@@ -176,6 +178,8 @@ static enum status check_classes(const struct tokenizer_tables *tables, struct e
         if (!classes_are_valid(tables->class_blocks[i]))
             return smol_fail(error, STATUS_DAMAGED,
                              "tokenizer: unknown character class (class byte %zu)", i);
+    if (!(tables->class_blocks[tables->class_index[0] * 256 + ' '] & CLASS_SPACE))
+        return smol_fail(error, STATUS_DAMAGED, "tokenizer: the space is no white space");
     return STATUS_OK;
 }
 

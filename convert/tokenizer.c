@@ -1,0 +1,120 @@
+/* tokenizer.json to tokenizer section, see tokenizer.h. The parts are read one by one and then
+ * laid out one behind the other. */
+#include "convert/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "convert/json.h"
+#include "convert/tokenizer_classes.h"
+#include "convert/tokenizer_merges.h"
+#include "convert/tokenizer_rules.h"
+#include "convert/tokenizer_vocabulary.h"
+#include "format/format.h"
+
+struct parts {
+    uint32_t pretokenizer;
+    struct vocabulary vocabulary;
+    struct merge_table merges;
+    struct class_table classes;
+};
+
+static bool covers_all_bytes(const struct vocabulary *vocabulary)
+{
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (vocabulary->byte_tokens[byte] == NO_TOKEN)
+            return false;
+    return true;
+}
+
+static enum status read_parts(const json_t *root, const char *path, uint32_t vocab_size,
+                              struct parts *parts, struct error *error)
+{
+    enum status status;
+    if ((status = smol_tokenizer_check_rules(root, path, &parts->pretokenizer, error)) ||
+        (status = smol_vocabulary_read(root, path, vocab_size, &parts->vocabulary, error)) ||
+        (status = smol_tokenizer_check_unknown(root, path, covers_all_bytes(&parts->vocabulary),
+                                               error)) ||
+        (status = smol_merge_table_read(root, path, &parts->merges, error)) ||
+        (status = smol_class_table_make(&parts->classes, error)))
+        return status;
+    return STATUS_OK;
+}
+
+static void free_parts(struct parts *parts)
+{
+    smol_vocabulary_free(&parts->vocabulary);
+    smol_merge_table_free(&parts->merges);
+    smol_class_table_free(&parts->classes);
+}
+
+/* A table of the section: its bytes, and the field of the header that says where it lies. */
+struct table {
+    const void *bytes;
+    uint64_t size;
+    uint32_t *offset;
+};
+
+static enum status lay_out(const struct parts *parts, struct tokenizer_section *section,
+                           struct error *error)
+{
+    const struct vocabulary *v = &parts->vocabulary;
+    const struct merge_table *m = &parts->merges;
+    const struct class_table *c = &parts->classes;
+    struct blob_tokenizer header = {
+        .n_tokens = v->n_tokens,
+        .n_text_bytes = v->n_text_bytes,
+        .n_merge_slots = m->n_slots,
+        .max_probe = m->max_probe,
+        .n_added = v->n_added,
+        .n_class_blocks = c->n_blocks,
+        .pretokenizer = parts->pretokenizer,
+    };
+    const struct table tables[] = {
+        {v->spans, (uint64_t)v->n_tokens * sizeof *v->spans, &header.token_spans},
+        {v->text, v->n_text_bytes, &header.text},
+        {v->byte_tokens, sizeof v->byte_tokens, &header.byte_tokens},
+        {m->slots, (uint64_t)m->n_slots * sizeof *m->slots, &header.merges},
+        {v->added, (uint64_t)v->n_added * sizeof *v->added, &header.added},
+        {c->index, CLASS_INDEX_SIZE * sizeof *c->index, &header.class_index},
+        {c->blocks, (uint64_t)c->n_blocks * 256, &header.class_blocks},
+    };
+    enum { N_TABLES = sizeof tables / sizeof tables[0] };
+    uint64_t end = sizeof header;
+    for (size_t i = 0; i < N_TABLES; i++) {
+        *tables[i].offset = (uint32_t)round_up(end, BLOB_ALIGN);
+        end = round_up(end, BLOB_ALIGN) + tables[i].size;
+    }
+    if (end > UINT32_MAX || !(section->data = calloc(end, 1)))
+        return smol_fail_memory(error, "the tokenizer's tables");
+    section->size = end;
+    memcpy(section->data, &header, sizeof header);
+    for (size_t i = 0; i < N_TABLES; i++)
+        memcpy(section->data + *tables[i].offset, tables[i].bytes, tables[i].size);
+    return STATUS_OK;
+}
+
+enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
+                                  struct tokenizer_section *section, struct error *error)
+{
+    *section = (struct tokenizer_section){0};
+    json_t *root;
+    enum status status = smol_json_load(path, &root, error);
+    if (status)
+        return status;
+    struct parts parts = {0};
+    status = read_parts(root, path, vocab_size, &parts, error);
+    if (!status)
+        status = lay_out(&parts, section, error);
+    free_parts(&parts);
+    json_decref(root);
+    return status;
+}
+
+void smol_tokenizer_section_free(struct tokenizer_section *section)
+{
+    free(section->data);
+    *section = (struct tokenizer_section){0};
+}

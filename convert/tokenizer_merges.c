@@ -1,0 +1,198 @@
+/* The merge table, see tokenizer_merges.h. */
+#include "convert/tokenizer_merges.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables behind it stay within reach of 32 bits */
+
+/* A part of a merge; it lives as long as the JSON does. */
+struct part {
+    const char *data;
+    size_t size;
+};
+
+struct reading {
+    const char *path;
+    const json_t *vocab; /* token -> id, all of them checked */
+    char *joined;        /* room for the two longest tokens */
+    struct error *error;
+};
+
+static enum status fail_form(const struct reading *r, size_t index)
+{
+    return smol_fail(r->error, STATUS_DAMAGED,
+                     "%s: a merge is not two tokens (entry %zu of model.merges): download it again",
+                     r->path, index);
+}
+
+static enum status find_token(const struct reading *r, const char *data, size_t size, size_t index,
+                              uint32_t *id)
+{
+    const json_t *found = json_object_getn(r->vocab, data, size);
+    if (!found)
+        return smol_fail(r->error, STATUS_DAMAGED,
+                         "%s: token %.*s of a merge is not in the vocabulary (entry %zu of "
+                         "model.merges): download it again",
+                         r->path, size < 80 ? (int)size : 80, data, index);
+    *id = (uint32_t)json_integer_value(found);
+    return STATUS_OK;
+}
+
+/* The older form, "a b": tokens hold no spaces, so that there is just one. */
+static bool split_at_space(const json_t *entry, struct part *left, struct part *right)
+{
+    const char *line = json_string_value(entry);
+    size_t size = json_string_length(entry);
+    const char *space = memchr(line, ' ', size);
+    if (!space)
+        return false;
+    *left = (struct part){line, (size_t)(space - line)};
+    *right = (struct part){space + 1, size - left->size - 1};
+    return !memchr(right->data, ' ', right->size);
+}
+
+static bool take_pair(const json_t *entry, struct part *left, struct part *right)
+{
+    const json_t *a = json_array_get(entry, 0), *b = json_array_get(entry, 1);
+    if (json_array_size(entry) != 2 || !json_is_string(a) || !json_is_string(b))
+        return false;
+    *left = (struct part){json_string_value(a), json_string_length(a)};
+    *right = (struct part){json_string_value(b), json_string_length(b)};
+    return true;
+}
+
+static enum status read_merge(const struct reading *r, const json_t *entry, size_t index,
+                              struct token_merge *merge)
+{
+    struct part left, right;
+    if (!(json_is_string(entry) ? split_at_space : take_pair)(entry, &left, &right))
+        return fail_form(r, index);
+    enum status status;
+    if ((status = find_token(r, left.data, left.size, index, &merge->left)) ||
+        (status = find_token(r, right.data, right.size, index, &merge->right)))
+        return status;
+    memcpy(r->joined, left.data, left.size);
+    memcpy(r->joined + left.size, right.data, right.size);
+    return find_token(r, r->joined, left.size + right.size, index, &merge->merged);
+}
+
+/* A line that the older form copies from merges.txt; it has a place in the list, but no meaning. */
+static bool is_comment(const json_t *entry)
+{
+    static const char mark[] = "#version";
+    const char *line = json_string_value(entry);
+    return line && strncmp(line, mark, sizeof mark - 1) == 0;
+}
+
+/* Reads all merges, in order; *n is how many there are. */
+static enum status read_merges(struct reading *r, const json_t *list, struct token_merge *merges,
+                               size_t *n)
+{
+    *n = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        if (is_comment(entry))
+            continue;
+        enum status status = read_merge(r, entry, i, &merges[*n]);
+        if (status)
+            return status;
+        merges[*n].rank = (uint32_t)*n;
+        ++*n;
+    }
+    return STATUS_OK;
+}
+
+/* Puts a merge in its place, or gives a pair that is there already the later rank, as the
+ * reference does. Returns the slots looked at; 0 when MERGE_MAX_PROBE are not enough. */
+static uint32_t insert(struct token_merge *slots, uint32_t n_slots, const struct token_merge *merge)
+{
+    uint32_t slot = merge_hash(merge->left, merge->right) & (n_slots - 1);
+    for (uint32_t probe = 1; probe <= MERGE_MAX_PROBE; probe++) {
+        struct token_merge *place = &slots[slot];
+        bool same = place->left == merge->left && place->right == merge->right;
+        if (same || place->left == NO_TOKEN) {
+            *place = *merge;
+            return probe;
+        }
+        slot = (slot + 1) & (n_slots - 1);
+    }
+    return 0;
+}
+
+/* Fills the table, in order of rank; false when it is too small. */
+static bool insert_all(struct merge_table *table, const struct token_merge *merges, size_t n)
+{
+    for (uint32_t slot = 0; slot < table->n_slots; slot++)
+        table->slots[slot] = (struct token_merge){.left = NO_TOKEN};
+    table->max_probe = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t probes = insert(table->slots, table->n_slots, &merges[i]);
+        if (!probes)
+            return false;
+        if (probes > table->max_probe)
+            table->max_probe = probes;
+    }
+    return true;
+}
+
+/* Half full at most; where too many pairs meet, a larger table gets them apart. Pairs made to
+ * meet in any table are refused before it grows beyond reason. */
+static enum status build(const struct reading *r, const struct token_merge *merges, size_t n,
+                         struct merge_table *table)
+{
+    uint64_t least = 1;
+    while (least < 2 * n)
+        least *= 2;
+    for (uint64_t n_slots = least; n_slots <= 8 * least && n_slots <= MAX_SLOTS; n_slots *= 2) {
+        free(table->slots);
+        table->n_slots = (uint32_t)n_slots;
+        table->slots = calloc(n_slots, sizeof *table->slots);
+        if (!table->slots)
+            return smol_fail_memory(r->error, "the merges");
+        if (insert_all(table, merges, n))
+            return STATUS_OK;
+    }
+    return smol_fail(r->error, STATUS_UNSUPPORTED,
+                     "%s: its merges do not fit a hash table (%zu of them): use another model",
+                     r->path, n);
+}
+
+static size_t longest_token(const json_t *vocab)
+{
+    size_t longest = 0;
+    json_t *object = (json_t *)(uintptr_t)vocab; /* iterators are declared without const */
+    for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
+        if (json_object_iter_key_len(i) > longest)
+            longest = json_object_iter_key_len(i);
+    return longest;
+}
+
+enum status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
+                                  struct error *error)
+{
+    const json_t *model = json_object_get(root, "model");
+    const json_t *list = json_object_get(model, "merges");
+    struct reading r = {.path = path, .vocab = json_object_get(model, "vocab"), .error = error};
+    if (!json_is_array(list))
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: has no merges (model.merges): download it again", path);
+    size_t n = json_array_size(list);
+    struct token_merge *merges = calloc(n + 1, sizeof *merges);
+    r.joined = malloc(2 * longest_token(r.vocab) + 1);
+    enum status status = merges && r.joined ? STATUS_OK : smol_fail_memory(error, "the merges");
+    if (!status)
+        status = read_merges(&r, list, merges, &n);
+    if (!status)
+        status = build(&r, merges, n, table);
+    free(merges);
+    free(r.joined);
+    return status;
+}
+
+void smol_merge_table_free(struct merge_table *table)
+{
+    free(table->slots);
+    *table = (struct merge_table){0};
+}

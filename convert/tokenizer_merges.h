@@ -1,0 +1,24 @@
+/* The merges of a tokenizer.json as the hash table of the tokenizer section. */
+#ifndef SMOL_CONVERT_TOKENIZER_MERGES_H
+#define SMOL_CONVERT_TOKENIZER_MERGES_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Start from zeros. */
+struct merge_table {
+    struct token_merge *slots; /* (n_slots), allocated */
+    uint32_t n_slots, max_probe;
+};
+
+/* Reads the merges of `root`, whose vocabulary has been read. Errors: STATUS_DAMAGED,
+ * STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
+enum status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
+                                  struct error *error);
+
+void smol_merge_table_free(struct merge_table *table);
+
+#endif

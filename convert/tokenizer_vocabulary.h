@@ -1,0 +1,27 @@
+/* The tokens of a tokenizer.json: the model's vocabulary and the added tokens, by id. */
+#ifndef SMOL_CONVERT_TOKENIZER_VOCABULARY_H
+#define SMOL_CONVERT_TOKENIZER_VOCABULARY_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* As in the tokenizer section, each table allocated. Start from zeros. */
+struct vocabulary {
+    uint32_t n_tokens, n_text_bytes, n_added;
+    struct token_span *spans;  /* (n_tokens) */
+    uint8_t *text;             /* (n_text_bytes) */
+    struct added_token *added; /* (n_added) */
+    uint32_t byte_tokens[256];
+};
+
+/* Reads the vocabulary of `root`, whose rules have been checked. Every id must be below
+ * `vocab_size`. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
+enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
+                                 struct vocabulary *vocabulary, struct error *error);
+
+void smol_vocabulary_free(struct vocabulary *vocabulary);
+
+#endif

@@ -1,0 +1,17 @@
+/* Byte-pair encoding of one word. */
+#ifndef SMOL_RUNTIME_TOKENIZER_MERGE_H
+#define SMOL_RUNTIME_TOKENIZER_MERGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/tokenizer.h"
+
+/* Turns ids[0..n) into tokens: as long as two neighbours have a merge, those
+ * whose merge has the lowest rank become one, the leftmost first among equals. *n becomes what is
+ * left. O(n log n). Errors: STATUS_MEMORY, also for words of 4 GiB. */
+enum status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
+                            struct error *error);
+
+#endif
