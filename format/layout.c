@@ -21,7 +21,7 @@ enum status smol_model_check(const struct blob_model *m, struct error *error)
         {"intermediate_size", m->intermediate_size, 1, 1 << 22},
         {"n_heads", m->n_heads, 1, 1 << 12},
         {"n_kv_heads", m->n_kv_heads, 1, 1 << 12},
-        {"head_dim", m->head_dim, 2, 1 << 10},
+        {"head_dim", m->head_dim, 2, MAX_HEAD_DIM},
         {"vocab_size", m->vocab_size, 1, 1 << 24},
         {"context_length", m->context_length, 1, 1 << 24},
         {"tied_embeddings", m->tied_embeddings, 0, 1},
@@ -46,8 +46,8 @@ enum status smol_model_check(const struct blob_model *m, struct error *error)
     if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1))
         return smol_fail(error, STATUS_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
                          (double)m->rms_norm_eps);
-    if (!(m->rope_theta > 0 && m->rope_theta <= 1e30))
-        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be positive",
+    if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
+        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be at least 1",
                          m->rope_theta);
     for (size_t i = 0; i < sizeof m->reserved; i++)
         if (m->reserved[i])

@@ -17,6 +17,7 @@ enum {
     QUAD_BYTES = 64,   /* int8: TILE_ROWS * 4 weights, one cache line */
     SCALES_BYTES = 64, /* int8: f16 scales of two groups of TILE_ROWS rows */
     GROUP_PAIR_BYTES = SCALES_BYTES + 2 * GROUP_BYTES,
+    MAX_HEAD_DIM = 1024,
     MAX_NAME = 64, /* room for smol_tensor_name */
 };
 

@@ -165,7 +165,7 @@ static enum status check_model(struct blob *blob, struct error *error)
     if (n != blob->model->head_dim / 2)
         return damaged(blob, error, "inv_freq does not fit head_dim", offset);
     for (size_t i = 0; i < n; i++)
-        if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1e6f))
+        if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
             return damaged(blob, error, "inv_freq is out of range", offset);
     return STATUS_OK;
 }
@@ -424,12 +424,4 @@ enum status smol_blob_verify(const struct blob *blob, struct error *error)
             status = damaged(blob, error, "a tensor breaks the format", tensor->offset);
     }
     return status;
-}
-
-const struct blob_tensor *smol_blob_tensor(const struct blob *blob, struct tensor_key key)
-{
-    for (size_t i = 0; i < blob->n_tensors; i++)
-        if (blob->tensors[i].role == key.role && blob->tensors[i].layer == key.layer)
-            return &blob->tensors[i];
-    return NULL;
 }

@@ -56,7 +56,4 @@ enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t s
  * numbers that the format allows, with zeros as padding. Errors: STATUS_DAMAGED. */
 enum status smol_blob_verify(const struct blob *blob, struct error *error);
 
-/* The tensor for `key`; the model has it. */
-const struct blob_tensor *smol_blob_tensor(const struct blob *blob, struct tensor_key key);
-
 #endif

@@ -1,0 +1,202 @@
+/* Contexts: creation, growth and evaluation in batches, see smol.h. The mathematics is in
+ * forward.c. */
+#include "runtime/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "runtime/fpenv.h"
+#include "runtime/report.h"
+
+/* --- creation ----------------------------------------------------------------------------- */
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Cuts one block of memory into the activation arrays; called once to measure, with memory
+ * NULL, and once to place. Returns the bytes used. Widths were checked with the model: the sum
+ * cannot overflow. */
+static size_t place_activations(smol_context *c)
+{
+    const struct blob_model *m = c->model->blob.model;
+    size_t query = (size_t)m->n_heads * m->head_dim;
+    size_t key = (size_t)m->n_kv_heads * m->head_dim;
+    size_t widest = larger(larger(m->hidden_size, m->intermediate_size), query);
+    size_t quantized = m->dtype == DTYPE_INT8 ? round_up(widest, GROUP_INPUTS) : 0;
+    c->q_stride = quantized;
+    c->scale_stride = quantized / GROUP_INPUTS;
+    const struct {
+        float **array;
+        size_t width;
+    } arrays[] = {
+        {&c->x, m->hidden_size},
+        {&c->normed, m->hidden_size},
+        {&c->query, query},
+        {&c->key, key},
+        {&c->value, key},
+        {&c->gate, m->intermediate_size},
+        {&c->up, m->intermediate_size},
+        {&c->cosine, m->head_dim / 2},
+        {&c->sine, m->head_dim / 2},
+        {&c->scales, c->scale_stride},
+    };
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        if (c->memory)
+            *arrays[i].array = (float *)((uint8_t *)c->memory + used);
+        used += round_up(BATCH * arrays[i].width * sizeof(float), 64);
+    }
+    if (c->memory)
+        c->q = (int8_t *)c->memory + used;
+    return used + BATCH * c->q_stride;
+}
+
+static enum status create(smol_context *c, const smol_context_params *params, struct error *error)
+{
+    static const enum kv_type kv_types[] = {
+        [SMOL_KV_F32] = KV_F32, [SMOL_KV_F16] = KV_F16, [SMOL_KV_INT8] = KV_INT8};
+    const struct blob_model *m = c->model->blob.model;
+    if (params->n_ctx > m->context_length)
+        return smol_fail(error, STATUS_USAGE, "context of %u tokens: the model has at most %u",
+                         params->n_ctx, m->context_length);
+    if ((unsigned)params->kv >= sizeof kv_types / sizeof kv_types[0])
+        return smol_fail(error, STATUS_USAGE, "kv: not one of smol_kv");
+    smol_kv kv = params->kv;
+    if (kv == SMOL_KV_DEFAULT)
+        kv = m->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
+    c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
+
+    enum status status = smol_kernels_select(&c->kernels, error);
+    if (!status)
+        status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
+                              c->capacity, error);
+    if (status)
+        return status;
+    c->memory_bytes = place_activations(c);
+    if (posix_memalign(&c->memory, 64, c->memory_bytes)) {
+        c->memory = NULL;
+        return smol_fail_memory(error, "activations");
+    }
+    place_activations(c);
+    unsigned n_threads = params->n_threads ? params->n_threads : smol_cpu_count();
+    return smol_pool_create(n_threads, &c->pool, error);
+}
+
+smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
+                                smol_context **out, smol_error *error)
+{
+    const smol_context_params defaults = {0, 0, SMOL_KV_DEFAULT};
+    struct error detail;
+    *out = NULL;
+    smol_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return report(error, smol_fail_memory(&detail, "a context"), &detail);
+    context->model = model;
+    enum status status = create(context, params ? params : &defaults, &detail);
+    if (status) {
+        smol_context_free(context);
+        return report(error, status, &detail);
+    }
+    *out = context;
+    return report(error, STATUS_OK, NULL);
+}
+
+void smol_context_free(smol_context *context)
+{
+    if (!context)
+        return;
+    smol_pool_destroy(context->pool);
+    smol_kv_free(&context->kv);
+    free(context->memory);
+    free(context);
+}
+
+/* --- evaluation --------------------------------------------------------------------------- */
+
+static enum status check_arguments(const smol_context *c, const uint32_t *ids, size_t n,
+                                   size_t n_logits, struct error *error)
+{
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    if (n == 0 || n_logits > n)
+        return smol_fail(error, STATUS_USAGE, "%zu tokens, logits of %zu: ask for 0 to n", n,
+                         n_logits);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= vocab_size)
+            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u", ids[i],
+                             vocab_size);
+    if (n > c->capacity - c->length)
+        return smol_fail(error, STATUS_CONTEXT_FULL,
+                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
+                         "context or a shorter text",
+                         c->length, c->capacity, n);
+    return STATUS_OK;
+}
+
+static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size_t n_logits,
+                            float *logits, struct error *error)
+{
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    enum status status = smol_kv_reserve(&c->kv, c->length + n, error);
+    for (size_t done = 0; !status && done < n;) {
+        size_t rest = n - done;
+        size_t batch = rest < BATCH ? rest : BATCH;
+        size_t behind = rest - batch; /* tokens after this batch */
+        size_t wanted = n_logits > behind ? n_logits - behind : 0;
+        wanted = wanted < batch ? wanted : batch;
+        status = smol_forward(c, ids + done, batch, wanted, logits, error);
+        c->length += batch;
+        done += batch;
+        logits += wanted * vocab_size;
+    }
+    return status;
+}
+
+smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
+                      float *logits, smol_error *error)
+{
+    struct error detail;
+    enum status status = check_arguments(context, ids, n, n_logits, &detail);
+    if (status)
+        return report(error, status, &detail);
+    size_t length = context->length;
+    fenv_t saved;
+    fpenv_enter(&saved);
+    status = evaluate(context, ids, n, n_logits, logits, &detail);
+    fpenv_leave(&saved);
+    if (status)
+        context->length = length;
+    return report(error, status, &detail);
+}
+
+/* --- state -------------------------------------------------------------------------------- */
+
+size_t smol_context_length(const smol_context *context)
+{
+    return context->length;
+}
+
+size_t smol_context_capacity(const smol_context *context)
+{
+    return context->capacity;
+}
+
+void smol_context_truncate(smol_context *context, size_t n)
+{
+    if (n < context->length)
+        context->length = n;
+}
+
+smol_context_info smol_context_get_info(const smol_context *context)
+{
+    static const char *const kv_names[KV_TYPES] = {"f32", "f16", "int8"};
+    return (smol_context_info){
+        .n_threads = smol_pool_size(context->pool),
+        .kv = kv_names[context->kv.type],
+        .isa = context->kernels->name,
+        .kv_bytes = smol_kv_bytes(&context->kv),
+        .state_bytes = context->memory_bytes + sizeof *context,
+    };
+}

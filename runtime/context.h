@@ -1,0 +1,44 @@
+/* A sequence in progress: its KV cache, its threads, and the activations of one batch. */
+#ifndef SMOL_RUNTIME_CONTEXT_H
+#define SMOL_RUNTIME_CONTEXT_H
+
+#include "common/pool.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/kv.h"
+#include "runtime/model.h"
+
+/* Tokens that go through the layers together: enough to reuse a tile well, few enough that
+ * their activations stay in the second-level cache. */
+enum { BATCH = 64 };
+
+struct smol_context {
+    const smol_model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct kv_cache kv;
+    size_t length;   /* tokens in the sequence */
+    size_t capacity; /* most tokens */
+
+    /* Activations, (BATCH, ...) each, all within `memory`. */
+    void *memory;
+    size_t memory_bytes;
+    float *x;             /* (hidden_size): the residual stream */
+    float *normed;        /* (hidden_size) */
+    float *query;         /* (n_heads * head_dim); attention's output replaces it */
+    float *key;           /* (n_kv_heads * head_dim) */
+    float *value;         /* (n_kv_heads * head_dim) */
+    float *gate, *up;     /* (intermediate_size) */
+    float *cosine, *sine; /* (head_dim / 2): RoPE at each token's position */
+    int8_t *q;            /* (q_stride): the quantized input of a matrix product, int8 only */
+    float *scales;        /* (scale_stride) */
+    size_t q_stride, scale_stride;
+};
+
+/* Runs ids[0..n), 0 < n <= BATCH, through the model at positions length.. of the context, whose
+ * KV cache has room for them, and writes the logits after each of the last n_logits of them to
+ * logits (n_logits, vocab_size). Does not change context->length. Errors: STATUS_DAMAGED (a
+ * chunk's digest), STATUS_NUMERIC. */
+enum status smol_forward(struct smol_context *context, const uint32_t *ids, size_t n,
+                         size_t n_logits, float *logits, struct error *error);
+
+#endif

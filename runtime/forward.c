@@ -1,0 +1,413 @@
+/* The forward pass of a Llama model (Touvron et al., 2023: RMSNorm, RoPE, grouped-query
+ * attention, SwiGLU), for a batch of tokens.
+ *
+ * All threads run the same function and meet at barriers. Between two barriers the work is
+ * split by token, by attention head or by block of output rows, never within a sum, so that the
+ * number of threads cannot change a bit. */
+#include "runtime/context.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/number.h"
+#include "runtime/fpenv.h"
+#include "runtime/kernels/math.h"
+
+/* One call of smol_forward, shared by its threads. */
+struct pass {
+    struct smol_context *c;
+    const struct blob_model *m;
+    const uint32_t *ids;
+    size_t n;     /* tokens in the batch */
+    size_t first; /* position of the first one */
+    size_t n_logits;
+    float *logits;
+    atomic_flag failed; /* taken by the first thread that fills *error */
+    enum status status;
+    struct error *error;
+};
+
+/* One thread's view of the pass. */
+struct worker {
+    struct pass *pass;
+    unsigned thread, n_threads;
+};
+
+/* Errors do not stop the pass, whose reads and writes stay in bounds whatever the bytes; the
+ * first one becomes its result. */
+static void fail(struct pass *pass, const struct error *error)
+{
+    if (atomic_flag_test_and_set(&pass->failed))
+        return;
+    *pass->error = *error;
+    pass->status = error->status;
+}
+
+static void fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token)
+{
+    struct error error;
+    smol_fail(
+        &error, STATUS_NUMERIC,
+        "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
+        "of range",
+        pass->c->model->blob.path, what, layer, pass->first + token);
+    fail(pass, &error);
+}
+
+/* The bytes [offset, offset + size) of a tensor, digests checked. */
+static const void *tensor_bytes(struct pass *pass, const struct blob_tensor *tensor,
+                                uint64_t offset, uint64_t size)
+{
+    const struct blob *blob = &pass->c->model->blob;
+    struct error error;
+    if (smol_blob_check(blob, tensor->offset + offset, size, &error))
+        fail(pass, &error);
+    return blob->file.data + tensor->offset + offset;
+}
+
+static const float *vector(struct pass *pass, const struct blob_tensor *tensor)
+{
+    return tensor_bytes(pass, tensor, 0, tensor->size);
+}
+
+/* --- matrix products ---------------------------------------------------------------------- */
+
+/* out (n, stride) = or += x (n, cols) times the transpose of `weight` (rows, cols), plus bias. */
+struct product {
+    const struct blob_tensor *weight;
+    const struct blob_tensor *bias; /* or NULL */
+    float *out;
+    bool add; /* to what is in out: the residual stream */
+};
+
+/* The input of a product: f32 blobs read x, int8 blobs the quantized copy that `prepare` made. */
+struct input {
+    const float *x; /* (n, stride) */
+    size_t n;
+    size_t stride;
+};
+
+/* Makes row `t` of an input ready: int8 blobs quantize it. */
+static void prepare(struct pass *pass, const float *row, size_t cols, size_t t, const char *what,
+                    size_t layer)
+{
+    struct smol_context *c = pass->c;
+    if (pass->m->dtype == DTYPE_INT8 &&
+        !c->kernels->quantize(row, cols, c->q + t * c->q_stride, c->scales + t * c->scale_stride))
+        fail_numeric(pass, what, layer, t);
+}
+
+/* One row block of a product: TILE_ROWS outputs for every token. */
+static void multiply_block(struct pass *pass, const struct product *product,
+                           const struct input *input, size_t block)
+{
+    struct smol_context *c = pass->c;
+    const struct blob_tensor *weight = product->weight;
+    float tile[BATCH][TILE_ROWS];
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    const void *data = tensor_bytes(pass, weight, block * bytes, bytes);
+    if (weight->dtype == DTYPE_INT8)
+        c->kernels->matmul_int8(data, (weight->cols + GROUP_INPUTS - 1) / GROUP_INPUTS, c->q,
+                                c->q_stride, c->scales, c->scale_stride, input->n, tile[0],
+                                TILE_ROWS);
+    else
+        c->kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, tile[0],
+                               TILE_ROWS);
+
+    size_t row = block * TILE_ROWS;
+    size_t rows = weight->rows - row < TILE_ROWS ? weight->rows - row : TILE_ROWS;
+    const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
+    for (size_t t = 0; t < input->n; t++) {
+        float *out = product->out + t * weight->rows + row;
+        for (size_t r = 0; bias && r < rows; r++)
+            tile[t][r] += bias[r];
+        for (size_t r = 0; r < rows; r++)
+            out[r] = product->add ? out[r] + tile[t][r] : tile[t][r];
+    }
+}
+
+/* Several products of the same input as one piece of work, then a barrier. */
+static void multiply(const struct worker *w, const struct input *input,
+                     const struct product *products, size_t n_products)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < n_products; i++)
+        total += (products[i].weight->rows + TILE_ROWS - 1) / TILE_ROWS;
+    size_t begin, end;
+    pool_share(total, w->thread, w->n_threads, &begin, &end);
+    for (size_t i = 0, first = 0; i < n_products; i++) {
+        size_t blocks = (products[i].weight->rows + TILE_ROWS - 1) / TILE_ROWS;
+        size_t low = begin > first ? begin - first : 0;
+        size_t high = end < first + blocks ? end : first + blocks;
+        for (size_t block = low; first + block < high; block++)
+            multiply_block(w->pass, &products[i], input, block);
+        first += blocks;
+    }
+    smol_pool_barrier(w->pass->c->pool);
+}
+
+/* --- embedding ---------------------------------------------------------------------------- */
+
+/* Row `id` of the embedding: a strided gather from its tile. */
+static void embed(struct pass *pass, uint32_t id, float *x)
+{
+    const struct blob_tensor *weight = pass->c->model->outer.tensor[ROLE_EMBED];
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    size_t row = id % TILE_ROWS;
+    const uint8_t *block = tensor_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
+    if (weight->dtype == DTYPE_F32) {
+        for (size_t col = 0; col < weight->cols; col++)
+            x[col] = ((const float *)(const void *)block)[col * TILE_ROWS + row];
+        return;
+    }
+    for (size_t col = 0; col < weight->cols; col++) {
+        size_t group = col / GROUP_INPUTS, within = col % GROUP_INPUTS;
+        const uint16_t *scales = (const void *)(block + group_scales_offset(group));
+        const int8_t *steps = (const void *)(block + group_weights_offset(group));
+        x[col] = (float)steps[within / 4 * QUAD_BYTES + row * 4 + within % 4] *
+                 f32_from_f16(scales[row]);
+    }
+}
+
+static void start_tokens(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    size_t half = pass->m->head_dim / 2, begin, end;
+    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        embed(pass, pass->ids[t], c->x + t * pass->m->hidden_size);
+        float position = (float)(pass->first + t); /* below 2^24: exact */
+        for (size_t i = 0; i < half; i++)
+            math_sincos(position * c->model->blob.inv_freq[i], &c->sine[t * half + i],
+                        &c->cosine[t * half + i]);
+    }
+    smol_pool_barrier(c->pool);
+}
+
+/* --- attention ---------------------------------------------------------------------------- */
+
+/* RoPE on one head (Su et al., 2021) in the half-split pairing of Hugging Face's checkpoints:
+ * channel i turns with channel i + head_dim / 2. */
+static void rotate(float *head, size_t half, const float *cosine, const float *sine)
+{
+    for (size_t i = 0; i < half; i++) {
+        float a = head[i], b = head[i + half];
+        head[i] = a * cosine[i] - b * sine[i];
+        head[i + half] = b * cosine[i] + a * sine[i];
+    }
+}
+
+/* Rotates queries and keys, and puts keys and values into the cache; split by token. */
+static void rotate_and_store(const struct worker *w, size_t layer)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    const struct blob_model *m = pass->m;
+    size_t dim = m->head_dim, half = dim / 2, begin, end;
+    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        const float *cosine = c->cosine + t * half, *sine = c->sine + t * half;
+        for (size_t head = 0; head < m->n_heads; head++)
+            rotate(c->query + (t * m->n_heads + head) * dim, half, cosine, sine);
+        for (size_t head = 0; head < m->n_kv_heads; head++) {
+            size_t offset = (t * m->n_kv_heads + head) * dim;
+            rotate(c->key + offset, half, cosine, sine);
+            smol_kv_store(&c->kv, c->kernels, layer, head, pass->first + t, c->key + offset,
+                          c->value + offset);
+        }
+    }
+    smol_pool_barrier(c->pool);
+}
+
+/* A softmax-weighted sum over some positions: largest score, sum of exp(score - largest), and
+ * the values weighted so (Milakov and Gimelshein, 2018). */
+struct partial {
+    float max, sum;
+    float values[MAX_HEAD_DIM]; /* (round_up(head_dim, 16)) */
+};
+
+static void attend_block(const struct smol_context *c, const float *query,
+                         const struct kv_block *block, size_t n_positions, struct partial *out)
+{
+    size_t dim = c->kv.head_dim;
+    float scores[KV_BLOCK];
+    float scale = 1.0f / sqrtf((float)dim);
+    c->kernels->attention_scores[c->kv.type](query, block, dim, scale, scores);
+    out->sum = c->kernels->softmax(scores, n_positions, &out->max);
+    c->kernels->attention_values[c->kv.type](scores, n_positions, block, dim, out->values);
+}
+
+/* total = total combined with next, both rescaled to the larger maximum. */
+static void combine(struct partial *total, const struct partial *next, size_t dim)
+{
+    float max = next->max > total->max ? next->max : total->max;
+    float a = math_exp(total->max - max), b = math_exp(next->max - max);
+    total->max = max;
+    total->sum = total->sum * a + next->sum * b;
+    for (size_t i = 0; i < dim; i++)
+        total->values[i] = total->values[i] * a + next->values[i] * b;
+}
+
+/* One query head over positions 0..position, block by block from the first; the blocks lie at
+ * fixed positions, so that prefill and decode combine the same partial results in the same
+ * order. The result replaces the query. */
+static void attend(const struct smol_context *c, size_t layer, size_t kv_head, size_t position,
+                   float *query)
+{
+    size_t dim = c->kv.head_dim;
+    struct partial total, next;
+    for (size_t start = 0; start <= position; start += KV_BLOCK) {
+        size_t rest = position + 1 - start;
+        struct kv_block block = smol_kv_block(&c->kv, layer, kv_head, start / KV_BLOCK);
+        attend_block(c, query, &block, rest < KV_BLOCK ? rest : KV_BLOCK,
+                     start == 0 ? &total : &next);
+        if (start > 0)
+            combine(&total, &next, dim);
+    }
+    for (size_t i = 0; i < dim; i++)
+        query[i] = total.values[i] / total.sum;
+}
+
+/* Attention of every token and query head; split by both, then quantized by token. */
+static void attend_all(const struct worker *w, size_t layer)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    const struct blob_model *m = pass->m;
+    size_t width = (size_t)m->n_heads * m->head_dim, begin, end;
+    size_t heads_per_kv = m->n_heads / m->n_kv_heads;
+    pool_share(pass->n * m->n_heads, w->thread, w->n_threads, &begin, &end);
+    for (size_t i = begin; i < end; i++)
+        attend(c, layer, i % m->n_heads / heads_per_kv, pass->first + i / m->n_heads,
+               c->query + i * m->head_dim);
+    smol_pool_barrier(c->pool);
+    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++)
+        prepare(pass, c->query + t * width, width, t, "attention output", layer);
+    smol_pool_barrier(c->pool);
+}
+
+/* --- layers ------------------------------------------------------------------------------- */
+
+/* Normalizes tokens [from, n) of the residual stream into rows 0.. of c->normed. */
+static void normalize(const struct worker *w, const struct blob_tensor *norm, size_t from,
+                      const char *what, size_t layer)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    size_t hidden = pass->m->hidden_size, begin, end;
+    const float *weight = vector(pass, norm);
+    pool_share(pass->n - from, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        float *out = c->normed + t * hidden;
+        c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
+                             out);
+        prepare(pass, out, hidden, t, what, layer);
+    }
+    smol_pool_barrier(c->pool);
+}
+
+static void attention(const struct worker *w, size_t layer)
+{
+    struct smol_context *c = w->pass->c;
+    const struct blob_model *m = w->pass->m;
+    const struct blob_tensor *const *tensor = c->model->layers[layer].tensor;
+    const struct input normed = {c->normed, w->pass->n, m->hidden_size};
+    const struct input attended = {c->query, w->pass->n, (size_t)m->n_heads * m->head_dim};
+    const struct product qkv[] = {
+        {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], c->query, false},
+        {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], c->key, false},
+        {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], c->value, false},
+    };
+    const struct product output = {tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS], c->x, true};
+    normalize(w, tensor[ROLE_ATTN_NORM], 0, "attention input", layer);
+    multiply(w, &normed, qkv, 3);
+    rotate_and_store(w, layer);
+    attend_all(w, layer);
+    multiply(w, &attended, &output, 1);
+}
+
+static void mlp(const struct worker *w, size_t layer)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    const struct blob_tensor *const *tensor = c->model->layers[layer].tensor;
+    size_t width = pass->m->intermediate_size, begin, end;
+    const struct input normed = {c->normed, pass->n, pass->m->hidden_size};
+    const struct input gated = {c->gate, pass->n, width};
+    const struct product gate_up[] = {
+        {tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], c->gate, false},
+        {tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], c->up, false},
+    };
+    const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], c->x, true};
+    normalize(w, tensor[ROLE_MLP_NORM], 0, "MLP input", layer);
+    multiply(w, &normed, gate_up, 2);
+    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        c->kernels->swiglu(c->gate + t * width, c->up + t * width, width);
+        prepare(pass, c->gate + t * width, width, t, "MLP activation", layer);
+    }
+    smol_pool_barrier(c->pool);
+    multiply(w, &gated, &down, 1);
+}
+
+/* Logits of the last n_logits tokens; a NaN or infinity among them is an error. */
+static void head(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    const struct layer *outer = &c->model->outer;
+    size_t n_layers = pass->m->n_layers, vocab = pass->m->vocab_size, begin, end;
+    const struct input normed = {c->normed, pass->n_logits, pass->m->hidden_size};
+    const struct product output = {outer->tensor[ROLE_OUTPUT], NULL, pass->logits, false};
+    normalize(w, outer->tensor[ROLE_FINAL_NORM], pass->n - pass->n_logits, "output layer's input",
+              n_layers);
+    multiply(w, &normed, &output, 1);
+    pool_share(pass->n_logits * vocab, w->thread, w->n_threads, &begin, &end);
+    uint32_t largest = 0;
+    for (size_t i = begin; i < end; i++) {
+        uint32_t magnitude = f32_bits(pass->logits[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= 0x7f800000u)
+        fail_numeric(pass, "logits", n_layers, pass->n - 1);
+}
+
+static void run(void *argument, unsigned thread, unsigned n_threads)
+{
+    struct pass *pass = argument;
+    const struct worker worker = {pass, thread, n_threads};
+    fenv_t saved;
+    fpenv_enter(&saved);
+    start_tokens(&worker);
+    for (size_t layer = 0; layer < pass->m->n_layers; layer++) {
+        attention(&worker, layer);
+        mlp(&worker, layer);
+    }
+    if (pass->n_logits > 0)
+        head(&worker);
+    fpenv_leave(&saved);
+}
+
+enum status smol_forward(struct smol_context *context, const uint32_t *ids, size_t n,
+                         size_t n_logits, float *logits, struct error *error)
+{
+    struct pass pass = {
+        .c = context,
+        .m = context->model->blob.model,
+        .ids = ids,
+        .n = n,
+        .first = context->length,
+        .n_logits = n_logits,
+        .logits = logits,
+        .failed = ATOMIC_FLAG_INIT,
+        .status = STATUS_OK,
+        .error = error,
+    };
+    smol_pool_run(context->pool, run, &pass);
+    return pass.status;
+}

@@ -1,0 +1,58 @@
+/* Which kernels to use, see kernels.h. */
+#include "runtime/kernels/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cpu.h"
+
+static bool always(void)
+{
+    return true;
+}
+
+/* The ladder: a later set is preferred where the machine runs it. */
+static const struct rung {
+    const struct kernels *kernels;
+    bool (*runs)(void);
+} ladder[] = {
+    {&smol_kernels_scalar, always},
+#if defined(__x86_64__)
+    {&smol_kernels_avx2, smol_cpu_has_avx2},
+#endif
+};
+enum { LADDER_SIZE = sizeof ladder / sizeof ladder[0] };
+
+const struct kernels *smol_kernels_at(size_t index, bool *runs)
+{
+    if (index >= LADDER_SIZE)
+        return NULL;
+    *runs = ladder[index].runs();
+    return ladder[index].kernels;
+}
+
+static enum status select_named(const char *name, const struct kernels **kernels,
+                                struct error *error)
+{
+    for (size_t i = 0; i < LADDER_SIZE; i++) {
+        if (strcmp(name, ladder[i].kernels->name))
+            continue;
+        if (!ladder[i].runs())
+            return smol_fail(error, STATUS_USAGE,
+                             "SMOL_ISA=%s: this machine cannot run it: unset it", name);
+        *kernels = ladder[i].kernels;
+        return STATUS_OK;
+    }
+    return smol_fail(error, STATUS_USAGE, "SMOL_ISA=%.40s: no such kernels here: unset it", name);
+}
+
+enum status smol_kernels_select(const struct kernels **kernels, struct error *error)
+{
+    const char *name = getenv("SMOL_ISA");
+    if (name && name[0])
+        return select_named(name, kernels, error);
+    for (size_t i = 0; i < LADDER_SIZE; i++)
+        if (ladder[i].runs())
+            *kernels = ladder[i].kernels;
+    return STATUS_OK;
+}

@@ -1,0 +1,71 @@
+/* Elementary functions as fixed sequences of IEEE operations: the same bits on every machine,
+ * with or without vector units, whatever the C library. No fused multiply-add. */
+#ifndef SMOL_RUNTIME_KERNELS_MATH_H
+#define SMOL_RUNTIME_KERNELS_MATH_H
+
+#include <stdint.h>
+
+#include "common/number.h"
+
+/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller and larger x give the
+ * value at that end (about 1e-38 and 2e38), NaN gives NaN.
+ *
+ * x = n ln 2 + r with |r| <= ln 2 / 2; e^r from its Taylor polynomial of degree 7 (remainder
+ * 5e-9), 2^n from the exponent bits (Muller et al., Handbook of Floating-Point Arithmetic,
+ * chapter 11). ln 2 is split so that n * ln2_high is exact. */
+static inline float math_exp(float x)
+{
+    const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
+    x = x < -87.3f ? -87.3f : x;
+    x = x > 88.3f ? 88.3f : x;
+    float shifted = x * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
+    float n = shifted - 0x1.8p23f;
+    float r = (x - n * ln2_high) - n * ln2_low;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = (p * r) * r + r;
+    p = p + 1.0f;
+    uint32_t exponent = (f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23;
+    return p * f32_from_bits(exponent);
+}
+
+/* *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17 (by test,
+ * not by proof), slowly less exact up to 2^24. Computed in double: reduction modulo pi/2, with pi/2
+ * split so that n times its first part (33 bits) is exact, then Taylor polynomials on
+ * [-pi/4, pi/4]. */
+static inline void math_sincos(float angle, float *sine, float *cosine)
+{
+    const double half_pi_high = 0x1.921fb544p+0, half_pi_low = 0x1.0b4611a626331p-34;
+    double x = angle;
+    double shifted = x * 0x1.45f306dc9c883p-1 + 0x1.8p52; /* n, in the low bits */
+    double n = shifted - 0x1.8p52;
+    double r = (x - n * half_pi_high) - n * half_pi_low;
+    double z = r * r;
+    double s = -1.0 / 1307674368000.0;
+    s = s * z + 1.0 / 6227020800.0;
+    s = s * z - 1.0 / 39916800.0;
+    s = s * z + 1.0 / 362880.0;
+    s = s * z - 1.0 / 5040.0;
+    s = s * z + 1.0 / 120.0;
+    s = s * z - 1.0 / 6.0;
+    s = s * z * r + r;
+    double c = 1.0 / 20922789888000.0;
+    c = c * z - 1.0 / 87178291200.0;
+    c = c * z + 1.0 / 479001600.0;
+    c = c * z - 1.0 / 3628800.0;
+    c = c * z + 1.0 / 40320.0;
+    c = c * z - 1.0 / 720.0;
+    c = c * z + 1.0 / 24.0;
+    c = c * z - 0.5;
+    c = c * z + 1.0;
+    int quadrant = (int)((long long)n & 3);
+    double sin_part = quadrant & 1 ? c : s, cos_part = quadrant & 1 ? s : c;
+    *sine = (float)(quadrant & 2 ? -sin_part : sin_part);
+    *cosine = (float)((quadrant + 1) & 2 ? -cos_part : cos_part);
+}
+
+#endif

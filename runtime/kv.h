@@ -1,0 +1,41 @@
+/* The KV cache: keys and values of every position so far, in blocks of KV_BLOCK positions that are
+ * allocated as the sequence grows. */
+#ifndef SMOL_RUNTIME_KV_H
+#define SMOL_RUNTIME_KV_H
+
+#include "common/error.h"
+#include "runtime/kernels/kernels.h"
+
+struct kv_cache {
+    enum kv_type type;
+    size_t n_layers, n_kv_heads, head_dim;
+    size_t k_bytes, v_bytes,
+        scale_bytes; /* of one block of one head; scale_bytes for each of K, V */
+    uint8_t *
+        *blocks; /* (n_allocated of max_blocks): each (n_layers, n_kv_heads, one head's block) */
+    size_t n_allocated, max_blocks;
+};
+
+/* An empty cache for at most `n_positions`. */
+enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
+                         size_t n_kv_heads, size_t head_dim, size_t n_positions,
+                         struct error *error);
+void smol_kv_free(struct kv_cache *cache);
+
+/* Makes sure that positions below `n` have memory, n within the maximum. What was stored stays;
+ * on STATUS_MEMORY too. */
+enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error);
+
+/* Bytes allocated for blocks. */
+size_t smol_kv_bytes(const struct kv_cache *cache);
+
+/* The block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). */
+struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
+                              size_t index);
+
+/* Stores k and v (head_dim each) of one position; int8: each rounded to nearest even in steps of
+ * amax / 127. Different positions and heads may be stored by different threads. */
+void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
+                   size_t head, size_t position, const float *k, const float *v);
+
+#endif

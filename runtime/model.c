@@ -1,0 +1,121 @@
+/* Opening a model, see smol.h. */
+#include "runtime/model.h"
+
+#include <stdlib.h>
+
+#include "common/version.h"
+#include "runtime/report.h"
+#include "runtime/tokenizer.h"
+
+const char *smol_version(void)
+{
+    return SMOL_VERSION;
+}
+
+static enum status index_tensors(smol_model *model, struct error *error)
+{
+    const struct blob *blob = &model->blob;
+    model->layers = calloc(blob->model->n_layers, sizeof *model->layers);
+    if (!model->layers)
+        return smol_fail_memory(error, "the layer table");
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        bool outer = tensor->role == ROLE_EMBED || tensor->role == ROLE_FINAL_NORM ||
+                     tensor->role == ROLE_OUTPUT;
+        struct layer *layer = outer ? &model->outer : &model->layers[tensor->layer];
+        layer->tensor[tensor->role] = tensor;
+    }
+    return STATUS_OK;
+}
+
+smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
+                            smol_error *error)
+{
+    static const enum verify when[] = {
+        [SMOL_VERIFY_FIRST] = VERIFY_FIRST_USE,
+        [SMOL_VERIFY_OPEN] = VERIFY_AT_OPEN,
+        [SMOL_VERIFY_OFF] = VERIFY_OFF,
+    };
+    const smol_model_params defaults = {SMOL_VERIFY_FIRST, 0};
+    struct error detail;
+    *out = NULL;
+    if (!params)
+        params = &defaults;
+    if ((unsigned)params->verify >= sizeof when / sizeof when[0])
+        return report(error, smol_fail(&detail, STATUS_USAGE, "verify: not one of smol_verify"),
+                      &detail);
+    smol_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return report(error, smol_fail_memory(&detail, "a model"), &detail);
+    enum status status =
+        smol_blob_open(path, !params->no_mmap, when[params->verify], &model->blob, &detail);
+    if (!status)
+        status = index_tensors(model, &detail);
+    if (status) {
+        smol_model_close(model);
+        return report(error, status, &detail);
+    }
+    *out = model;
+    return report(error, STATUS_OK, NULL);
+}
+
+void smol_model_close(smol_model *model)
+{
+    if (!model)
+        return;
+    smol_blob_close(&model->blob);
+    free(model->layers);
+    free(model);
+}
+
+smol_model_info smol_model_get_info(const smol_model *model)
+{
+    const struct blob_model *m = model->blob.model;
+    return (smol_model_info){
+        .dtype = smol_dtype_name(m->dtype),
+        .n_layers = m->n_layers,
+        .hidden_size = m->hidden_size,
+        .intermediate_size = m->intermediate_size,
+        .n_heads = m->n_heads,
+        .n_kv_heads = m->n_kv_heads,
+        .head_dim = m->head_dim,
+        .vocab_size = m->vocab_size,
+        .context_length = m->context_length,
+        .bos_id = m->bos_id,
+        .blob_bytes = model->blob.file.size,
+    };
+}
+
+const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)
+{
+    *n = model->blob.n_stop;
+    return model->blob.stop;
+}
+
+smol_status smol_tokenize(const smol_model *model, const char *text, size_t size, int parse_special,
+                          uint32_t **ids, size_t *n, smol_error *error)
+{
+    struct token_list list = {0};
+    struct error detail;
+    enum status status = smol_tokenizer_encode(&model->blob.tokenizer, text, size,
+                                               parse_special != 0, &list, &detail);
+    if (status)
+        free(list.ids);
+    *ids = status ? NULL : list.ids;
+    *n = status ? 0 : list.n;
+    return report(error, status, &detail);
+}
+
+const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size, int *special)
+{
+    struct token_text text = smol_tokenizer_text(&model->blob.tokenizer, id);
+    *size = text.length;
+    if (special)
+        *special = text.special;
+    return (const char *)text.bytes;
+}
+
+void smol_free(void *memory)
+{
+    free(memory);
+}

@@ -1,0 +1,19 @@
+/* An open model: the blob, and its tensors by layer and role. */
+#ifndef SMOL_RUNTIME_MODEL_H
+#define SMOL_RUNTIME_MODEL_H
+
+#include "format/reader.h"
+#include "runtime/smol.h"
+
+/* The tensors of one layer; NULL for biases that the model does not have. */
+struct layer {
+    const struct blob_tensor *tensor[ROLE_COUNT];
+};
+
+struct smol_model {
+    struct blob blob;
+    struct layer outer;   /* roles outside the layers: embedding, final norm, output */
+    struct layer *layers; /* (n_layers) */
+};
+
+#endif
