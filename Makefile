@@ -59,18 +59,20 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
 
-# Files that hold one instruction set are compiled for it; everything else for the baseline.
+# Kernels are worth the optimizer's full effort. Files that hold one instruction set are compiled
+# for it; everything else for the baseline.
+$(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: FILE_CFLAGS += -O3
 ifeq ($(ARCH),x86_64)
-%avx2.o: ISA_CFLAGS := -mavx2 -mfma -mf16c
+%avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
 endif
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(ISA_CFLAGS) -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -c -o $@ $<
 
 $(BUILD)/internal/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(ISA_CFLAGS) -fvisibility=default -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -fvisibility=default -c -o $@ $<
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
