@@ -450,7 +450,8 @@ static enum status check_places(struct safetensors *reader, uint64_t header_size
                                 struct error *error)
 {
     uint64_t filled = 0, due;
-    qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
+    if (reader->n_tensors > 1) /* qsort wants a table even of nothing */
+        qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
         enum status status = check_place(reader, &reader->tensors[i], &filled, error);
         if (status)
