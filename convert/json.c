@@ -32,8 +32,11 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
     if (file->size == 0)
         return smol_fail(error, STATUS_DAMAGED, "%s: empty: download it again", path);
     json_error_t cause;
-    json_t *value =
-        json_loadb((const char *)file->data, file->size, JSON_REJECT_DUPLICATES, &cause);
+    const char *text = (const char *)file->data;
+    json_t *value = json_loadb(text, file->size, JSON_REJECT_DUPLICATES, &cause);
+    if (!value && json_error_code(&cause) == json_error_numeric_overflow)
+        value =
+            json_loadb(text, file->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &cause);
     if (!value)
         return fail_parse(path, file, &cause, error);
     if (!json_is_object(value)) {

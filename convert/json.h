@@ -7,8 +7,10 @@
 #include "common/error.h"
 
 /* Reads the JSON object in file `path`. Duplicate keys, trailing data and files over 64 MiB are
- * refused. The caller owns *object (json_decref). Errors: STATUS_FILE, STATUS_DAMAGED (with line
- * and column), STATUS_MEMORY. */
+ * refused. In a file with an integer beyond 64 bits all integers become reals: the reference
+ * writes 10^30 for "no limit" into tokenizer_config.json, where nobody needs integers. The caller
+ * owns *object (json_decref). Errors: STATUS_FILE, STATUS_DAMAGED (with line and column),
+ * STATUS_MEMORY. */
 enum status smol_json_load(const char *path, json_t **object, struct error *error);
 
 /* As smol_json_load, but a missing file gives STATUS_OK and *object = NULL. */
