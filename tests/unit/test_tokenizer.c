@@ -1,0 +1,571 @@
+/* The tokenizer section's rules and the encoder, on tables built by hand. That real tokenizers
+ * are read and used as the reference does is for tests/oracle/test_tokenizer.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/tokenizer.h"
+#include "runtime/tokenizer.h"
+
+/* --- a small tokenizer ---------------------------------------------------------------------- */
+
+enum token { UNUSED, A, B, C, AB, ABC, AA, AAAA, SPACE, ONE, START, START_X, E_ACUTE, N_TOKENS };
+enum { VOCAB_SIZE = N_TOKENS + 1, N_SLOTS = 8, N_ADDED = 3 };
+
+/* A whole section: the compiler puts every table where the format wants it. */
+struct section {
+    _Alignas(64) struct blob_tokenizer header;
+    _Alignas(64) struct token_span spans[N_TOKENS];
+    _Alignas(64) uint8_t text[32];
+    _Alignas(64) uint32_t byte_tokens[256];
+    _Alignas(64) struct token_merge merges[N_SLOTS];
+    _Alignas(64) struct added_token added[N_ADDED];
+    _Alignas(64) uint16_t class_index[CLASS_INDEX_SIZE];
+    _Alignas(64) uint8_t class_blocks[2][256];
+};
+
+static void put_header(struct section *s)
+{
+    s->header = (struct blob_tokenizer){
+        .n_tokens = N_TOKENS,
+        .n_text_bytes = sizeof s->text,
+        .n_merge_slots = N_SLOTS,
+        .max_probe = N_SLOTS,
+        .n_added = N_ADDED,
+        .n_class_blocks = 2,
+        .pretokenizer = PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2,
+        .token_spans = offsetof(struct section, spans),
+        .text = offsetof(struct section, text),
+        .byte_tokens = offsetof(struct section, byte_tokens),
+        .merges = offsetof(struct section, merges),
+        .added = offsetof(struct section, added),
+        .class_index = offsetof(struct section, class_index),
+        .class_blocks = offsetof(struct section, class_blocks),
+    };
+}
+
+static void put_tokens(struct section *s)
+{
+    static const char *const texts[N_TOKENS] = {
+        [A] = "a",     [B] = "b",       [C] = "c",          [AB] = "ab",
+        [ABC] = "abc", [AA] = "aa",     [AAAA] = "aaaa",    [ONE] = "1",
+        [SPACE] = " ", [START] = "<s>", [START_X] = "<s>x", [E_ACUTE] = "\xc3",
+    };
+    uint32_t end = 0;
+    s->spans[UNUSED].flags = TOKEN_UNUSED;
+    for (uint32_t id = A; id < N_TOKENS; id++) {
+        size_t length = strlen(texts[id]);
+        s->spans[id] = (struct token_span){end, (uint16_t)length, id == START ? TOKEN_SPECIAL : 0};
+        memcpy(s->text + end, texts[id], length);
+        end += (uint32_t)length;
+    }
+    memset(s->byte_tokens, 0xff, sizeof s->byte_tokens);
+    for (uint32_t id = A; id < N_TOKENS; id++)
+        if (s->spans[id].length == 1)
+            s->byte_tokens[s->text[s->spans[id].start]] = id;
+}
+
+static void put_merges(struct section *s)
+{
+    static const struct token_merge merges[] = {
+        {A, B, 0, AB}, {AB, C, 1, ABC}, {A, A, 2, AA}, {AA, AA, 3, AAAA}};
+    for (size_t i = 0; i < N_SLOTS; i++)
+        s->merges[i].left = NO_TOKEN;
+    for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) {
+        uint32_t slot = merge_hash(merges[i].left, merges[i].right) % N_SLOTS;
+        while (s->merges[slot].left != NO_TOKEN)
+            slot = (slot + 1) % N_SLOTS;
+        s->merges[slot] = merges[i];
+    }
+}
+
+static void put_added(struct section *s)
+{
+    uint32_t start = s->spans[START].start, start_x = s->spans[START_X].start;
+    s->added[0] = (struct added_token){START, start, 3, 0};
+    s->added[1] = (struct added_token){ABC, start, 2, ADDED_NORMALIZED};
+    s->added[2] = (struct added_token){START_X, start_x, 4, ADDED_NORMALIZED};
+}
+
+static void put_classes(struct section *s)
+{
+    for (size_t i = 1; i < CLASS_INDEX_SIZE; i++)
+        s->class_index[i] = 1;
+    memset(&s->class_blocks[0]['a'], CLASS_LETTER, 26);
+    memset(&s->class_blocks[0]['0'], CLASS_NUMBER | CLASS_NUMERIC, 10);
+    s->class_blocks[0][' '] = s->class_blocks[0]['\n'] = CLASS_SPACE;
+}
+
+/* On the heap, so that a sanitizer sees every step beyond it. */
+static struct section *make_section(void)
+{
+    struct section *s = aligned_alloc(64, sizeof *s);
+    assert_non_null(s);
+    memset(s, 0, sizeof *s);
+    put_header(s);
+    put_tokens(s);
+    put_merges(s);
+    put_added(s);
+    put_classes(s);
+    return s;
+}
+
+static enum status open_tables(const struct section *s, size_t size,
+                               struct tokenizer_tables *tables)
+{
+    struct error error = {0};
+    enum status status =
+        smol_tokenizer_tables_open((const uint8_t *)s, size, VOCAB_SIZE, tables, &error);
+    assert_int_equal(status, error.status);
+    return status;
+}
+
+/* --- the rules ------------------------------------------------------------------------------ */
+
+static void wellFormedSectionOpens(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_ptr_equal(tables.spans, s->spans);
+    assert_ptr_equal(tables.class_blocks, s->class_blocks);
+    free(s);
+}
+
+static struct token_merge *slot_of(struct section *s, uint32_t left)
+{
+    struct token_merge *slot = s->merges;
+    while (slot->left != left)
+        slot++;
+    return slot;
+}
+
+#define RULE(name, ...)                                                                            \
+    static void name(struct section *s)                                                            \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+RULE(moreTokensThanRows, s->header.n_tokens = VOCAB_SIZE + 1)
+RULE(slotsNotAPowerOfTwo, s->header.n_merge_slots = N_SLOTS - 1)
+RULE(noSlots, s->header.n_merge_slots = 0)
+RULE(probeTooFar, s->header.max_probe = MERGE_MAX_PROBE + 1)
+RULE(unknownPretokenizer, s->header.pretokenizer |= 4)
+RULE(noPretokenizer, s->header.pretokenizer = PRETOKENIZE_DIGITS)
+RULE(reservedNotZero, s->header.reserved0 = 1)
+RULE(lastReservedNotZero, s->header.reserved1 = 1)
+RULE(tableTooEarly, s->header.text -= 64)
+RULE(tableTooLate, s->header.text += 64)
+RULE(tableUnaligned, s->header.token_spans += 4)
+RULE(tablesSwapped, s->header.merges = s->header.added)
+RULE(tableFarOutside, s->header.class_blocks = UINT32_MAX)
+RULE(tableTooLong, s->header.n_text_bytes = UINT32_MAX)
+RULE(tooManyAdded, s->header.n_added = UINT32_MAX)
+RULE(tooManySlots, s->header.n_merge_slots = 1u << 31)
+RULE(tooFewBlocks, s->header.n_class_blocks = 1)
+RULE(paddingNotZero, memset(&s->spans[N_TOKENS], 1, 1))
+RULE(spanOutsideText, s->spans[A].start = sizeof s->text)
+RULE(spanWrapsAround, s->spans[A].start = UINT32_MAX)
+RULE(spanTooLong, s->spans[A].length = UINT16_MAX)
+RULE(unknownTokenFlag, s->spans[A].flags = 4)
+RULE(unusedWithText, s->spans[UNUSED].length = 1)
+RULE(unusedWithStart, s->spans[UNUSED].start = 1)
+RULE(unusedAndSpecial, s->spans[UNUSED].flags |= TOKEN_SPECIAL)
+RULE(byteTokenTooHigh, s->byte_tokens['z'] = N_TOKENS)
+RULE(leftTooHigh, slot_of(s, AA)->left = N_TOKENS)
+RULE(rightTooHigh, slot_of(s, AA)->right = N_TOKENS)
+RULE(mergedTooHigh, slot_of(s, AA)->merged = N_TOKENS)
+RULE(rankTooHigh, slot_of(s, AA)->rank = N_SLOTS)
+RULE(emptySlotNotEmpty, slot_of(s, NO_TOKEN)->rank = 1)
+RULE(pairTwice, *slot_of(s, NO_TOKEN) = *slot_of(s, AA))
+RULE(pairOutOfReach, s->header.max_probe = 0)
+RULE(pairBehindAnEmptySlot, struct token_merge merge = *slot_of(s, AA);
+     for (size_t i = 0; i < N_SLOTS; i++) s->merges[i] = *slot_of(s, NO_TOKEN);
+     s->merges[(merge_hash(AA, AA) + 1) % N_SLOTS] = merge)
+RULE(addedIdTooHigh, s->added[0].id = N_TOKENS)
+RULE(addedFlagUnknown, s->added[2].flags = 2)
+RULE(addedWithoutText, s->added[0].length = 0)
+RULE(addedOutsideText, s->added[0].start = sizeof s->text - 1)
+RULE(addedTooLong, s->added[0].length = ADDED_TOKEN_MAX + 1)
+RULE(addedNotUtf8, s->added[0].start = s->spans[E_ACUTE].start; s->added[0].length = 1)
+RULE(addedTwice, s->added[1] = s->added[2])
+RULE(addedNotSorted, struct added_token first = s->added[1]; s->added[1] = s->added[2];
+     s->added[2] = first)
+RULE(addedKindsNotSorted, s->added[0].flags = ADDED_NORMALIZED; s->added[2].flags = 0)
+RULE(classIndexTooHigh, s->class_index[CLASS_INDEX_SIZE - 1] = 2)
+RULE(unknownClass, s->class_blocks[1][255] = 16)
+RULE(twoClassesAtOnce, s->class_blocks[0]['a'] |= CLASS_SPACE)
+RULE(spaceIsNoSpace, s->class_blocks[0][' '] = 0)
+
+static void everyBrokenRuleIsRefused(void **state)
+{
+    (void)state;
+#define CASE(name)                                                                                 \
+    {                                                                                              \
+#name, name                                                                                \
+    }
+    static const struct {
+        const char *name;
+        void (*spoil)(struct section *s);
+    } cases[] = {
+        CASE(moreTokensThanRows),    CASE(slotsNotAPowerOfTwo), CASE(noSlots),
+        CASE(probeTooFar),           CASE(unknownPretokenizer), CASE(noPretokenizer),
+        CASE(reservedNotZero),       CASE(lastReservedNotZero), CASE(tableTooEarly),
+        CASE(tableTooLate),          CASE(tableUnaligned),      CASE(tablesSwapped),
+        CASE(tableFarOutside),       CASE(tableTooLong),        CASE(tooManyAdded),
+        CASE(tooManySlots),          CASE(tooFewBlocks),        CASE(paddingNotZero),
+        CASE(spanOutsideText),       CASE(spanWrapsAround),     CASE(spanTooLong),
+        CASE(unknownTokenFlag),      CASE(unusedWithText),      CASE(unusedWithStart),
+        CASE(unusedAndSpecial),      CASE(byteTokenTooHigh),    CASE(leftTooHigh),
+        CASE(rightTooHigh),          CASE(mergedTooHigh),       CASE(rankTooHigh),
+        CASE(emptySlotNotEmpty),     CASE(pairTwice),           CASE(pairOutOfReach),
+        CASE(pairBehindAnEmptySlot), CASE(addedIdTooHigh),      CASE(addedFlagUnknown),
+        CASE(addedWithoutText),      CASE(addedOutsideText),    CASE(addedTooLong),
+        CASE(addedNotUtf8),          CASE(addedTwice),          CASE(addedNotSorted),
+        CASE(addedKindsNotSorted),   CASE(classIndexTooHigh),   CASE(unknownClass),
+        CASE(twoClassesAtOnce),      CASE(spaceIsNoSpace),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct section *s = make_section();
+        struct tokenizer_tables tables;
+        cases[i].spoil(s);
+        if (open_tables(s, sizeof *s, &tables) != STATUS_DAMAGED)
+            fail_msg("%s is accepted", cases[i].name);
+        free(s);
+    }
+}
+
+static void everyOtherSizeIsRefused(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    for (size_t size = 0; size < sizeof *s; size++) {
+        uint8_t *data = aligned_alloc(64, (size + 64) / 64 * 64);
+        assert_non_null(data);
+        memcpy(data, s, size);
+        assert_int_equal(open_tables((struct section *)data, size, &tables), STATUS_DAMAGED);
+        free(data);
+    }
+    struct section *longer = aligned_alloc(64, sizeof *s + 64);
+    assert_non_null(longer);
+    memset(longer, 0, sizeof *s + 64);
+    memcpy(longer, s, sizeof *s);
+    assert_int_equal(open_tables(longer, sizeof *s + 64, &tables), STATUS_DAMAGED);
+    free(longer);
+    free(s);
+}
+
+/* --- encoding ------------------------------------------------------------------------------- */
+
+static void encode(const struct section *s, const char *text, size_t size, bool parse_added,
+                   struct token_list *list)
+{
+    struct tokenizer_tables tables;
+    struct error error;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(smol_tokenizer_encode(&tables, text, size, parse_added, list, &error),
+                     STATUS_OK);
+}
+
+/* `expected` ends with 0, which is no token here. */
+static void check_ids(const char *text, size_t size, bool parse_added, const uint32_t *expected)
+{
+    struct section *s = make_section();
+    struct token_list list = {0};
+    encode(s, text, size, parse_added, &list);
+    size_t n = 0;
+    for (; expected[n]; n++) {
+        assert_true(n < list.n);
+        assert_int_equal(list.ids[n], expected[n]);
+    }
+    assert_int_equal(list.n, n);
+    free(list.ids);
+    free(s);
+}
+#define CHECK_IDS(text, ...)                                                                       \
+    check_ids(text, sizeof text - 1, true, (const uint32_t[]){__VA_ARGS__, 0})
+#define CHECK_PLAIN_IDS(text, ...)                                                                 \
+    check_ids(text, sizeof text - 1, false, (const uint32_t[]){__VA_ARGS__, 0})
+
+/* Damage in one place may make another tokenizer, but never one that leads astray. */
+static void spoiltSectionsNeverLeadAstray(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "abc aab <s>x 11 a\n\n b\xc3\xa9\xff'll <s>aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    static const uint8_t masks[] = {0x01, 0x08, 0x80, 0xff};
+    struct section *s = make_section();
+    uint8_t *data = (uint8_t *)s;
+    size_t n_opened = 0;
+    for (size_t i = 0; i < sizeof *s * sizeof masks; i++) {
+        struct tokenizer_tables tables;
+        struct token_list list = {0};
+        struct error error;
+        data[i / sizeof masks] ^= masks[i % sizeof masks];
+        if (!open_tables(s, sizeof *s, &tables)) {
+            n_opened++;
+            assert_int_equal(
+                smol_tokenizer_encode(&tables, text, sizeof text - 1, true, &list, &error), 0);
+            for (size_t k = 0; k < list.n; k++)
+                assert_true(list.ids[k] < N_TOKENS);
+        }
+        free(list.ids);
+        data[i / sizeof masks] ^= masks[i % sizeof masks];
+    }
+    assert_true(n_opened > 100);
+    free(s);
+}
+
+static void lowestRankMergesFirst(void **state)
+{
+    (void)state;
+    CHECK_IDS("abc", ABC);
+    CHECK_IDS("aab", A, AB);
+    CHECK_IDS("aabc", A, ABC);
+}
+
+static void leftmostOfEqualsMergesFirst(void **state)
+{
+    (void)state;
+    CHECK_IDS("aaa", AA, A);
+    CHECK_IDS("aaaaa", AAAA, A);
+    CHECK_IDS("aaaaaaa", AAAA, AA, A);
+}
+
+static void bytesWithoutTokenLeaveNoGap(void **state)
+{
+    (void)state;
+    CHECK_IDS("azb", AB);
+    check_ids("zzz", 3, true, (const uint32_t[]){0});
+}
+
+static void wordsAreMergedByThemselves(void **state)
+{
+    (void)state;
+    CHECK_IDS("ab ab", AB, SPACE, AB);
+    CHECK_IDS("a\nb", A, B);
+    CHECK_IDS("a'sb", A, B);
+}
+
+static void digitsStandAlone(void **state)
+{
+    (void)state;
+    CHECK_IDS("a11a", A, ONE, ONE, A);
+}
+
+static void pieceEndsWhiteSpace(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct token_list list = {0};
+    s->spans[C] = s->spans[SPACE]; /* two spaces that meet in one word become AA */
+    s->byte_tokens[' '] = A;
+    encode(s, "  1", 3, true, &list);
+    assert_int_equal(list.n, 2);
+    assert_int_equal(list.ids[0], AA);
+    list.n = 0;
+    encode(s, "  z", 3, true, &list);
+    assert_int_equal(list.n, 2);
+    assert_int_equal(list.ids[0], A);
+    free(list.ids);
+    free(s);
+}
+
+static void addedTokensAreFoundLongestFirst(void **state)
+{
+    (void)state;
+    CHECK_IDS("a<s>b", A, START, B);
+    CHECK_IDS("<s<s>", ABC, START); /* "<s" is ABC when it is not "<s>" */
+    CHECK_IDS("<s>xa", START, A);   /* the kind that is not normalized comes first */
+    CHECK_IDS("<s", ABC);
+    CHECK_IDS("<s><s><s>", START, START, START);
+}
+
+static void normalizedAddedTokensAreFoundLongestFirst(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct token_list list = {0};
+    s->added[0].start = s->spans[ABC].start; /* nothing but "abc" comes before them now */
+    encode(s, "<s>xabc<s>", 10, true, &list);
+    assert_int_equal(list.n, 3);
+    assert_int_equal(list.ids[0], START_X);
+    assert_int_equal(list.ids[1], START);
+    assert_int_equal(list.ids[2], ABC);
+    free(list.ids);
+    free(s);
+}
+
+static void addedTokensAreTextOnRequest(void **state)
+{
+    (void)state;
+    check_ids("<s>", 3, false, (const uint32_t[]){0});
+    CHECK_PLAIN_IDS("a<s>b", A, B);
+}
+
+static void illFormedTextCountsAsReplacement(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct token_list list = {0};
+    s->byte_tokens[0xef] = ONE;
+    encode(s,
+           "a\xc3"
+           "b\xf0\x9f\x98",
+           6, true, &list);
+    static const uint32_t expected[] = {A, ONE, B, ONE};
+    assert_int_equal(list.n, 4);
+    assert_memory_equal(list.ids, expected, sizeof expected);
+    free(list.ids);
+    free(s);
+}
+
+static void emptyTextAppendsNothing(void **state)
+{
+    (void)state;
+    check_ids(NULL, 0, true, (const uint32_t[]){0});
+    check_ids("", 0, false, (const uint32_t[]){0});
+}
+
+static void idsAreAppended(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct token_list list = {0};
+    for (size_t n = 0; n < 1000; n++) {
+        assert_int_equal(list.n, n);
+        encode(s, "abc", 3, true, &list);
+        assert_int_equal(list.ids[n], ABC);
+    }
+    free(list.ids);
+    free(s);
+}
+
+/* What merging means, word for word. */
+static size_t merge_slowly(const struct tokenizer_tables *tables, uint32_t *ids, size_t n)
+{
+    for (;;) {
+        const struct token_merge *best = NULL;
+        size_t place = 0;
+        for (size_t i = 0; i + 1 < n; i++) {
+            const struct token_merge *merge = find_merge(tables, ids[i], ids[i + 1]);
+            if (merge && (!best || merge->rank < best->rank)) {
+                best = merge;
+                place = i;
+            }
+        }
+        if (!best)
+            return n;
+        ids[place] = best->merged;
+        n--;
+        memmove(ids + place + 1, ids + place + 2, (n - place - 1) * sizeof *ids);
+    }
+}
+
+static void wordsOfAllLengthsMergeAlike(void **state)
+{
+    (void)state;
+    enum { LONGEST = 200 };
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    uint32_t random = 1;
+    for (size_t n = 1; n <= LONGEST; n++) {
+        char word[LONGEST];
+        uint32_t expected[LONGEST];
+        for (size_t i = 0; i < n; i++) {
+            random = random * 1664525 + 1013904223;
+            word[i] = "aaabbcz"[(random >> 16) % 7];
+        }
+        size_t n_known = 0;
+        for (size_t i = 0; i < n; i++)
+            if (word[i] != 'z')
+                expected[n_known++] = (uint32_t)(word[i] - 'a') + A;
+        n_known = merge_slowly(&tables, expected, n_known);
+        struct token_list list = {0};
+        encode(s, word, n, true, &list);
+        assert_int_equal(list.n, n_known);
+        assert_memory_equal(list.ids, expected, n_known * sizeof *expected);
+        free(list.ids);
+    }
+    free(s);
+}
+
+static void wordOfAMegabyteMerges(void **state)
+{
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    struct section *s = make_section();
+    struct token_list list = {0};
+    char *word = malloc(SIZE);
+    assert_non_null(word);
+    memset(word, 'a', SIZE);
+    encode(s, word, SIZE, true, &list);
+    assert_int_equal(list.n, SIZE / 4);
+    for (size_t i = 0; i < list.n; i++)
+        assert_int_equal(list.ids[i], AAAA);
+    free(word);
+    free(list.ids);
+    free(s);
+}
+
+/* --- decoding ------------------------------------------------------------------------------- */
+
+static void tokensGiveTheirBytes(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    struct token_text text = smol_tokenizer_text(&tables, START);
+    assert_int_equal(text.length, 3);
+    assert_memory_equal(text.bytes, "<s>", 3);
+    assert_true(text.special);
+    assert_false(smol_tokenizer_text(&tables, ABC).special);
+    free(s);
+}
+
+static void idsWithoutATokenGiveNothing(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(smol_tokenizer_text(&tables, UNUSED).length, 0);
+    assert_int_equal(smol_tokenizer_text(&tables, N_TOKENS).length, 0);
+    assert_int_equal(smol_tokenizer_text(&tables, NO_TOKEN).length, 0);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wellFormedSectionOpens),
+        cmocka_unit_test(everyBrokenRuleIsRefused),
+        cmocka_unit_test(everyOtherSizeIsRefused),
+        cmocka_unit_test(spoiltSectionsNeverLeadAstray),
+        cmocka_unit_test(lowestRankMergesFirst),
+        cmocka_unit_test(leftmostOfEqualsMergesFirst),
+        cmocka_unit_test(bytesWithoutTokenLeaveNoGap),
+        cmocka_unit_test(wordsAreMergedByThemselves),
+        cmocka_unit_test(digitsStandAlone),
+        cmocka_unit_test(pieceEndsWhiteSpace),
+        cmocka_unit_test(addedTokensAreFoundLongestFirst),
+        cmocka_unit_test(normalizedAddedTokensAreFoundLongestFirst),
+        cmocka_unit_test(addedTokensAreTextOnRequest),
+        cmocka_unit_test(illFormedTextCountsAsReplacement),
+        cmocka_unit_test(emptyTextAppendsNothing),
+        cmocka_unit_test(idsAreAppended),
+        cmocka_unit_test(wordsOfAllLengthsMergeAlike),
+        cmocka_unit_test(wordOfAMegabyteMerges),
+        cmocka_unit_test(tokensGiveTheirBytes),
+        cmocka_unit_test(idsWithoutATokenGiveNothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
