@@ -147,7 +147,7 @@ static enum status take(const struct blob *blob, enum section_kind kind, size_t 
 
 static enum status check_model(struct blob *blob, struct error *error)
 {
-    size_t n;
+    size_t n = 0;
     enum status status =
         take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
     if (status)
@@ -182,7 +182,7 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
             return damaged(blob, error, "stop ids are out of range or out of order",
                            find_section(blob, SECTION_STOP)->offset);
 
-    size_t n;
+    size_t n = 0;
     status = take(blob, SECTION_GENERATION, sizeof *blob->generation,
                   (const void **)&blob->generation, &n, error);
     if (status)

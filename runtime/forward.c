@@ -80,7 +80,8 @@ struct product {
     const struct blob_tensor *weight;
     const struct blob_tensor *bias; /* or NULL */
     float *out;
-    bool add; /* to what is in out: the residual stream */
+    bool add;   /* to what is in out: the residual stream */
+    bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
 };
 
 /* The input of a product: f32 blobs read x, int8 blobs the quantized copy that `prepare` made. */
@@ -117,10 +118,15 @@ static void multiply_block(struct pass *pass, const struct product *product,
         c->kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, tile[0],
                                TILE_ROWS);
 
+    size_t n = product->pairs ? input->n / 2 : input->n;
+    for (size_t t = 0; product->pairs && t < n; t++)
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            tile[t][r] = tile[2 * t][r] + tile[2 * t + 1][r];
+
     size_t row = block * TILE_ROWS;
     size_t rows = weight->rows - row < TILE_ROWS ? weight->rows - row : TILE_ROWS;
     const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
-    for (size_t t = 0; t < input->n; t++) {
+    for (size_t t = 0; t < n; t++) {
         float *out = product->out + t * weight->rows + row;
         for (size_t r = 0; bias && r < rows; r++)
             tile[t][r] += bias[r];
@@ -293,19 +299,18 @@ static void attend_all(const struct worker *w, size_t layer)
 
 /* --- layers ------------------------------------------------------------------------------- */
 
-/* Normalizes tokens [from, n) of the residual stream into rows 0.. of c->normed. */
-static void normalize(const struct worker *w, const struct blob_tensor *norm, size_t from,
-                      const char *what, size_t layer)
+/* Normalizes the residual stream and makes it ready for a product; split by token. */
+static void normalize(const struct worker *w, const struct blob_tensor *norm, const char *what,
+                      size_t layer)
 {
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     size_t hidden = pass->m->hidden_size, begin, end;
     const float *weight = vector(pass, norm);
-    pool_share(pass->n - from, w->thread, w->n_threads, &begin, &end);
+    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++) {
         float *out = c->normed + t * hidden;
-        c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
-                             out);
+        c->kernels->rms_norm(c->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, out);
         prepare(pass, out, hidden, t, what, layer);
     }
     smol_pool_barrier(c->pool);
@@ -319,12 +324,13 @@ static void attention(const struct worker *w, size_t layer)
     const struct input normed = {c->normed, w->pass->n, m->hidden_size};
     const struct input attended = {c->query, w->pass->n, (size_t)m->n_heads * m->head_dim};
     const struct product qkv[] = {
-        {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], c->query, false},
-        {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], c->key, false},
-        {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], c->value, false},
+        {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = c->query},
+        {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = c->key},
+        {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], .out = c->value},
     };
-    const struct product output = {tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS], c->x, true};
-    normalize(w, tensor[ROLE_ATTN_NORM], 0, "attention input", layer);
+    const struct product output = {tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS], .out = c->x,
+                                   .add = true};
+    normalize(w, tensor[ROLE_ATTN_NORM], "attention input", layer);
     multiply(w, &normed, qkv, 3);
     rotate_and_store(w, layer);
     attend_all(w, layer);
@@ -340,11 +346,12 @@ static void mlp(const struct worker *w, size_t layer)
     const struct input normed = {c->normed, pass->n, pass->m->hidden_size};
     const struct input gated = {c->gate, pass->n, width};
     const struct product gate_up[] = {
-        {tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], c->gate, false},
-        {tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], c->up, false},
+        {tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], .out = c->gate},
+        {tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], .out = c->up},
     };
-    const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], c->x, true};
-    normalize(w, tensor[ROLE_MLP_NORM], 0, "MLP input", layer);
+    const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], .out = c->x,
+                                 .add = true};
+    normalize(w, tensor[ROLE_MLP_NORM], "MLP input", layer);
     multiply(w, &normed, gate_up, 2);
     pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++) {
@@ -355,26 +362,71 @@ static void mlp(const struct worker *w, size_t layer)
     multiply(w, &gated, &down, 1);
 }
 
-/* Logits of the last n_logits tokens; a NaN or infinity among them is an error. */
-static void head(const struct worker *w)
+/* --- output ------------------------------------------------------------------------------- */
+
+/* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
+ * first left over. The logits see every bit of this row, and the product is bound by the weights'
+ * bytes, which are read once for both (docs/architecture.md has the figures). */
+static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t t)
+{
+    struct smol_context *c = pass->c;
+    if (pass->m->dtype != DTYPE_INT8)
+        return;
+    prepare(pass, row, cols, 2 * t, "output layer's input", pass->m->n_layers);
+    const int8_t *q = c->q + 2 * t * c->q_stride;
+    const float *scales = c->scales + 2 * t * c->scale_stride;
+    for (size_t i = 0; i < cols; i++)
+        row[i] -= (float)q[i] * scales[i / GROUP_INPUTS];
+    prepare(pass, row, cols, 2 * t + 1, "output layer's input", pass->m->n_layers);
+}
+
+/* Logits (n, vocab_size) of tokens [from, from + n). */
+static void output(const struct worker *w, size_t from, size_t n, float *logits)
 {
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct layer *outer = &c->model->outer;
-    size_t n_layers = pass->m->n_layers, vocab = pass->m->vocab_size, begin, end;
-    const struct input normed = {c->normed, pass->n_logits, pass->m->hidden_size};
-    const struct product output = {outer->tensor[ROLE_OUTPUT], NULL, pass->logits, false};
-    normalize(w, outer->tensor[ROLE_FINAL_NORM], pass->n - pass->n_logits, "output layer's input",
-              n_layers);
-    multiply(w, &normed, &output, 1);
-    pool_share(pass->n_logits * vocab, w->thread, w->n_threads, &begin, &end);
+    size_t hidden = pass->m->hidden_size, begin, end;
+    bool pairs = pass->m->dtype == DTYPE_INT8;
+    const struct input normed = {c->normed, pairs ? 2 * n : n, hidden};
+    const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
+    const float *weight = vector(pass, outer->tensor[ROLE_FINAL_NORM]);
+    pool_share(n, w->thread, w->n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        float *out = c->normed + t * hidden;
+        c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
+                             out);
+        prepare_fine(pass, out, hidden, t);
+    }
+    smol_pool_barrier(c->pool);
+    multiply(w, &normed, &head, 1);
+}
+
+/* A NaN or infinity among the logits is an error; it must not look like an answer. */
+static void check_logits(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    size_t begin, end;
+    pool_share(pass->n_logits * pass->m->vocab_size, w->thread, w->n_threads, &begin, &end);
     uint32_t largest = 0;
     for (size_t i = begin; i < end; i++) {
         uint32_t magnitude = f32_bits(pass->logits[i]) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;
     }
     if (largest >= 0x7f800000u)
-        fail_numeric(pass, "logits", n_layers, pass->n - 1);
+        fail_numeric(pass, "logits", pass->m->n_layers, pass->n - 1);
+}
+
+/* The last n_logits tokens, in parts small enough for their pairs of rows. */
+static void output_all(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
+        size_t rest = pass->n_logits - done;
+        output(w, pass->n - rest, rest < BATCH / 2 ? rest : BATCH / 2,
+               pass->logits + done * pass->m->vocab_size);
+    }
+    check_logits(w);
 }
 
 static void run(void *argument, unsigned thread, unsigned n_threads)
@@ -388,8 +440,7 @@ static void run(void *argument, unsigned thread, unsigned n_threads)
         attention(&worker, layer);
         mlp(&worker, layer);
     }
-    if (pass->n_logits > 0)
-        head(&worker);
+    output_all(&worker);
     fpenv_leave(&saved);
 }
 
