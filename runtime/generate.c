@@ -1,0 +1,188 @@
+/* The generation loop, see smol.h: evaluate, sample, stream, until something ends it. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/context.h"
+#include "runtime/report.h"
+#include "runtime/stream.h"
+
+struct generation {
+    smol_context *context;
+    smol_sampler *sampler;
+    const smol_generate_params *params;
+    smol_generate_result *result;
+    struct stream *stream;
+    float *logits;     /* (vocab_size): after the newest token */
+    uint32_t *history; /* prompt and output */
+    size_t n_history;
+    bool finished; /* result->finish says why */
+    double start, first_token;
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void finish(struct generation *g, smol_finish why)
+{
+    g->result->finish = why;
+    g->finished = true;
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+/* Hands text to the caller, who may cancel. */
+static void tell(struct generation *g, const struct stream_text *text, uint32_t id)
+{
+    const smol_generate_params *params = g->params;
+    if (params->on_text && params->on_text(params->user, text->text, text->size, id))
+        finish(g, SMOL_FINISH_CANCELLED);
+}
+
+static smol_status tell_token(struct generation *g, uint32_t id, smol_error *error)
+{
+    size_t size;
+    int special;
+    const char *bytes = smol_token_text(g->context->model, id, &size, &special);
+    struct stream_text text;
+    struct error detail;
+    enum status status = smol_stream_push(
+        g->stream, bytes, special && !g->params->show_special ? 0 : size, &text, &detail);
+    if (status)
+        return report(error, status, &detail);
+    if (text.stopped)
+        finish(g, SMOL_FINISH_STOP);
+    tell(g, &text, id);
+    return SMOL_OK;
+}
+
+/* The text that was held back in case more tokens come. */
+static smol_status tell_rest(struct generation *g, smol_error *error)
+{
+    struct stream_text text;
+    struct error detail;
+    enum status status = smol_stream_finish(g->stream, &text, &detail);
+    if (status)
+        return report(error, status, &detail);
+    if (text.size > 0)
+        tell(g, &text, SMOL_NO_TOKEN);
+    return SMOL_OK;
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+static smol_status evaluate_prompt(struct generation *g, const uint32_t *prompt, size_t n,
+                                   smol_error *error)
+{
+    smol_status status = smol_eval(g->context, prompt, n, 1, g->logits, error);
+    if (status)
+        return status;
+    g->result->n_prompt = n;
+    g->result->prompt_seconds = seconds() - g->start;
+    memcpy(g->history, prompt, n * sizeof *prompt);
+    g->n_history = n;
+    return SMOL_OK;
+}
+
+static bool is_stop_id(const struct generation *g, uint32_t id)
+{
+    size_t n;
+    const uint32_t *stop = smol_model_stop_ids(g->context->model, &n);
+    for (size_t i = 0; i < n; i++)
+        if (stop[i] == id)
+            return true;
+    return false;
+}
+
+/* Called when a token was sampled: the first one ends the wait, the time up to the others counts
+ * as decoding unless it brought a stop token. */
+static void take_time(struct generation *g, bool stop)
+{
+    double now = seconds();
+    if (g->result->n_generated == 0) {
+        g->first_token = now;
+        g->result->first_token_seconds = now - g->start;
+    }
+    if (!stop)
+        g->result->decode_seconds = now - g->first_token;
+}
+
+static smol_status next_token(struct generation *g, smol_error *error)
+{
+    uint32_t id;
+    size_t vocab_size = g->context->model->blob.model->vocab_size;
+    smol_status status =
+        smol_sample(g->sampler, g->logits, vocab_size, g->history, g->n_history, &id, error);
+    if (status)
+        return status;
+    bool stop = is_stop_id(g, id);
+    take_time(g, stop);
+    if (stop) {
+        finish(g, SMOL_FINISH_STOP);
+        return SMOL_OK;
+    }
+    g->history[g->n_history++] = id;
+    g->result->n_generated++;
+    status = tell_token(g, id, error);
+    if (status || g->finished)
+        return status;
+    if (g->result->n_generated == g->params->max_tokens)
+        finish(g, SMOL_FINISH_LENGTH);
+    else if (smol_context_length(g->context) == smol_context_capacity(g->context))
+        finish(g, SMOL_FINISH_CONTEXT_FULL);
+    else
+        status = smol_eval(g->context, &id, 1, 1, g->logits, error);
+    return status;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+/* Every token but the last takes a place in the context, which bounds the history. */
+static enum status prepare(struct generation *g, size_t n_prompt, struct error *error)
+{
+    size_t room = smol_context_capacity(g->context) - smol_context_length(g->context) + 1;
+    size_t most = g->params->max_tokens < room ? g->params->max_tokens : room;
+    g->logits = calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
+    g->history = calloc(n_prompt + most, sizeof *g->history);
+    if (!g->logits || !g->history)
+        return smol_fail_memory(error, "generation");
+    return smol_stream_create(g->params->stop, g->params->n_stop, &g->stream, error);
+}
+
+static smol_status run(struct generation *g, const uint32_t *prompt, size_t n, smol_error *error)
+{
+    smol_status status = evaluate_prompt(g, prompt, n, error);
+    if (!status && g->params->max_tokens == 0)
+        finish(g, SMOL_FINISH_LENGTH);
+    while (!status && !g->finished)
+        status = next_token(g, error);
+    if (!status && g->result->finish != SMOL_FINISH_CANCELLED)
+        status = tell_rest(g, error);
+    return status;
+}
+
+smol_status smol_generate(smol_context *context, smol_sampler *sampler, const uint32_t *prompt,
+                          size_t n, const smol_generate_params *params,
+                          smol_generate_result *result, smol_error *error)
+{
+    struct generation g = {.context = context,
+                           .sampler = sampler,
+                           .params = params,
+                           .result = result,
+                           .start = seconds()};
+    struct error detail;
+    *result = (smol_generate_result){0};
+    enum status prepared = prepare(&g, n, &detail);
+    smol_status status = prepared ? report(error, prepared, &detail) : run(&g, prompt, n, error);
+    if (!status)
+        report(error, STATUS_OK, NULL);
+    smol_stream_free(g.stream);
+    free(g.history);
+    free(g.logits);
+    return status;
+}

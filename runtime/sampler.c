@@ -1,0 +1,132 @@
+/* Choosing the next token, see smol.h; the filters are in sampler_filter.c. */
+#include "runtime/sampler.h"
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "runtime/fpenv.h"
+#include "runtime/philox.h"
+#include "runtime/report.h"
+
+/* --- creation ----------------------------------------------------------------------------- */
+
+/* NaN lies in no range. */
+static enum status check_range(const char *name, float value, float highest, struct error *error)
+{
+    if (value >= 0 && value <= highest)
+        return STATUS_OK;
+    if (highest == FLT_MAX)
+        return smol_fail(error, STATUS_USAGE, "%s of %g: must be finite and at least 0", name,
+                         (double)value);
+    return smol_fail(error, STATUS_USAGE, "%s of %g: must be from 0 to %g", name, (double)value,
+                     (double)highest);
+}
+
+static enum status check_params(const smol_sampler_params *params, struct error *error)
+{
+    const struct {
+        const char *name;
+        float value, highest;
+    } checks[] = {
+        {"temperature", params->temperature, FLT_MAX},
+        {"top_p", params->top_p, 1},
+        {"min_p", params->min_p, 1},
+        {"repetition_penalty", params->repetition_penalty, FLT_MAX},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < sizeof checks / sizeof checks[0]; i++)
+        status = check_range(checks[i].name, checks[i].value, checks[i].highest, error);
+    return status;
+}
+
+smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **out,
+                                smol_error *error)
+{
+    struct error detail;
+    *out = NULL;
+    enum status status = check_params(params, &detail);
+    if (status)
+        return report(error, status, &detail);
+    smol_sampler *sampler = calloc(1, sizeof *sampler);
+    if (!sampler)
+        return report(error, smol_fail_memory(&detail, "a sampler"), &detail);
+    sampler->params = *params;
+    *out = sampler;
+    return report(error, STATUS_OK, NULL);
+}
+
+void smol_sampler_free(smol_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    free(sampler->heap);
+    free(sampler);
+}
+
+/* --- sampling ----------------------------------------------------------------------------- */
+
+static enum status reserve(smol_sampler *sampler, size_t n, struct error *error)
+{
+    const size_t each = sizeof *sampler->heap + sizeof *sampler->candidates + sizeof(float);
+    if (n <= sampler->capacity)
+        return STATUS_OK;
+    void *memory = n <= SIZE_MAX / each ? malloc(n * each) : NULL;
+    if (!memory)
+        return smol_fail_memory(error, "sampling");
+    free(sampler->heap);
+    sampler->heap = memory;
+    sampler->candidates = (struct candidate *)(sampler->heap + n);
+    sampler->scores = (float *)(sampler->candidates + n);
+    sampler->capacity = n;
+    return STATUS_OK;
+}
+
+/* The first candidate at which the running sum of weights exceeds the share `uniform` of the
+ * total; both sums go through the candidates in order. */
+static uint32_t draw(const struct candidate *candidates, size_t n, double uniform)
+{
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < n; i++)
+        total += (double)candidates[i].weight;
+    double target = uniform * total;
+    for (size_t i = 0; i < n - 1; i++) {
+        sum += (double)candidates[i].weight;
+        if (sum > target)
+            return candidates[i].id;
+    }
+    return candidates[n - 1].id;
+}
+
+static enum status sample(smol_sampler *sampler, const float *logits, size_t n,
+                          const uint32_t *history, size_t n_history, uint32_t *id,
+                          struct error *error)
+{
+    const smol_sampler_params *params = &sampler->params;
+    double uniform = philox_uniform(params->seed, sampler->n_calls++);
+    bool greedy = params->temperature == 0;
+    bool penalized = params->repetition_penalty != 0 && params->repetition_penalty != 1;
+    if (n == 0)
+        return smol_fail(error, STATUS_USAGE, "no logits to sample from");
+    enum status status = greedy && !penalized ? STATUS_OK : reserve(sampler, n, error);
+    if (status)
+        return status;
+    const float *scores = smol_sampler_penalize(sampler, logits, n, history, n_history);
+    status = smol_sampler_best(scores, n, id, error);
+    if (status || greedy)
+        return status;
+    size_t n_candidates = smol_sampler_filter(sampler, scores, n, scores[*id]);
+    *id = draw(sampler->candidates, n_candidates, uniform);
+    return STATUS_OK;
+}
+
+smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
+                        const uint32_t *history, size_t n_history, uint32_t *id, smol_error *error)
+{
+    struct error detail;
+    fenv_t saved;
+    fpenv_enter(&saved);
+    enum status status = sample(sampler, logits, n, history, n_history, id, &detail);
+    fpenv_leave(&saved);
+    return report(error, status, &detail);
+}

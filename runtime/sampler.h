@@ -1,0 +1,37 @@
+/* A sampler's inside: its scratch memory and the filters. */
+#ifndef SMOL_RUNTIME_SAMPLER_H
+#define SMOL_RUNTIME_SAMPLER_H
+
+#include "common/error.h"
+#include "runtime/smol.h"
+
+/* An id that may be chosen; its probability is weight / (sum of all weights). */
+struct candidate {
+    uint32_t id;
+    float weight;
+};
+
+struct smol_sampler {
+    smol_sampler_params params;
+    uint64_t n_calls;
+    /* Scratch for a vocabulary of `capacity`; greedy decoding without penalty needs none. */
+    size_t capacity;
+    uint64_t *heap;               /* (capacity): start of the one block of memory */
+    struct candidate *candidates; /* (capacity) */
+    float *scores;                /* (capacity) */
+};
+
+/* The logits (n) after the repetition penalty for `history`: `logits` itself where there is
+ * nothing to do, otherwise the sampler's scratch. */
+const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
+                                   const uint32_t *history, size_t n_history);
+
+/* The lowest id of the largest of scores (n), n > 0. Errors: STATUS_NUMERIC (NaN, infinity). */
+enum status smol_sampler_best(const float *scores, size_t n, uint32_t *best, struct error *error);
+
+/* Leaves in sampler->candidates what temperature (> 0), top-k, top-p and min-p leave of scores
+ * (n), whose largest is `best_score`, and returns how many: ids ascending, at least the best
+ * one, whose weight is 1. The scratch must have room for n. */
+size_t smol_sampler_filter(smol_sampler *sampler, const float *scores, size_t n, float best_score);
+
+#endif

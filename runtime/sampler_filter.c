@@ -1,0 +1,183 @@
+/* The filters between logits and choice. They mean what transformers' logits processors of the
+ * same names mean, equals included; exponentials and sums are taken in a fixed order by fixed
+ * operations, so that the same ids remain on every machine.
+ *
+ * Each filter finds its threshold in a scratch heap and then drops what lies below it in place:
+ * the candidates stay in the order of their ids, and nothing is ever sorted in full. */
+#include "runtime/sampler.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "runtime/kernels/math.h"
+
+/* --- logits ------------------------------------------------------------------------------- */
+
+/* An id that occurs several times is penalized once: each time from its original logit. */
+const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
+                                   const uint32_t *history, size_t n_history)
+{
+    float penalty = sampler->params.repetition_penalty;
+    if (penalty == 0 || penalty == 1)
+        return logits;
+    memcpy(sampler->scores, logits, n * sizeof *logits);
+    for (size_t i = 0; i < n_history; i++) {
+        uint32_t id = history[i];
+        if (id < n)
+            sampler->scores[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
+    }
+    return sampler->scores;
+}
+
+enum status smol_sampler_best(const float *scores, size_t n, uint32_t *best, struct error *error)
+{
+    *best = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!f32_is_finite(scores[i]))
+            return smol_fail(error, STATUS_NUMERIC, "the logit of token %zu is not a finite number",
+                             i);
+        if (scores[i] > scores[*best])
+            *best = (uint32_t)i;
+    }
+    return STATUS_OK;
+}
+
+/* --- a heap of keys, the largest on top --------------------------------------------------- */
+
+static void sift_down(uint64_t *heap, size_t n, size_t i)
+{
+    uint64_t key = heap[i];
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && heap[child + 1] > heap[child])
+            child++;
+        if (heap[child] <= key)
+            break;
+        heap[i] = heap[child];
+    }
+    heap[i] = key;
+}
+
+static void heapify(uint64_t *heap, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(heap, n, i);
+}
+
+/* --- top-k -------------------------------------------------------------------------------- */
+
+/* An integer that compares as the float does; both zeros are one value. */
+static uint32_t float_rank(float value)
+{
+    uint32_t bits = f32_bits(value + 0.0f);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+/* The rank of the k-th largest of scores (n), 0 < k <= n. The heap holds the k largest so far,
+ * complemented: the least of them is on top. */
+static uint32_t kth_largest_rank(const float *scores, size_t n, size_t k, uint64_t *heap)
+{
+    for (size_t i = 0; i < k; i++)
+        heap[i] = ~(uint64_t)float_rank(scores[i]);
+    heapify(heap, k);
+    for (size_t i = k; i < n; i++) {
+        uint64_t key = ~(uint64_t)float_rank(scores[i]);
+        if (key < heap[0]) {
+            heap[0] = key;
+            sift_down(heap, k, 0);
+        }
+    }
+    return (uint32_t)~heap[0];
+}
+
+/* Temperature after top-k instead of before: dividing by it does not change the order.
+ * Subtracting first keeps a tiny temperature from overflowing. */
+static size_t weigh_top_k(smol_sampler *sampler, const float *scores, size_t n, float best_score)
+{
+    size_t k = sampler->params.top_k;
+    uint32_t least = k == 0 || k >= n ? 0 : kth_largest_rank(scores, n, k, sampler->heap);
+    float temperature = sampler->params.temperature;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (float_rank(scores[i]) >= least)
+            sampler->candidates[kept++] = (struct candidate){
+                .id = (uint32_t)i,
+                .weight = math_exp((scores[i] - best_score) / temperature),
+            };
+    return kept;
+}
+
+/* --- top-p -------------------------------------------------------------------------------- */
+
+static double sum_of_weights(const struct candidate *candidates, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)candidates[i].weight;
+    return sum;
+}
+
+/* Compares by weight (the bits of positive floats do), then by id. Among equals at the edge the
+ * higher ids stay: transformers sorts upwards and cuts at the front. */
+static uint64_t candidate_key(struct candidate candidate)
+{
+    return (uint64_t)f32_bits(candidate.weight) << 32 | candidate.id;
+}
+
+/* Pops the heap until `wanted` weight is reached and returns the last key popped. */
+static uint64_t pop_until(uint64_t *heap, size_t n, double wanted)
+{
+    double sum = 0;
+    for (;;) {
+        uint64_t top = heap[0];
+        sum += (double)f32_from_bits((uint32_t)(top >> 32));
+        if (sum >= wanted || n == 1)
+            return top;
+        heap[0] = heap[--n];
+        sift_down(heap, n, 0);
+    }
+}
+
+/* Keeps the heaviest candidates, as few as have the share top_p of the weight. */
+static size_t keep_top_p(smol_sampler *sampler, size_t n)
+{
+    double top_p = (double)sampler->params.top_p;
+    if (top_p == 0 || top_p == 1)
+        return n;
+    struct candidate *candidates = sampler->candidates;
+    double total = sum_of_weights(candidates, n);
+    /* Whatever weighs less than this, all that is not heavier together weighs less than the
+     * share to drop: most of a vocabulary never enters the heap. */
+    double too_light = (1 - top_p) * total / (double)n;
+    size_t n_heap = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((double)candidates[i].weight >= too_light)
+            sampler->heap[n_heap++] = candidate_key(candidates[i]);
+    heapify(sampler->heap, n_heap);
+    uint64_t least = pop_until(sampler->heap, n_heap, top_p * total);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (candidate_key(candidates[i]) >= least)
+            candidates[kept++] = candidates[i];
+    return kept;
+}
+
+/* --- min-p -------------------------------------------------------------------------------- */
+
+/* The best candidate weighs 1, so that weights are shares of the best's probability. */
+static size_t keep_min_p(smol_sampler *sampler, size_t n)
+{
+    struct candidate *candidates = sampler->candidates;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (candidates[i].weight >= sampler->params.min_p)
+            candidates[kept++] = candidates[i];
+    return kept;
+}
+
+size_t smol_sampler_filter(smol_sampler *sampler, const float *scores, size_t n, float best_score)
+{
+    size_t kept = weigh_top_k(sampler, scores, n, best_score);
+    kept = keep_top_p(sampler, kept);
+    return keep_min_p(sampler, kept);
+}
