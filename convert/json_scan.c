@@ -132,7 +132,7 @@ enum status smol_scan_string(struct json_scan *scan, char *out, size_t *length)
             return smol_scan_fail(scan, "a control byte in a string");
         scan->at++;
         if (text[0] == '\\') {
-            uint32_t code_point;
+            uint32_t code_point = 0;
             enum status status = scan_escape(scan, &code_point);
             if (status)
                 return status;
