@@ -32,7 +32,7 @@ INTERNAL_OBJ := $(SHARED_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RU
 	$(filter-out %/command/main.o,$(COMMAND_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 
-.PHONY: all runtime help clean tests
+.PHONY: all runtime tests test bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -73,6 +73,29 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/internal/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -fvisibility=default -c -o $@ $<
+
+test: all tests ## run the C tests and the Python oracles
+	./scripts/run-unit-tests $(BUILD)/tests
+	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
+
+bench: all ## measure speed and memory on the real model
+	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" scripts/bench
+
+tidy: ## run clang-tidy
+	clang-tidy --quiet $(COMMON_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) $(COMMAND_SRC) -- \
+		$(SMOL_CFLAGS) -mavx2 -mfma -mf16c
+
+install: all ## install programs, library and header below PREFIX (and DESTDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(BUILD)/libsmol.so $(DESTDIR)$(PREFIX)/lib
+	install -m 644 runtime/smol.h $(DESTDIR)$(PREFIX)/include
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/smolconv $(DESTDIR)$(PREFIX)/bin/smolrun \
+		$(DESTDIR)$(PREFIX)/lib/libsmol.a $(DESTDIR)$(PREFIX)/lib/libsmol.so \
+		$(DESTDIR)$(PREFIX)/include/smol.h
 
 clean: ## remove what was built
 	rm -rf $(BUILD)

@@ -49,7 +49,7 @@ static enum status find_input(struct conversion *c, const char *input, struct er
     bool is_folder = stat(input, &info) == 0 && S_ISDIR(info.st_mode);
     const char *base = smol_base_name(input);
     size_t length = strlen(base);
-    if (!is_folder && length > 5 && strcmp(base + length - 5, ".json") == 0)
+    if (!is_folder && length > 11 && strcmp(base + length - 11, ".index.json") == 0)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: sharded checkpoints are not supported yet: merge the shards into one "
                          "model.safetensors",
