@@ -16,9 +16,3 @@ enum status smol_fail(struct error *error, enum status status, const char *forma
             *c = '?';
     return status;
 }
-
-enum status smol_fail_memory(struct error *error, const char *what)
-{
-    return smol_fail(error, STATUS_MEMORY, "out of memory for %s: free some or use a smaller model",
-                     what);
-}

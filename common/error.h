@@ -28,7 +28,12 @@ struct error {
 enum status smol_fail(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* The report for a failed allocation of `what`. */
-enum status smol_fail_memory(struct error *error, const char *what);
+/* The report for a failed allocation of `what`. Inline, so that callers' compilers and analyzers
+ * see that the result is not STATUS_OK. */
+static inline enum status smol_fail_memory(struct error *error, const char *what)
+{
+    smol_fail(error, STATUS_MEMORY, "out of memory for %s: free some or use a smaller model", what);
+    return STATUS_MEMORY;
+}
 
 #endif

@@ -143,7 +143,7 @@ enum status smol_output_open(const char *path, bool force, struct output *output
         return smol_fail(error, STATUS_FILE, "%s: is a folder: name a file", path);
     size_t size = strlen(path) + sizeof suffix;
     output->path = strdup(path);
-    output->temporary = malloc(size);
+    output->temporary = calloc(1, size); /* "": nothing to remove yet */
     if (!output->path || !output->temporary) {
         smol_output_discard(output);
         return smol_fail_memory(error, "a file name");
@@ -152,7 +152,7 @@ enum status smol_output_open(const char *path, bool force, struct output *output
     output->fd = mkstemp(output->temporary);
     if (output->fd < 0) {
         enum status status = fail_errno(error, path, "create");
-        output->temporary[0] = '\0'; /* there is nothing to remove */
+        output->temporary[0] = '\0';
         smol_output_discard(output);
         return status;
     }

@@ -253,7 +253,7 @@ static enum status write_weights(struct conversion *c, struct error *error)
 static enum status load(struct conversion *c, const char *input, struct error *error)
 {
     enum status status = find_input(c, input, error);
-    if (!status)
+    if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): release() frees the path */
         status = smol_safetensors_open(c->weights_path, &c->reader, error);
     if (!status)
         status = smol_config_load(c->folder, &c->config, error);

@@ -129,6 +129,20 @@ static enum status inspect_blob(const char *path, FILE *out, struct error *error
 
 /* --- safetensors -------------------------------------------------------------------------- */
 
+/* "[49152, 576]"; returns the number of elements. */
+static uint64_t format_shape(const struct safetensors_tensor *t, char *out, size_t size)
+{
+    uint64_t elements = 1;
+    size_t used = 0;
+    for (unsigned d = 0; d < t->rank; d++) {
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%" PRIu64, d ? ", " : "[", t->shape[d]);
+        elements *= t->shape[d];
+    }
+    snprintf(out + used, size - used, "%s", t->rank ? "]" : "[]");
+    return elements;
+}
+
 static enum status inspect_safetensors(const char *path, FILE *out, struct error *error)
 {
     struct safetensors reader;
@@ -139,14 +153,8 @@ static enum status inspect_safetensors(const char *path, FILE *out, struct error
     fprintf(out, "%-8s %-20s %12s  %s\n", "dtype", "shape", "bytes", "tensor");
     for (size_t i = 0; i < reader.n_tensors; i++) {
         const struct safetensors_tensor *t = &reader.tensors[i];
-        char shape[SAFETENSORS_MAX_RANK * 24 + 3] = "[";
-        uint64_t elements = 1;
-        for (unsigned d = 0; d < t->rank; d++) {
-            size_t used = strlen(shape);
-            snprintf(shape + used, sizeof shape - used, "%s%" PRIu64, d ? ", " : "", t->shape[d]);
-            elements *= t->shape[d];
-        }
-        strcat(shape, "]");
+        char shape[SAFETENSORS_MAX_RANK * 24 + 3];
+        uint64_t elements = format_shape(t, shape, sizeof shape);
         fprintf(out, "%-8s %-20s %12" PRIu64 "  ", smol_safetensors_dtype_name(t->dtype), shape,
                 t->size);
         print_text(out, t->name, strcspn(t->name, "\n"));

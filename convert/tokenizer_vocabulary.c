@@ -235,7 +235,8 @@ static int compare_additions(const void *left, const void *right)
 
 static void fill_added(struct reading *r, struct vocabulary *v)
 {
-    qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
+    if (r->n_additions > 0) /* qsort takes no NULL */
+        qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
     v->n_added = (uint32_t)r->n_additions;
     for (uint32_t i = 0; i < v->n_added; i++) {
         const struct addition *addition = &r->additions[i];

@@ -173,8 +173,8 @@ static void embed(struct pass *pass, uint32_t id, float *x)
         size_t group = col / GROUP_INPUTS, within = col % GROUP_INPUTS;
         const uint16_t *scales = (const void *)(block + group_scales_offset(group));
         const int8_t *steps = (const void *)(block + group_weights_offset(group));
-        x[col] = (float)steps[within / 4 * QUAD_BYTES + row * 4 + within % 4] *
-                 f32_from_f16(scales[row]);
+        int8_t step = steps[within / 4 * QUAD_BYTES + row * 4 + within % 4];
+        x[col] = (float)step * f32_from_f16(scales[row]);
     }
 }
 
