@@ -2,8 +2,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "runtime/clock.h"
 #include "runtime/context.h"
 #include "runtime/report.h"
 #include "runtime/stream.h"
@@ -20,13 +20,6 @@ struct generation {
     bool finished; /* result->finish says why */
     double start, first_token;
 };
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static void finish(struct generation *g, smol_finish why)
 {
@@ -83,7 +76,7 @@ static smol_status evaluate_prompt(struct generation *g, const uint32_t *prompt,
     if (status)
         return status;
     g->result->n_prompt = n;
-    g->result->prompt_seconds = seconds() - g->start;
+    g->result->prompt_seconds = clock_seconds() - g->start;
     memcpy(g->history, prompt, n * sizeof *prompt);
     g->n_history = n;
     return SMOL_OK;
@@ -103,7 +96,7 @@ static bool is_stop_id(const struct generation *g, uint32_t id)
  * as decoding unless it brought a stop token. */
 static void take_time(struct generation *g, bool stop)
 {
-    double now = seconds();
+    double now = clock_seconds();
     if (g->result->n_generated == 0) {
         g->first_token = now;
         g->result->first_token_seconds = now - g->start;
@@ -174,7 +167,7 @@ smol_status smol_generate(smol_context *context, smol_sampler *sampler, const ui
                            .sampler = sampler,
                            .params = params,
                            .result = result,
-                           .start = seconds()};
+                           .start = clock_seconds()};
     struct error detail;
     *result = (smol_generate_result){0};
     enum status prepared = prepare(&g, n, &detail);

@@ -1,0 +1,236 @@
+/* smolrun bench: how fast prompts are read and tokens are generated. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "runtime/clock.h"
+#include "runtime/command/command.h"
+#include "runtime/command/json_out.h"
+#include "runtime/command/print.h"
+#include "runtime/command/session.h"
+#include "runtime/philox.h"
+
+enum { RUNS = 5, DEFAULT_PREFILL = 512, DEFAULT_DECODE = 128 };
+
+static const struct option_rule rules[] = {
+    {NULL, 'p', "N", "tokens of a prompt (512, or what the context holds)", OPTION_COUNT,
+     FIELD(n_prefill), 1, UINT32_MAX},
+    {NULL, 'n', "N", "tokens to generate (128, or what the context holds)", OPTION_COUNT,
+     FIELD(n_decode), 1, UINT32_MAX},
+    {"depth", 0, "D", "tokens that are in the context already (0)", OPTION_COUNT, FIELD(depth), 0,
+     UINT32_MAX},
+    RULE_THREADS,
+    RULE_KV,
+    RULE_JSON,
+};
+
+static const struct command command = {
+    .words = "bench FILE.smol",
+    .about = "Measures prefill (a prompt of -p tokens) and decode (-n tokens, one by one), each\n"
+             "behind --depth tokens: medians of 5 runs after a warm-up, and the slowest and the\n"
+             "fastest. The first token is timed once, for a prompt of -p tokens in an empty\n"
+             "context right after loading.\n",
+    .notes = "The token ids are arbitrary; choosing a token is not part of the figures.\n",
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+struct rates {
+    double slowest, median, fastest; /* tokens per second */
+};
+
+struct bench {
+    struct settings settings;
+    struct session session;
+    smol_model_info model;
+    smol_context_info context;
+    uint32_t *ids; /* as many as any phase needs */
+    float *logits; /* (vocab_size) */
+    double first_token_seconds;
+    struct rates prefill, decode;
+};
+
+/* --- preparation -------------------------------------------------------------------------- */
+
+static uint32_t smaller(uint32_t a, size_t b)
+{
+    return a < b ? a : (uint32_t)b;
+}
+
+/* Defaults shrink to what the context holds; figures that were asked for do not. */
+static smol_status settle_sizes(struct bench *bench, smol_error *error)
+{
+    struct settings *s = &bench->settings;
+    size_t capacity = smol_context_capacity(bench->session.context);
+    size_t room = s->depth < capacity ? capacity - s->depth : 0;
+    if (!s->n_prefill)
+        s->n_prefill = smaller(DEFAULT_PREFILL, room);
+    if (!s->n_decode)
+        s->n_decode = smaller(DEFAULT_DECODE, room);
+    if (room > 0 && s->n_prefill <= room && s->n_decode <= room)
+        return SMOL_OK;
+    return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                             "bench: %u tokens behind %u: the context holds %zu: ask for less",
+                             s->n_prefill > s->n_decode ? s->n_prefill : s->n_decode, s->depth,
+                             capacity);
+}
+
+static smol_status prepare(struct bench *bench, smol_error *error)
+{
+    smol_status status = settle_sizes(bench, error);
+    if (status)
+        return status;
+    size_t n = smol_context_capacity(bench->session.context);
+    bench->ids = calloc(n, sizeof *bench->ids);
+    bench->logits = calloc(bench->model.vocab_size, sizeof *bench->logits);
+    if (!bench->ids || !bench->logits)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
+    for (size_t i = 0; i < n; i++)
+        bench->ids[i] = (uint32_t)(philox_uniform(42, i) * bench->model.vocab_size);
+    return SMOL_OK;
+}
+
+/* --- measurement -------------------------------------------------------------------------- */
+
+/* Appends the first n ids, `step` at a time, and takes the time. */
+static smol_status evaluate(struct bench *bench, size_t n, size_t step, double *seconds,
+                            smol_error *error)
+{
+    double start = clock_seconds();
+    smol_status status = SMOL_OK;
+    for (size_t done = 0; !status && done < n; done += step)
+        status =
+            smol_eval(bench->session.context, bench->ids + done, step, 1, bench->logits, error);
+    *seconds = clock_seconds() - start;
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static smol_status measure(struct bench *bench, size_t n, size_t step, struct rates *rates,
+                           smol_error *error)
+{
+    double seconds[RUNS];
+    smol_status status = SMOL_OK;
+    for (int run = -1; !status && run < RUNS; run++) { /* run -1 warms up */
+        smol_context_truncate(bench->session.context, bench->settings.depth);
+        status = evaluate(bench, n, step, &seconds[run < 0 ? 0 : run], error);
+    }
+    if (status)
+        return status;
+    qsort(seconds, RUNS, sizeof seconds[0], compare);
+    double tokens = (double)n;
+    *rates =
+        (struct rates){tokens / seconds[RUNS - 1], tokens / seconds[RUNS / 2], tokens / seconds[0]};
+    return SMOL_OK;
+}
+
+static smol_status measure_all(struct bench *bench, smol_error *error)
+{
+    const struct settings *s = &bench->settings;
+    double unused;
+    smol_status status =
+        evaluate(bench, s->n_prefill, s->n_prefill, &bench->first_token_seconds, error);
+    smol_context_truncate(bench->session.context, 0);
+    if (!status && s->depth > 0)
+        status = evaluate(bench, s->depth, s->depth, &unused, error);
+    if (!status)
+        status = measure(bench, s->n_prefill, s->n_prefill, &bench->prefill, error);
+    if (!status)
+        status = measure(bench, s->n_decode, 1, &bench->decode, error);
+    return status;
+}
+
+/* --- report ------------------------------------------------------------------------------- */
+
+static uint64_t peak_rss_bytes(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
+static void print_phase(const char *name, uint32_t n, const struct rates *rates)
+{
+    printf("%-12s %10.1f tokens/s (%.1f to %.1f; %d runs of %u tokens)\n", name, rates->median,
+           rates->slowest, rates->fastest, RUNS, n);
+}
+
+static void print_text(const struct bench *bench)
+{
+    const struct settings *s = &bench->settings;
+    printf("%s: %s, %s kernels, %u threads, kv %s, depth %u\n", s->model, bench->model.dtype,
+           bench->context.isa, bench->context.n_threads, bench->context.kv, s->depth);
+    printf("%-12s %10.1f ms\n", "load", bench->session.load_seconds * 1e3);
+    printf("%-12s %10.1f ms (%u tokens, nothing warm)\n", "first token",
+           bench->first_token_seconds * 1e3, s->n_prefill);
+    print_phase("prefill", s->n_prefill, &bench->prefill);
+    print_phase("decode", s->n_decode, &bench->decode);
+    printf("%-12s %10.1f GB/s (decode's tokens/s times the blob's %.1f MB)\n", "weights",
+           bench->decode.median * (double)bench->model.blob_bytes * 1e-9,
+           (double)bench->model.blob_bytes * 1e-6);
+    printf("%-12s %10.1f MB\n", "peak memory", (double)peak_rss_bytes() * 1e-6);
+}
+
+static void print_json(const struct bench *bench)
+{
+    const struct settings *s = &bench->settings;
+    struct json_out json = {.file = stdout};
+    smol_json_open(&json, '{');
+    smol_json_member_text(&json, "dtype", bench->model.dtype);
+    smol_json_member_text(&json, "isa", bench->context.isa);
+    smol_json_member_whole(&json, "threads", bench->context.n_threads);
+    smol_json_member_text(&json, "kv", bench->context.kv);
+    smol_json_member_whole(&json, "depth", s->depth);
+    smol_json_member_real(&json, "load_ms", bench->session.load_seconds * 1e3);
+    smol_json_member_real(&json, "first_token_ms", bench->first_token_seconds * 1e3);
+    smol_json_member_whole(&json, "prefill_tokens", s->n_prefill);
+    smol_json_member_real(&json, "prefill_tokens_per_second", bench->prefill.median);
+    smol_json_member_real(&json, "prefill_tokens_per_second_min", bench->prefill.slowest);
+    smol_json_member_real(&json, "prefill_tokens_per_second_max", bench->prefill.fastest);
+    smol_json_member_whole(&json, "decode_tokens", s->n_decode);
+    smol_json_member_real(&json, "decode_tokens_per_second", bench->decode.median);
+    smol_json_member_real(&json, "decode_tokens_per_second_min", bench->decode.slowest);
+    smol_json_member_real(&json, "decode_tokens_per_second_max", bench->decode.fastest);
+    smol_json_member_whole(&json, "runs", RUNS);
+    smol_json_member_whole(&json, "peak_rss_bytes", peak_rss_bytes());
+    smol_json_close(&json, '}');
+    putchar('\n');
+}
+
+static smol_status run(struct bench *bench, smol_error *error)
+{
+    smol_status status = smol_session_open(&bench->settings, &bench->session, error);
+    if (status)
+        return status;
+    bench->model = smol_model_get_info(bench->session.model);
+    bench->context = smol_context_get_info(bench->session.context);
+    status = prepare(bench, error);
+    if (!status)
+        status = measure_all(bench, error);
+    if (status)
+        return status;
+    if (bench->settings.json)
+        print_json(bench);
+    else
+        print_text(bench);
+    return smol_command_flush(error);
+}
+
+int smol_command_bench(int argc, char **argv)
+{
+    struct bench bench = {0};
+    int exit_status;
+    smol_error error;
+    if (!smol_options_parse(&command, argc, argv, &bench.settings, &exit_status))
+        return exit_status;
+    smol_status status = run(&bench, &error);
+    free(bench.ids);
+    free(bench.logits);
+    smol_session_close(&bench.session);
+    return smol_command_status(status, &error);
+}

@@ -1,0 +1,219 @@
+/* smolrun FILE.smol PROMPT: generates text. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/command/command.h"
+#include "runtime/command/json_out.h"
+#include "runtime/command/print.h"
+#include "runtime/command/session.h"
+#include "runtime/command/text_in.h"
+
+static const struct option_rule rules[] = {
+    {NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,
+     FIELD(max_tokens), 0, 0},
+    {"temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)", OPTION_REAL,
+     FIELD(sampler.temperature), 0, FLT_MAX},
+    {"top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,
+     FIELD(sampler.top_k), 0, UINT32_MAX},
+    {"top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)", OPTION_REAL,
+     FIELD(sampler.top_p), 0, 1},
+    {"min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",
+     OPTION_REAL, FIELD(sampler.min_p), 0, 1},
+    {"repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",
+     OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX},
+    {"seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0},
+    {"stop", 0, "STRING", "end before STRING; may be repeated", OPTION_STOP, 0, 0, 0},
+    {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
+     FIELD(context.n_ctx), 1, UINT32_MAX},
+    RULE_THREADS,
+    RULE_KV,
+    {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0},
+    RULE_JSON,
+    {"verify", 0, "WHEN", "check the blob's checksums at `first` use, at `open`, or `off` (first)",
+     OPTION_VERIFY, FIELD(open.verify), 0, 0},
+    {"no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,
+     FIELD(open.no_mmap), 0, 0},
+};
+
+static const struct command command = {
+    .words = "FILE.smol PROMPT",
+    .about = "Continues PROMPT and prints the continuation, followed by one newline.\n"
+             "PROMPT -: standard input, as it is; empty: the bos token.\n\n"
+             "  smolrun tokenize     text to token ids and back\n"
+             "  smolrun logits       logits into a file\n"
+             "  smolrun bench        speed\n",
+    .notes = "The same blob, prompt, settings and seed give the same text on every machine.\n"
+             "SMOL_ISA=scalar in the environment forces a kernel set.\n\n"
+             "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable\n"
+             "(without words when the reader of the output has gone away), 4 a blob damaged,\n"
+             "5 not supported, 6 out of memory, 7 a numeric failure, 8 the context is full.\n",
+    .takes_text = true,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* One generation and what it has brought so far. */
+struct run {
+    const struct settings *settings;
+    struct session session;
+    smol_generate_result result;
+    uint32_t *ids; /* generated; room for as many as the context can bring */
+    size_t n_ids;
+    FILE *text; /* standard output, or memory for --json */
+    char *json_text;
+    size_t json_text_size;
+    smol_status output_status; /* an error in between, which cancelled the generation */
+    smol_error output_error;
+};
+
+/* --- output ------------------------------------------------------------------------------- */
+
+static int take_text(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct run *run = user;
+    const struct settings *settings = run->settings;
+    if (id != SMOL_NO_TOKEN)
+        run->ids[run->n_ids++] = id;
+    if (settings->json || !settings->ids)
+        fwrite(text, 1, size, run->text);
+    else if (id != SMOL_NO_TOKEN)
+        fprintf(run->text, run->n_ids > 1 ? " %u" : "%u", id);
+    if (!settings->json)
+        run->output_status = smol_command_flush(&run->output_error);
+    return run->output_status != SMOL_OK;
+}
+
+/* The first token comes with the prompt; NaN, which JSON shows as null, where nothing was
+ * measured. */
+static void print_timings(struct json_out *json, const struct run *run)
+{
+    const smol_generate_result *result = &run->result;
+    double decoded = (double)result->n_generated - 1;
+    smol_json_key(json, "timings");
+    smol_json_open(json, '{');
+    smol_json_member_real(json, "load_ms", run->session.load_seconds * 1e3);
+    smol_json_member_real(json, "first_token_ms", result->first_token_seconds * 1e3);
+    smol_json_member_real(json, "prefill_tokens_per_second",
+                          (double)result->n_prompt / result->prompt_seconds);
+    smol_json_member_real(json, "decode_tokens_per_second",
+                          decoded > 0 ? decoded / result->decode_seconds : (double)NAN);
+    smol_json_close(json, '}');
+}
+
+static void print_json(const struct run *run)
+{
+    static const char *const reasons[] = {
+        [SMOL_FINISH_STOP] = "stop",
+        [SMOL_FINISH_LENGTH] = "length",
+        [SMOL_FINISH_CONTEXT_FULL] = "context_full",
+    };
+    struct json_out json = {.file = stdout};
+    smol_json_open(&json, '{');
+    smol_json_key(&json, "text");
+    smol_json_text(&json, run->json_text, run->json_text_size);
+    smol_json_key(&json, "ids");
+    smol_json_open(&json, '[');
+    for (size_t i = 0; i < run->n_ids; i++)
+        smol_json_whole(&json, run->ids[i]);
+    smol_json_close(&json, ']');
+    smol_json_member_text(&json, "finish_reason", reasons[run->result.finish]);
+    smol_json_member_whole(&json, "prompt_tokens", run->result.n_prompt);
+    smol_json_member_whole(&json, "completion_tokens", run->result.n_generated);
+    print_timings(&json, run);
+    smol_json_close(&json, '}');
+}
+
+static smol_status finish_output(struct run *run, smol_error *error)
+{
+    if (run->output_status) {
+        *error = run->output_error;
+        return run->output_status;
+    }
+    if (run->settings->json) {
+        if (fflush(run->text) || ferror(run->text))
+            return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+        print_json(run);
+    }
+    putchar('\n');
+    return smol_command_flush(error);
+}
+
+/* --- generation --------------------------------------------------------------------------- */
+
+static smol_status prepare(struct run *run, smol_error *error)
+{
+    run->ids = calloc(smol_context_capacity(run->session.context) + 1, sizeof *run->ids);
+    run->text = stdout;
+    if (run->settings->json)
+        run->text = open_memstream(&run->json_text, &run->json_text_size);
+    if (!run->ids || !run->text)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the output");
+    return SMOL_OK;
+}
+
+static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
+                            size_t n, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    const smol_generate_params params = {
+        .max_tokens = settings->max_tokens,
+        .stop = settings->stop,
+        .n_stop = settings->n_stop,
+        .on_text = take_text,
+        .user = run,
+    };
+    smol_status status =
+        smol_generate(run->session.context, sampler, prompt, n, &params, &run->result, error);
+    if (!status)
+        status = finish_output(run, error);
+    if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
+        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                   "the context is full (%zu tokens): the text ends here",
+                                   smol_context_capacity(run->session.context));
+    return status;
+}
+
+static smol_status run_prompt(struct run *run, smol_error *error)
+{
+    uint32_t *prompt = NULL;
+    size_t n = 0;
+    smol_sampler *sampler = NULL;
+    smol_status status = prepare(run, error);
+    if (!status)
+        status = smol_text_prompt(run->settings->text, run->session.model, &prompt, &n, error);
+    if (!status)
+        status = smol_sampler_create(&run->settings->sampler, &sampler, error);
+    if (!status)
+        status = generate(run, sampler, prompt, n, error);
+    smol_sampler_free(sampler);
+    smol_free(prompt);
+    return status;
+}
+
+int smol_command_generate(int argc, char **argv)
+{
+    struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
+    int exit_status;
+    if (!smol_options_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
+    if (settings.sampler.top_p == 0)
+        settings.sampler.top_p = FLT_MIN;
+    struct run run = {.settings = &settings};
+    smol_error error;
+    smol_status status =
+        settings.text ? smol_session_open(&settings, &run.session, &error)
+                      : smol_command_fail(&error, SMOL_ERROR_USAGE,
+                                          "the prompt is missing: give one, or - for standard "
+                                          "input");
+    if (!status)
+        status = run_prompt(&run, &error);
+    if (run.text && run.text != stdout)
+        fclose(run.text);
+    free(run.json_text);
+    free(run.ids);
+    smol_session_close(&run.session);
+    return smol_command_status(status, &error);
+}

@@ -1,0 +1,105 @@
+/* smolrun tokenize: text to token ids, or ids to text. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/command/command.h"
+#include "runtime/command/options.h"
+#include "runtime/command/print.h"
+#include "runtime/command/text_in.h"
+#include "runtime/report.h"
+#include "runtime/stream.h"
+
+static const struct option_rule rules[] = {
+    {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
+     FIELD(decode), 0, 0},
+};
+
+static const struct command command = {
+    .words = "tokenize FILE.smol TEXT",
+    .about = "Prints the token ids of TEXT on one line. TEXT -: standard input, as it is.\n",
+    .notes = "IDS are separated by spaces. Their text is followed by one newline; bytes that are\n"
+             "not UTF-8 are shown as U+FFFD.\n",
+    .takes_text = true,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+static smol_status print_ids(const smol_model *model, const char *argument, smol_error *error)
+{
+    struct text_in in;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    smol_status status = smol_text_read(argument, &in, error);
+    if (status)
+        return status;
+    status = smol_tokenize(model, in.text, in.size, 1, &ids, &n, error);
+    free(in.owned);
+    for (size_t i = 0; i < n; i++)
+        printf(i ? " %u" : "%u", ids[i]);
+    smol_free(ids);
+    if (status)
+        return status;
+    putchar('\n');
+    return smol_command_flush(error);
+}
+
+/* Through a stream, as characters may be spread over tokens. */
+static enum status stream_ids(const smol_model *model, const uint32_t *ids, size_t n,
+                              struct error *error)
+{
+    struct stream *stream;
+    struct stream_text out;
+    enum status status = smol_stream_create(NULL, 0, &stream, error);
+    for (size_t i = 0; !status && i < n; i++) {
+        size_t size;
+        const char *bytes = smol_token_text(model, ids[i], &size, NULL);
+        status = smol_stream_push(stream, bytes, size, &out, error);
+        if (!status)
+            fwrite(out.text, 1, out.size, stdout);
+    }
+    if (!status && !(status = smol_stream_finish(stream, &out, error)))
+        fwrite(out.text, 1, out.size, stdout);
+    smol_stream_free(stream);
+    return status;
+}
+
+static smol_status print_text(const smol_model *model, const char *argument, smol_error *error)
+{
+    uint32_t *ids;
+    size_t n;
+    struct error detail;
+    smol_status status =
+        smol_text_ids(argument, smol_model_get_info(model).vocab_size, &ids, &n, error);
+    if (status)
+        return status;
+    status = report(error, stream_ids(model, ids, n, &detail), &detail);
+    free(ids);
+    if (status)
+        return status;
+    putchar('\n');
+    return smol_command_flush(error);
+}
+
+static smol_status tokenize(const struct settings *settings, smol_error *error)
+{
+    if (!settings->text == !settings->decode)
+        return smol_command_fail(error, SMOL_ERROR_USAGE, "tokenize: give either TEXT or --decode");
+    smol_model *model;
+    smol_status status = smol_model_open(settings->model, NULL, &model, error);
+    if (status)
+        return status;
+    status = settings->text ? print_ids(model, settings->text, error)
+                            : print_text(model, settings->decode, error);
+    smol_model_close(model);
+    return status;
+}
+
+int smol_command_tokenize(int argc, char **argv)
+{
+    struct settings settings = {0};
+    int status;
+    smol_error error;
+    if (!smol_options_parse(&command, argc, argv, &settings, &status))
+        return status;
+    return smol_command_status(tokenize(&settings, &error), &error);
+}

@@ -1,0 +1,25 @@
+/* smolrun: finds the sub-command. A first word that is none is a file to generate from. */
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"tokenize", smol_command_tokenize},
+    {"logits", smol_command_logits},
+    {"bench", smol_command_bench},
+};
+
+int main(int argc, char **argv)
+{
+    /* A reader that goes away then shows as a failed write, which ends things in order. */
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    return smol_command_generate(argc, argv);
+}

@@ -1,0 +1,39 @@
+/* Errors and output of smolrun, see print.h. */
+#include "runtime/command/print.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/report.h"
+
+smol_status smol_command_fail(smol_error *error, smol_status status, const char *format, ...)
+{
+    char message[ERROR_MESSAGE_SIZE];
+    struct error detail;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return report(error, smol_fail(&detail, (enum status)status, "%s", message), &detail);
+}
+
+int smol_command_status(smol_status status, const smol_error *error)
+{
+    if (status && error->message[0])
+        fprintf(stderr, "smolrun: %s\n", error->message);
+    return (int)status;
+}
+
+smol_status smol_command_flush(smol_error *error)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return SMOL_OK;
+    if (errno == EPIPE) {
+        *error = (smol_error){.status = SMOL_ERROR_FILE};
+        return SMOL_ERROR_FILE;
+    }
+    return smol_command_fail(error, SMOL_ERROR_FILE, "standard output: cannot write (%s)",
+                             strerror(errno));
+}

@@ -1,0 +1,18 @@
+/* What smolrun says: errors on standard error, results on standard output. */
+#ifndef SMOL_RUNTIME_COMMAND_PRINT_H
+#define SMOL_RUNTIME_COMMAND_PRINT_H
+
+#include "runtime/smol.h"
+
+/* Fills *error and returns `status`. */
+smol_status smol_command_fail(smol_error *error, smol_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* Prints the message of a failure and returns the exit status. */
+int smol_command_status(smol_status status, const smol_error *error);
+
+/* Sends on what was printed to standard output. Errors: FILE. When the reader has gone away
+ * (`smolrun ... | head`) the message is empty: nobody needs to be told. */
+smol_status smol_command_flush(smol_error *error);
+
+#endif

@@ -1,0 +1,26 @@
+/* Text that the user gives: in an argument or on standard input. */
+#ifndef SMOL_RUNTIME_COMMAND_TEXT_IN_H
+#define SMOL_RUNTIME_COMMAND_TEXT_IN_H
+
+#include "runtime/smol.h"
+
+struct text_in {
+    const char *text;
+    size_t size;
+    char *owned; /* to be freed; NULL for an argument */
+};
+
+/* The argument itself, or for "-" all of standard input, as it is. Errors: FILE, MEMORY. */
+smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error);
+
+/* A list of token ids below vocab_size, separated by white space or commas, from an argument or
+ * standard input. The caller frees *ids; *n may be 0. Errors: USAGE, FILE, MEMORY. */
+smol_status smol_text_ids(const char *argument, uint32_t vocab_size, uint32_t **ids, size_t *n,
+                          smol_error *error);
+
+/* The ids of a prompt, special tokens recognized; bos for an empty one. The caller frees *ids.
+ * Errors: USAGE (empty, and the model has no bos), FILE, MEMORY. */
+smol_status smol_text_prompt(const char *argument, const smol_model *model, uint32_t **ids,
+                             size_t *n, smol_error *error);
+
+#endif
