@@ -85,8 +85,8 @@ void smol_options_help(FILE *out, const struct option_spec *table)
     }
 }
 
-enum status smol_parse_integer(const char *name, const char *text, int64_t min, int64_t max,
-                               int64_t *value, struct error *error)
+enum status smol_options_integer(const char *name, const char *text, int64_t min, int64_t max,
+                                 int64_t *value, struct error *error)
 {
     char *end;
     errno = 0;
@@ -100,8 +100,8 @@ enum status smol_parse_integer(const char *name, const char *text, int64_t min, 
     return STATUS_OK;
 }
 
-enum status smol_parse_real(const char *name, const char *text, double min, double max,
-                            double *value, struct error *error)
+enum status smol_options_real(const char *name, const char *text, double min, double max,
+                              double *value, struct error *error)
 {
     /* the tools never call setlocale, so the decimal point is a point */
     char *end;
@@ -115,8 +115,8 @@ enum status smol_parse_real(const char *name, const char *text, double min, doub
     return STATUS_OK;
 }
 
-enum status smol_parse_word(const char *name, const char *text, const char *const *words,
-                            int *index, struct error *error)
+enum status smol_options_word(const char *name, const char *text, const char *const *words,
+                              int *index, struct error *error)
 {
     char list[128] = "";
     for (int i = 0; words[i]; i++) {

@@ -38,13 +38,13 @@ void smol_options_help(FILE *out, const struct option_spec *table);
 
 /* The argument `text` of option `name` as a whole number min..max, or a finite real min..max;
  * nothing else may stand in it, and the locale does not matter. Errors: STATUS_USAGE. */
-enum status smol_parse_integer(const char *name, const char *text, int64_t min, int64_t max,
-                               int64_t *value, struct error *error);
-enum status smol_parse_real(const char *name, const char *text, double min, double max,
-                            double *value, struct error *error);
+enum status smol_options_integer(const char *name, const char *text, int64_t min, int64_t max,
+                                 int64_t *value, struct error *error);
+enum status smol_options_real(const char *name, const char *text, double min, double max,
+                              double *value, struct error *error);
 
 /* The index of `text` in the NULL-terminated list `words`. Errors: STATUS_USAGE, listing them. */
-enum status smol_parse_word(const char *name, const char *text, const char *const *words,
-                            int *index, struct error *error);
+enum status smol_options_word(const char *name, const char *text, const char *const *words,
+                              int *index, struct error *error);
 
 #endif

@@ -116,7 +116,7 @@ static enum status parse_dtype(const char *value, enum blob_dtype *dtype, struct
     static const char *const words[] = {"int8", "f32", NULL};
     static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
     int index;
-    enum status status = smol_parse_word("dtype", value, words, &index, error);
+    enum status status = smol_options_word("dtype", value, words, &index, error);
     if (!status)
         *dtype = dtypes[index];
     return status;
@@ -131,7 +131,7 @@ static enum status apply_option(int id, const char *value, struct convert_option
     case OPTION_DTYPE:
         return parse_dtype(value, &options->dtype, error);
     case OPTION_THREADS:
-        status = smol_parse_integer("threads", value, 1, POOL_MAX_THREADS, &number, error);
+        status = smol_options_integer("threads", value, 1, POOL_MAX_THREADS, &number, error);
         if (!status)
             options->n_threads = (unsigned)number;
         return status;
