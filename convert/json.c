@@ -37,6 +37,9 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
     if (!value && json_error_code(&cause) == json_error_numeric_overflow)
         value =
             json_loadb(text, file->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &cause);
+    if (!value &&
+        cause.text[0] == '\0') /* every mistake in the text has words, only malloc has none */
+        return smol_fail_memory(error, path);
     if (!value)
         return fail_parse(path, file, &cause, error);
     if (!json_is_object(value)) {

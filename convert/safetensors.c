@@ -131,9 +131,11 @@ static enum status check_frame(const struct safetensors *reader, uint64_t *heade
     if (reader->file.size < PREFIX_SIZE)
         return refuse_foreign(reader, error);
     memcpy(header_size, reader->file.data, PREFIX_SIZE);
-    if (*header_size > SAFETENSORS_MAX_HEADER)
+    bool fits = *header_size <= reader->file.size - PREFIX_SIZE;
+    if (*header_size > SAFETENSORS_MAX_HEADER ||
+        (!fits && smol_foreign_kind(reader->file.data, reader->file.size)))
         return refuse_foreign(reader, error);
-    if (*header_size > reader->file.size - PREFIX_SIZE)
+    if (!fits)
         return fail_truncated(reader, PREFIX_SIZE + *header_size, error);
     return STATUS_OK;
 }
@@ -289,29 +291,28 @@ static enum status parse_metadata(struct parser *parser)
     return status ? status : smol_scan_expect(scan, '}');
 }
 
-/* A new tensor, zeroed. Its slot costs no more than twice its text, so memory stays linear. */
-static enum status add_tensor(struct parser *parser, const char *name,
-                              struct safetensors_tensor **tensor)
+/* A new tensor, zeroed, or NULL when out of memory. Its slot costs no more than a few times its
+ * text, so memory stays linear. */
+static struct safetensors_tensor *add_tensor(struct parser *parser, const char *name)
 {
     struct safetensors *reader = parser->reader;
     if (reader->n_tensors == parser->capacity) {
         size_t capacity = parser->capacity ? parser->capacity * 2 : 256;
         void *grown = realloc(reader->tensors, capacity * sizeof *reader->tensors);
         if (!grown)
-            return smol_fail_memory(parser->scan.error, "the table of tensors");
+            return NULL;
         reader->tensors = grown;
         parser->capacity = capacity;
     }
-    *tensor = &reader->tensors[reader->n_tensors++];
-    **tensor = (struct safetensors_tensor){.name = name};
-    return STATUS_OK;
+    struct safetensors_tensor *tensor = &reader->tensors[reader->n_tensors++];
+    *tensor = (struct safetensors_tensor){.name = name};
+    return tensor;
 }
 
 static enum status parse_entry(struct parser *parser)
 {
     char *name = parser->free;
     size_t length;
-    struct safetensors_tensor *tensor = NULL;
     enum status status = parse_string(parser, &length);
     if (!status)
         status = smol_scan_expect(&parser->scan, ':');
@@ -322,8 +323,9 @@ static enum status parse_entry(struct parser *parser)
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parser);
     parser->free += length + 1;
-    status = add_tensor(parser, name, &tensor);
-    return status ? status : parse_description(parser, tensor);
+    struct safetensors_tensor *tensor = add_tensor(parser, name);
+    return tensor ? parse_description(parser, tensor)
+                  : smol_fail_memory(parser->scan.error, "the table of tensors");
 }
 
 static enum status parse_header(struct parser *parser)

@@ -1,0 +1,341 @@
+"""smolconv from outside: every command, option and exit status, on the bundled checkpoint and on
+broken copies of it."""
+import json
+import os
+import pty
+import resource
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from internal import BUILD, ROOT
+from safetensors.numpy import load_file, save_file
+
+DEMO = ROOT / "demo/model"
+
+
+def smolconv(*arguments, **options):
+    command = [str(BUILD / "smolconv"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+def assert_fails(result, status, *parts):
+    assert result.returncode == status, result.stderr
+    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr, result.stderr
+
+
+@pytest.fixture()
+def checkpoint(tmp_path):
+    """A copy of the bundled checkpoint that a test may spoil."""
+    return Path(shutil.copytree(DEMO, tmp_path / "checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def blob(tmp_path_factory):
+    out = tmp_path_factory.mktemp("blob") / "demo.smol"
+    assert smolconv(DEMO, out).returncode == 0
+    return out
+
+
+def edit_json(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def edit_tensors(checkpoint, edit):
+    """Rewrites the weights as float32 after edit(tensors)."""
+    import torch
+    from safetensors.torch import load_file as load_torch
+
+    path = checkpoint / "model.safetensors"
+    tensors = {name: t.to(torch.float32).numpy().copy() for name, t in load_torch(path).items()}
+    edit(tensors)
+    save_file(tensors, path)
+
+
+# --- converting -------------------------------------------------------------------------------
+
+
+def test_converts_a_folder_or_the_file_in_it_to_the_same_bytes(tmp_path):
+    folder, file = tmp_path / "folder.smol", tmp_path / "file.smol"
+    assert smolconv(DEMO, folder).returncode == 0
+    result = smolconv("--threads", 1, "--quiet", DEMO / "model.safetensors", file)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert folder.read_bytes() == file.read_bytes()
+
+
+def test_converts_from_within_the_folder(tmp_path, blob):
+    out = tmp_path / "out.smol"
+    assert smolconv("model.safetensors", out, cwd=DEMO).returncode == 0
+    assert out.read_bytes() == blob.read_bytes()
+
+
+def test_dtype_decides_how_matrices_are_stored(tmp_path):
+    sizes = {}
+    for dtype in ("int8", "f32"):
+        out = tmp_path / dtype
+        assert smolconv(f"--dtype={dtype}", DEMO, out).returncode == 0
+        assert f"dtype              {dtype}\n" in smolconv("inspect", out).stdout
+        sizes[dtype] = out.stat().st_size
+    assert sizes["f32"] > 3 * sizes["int8"]
+
+
+def test_an_existing_output_is_kept_unless_forced(tmp_path):
+    out = tmp_path / "out.smol"
+    out.write_text("mine")
+    assert_fails(smolconv(DEMO, out), 3, "out.smol: exists already", "--force")
+    assert out.read_text() == "mine"
+    assert smolconv("--force", DEMO, out).returncode == 0
+    assert smolconv("verify", out).returncode == 0
+
+
+def test_a_failed_conversion_leaves_nothing_behind(tmp_path, checkpoint):
+    def spoil(tensors):
+        tensors["model.norm.weight"][3] = np.inf
+
+    edit_tensors(checkpoint, spoil)
+    out = tmp_path / "out"
+    out.mkdir()
+    old = out / "old.smol"
+    old.write_text("old")
+    result = smolconv("--force", checkpoint, old)
+    assert_fails(result, 4, "model.norm.weight", "element 3", "inf")
+    assert [p.name for p in out.iterdir()] == ["old.smol"] and old.read_text() == "old"
+
+
+def test_the_same_bytes_for_any_thread_count_umask_and_locale(tmp_path, blob):
+    for threads in (2, 3, 7):
+        out = tmp_path / f"{threads}.smol"
+        environment = {**os.environ, "LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
+        result = smolconv("--threads", threads, DEMO, out, umask=0o077, env=environment)
+        assert result.returncode == 0
+        assert out.read_bytes() == blob.read_bytes()
+        assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(tmp_path):
+    master, slave = pty.openpty()
+    command = [BUILD / "smolconv", "--force", DEMO, tmp_path / "out.smol"]
+    subprocess.run(command, stderr=slave, check=True, timeout=60)
+    os.close(slave)
+    assert b"100 %" in os.read(master, 65536)
+    os.close(master)
+    assert smolconv("--force", DEMO, tmp_path / "out.smol").stderr == ""
+
+
+def test_conversion_of_the_real_model_needs_little_memory(tmp_path, real_model_dir):
+    """Private writable memory (RLIMIT_DATA) is bounded: 269 MB of weights go through in 96 MiB,
+    the imported tokenizer included."""
+    limit = 96 << 20
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    result = smolconv("--threads", 2, real_model_dir, tmp_path / "out.smol", preexec_fn=limited)
+    assert result.returncode == 0, result.stderr
+
+
+# --- refusing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["a"], "1 "),
+        (["a", "b", "c"], "3 "),
+        (["--dtype", "q4", "a", "b"], "q4"),
+        (["--threads", "0", "a", "b"], "--threads"),
+        (["--threads", "two", "a", "b"], "--threads"),
+        (["--frobnicate", "a", "b"], "--frobnicate"),
+        (["verify"], "FILE.smol"),
+        (["inspect", "--force", "a"], "--force"),
+    ],
+)
+def test_wrong_usage_is_status_2(arguments, part):
+    assert_fails(smolconv(*arguments), 2, part)
+
+
+def test_no_arguments_show_the_usage_and_help_and_version_succeed():
+    result = smolconv()
+    assert result.returncode == 2 and "usage: smolconv" in result.stderr
+    for arguments in (["--help"], ["-h"], ["verify", "--help"], ["inspect", "--help"]):
+        result = smolconv(*arguments)
+        assert result.returncode == 0 and result.stdout.startswith("usage: smolconv")
+        assert result.stderr == ""
+    assert smolconv("--version").stdout.startswith("smolconv 0.")
+
+
+def test_a_double_dash_ends_the_options(tmp_path):
+    assert smolconv("--", DEMO, "--odd.smol", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "--odd.smol").is_file()
+
+
+def test_missing_and_unwritable_files_are_status_3(tmp_path, checkpoint):
+    assert_fails(smolconv(tmp_path / "none", tmp_path / "o"), 3, "none")
+    assert_fails(smolconv(DEMO, tmp_path / "no/such/o.smol"), 3, "o.smol", "No such file")
+    assert_fails(smolconv("--force", DEMO, tmp_path), 3, "folder")
+    assert_fails(smolconv("verify", tmp_path), 3, "folder")
+    assert_fails(smolconv("inspect", tmp_path / "none"), 3, "none")
+    os.mkfifo(tmp_path / "fifo")
+    assert_fails(smolconv("inspect", tmp_path / "fifo"), 3, "pipe")
+    for name in ("config.json", "tokenizer.json"):
+        path = checkpoint / name
+        content = path.read_bytes()
+        path.unlink()
+        assert_fails(smolconv(checkpoint, tmp_path / "o"), 3, name)
+        path.write_bytes(content)
+
+
+def test_a_full_disk_is_status_3_and_leaves_nothing(tmp_path):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    result = smolconv(DEMO, tmp_path / "out.smol", preexec_fn=limited)
+    assert_fails(result, 3, "out.smol", "write")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_standard_output_is_status_3(blob):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [BUILD / "smolconv", "inspect", blob], stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert result.returncode == 3 and b"standard output" in result.stderr
+
+
+def test_a_truncated_or_damaged_checkpoint_is_status_4(tmp_path, checkpoint):
+    path, out = checkpoint / "model.safetensors", tmp_path / "o"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1000])
+    assert_fails(smolconv(checkpoint, out), 4, "truncated", "1000")
+    path.write_bytes(content[:4])
+    assert_fails(smolconv(checkpoint, out), 4, "model.safetensors")
+    path.write_bytes(content)
+    (checkpoint / "config.json").write_text('{"hidden_size": 168,')
+    assert_fails(smolconv(checkpoint, out), 4, "config.json", "line")
+
+
+@pytest.mark.parametrize(
+    ("edit", "parts"),
+    [
+        (lambda t: t.pop("model.layers.0.mlp.up_proj.weight"), ["layers.0.mlp.up_proj", "missing"]),
+        (lambda t: t.update(extra=np.zeros(3, np.float32)), ["extra", "not part of the model"]),
+        (lambda t: t.update({"model.norm.weight": np.ones(167, np.float32)}), ["norm", "[168]"]),
+        (lambda t: t["model.embed_tokens.weight"].__setitem__((5, 7), np.nan),
+         ["embed_tokens", str(5 * 168 + 7), "nan"]),
+    ],
+)  # fmt: skip
+def test_tensors_that_do_not_fit_are_status_4_and_named(tmp_path, checkpoint, edit, parts):
+    edit_tensors(checkpoint, edit)
+    assert_fails(smolconv(checkpoint, tmp_path / "o"), 4, *parts)
+
+
+def test_what_we_do_not_run_is_status_5_and_named(tmp_path, checkpoint):
+    config, out = checkpoint / "config.json", tmp_path / "o"
+    original = config.read_text()
+    for changes, part in [
+        ({"architectures": ["Qwen2ForCausalLM"]}, "Qwen2ForCausalLM"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}, "rope_parameters": None}, "yarn"),
+        ({"hidden_act": "gelu"}, "gelu"),
+    ]:
+        edit_json(config, **changes)
+        assert_fails(smolconv(checkpoint, out), 5, "config.json", part)
+        config.write_text(original)
+
+    def whole_numbers(tensors):
+        tensors["model.norm.weight"] = tensors["model.norm.weight"].astype(np.int32)
+
+    edit_tensors(checkpoint, whole_numbers)
+    assert_fails(smolconv(checkpoint, out), 5, "model.norm.weight", "I32")
+    assert_fails(smolconv(checkpoint / "model.safetensors.index.json", out), 5, "sharded")
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"GGUF" + bytes(60), "GGUF"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "LFS"),
+        (b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
+        (b"PK\x03\x04" + bytes(60), "PyTorch"),
+        (b"\x80\x02}q\x00." + bytes(60), "pickle"),
+    ],
+)
+def test_files_of_another_kind_are_recognised(tmp_path, checkpoint, content, part):
+    (checkpoint / "model.safetensors").write_bytes(content)
+    assert_fails(smolconv(checkpoint, tmp_path / "o"), 5, part)
+    assert_fails(smolconv("inspect", checkpoint / "model.safetensors"), 5, part)
+
+
+def test_int8_refuses_weights_beyond_its_scales_and_f32_takes_them(tmp_path, checkpoint):
+    def enlarge(tensors):
+        tensors["model.layers.1.mlp.up_proj.weight"][2, 3] = 1e9
+
+    edit_tensors(checkpoint, enlarge)
+    assert_fails(smolconv(checkpoint, tmp_path / "o"), 5, "layers.1.mlp.up_proj", "--dtype f32")
+    assert smolconv("--dtype", "f32", checkpoint, tmp_path / "o").returncode == 0
+
+
+@pytest.mark.parametrize("mebibytes", [1, 2, 4, 8, 16])
+def test_out_of_memory_is_status_6(tmp_path, real_model_dir, mebibytes):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (mebibytes << 20, mebibytes << 20))
+
+    result = smolconv("--threads", 1, real_model_dir, tmp_path / "o", preexec_fn=limited)
+    assert_fails(result, 6, "out of memory")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- inspecting and verifying -----------------------------------------------------------------
+
+
+def test_inspect_shows_a_blob(blob):
+    text = smolconv("inspect", blob).stdout
+    config = json.loads((DEMO / "config.json").read_text())
+    for key in ("hidden_size", "intermediate_size", "vocab_size"):
+        assert f"{key:<18} {config[key]}\n" in text
+    assert "layers.0.attn_q" in text and "source: model.safetensors" in text
+    assert str(blob.stat().st_size) in text
+
+
+def test_inspect_shows_a_safetensors_file():
+    text = smolconv("inspect", DEMO / "model.safetensors").stdout
+    from safetensors import safe_open
+
+    with safe_open(DEMO / "model.safetensors", "np") as file:
+        for name in file.keys():
+            shape = "[" + ", ".join(map(str, file.get_slice(name).get_shape())) + "]"
+            assert any(name in line and shape in line for line in text.splitlines())
+
+
+def test_names_in_a_file_cannot_steer_the_terminal(tmp_path):
+    header = json.dumps({"\x1b[31mred": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header.encode())
+    result = smolconv("inspect", path)
+    assert result.returncode == 0 and "?[31mred" in result.stdout and "\x1b" not in result.stdout
+
+
+def test_verify_approves_good_blobs_and_names_the_damaged_tensor(tmp_path, blob):
+    assert smolconv("verify", blob).returncode == 0
+    data = bytearray(blob.read_bytes())
+    data[-5] ^= 1
+    bad = tmp_path / "bad.smol"
+    bad.write_bytes(data)
+    assert_fails(smolconv("verify", bad), 4, "bad.smol", "tensor", "bytes")
+    bad.write_bytes(blob.read_bytes()[:-1])
+    assert_fails(smolconv("verify", bad), 4, "truncated")
+    bad.write_bytes(blob.read_bytes() + b"\0")
+    assert_fails(smolconv("verify", bad), 4, "appended")
+    bad.write_bytes(blob.read_bytes().replace(b"\r\n", b"\n", 1))
+    assert_fails(smolconv("verify", bad), 4, "binary")
+    newer = bytearray(blob.read_bytes())
+    newer[16] = 2
+    bad.write_bytes(newer)
+    assert_fails(smolconv("verify", bad), 5, "version 2.0")
