@@ -1,0 +1,255 @@
+/* The 16-bit floating-point conversions against their definition (a table of all values in
+ * double) and, where the processor has F16C, against its instructions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "common/cpu.h"
+#include "common/number.h"
+
+enum { INFINITE = 0x7c00, N_HALVES = 0x10000, RANDOM_ROUNDS = 2000000 };
+
+static uint64_t random_state = 0x6a09e667f3bcc909u;
+
+static uint32_t random_bits(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 32);
+}
+
+/* The value of a half >= 0 by definition; what would follow 65504 stands for infinity, because
+ * rounding decides as if there were no end. */
+static double value_of(unsigned half)
+{
+    unsigned exponent = half >> 10, fraction = half & 0x3ff;
+    return exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24);
+}
+
+/* The half >= 0 whose value is nearest to `value` >= 0; of two, the even one. */
+static unsigned nearest_half(double value)
+{
+    unsigned low = 0, high = INFINITE; /* value_of(low) <= value < value_of(high) */
+    if (value >= value_of(INFINITE))
+        return INFINITE;
+    while (high - low > 1) {
+        unsigned middle = (low + high) / 2;
+        if (value_of(middle) <= value)
+            low = middle;
+        else
+            high = middle;
+    }
+    double below = value - value_of(low), above = value_of(high) - value;
+    return below < above || (below == above && low % 2 == 0) ? low : high;
+}
+
+/* Both signs of `magnitude` become the nearest half. */
+static void check_narrowing(float magnitude)
+{
+    unsigned want = nearest_half(magnitude);
+    unsigned plus = f16_from_f32(magnitude), minus = f16_from_f32(-magnitude);
+    if (plus != want || minus != (want | 0x8000u))
+        fail_msg("%a became 0x%04x, its negative 0x%04x, should be 0x%04x", (double)magnitude, plus,
+                 minus, want);
+}
+
+/* ---- widening ---- */
+
+static void widens_every_finite_half_exactly(void **state)
+{
+    (void)state;
+    for (unsigned half = 0; half < INFINITE; half++) {
+        float plus = f32_from_f16((uint16_t)half), minus = f32_from_f16((uint16_t)(half | 0x8000u));
+        if ((double)plus != value_of(half) || f32_bits(minus) != (f32_bits(plus) | 0x80000000u))
+            fail_msg("0x%04x became %a and %a", half, (double)plus, (double)minus);
+    }
+}
+
+static void widens_infinities_and_nans_with_their_payload(void **state)
+{
+    (void)state;
+    for (unsigned half = INFINITE; half < 0x8000; half++)
+        for (unsigned sign = 0; sign < 2; sign++) {
+            uint32_t want = sign << 31 | 0x7f800000u | (half & 0x3ff) << 13;
+            assert_int_equal(f32_bits(f32_from_f16((uint16_t)(half | sign << 15))), want);
+        }
+}
+
+static void widens_every_bf16_to_its_own_bits(void **state)
+{
+    (void)state;
+    for (unsigned half = 0; half < N_HALVES; half++)
+        assert_int_equal(f32_bits(f32_from_bf16((uint16_t)half)), half << 16);
+}
+
+/* ---- narrowing ---- */
+
+static void every_half_survives_the_round_trip(void **state)
+{
+    (void)state;
+    for (unsigned half = 0; half < N_HALVES; half++) {
+        unsigned quiet = (half & 0x7fff) > INFINITE ? 0x200u : 0; /* NaN becomes quiet */
+        assert_int_equal(f16_from_f32(f32_from_f16((uint16_t)half)), half | quiet);
+    }
+}
+
+static void rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest(void **state)
+{
+    (void)state;
+    for (unsigned half = 0; half < INFINITE; half++) {
+        float middle = (float)((value_of(half) + value_of(half + 1)) / 2);
+        check_narrowing(middle);
+        check_narrowing(nextafterf(middle, 0));
+        check_narrowing(nextafterf(middle, INFINITY));
+    }
+}
+
+static void rounds_random_floats_to_the_nearest(void **state)
+{
+    (void)state;
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        uint32_t bits = random_bits() & 0x7fffffffu;
+        if (round % 2) /* within the range of f16, its subnormals included */
+            bits = 0x32000000u + bits % (0x48000000u - 0x32000000u);
+        if (bits < 0x7f800000u)
+            check_narrowing(f32_from_bits(bits));
+    }
+}
+
+static void too_large_becomes_infinity_and_nan_stays_nan(void **state)
+{
+    (void)state;
+    assert_int_equal(f16_from_f32(65504.0f), 0x7bff);
+    assert_int_equal(f16_from_f32(nextafterf(65520.0f, 0)), 0x7bff);
+    assert_int_equal(f16_from_f32(65520.0f), INFINITE);
+    assert_int_equal(f16_from_f32(-FLT_MAX), INFINITE | 0x8000);
+    assert_int_equal(f16_from_f32(INFINITY), INFINITE);
+    for (uint32_t payload = 1; payload < 0x800000u; payload += 4099)
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            uint16_t half = f16_from_f32(f32_from_bits(sign << 31 | 0x7f800000u | payload));
+            assert_true((half & 0x7fff) > INFINITE + 0x1ff); /* quiet */
+            assert_int_equal(half >> 15, sign);
+        }
+}
+
+/* ---- against the processor ---- */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+__attribute__((target("f16c"))) static uint16_t narrow_by_f16c(float value)
+{
+    return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
+}
+
+__attribute__((target("f16c"))) static float widen_by_f16c(uint16_t half)
+{
+    return _cvtsh_ss(half);
+}
+
+static void agrees_with_the_processors_own_conversions(void **state)
+{
+    (void)state;
+    if (!smol_cpu_has_avx2()) {
+        print_message("SKIPPED: this machine has no F16C\n");
+        skip();
+    }
+    for (unsigned half = 0; half < N_HALVES; half++) {
+        uint32_t quiet = (half & 0x7fff) > INFINITE ? 0x400000u : 0; /* F16C quiets NaN */
+        assert_int_equal(f32_bits(f32_from_f16((uint16_t)half)) | quiet,
+                         f32_bits(widen_by_f16c((uint16_t)half)));
+    }
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        float value = f32_from_bits(random_bits()); /* NaN included */
+        if (f16_from_f32(value) != narrow_by_f16c(value))
+            fail_msg("%a became 0x%04x, F16C says 0x%04x", (double)value, f16_from_f32(value),
+                     narrow_by_f16c(value));
+    }
+}
+#else
+static void agrees_with_the_processors_own_conversions(void **state)
+{
+    (void)state;
+    print_message("SKIPPED: no F16C on this kind of processor\n");
+    skip();
+}
+#endif
+
+/* ---- rounding up ---- */
+
+static void rounds_up_to_the_smallest_half_that_is_not_below(void **state)
+{
+    (void)state;
+    for (unsigned half = 0; half < INFINITE; half++) {
+        float exact = f32_from_f16((uint16_t)half);
+        assert_int_equal(f16_from_f32_up(exact), half);
+        assert_int_equal(f16_from_f32_up(nextafterf(exact, INFINITY)), half + 1);
+        if (half > 0)
+            assert_int_equal(f16_from_f32_up(nextafterf(exact, 0)), half);
+    }
+    assert_int_equal(f16_from_f32_up(FLT_MAX), INFINITE);
+    assert_int_equal(f16_from_f32_up(0x1p-149f), 1);
+}
+
+static void rounds_random_floats_up(void **state)
+{
+    (void)state;
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        float value = f32_from_bits(random_bits() % 0x477fe001u); /* up to 65504 */
+        unsigned half = f16_from_f32_up(value);
+        if (value_of(half) < (double)value || (half > 0 && value_of(half - 1) >= (double)value))
+            fail_msg("%a became 0x%04x", (double)value, half);
+    }
+}
+
+/* ---- to integers ---- */
+
+static void rounds_to_integers_like_rint(void **state)
+{
+    (void)state;
+    const float limit = 0x1p22f;
+    for (int i = 0; i < 1 << 22; i += i < 1000 ? 1 : 997) {
+        float tie = (float)i + 0.5f;
+        const float near[] = {(float)i, tie, nextafterf(tie, 0), nextafterf(tie, limit)};
+        for (size_t j = 0; j < sizeof near / sizeof near[0]; j++) {
+            assert_true(f32_round_even(near[j]) == rintf(near[j]) || near[j] >= limit);
+            assert_true(f32_round_even(-near[j]) == rintf(-near[j]) || near[j] >= limit);
+        }
+    }
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        float value = f32_from_bits(random_bits() % 0x4a800000u); /* below 2^22 */
+        if (f32_round_even(value) != rintf(value) || f32_round_even(-value) != rintf(-value))
+            fail_msg("%a became %a", (double)value, (double)f32_round_even(value));
+    }
+}
+
+static void tells_finite_from_not(void **state)
+{
+    (void)state;
+    assert_true(f32_is_finite(0) && f32_is_finite(-FLT_MAX) && f32_is_finite(0x1p-149f));
+    assert_false(f32_is_finite(INFINITY) || f32_is_finite(-INFINITY) || f32_is_finite(NAN));
+    assert_false(f32_is_finite(f32_from_bits(0xff800001u)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(widens_every_finite_half_exactly),
+        cmocka_unit_test(widens_infinities_and_nans_with_their_payload),
+        cmocka_unit_test(widens_every_bf16_to_its_own_bits),
+        cmocka_unit_test(every_half_survives_the_round_trip),
+        cmocka_unit_test(rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest),
+        cmocka_unit_test(rounds_random_floats_to_the_nearest),
+        cmocka_unit_test(too_large_becomes_infinity_and_nan_stays_nan),
+        cmocka_unit_test(agrees_with_the_processors_own_conversions),
+        cmocka_unit_test(rounds_up_to_the_smallest_half_that_is_not_below),
+        cmocka_unit_test(rounds_random_floats_up),
+        cmocka_unit_test(rounds_to_integers_like_rint),
+        cmocka_unit_test(tells_finite_from_not),
+    };
+    return cmocka_run_group_tests_name("number", tests, NULL, NULL);
+}
