@@ -544,6 +544,12 @@ def test_minimal_file_is_accepted(minimal, tmp_path):
     assert smol.encode("abcab ab") == [4, 3, 3]
 
 
+def test_longest_added_token_is_accepted(minimal, tmp_path):
+    add(minimal, "x" * 1024)
+    smol = Smol(write(tmp_path, minimal))
+    assert smol.encode("a" + "x" * 1024 + "ab") == [0, 5, 3]
+
+
 def test_colliding_merges_are_kept_apart_or_refused(minimal, tmp_path):
     """Pairs chosen to share a home slot make the table grow; too many are refused."""
 

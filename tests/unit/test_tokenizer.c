@@ -138,6 +138,18 @@ static void wellFormedSectionOpens(void **state)
     free(s);
 }
 
+static void limitsThemselvesAreAllowed(void **state)
+{
+    (void)state;
+    struct section *s = make_section();
+    struct tokenizer_tables tables;
+    struct error error;
+    s->header.max_probe = MERGE_MAX_PROBE;
+    assert_int_equal(smol_tokenizer_tables_open((uint8_t *)s, sizeof *s, N_TOKENS, &tables, &error),
+                     STATUS_OK);
+    free(s);
+}
+
 static struct token_merge *slot_of(struct section *s, uint32_t left)
 {
     struct token_merge *slot = s->merges;
@@ -547,6 +559,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wellFormedSectionOpens),
+        cmocka_unit_test(limitsThemselvesAreAllowed),
         cmocka_unit_test(everyBrokenRuleIsRefused),
         cmocka_unit_test(everyOtherSizeIsRefused),
         cmocka_unit_test(spoiltSectionsNeverLeadAstray),
