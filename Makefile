@@ -64,6 +64,8 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: FILE_CFLAGS += -O3
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
+%avx512.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+	-mavx512vnni -mprefer-vector-width=512
 endif
 
 $(BUILD)/obj/%.o: %.c

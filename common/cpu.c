@@ -15,8 +15,19 @@ bool smol_cpu_has_avx2(void)
     /* the builtin asks the operating system for YMM state too */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
+bool smol_cpu_has_avx512(void)
+{
+    return smol_cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+}
 #else
 bool smol_cpu_has_avx2(void)
+{
+    return false;
+}
+
+bool smol_cpu_has_avx512(void)
 {
     return false;
 }

@@ -8,4 +8,7 @@
  * was ever sold in numbers has all three, so they are one step of the ladder. */
 bool smol_cpu_has_avx2(void);
 
+/* AVX-512 F, BW, DQ, VL and VNNI, enabled by the operating system, and AVX2 as above. */
+bool smol_cpu_has_avx512(void);
+
 #endif

@@ -19,6 +19,7 @@ static const struct rung {
     {&smol_kernels_scalar, always},
 #if defined(__x86_64__)
     {&smol_kernels_avx2, smol_cpu_has_avx2},
+    {&smol_kernels_avx512, smol_cpu_has_avx512},
 #endif
 };
 enum { LADDER_SIZE = sizeof ladder / sizeof ladder[0] };

@@ -89,6 +89,7 @@ const struct kernels *smol_kernels_at(size_t index, bool *runs);
 extern const struct kernels smol_kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels smol_kernels_avx2;
+extern const struct kernels smol_kernels_avx512;
 #endif
 
 #endif
