@@ -44,6 +44,8 @@ static uint16_t quantize_group(const float *values, uint64_t n, int8_t steps[GRO
     for (uint64_t i = 0; i < n; i++)
         amax = fmaxf(amax, fabsf(values[i]));
     uint16_t bits = f16_from_f32_up(amax / 127.0f);
+    if (amax > 0 && bits == 0) /* the quotient was too small for f32 */
+        bits = 1;
     float scale = f32_from_f16(bits);
     memset(steps, 0, GROUP_INPUTS);
     if (amax > 0)
