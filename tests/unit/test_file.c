@@ -1,0 +1,382 @@
+/* Files: what is read and what is refused, and outputs that appear whole or not at all. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "tests/unit/temporary.h"
+
+static struct temporary temporary;
+static struct error error;
+
+static int set_up(void **state)
+{
+    (void)state;
+    temporary_make(&temporary);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    temporary_remove(&temporary);
+    return 0;
+}
+
+static const char *path_of(const char *name)
+{
+    snprintf(temporary.path, sizeof temporary.path, "%s/%s", temporary.folder, name);
+    return temporary.path;
+}
+
+static void complains(enum status status, enum status expected, const char *part)
+{
+    assert_int_equal(status, expected);
+    assert_int_equal(error.status, expected);
+    if (!strstr(error.message, part))
+        fail_msg("no \"%s\" in: %s", part, error.message);
+}
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int n = 0;
+    while (readdir(folder))
+        n++;
+    closedir(folder);
+    return n;
+}
+
+/* Both ways of opening a file. */
+static enum status open_view(bool map, const char *path, struct file_view *view)
+{
+    return map ? smol_file_map(path, view, &error) : smol_file_read(path, 1 << 20, view, &error);
+}
+
+/* ---- reading ---- */
+
+static void mapping_and_reading_give_the_bytes(void **state)
+{
+    (void)state;
+    static uint8_t bytes[200001];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 256);
+    const char *path = temporary_write(&temporary, "file", bytes, sizeof bytes);
+    int before = open_descriptors();
+    for (int map = 0; map < 2; map++) {
+        struct file_view view;
+        assert_int_equal(open_view(map, path, &view), STATUS_OK);
+        assert_int_equal(view.size, sizeof bytes);
+        assert_int_equal(view.mapped, map);
+        assert_memory_equal(view.data, bytes, sizeof bytes);
+        assert_int_equal((uintptr_t)view.data % 64, 0);
+        assert_int_equal(open_descriptors(), before);
+        smol_file_close(&view);
+        assert_null(view.data);
+    }
+}
+
+static void an_empty_file_has_data_that_may_be_pointed_at(void **state)
+{
+    (void)state;
+    const char *path = temporary_write(&temporary, "empty", "", 0);
+    for (int map = 0; map < 2; map++) {
+        struct file_view view;
+        assert_int_equal(open_view(map, path, &view), STATUS_OK);
+        assert_int_equal(view.size, 0);
+        assert_non_null(view.data);
+        smol_file_close(&view);
+    }
+}
+
+static void a_zeroed_view_may_be_closed(void **state)
+{
+    (void)state;
+    struct file_view view = {0};
+    smol_file_close(&view);
+    assert_null(view.data);
+}
+
+/* Neither way opens `path`; nothing stays open. */
+static void refuses(const char *path, const char *part)
+{
+    int before = open_descriptors();
+    for (int map = 0; map < 2; map++) {
+        struct file_view view;
+        complains(open_view(map, path, &view), STATUS_FILE, part);
+        assert_non_null(strstr(error.message, path));
+        assert_int_equal(open_descriptors(), before);
+    }
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    (void)state;
+    refuses(path_of("missing"), "No such file");
+}
+
+static void a_folder_is_no_file(void **state)
+{
+    (void)state;
+    refuses(temporary.folder, "a folder");
+}
+
+static void a_pipe_without_a_writer_is_refused_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    alarm(10); /* waiting for a writer would take for ever */
+    refuses(temporary.path, "pipe");
+    alarm(0);
+}
+
+static void a_device_is_no_file(void **state)
+{
+    (void)state;
+    refuses("/dev/zero", "a device");
+}
+
+static void reading_stops_at_the_limit_and_not_before(void **state)
+{
+    (void)state;
+    struct file_view view;
+    const char *path = temporary_write(&temporary, "file", "12345", 5);
+    assert_int_equal(smol_file_read(path, 5, &view, &error), STATUS_OK);
+    smol_file_close(&view);
+    complains(smol_file_read(path, 4, &view, &error), STATUS_FILE, "5 bytes, at most 4");
+}
+
+static void symbolic_links_are_followed(void **state)
+{
+    (void)state;
+    struct file_view view;
+    temporary_write(&temporary, "file", "abc", 3);
+    assert_int_equal(symlink("file", path_of("link")), 0);
+    assert_int_equal(smol_file_map(temporary.path, &view, &error), STATUS_OK);
+    assert_memory_equal(view.data, "abc", 3);
+    smol_file_close(&view);
+}
+
+static void names_are_split_and_joined(void **state)
+{
+    (void)state;
+    assert_string_equal(smol_base_name("a/b/c.smol"), "c.smol");
+    assert_string_equal(smol_base_name("c.smol"), "c.smol");
+    assert_string_equal(smol_base_name("a/"), "");
+    char *path = smol_path_join("a/b", "c");
+    assert_string_equal(path, "a/b/c");
+    free(path);
+}
+
+/* ---- writing ---- */
+
+static int count_entries(void)
+{
+    DIR *folder = opendir(temporary.folder);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static void holds(const char *path, const char *text)
+{
+    struct file_view view;
+    if (smol_file_read(path, 1 << 20, &view, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(view.size, strlen(text));
+    assert_memory_equal(view.data, text, view.size);
+    smol_file_close(&view);
+}
+
+static struct output start(const char *path, bool force)
+{
+    struct output output;
+    if (smol_output_open(path, force, &output, &error))
+        fail_msg("%s", error.message);
+    return output;
+}
+
+static void write_text(struct output *output, uint64_t offset, const char *text)
+{
+    assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), STATUS_OK);
+}
+
+static void an_output_appears_when_it_is_committed_and_not_before(void **state)
+{
+    (void)state;
+    int before = open_descriptors();
+    const char *path = path_of("out");
+    struct output output = start(path, false);
+    write_text(&output, 3, "def");
+    write_text(&output, 0, "abc"); /* any order */
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    holds(path, "abcdef");
+    assert_int_equal(count_entries(), 1);
+    smol_output_discard(&output); /* safe after a commit */
+    holds(path, "abcdef");
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void a_discarded_output_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    int before = open_descriptors();
+    struct output output = start(path_of("out"), false);
+    write_text(&output, 0, "abc");
+    assert_int_equal(count_entries(), 1);
+    smol_output_discard(&output);
+    assert_int_equal(count_entries(), 0);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void an_existing_file_is_replaced_only_by_force(void **state)
+{
+    (void)state;
+    struct output output;
+    const char *path = temporary_write_text(&temporary, "out", "old");
+    complains(smol_output_open(path, false, &output, &error), STATUS_FILE, "--force");
+    smol_output_discard(&output); /* safe after a failed open */
+    holds(path, "old");
+    output = start(path, true);
+    write_text(&output, 0, "new");
+    holds(path, "old");
+    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    holds(path, "new");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void a_dangling_link_counts_as_existing_and_is_replaced_itself(void **state)
+{
+    (void)state;
+    struct output output;
+    assert_int_equal(symlink("nowhere", path_of("out")), 0);
+    complains(smol_output_open(temporary.path, false, &output, &error), STATUS_FILE, "exists");
+    output = start(temporary.path, true);
+    write_text(&output, 0, "new");
+    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    struct stat info;
+    assert_int_equal(lstat(temporary.path, &info), 0);
+    assert_true(S_ISREG(info.st_mode));
+    assert_int_not_equal(access(path_of("nowhere"), F_OK), 0);
+}
+
+static void a_folder_is_never_overwritten(void **state)
+{
+    (void)state;
+    struct output output;
+    assert_int_equal(mkdir(path_of("out"), 0700), 0);
+    complains(smol_output_open(temporary.path, true, &output, &error), STATUS_FILE, "is a folder");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void a_target_in_a_missing_folder_is_refused(void **state)
+{
+    (void)state;
+    struct output output;
+    complains(smol_output_open(path_of("no/out"), false, &output, &error), STATUS_FILE,
+              "cannot create (No such file");
+    smol_output_discard(&output);
+}
+
+static void the_mode_is_what_the_umask_leaves(void **state)
+{
+    (void)state;
+    static const mode_t masks[] = {0, 022, 027, 077};
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        mode_t old = umask(masks[i]);
+        struct output output = start(path_of("out"), true);
+        assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+        assert_int_equal(umask(old), masks[i]); /* it is left as it was */
+        struct stat info;
+        assert_int_equal(stat(temporary.path, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0666 & ~masks[i]);
+    }
+}
+
+static void a_failing_write_keeps_the_old_file_whole(void **state)
+{
+    (void)state;
+    static const char text[4096];
+    const char *path = temporary_write_text(&temporary, "out", "old");
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){1000, old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    struct output output = start(path, true);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum status status = smol_output_write(&output, 0, text, sizeof text, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    complains(status, STATUS_FILE, "cannot write (File too large)");
+    assert_non_null(strstr(error.message, path)); /* the target's name, not the temporary's */
+    assert_null(strstr(error.message, ".tmp-"));
+    smol_output_discard(&output);
+    holds(path, "old");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void a_failing_commit_keeps_the_old_file_whole(void **state)
+{
+    (void)state;
+    const char *path = temporary_write_text(&temporary, "out", "old");
+    struct output output = start(path, true);
+    write_text(&output, 0, "new");
+    assert_int_equal(unlink(output.temporary), 0); /* now the renaming must fail */
+    complains(smol_output_commit(&output, &error), STATUS_FILE, "rename");
+    holds(path, "old");
+    assert_int_equal(count_entries(), 1);
+}
+
+static void two_writers_of_one_file_do_not_mix(void **state)
+{
+    (void)state;
+    const char *path = path_of("out");
+    struct output a = start(path, false), b = start(path, false);
+    write_text(&a, 0, "aaaa");
+    write_text(&b, 0, "bb");
+    assert_int_equal(smol_output_commit(&a, &error), STATUS_OK);
+    holds(path, "aaaa");
+    assert_int_equal(smol_output_commit(&b, &error), STATUS_OK);
+    holds(path, "bb");
+    assert_int_equal(count_entries(), 1);
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(mapping_and_reading_give_the_bytes),
+        in_folder(an_empty_file_has_data_that_may_be_pointed_at),
+        cmocka_unit_test(a_zeroed_view_may_be_closed),
+        in_folder(a_missing_file_is_named),
+        in_folder(a_folder_is_no_file),
+        in_folder(a_pipe_without_a_writer_is_refused_at_once),
+        cmocka_unit_test(a_device_is_no_file),
+        in_folder(reading_stops_at_the_limit_and_not_before),
+        in_folder(symbolic_links_are_followed),
+        cmocka_unit_test(names_are_split_and_joined),
+        in_folder(an_output_appears_when_it_is_committed_and_not_before),
+        in_folder(a_discarded_output_leaves_nothing_behind),
+        in_folder(an_existing_file_is_replaced_only_by_force),
+        in_folder(a_dangling_link_counts_as_existing_and_is_replaced_itself),
+        in_folder(a_folder_is_never_overwritten),
+        in_folder(a_target_in_a_missing_folder_is_refused),
+        in_folder(the_mode_is_what_the_umask_leaves),
+        in_folder(a_failing_write_keeps_the_old_file_whole),
+        in_folder(a_failing_commit_keeps_the_old_file_whole),
+        in_folder(two_writers_of_one_file_do_not_mix),
+    };
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}

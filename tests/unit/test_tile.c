@@ -1,0 +1,403 @@
+/* Widening, quantizing and tiling: where each element lies, what is zero, how far a quantized
+ * weight may be from its source, and what is refused with which index. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "convert/tile.h"
+#include "tests/unit/guarded.h"
+
+static uint64_t random_state = 0x3c6ef372fe94f82bu;
+
+static uint32_t random_bits(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 32);
+}
+
+static float random_float(void)
+{
+    return ((float)(random_bits() >> 8) * 0x1p-24f - 0.5f) * 8;
+}
+
+/* --- a matrix and its tiles ----------------------------------------------------------------- */
+
+enum { MAX_ROWS = 35, MAX_COLS = 131 };
+
+/* A source at an odd address, and one block of its tiles between guard pages. */
+struct matrix {
+    enum safetensors_dtype source_dtype;
+    enum blob_dtype dtype;
+    uint64_t rows, cols;
+    float values[MAX_ROWS * MAX_COLS]; /* what the source holds, widened */
+    uint8_t bytes[1 + MAX_ROWS * MAX_COLS * sizeof(float)];
+    struct guarded block, scratch;
+};
+static struct matrix m;
+
+static void make(enum safetensors_dtype source_dtype, enum blob_dtype dtype, uint64_t rows,
+                 uint64_t cols)
+{
+    m.source_dtype = source_dtype;
+    m.dtype = dtype;
+    m.rows = rows;
+    m.cols = cols;
+    for (uint64_t i = 0; i < rows * cols; i++)
+        m.values[i] = random_float();
+    m.block = guarded_new(smol_block_bytes(dtype, cols), 64);
+    m.scratch = guarded_new(cols * sizeof(float), 4);
+}
+
+static void release(void)
+{
+    guarded_free(&m.block);
+    guarded_free(&m.scratch);
+}
+
+/* Writes m.values into the source, rounded to its type, and reads them back. */
+static void store(void)
+{
+    for (uint64_t i = 0; i < m.rows * m.cols; i++) {
+        uint16_t half = m.source_dtype == ST_F16 ? f16_from_f32(m.values[i])
+                                                 : (uint16_t)(f32_bits(m.values[i]) >> 16);
+        if (m.source_dtype == ST_F32) {
+            memcpy(m.bytes + 1 + i * 4, &m.values[i], 4);
+        } else {
+            memcpy(m.bytes + 1 + i * 2, &half, 2);
+            m.values[i] = m.source_dtype == ST_F16 ? f32_from_f16(half) : f32_from_bf16(half);
+        }
+    }
+}
+
+static struct tile_fault tile(uint64_t row)
+{
+    const struct safetensors_tensor source = {.dtype = m.source_dtype, .data = m.bytes + 1};
+    const struct blob_tensor layout = {
+        .dtype = m.dtype, .layout = LAYOUT_TILES, .rows = m.rows, .cols = m.cols};
+    store();
+    memset(m.block.data, 0xaa, smol_block_bytes(m.dtype, m.cols));
+    return smol_tile_block(&source, &layout, row, m.scratch.data, m.block.data);
+}
+
+static void tile_without_fault(uint64_t row)
+{
+    struct tile_fault fault = tile(row);
+    if (fault.status)
+        fail_msg("element %llu %s", (unsigned long long)fault.index, fault.reason);
+}
+
+/* The parts of an int8 block by FORMAT.md's formulas, not by the code's. */
+static float scale_at(uint64_t row, uint64_t col)
+{
+    uint16_t half;
+    uint64_t group = col / 32;
+    memcpy(&half, (uint8_t *)m.block.data + group / 2 * 1088 + group % 2 * 32 + row * 2, 2);
+    return f32_from_f16(half);
+}
+
+static int step_at(uint64_t row, uint64_t col)
+{
+    uint64_t group = col / 32;
+    return ((int8_t *)m.block.data)[group / 2 * 1088 + 64 + group % 2 * 512 + col % 32 / 4 * 64 +
+                                    row * 4 + col % 4];
+}
+
+static const uint64_t widths[] = {1, 2, 3, 31, 32, 33, 63, 64, 65, 96, 97, 131};
+static const uint64_t heights[] = {1, 15, 16, 17, 35};
+enum {
+    N_WIDTHS = sizeof widths / sizeof widths[0],
+    N_HEIGHTS = sizeof heights / sizeof heights[0]
+};
+
+/* Calls check(row) for every block of matrices of odd and even shapes. */
+static void for_each_block(enum safetensors_dtype source_dtype, enum blob_dtype dtype,
+                           void (*check)(uint64_t row))
+{
+    for (size_t w = 0; w < N_WIDTHS; w++)
+        for (size_t h = 0; h < N_HEIGHTS; h++) {
+            make(source_dtype, dtype, heights[h], widths[w]);
+            for (uint64_t row = 0; row < m.rows; row += 16) {
+                tile_without_fault(row);
+                check(row);
+            }
+            release();
+        }
+}
+
+/* --- f32 ------------------------------------------------------------------------------------ */
+
+static void check_f32_block(uint64_t first)
+{
+    const float *block = m.block.data;
+    for (uint64_t col = 0; col < m.cols; col++)
+        for (uint64_t row = 0; row < 16; row++) {
+            bool inside = first + row < m.rows;
+            float want = inside ? m.values[(first + row) * m.cols + col] : 0;
+            assert_int_equal(f32_bits(block[col * 16 + row]), f32_bits(want));
+        }
+}
+
+static void f32_tiles_hold_the_source_exactly_and_zeros_elsewhere(void **state)
+{
+    (void)state;
+    for_each_block(ST_F32, DTYPE_F32, check_f32_block);
+    for_each_block(ST_BF16, DTYPE_F32, check_f32_block);
+    for_each_block(ST_F16, DTYPE_F32, check_f32_block);
+}
+
+static void f32_tiles_keep_subnormals_and_negative_zero(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_F32, 1, 3);
+    m.values[0] = -0.0f, m.values[1] = 0x1p-149f, m.values[2] = -FLT_MAX;
+    tile_without_fault(0);
+    check_f32_block(0);
+    release();
+}
+
+/* --- int8 ----------------------------------------------------------------------------------- */
+
+static float group_amax(uint64_t row, uint64_t col)
+{
+    float amax = 0;
+    for (uint64_t i = col / 32 * 32; i < m.cols && i < col / 32 * 32 + 32; i++)
+        amax = fmaxf(amax, fabsf(m.values[row * m.cols + i]));
+    return amax;
+}
+
+/* A weight w stored as q steps of s: s is the smallest f16 with 127 steps for the largest weight
+ * (up to f32's rounding of the quotient), q is within 127 and the nearest, ties to even. */
+static void check_weight(uint64_t first, uint64_t row, uint64_t col)
+{
+    double w = m.values[(first + row) * m.cols + col];
+    double s = scale_at(row, col), amax = group_amax(first + row, col);
+    int q = step_at(row, col);
+    double before = s > 0 ? f32_from_f16((uint16_t)(f16_from_f32((float)s) - 1)) : -1;
+    if (s * 127 < amax * (1 - 0x1p-24) || before * 127 >= amax)
+        fail_msg("scale %a of amax %a", s, amax);
+    if (q < -127 || q > 127 || fabs(w - q * s) > s / 2 + fabs(w) * 0x1p-24)
+        fail_msg("weight %a became %d steps of %a", w, q, s);
+    if (s > 0 && q != (int)rint((double)(float)(w / s)))
+        fail_msg("weight %a became %d steps of %a, not the nearest", w, q, s);
+}
+
+/* Everything in the block that is no weight or scale of the matrix is zero. */
+static void check_int8_padding(uint64_t first)
+{
+    uint64_t groups = (m.cols + 31) / 32;
+    uint64_t rows = m.rows - first < 16 ? m.rows - first : 16;
+    for (uint64_t row = 0; row < 16; row++)
+        for (uint64_t col = 0; col < groups * 32; col++)
+            if (row >= rows || col >= m.cols)
+                assert_int_equal(step_at(row, col), 0);
+    for (uint64_t row = rows; row < 16; row++)
+        for (uint64_t col = 0; col < groups * 32; col += 32)
+            assert_true(scale_at(row, col) == 0);
+    if (groups % 2) /* the second half of the last pair's scales */
+        for (uint64_t row = 0; row < 16; row++)
+            assert_true(scale_at(row, groups * 32) == 0);
+}
+
+static void check_int8_block(uint64_t first)
+{
+    for (uint64_t row = 0; row < 16 && first + row < m.rows; row++)
+        for (uint64_t col = 0; col < m.cols; col++)
+            check_weight(first, row, col);
+    check_int8_padding(first);
+}
+
+static void int8_weights_are_at_most_half_a_step_off_and_never_clamped(void **state)
+{
+    (void)state;
+    for_each_block(ST_F32, DTYPE_INT8, check_int8_block);
+    for_each_block(ST_BF16, DTYPE_INT8, check_int8_block);
+    for_each_block(ST_F16, DTYPE_INT8, check_int8_block);
+}
+
+/* Rows whose amax runs over the whole range of f32, f16's subnormal scales included. */
+static void the_bound_holds_for_weights_of_every_size(void **state)
+{
+    (void)state;
+    for (int exponent = -149; exponent <= 22; exponent++) {
+        make(ST_F32, DTYPE_INT8, 16, 64);
+        for (uint64_t i = 0; i < m.rows * m.cols; i++)
+            m.values[i] = ldexpf(m.values[i] / 4, exponent);
+        tile_without_fault(0);
+        check_int8_block(0);
+        release();
+    }
+}
+
+static void scales_that_f16_holds_only_as_subnormals_are_rounded_up_too(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_INT8, 1, 32);
+    memset(m.values, 0, sizeof m.values);
+    for (uint32_t scale = 1; scale < 0x400; scale++) {
+        float exact = f32_from_f16((uint16_t)scale) * 127;
+        m.values[0] = exact;
+        tile_without_fault(0);
+        assert_true(scale_at(0, 0) == f32_from_f16((uint16_t)scale));
+        assert_int_equal(step_at(0, 0), 127);
+        m.values[0] = -nextafterf(nextafterf(exact, 1), 1); /* a hair too much for this scale */
+        tile_without_fault(0);
+        assert_true(scale_at(0, 0) == f32_from_f16((uint16_t)(scale + 1)));
+        check_int8_block(0);
+    }
+    release();
+}
+
+static void the_smallest_weights_get_the_smallest_scale_and_no_steps(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_INT8, 1, 2);
+    for (uint32_t bits = 1; bits < 300; bits++) { /* amax / 127 is zero in f32 at first */
+        m.values[0] = f32_from_bits(bits);
+        m.values[1] = -m.values[0];
+        tile_without_fault(0);
+        assert_true(scale_at(0, 0) == 0x1p-24f);
+        assert_int_equal(step_at(0, 0), 0);
+        assert_int_equal(step_at(0, 1), 0);
+    }
+    release();
+}
+
+static void a_group_of_zeros_has_scale_zero(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_INT8, 2, 33);
+    for (uint64_t i = 0; i < 2 * 33; i++)
+        m.values[i] = i % 2 ? -0.0f : 0.0f;
+    m.values[32] = 1; /* the other group of row 0 */
+    tile_without_fault(0);
+    assert_true(scale_at(0, 0) == 0);
+    assert_true(scale_at(0, 32) > 0);
+    assert_true(scale_at(1, 0) == 0);
+    assert_true(scale_at(1, 32) == 0);
+    check_int8_block(0);
+    release();
+}
+
+static void ties_go_to_the_even_step(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_INT8, 1, 32);
+    m.values[0] = 127; /* the scale is 1 */
+    for (int i = 1; i < 32; i++)
+        m.values[i] = (float)i - 16 + 0.5f;
+    tile_without_fault(0);
+    assert_true(scale_at(0, 0) == 1);
+    for (int i = 1; i < 32; i++)
+        assert_int_equal(step_at(0, (uint64_t)i), (int)rint(i - 15.5));
+    release();
+}
+
+/* --- faults --------------------------------------------------------------------------------- */
+
+static void has_fault(struct tile_fault fault, enum status status, uint64_t index)
+{
+    assert_int_equal(fault.status, status);
+    assert_int_equal(fault.index, index);
+    assert_non_null(fault.reason);
+}
+
+static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_INT8, 20, 70);
+    m.values[18 * 70 + 40] = -65504.0f * 127;
+    tile_without_fault(16);
+    assert_true(scale_at(2, 40) == 65504);
+    m.values[18 * 70 + 40] = -nextafterf(nextafterf(65504.0f * 127, INFINITY), INFINITY);
+    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 70 + 32);
+    tile_without_fault(0); /* the other block is fine */
+    m.values[18 * 70 + 40] = FLT_MAX;
+    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 70 + 32);
+    release();
+}
+
+static void f32_tiles_take_what_int8_refuses(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_F32, 1, 5);
+    m.values[3] = -FLT_MAX;
+    tile_without_fault(0);
+    check_f32_block(0);
+    release();
+}
+
+static void what_is_not_finite_is_refused_with_its_index(void **state)
+{
+    (void)state;
+    static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_INT8};
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3 * 2 * 3; i++) {
+        make(sources[i % 3], dtypes[i / 3 % 2], 17, 33);
+        m.values[16 * 33 + 32] = bad[i / 6];
+        struct tile_fault fault = tile(16);
+        has_fault(fault, STATUS_NUMERIC, 16 * 33 + 32);
+        assert_false(f32_is_finite(fault.value));
+        m.values[16 * 33 + 1] = bad[i / 6];
+        has_fault(tile(16), STATUS_NUMERIC, 16 * 33 + 1); /* the first one */
+        tile_without_fault(0);
+        release();
+    }
+}
+
+/* --- vectors -------------------------------------------------------------------------------- */
+
+static struct tile_fault convert_vector(struct guarded *out, uint64_t size)
+{
+    const struct safetensors_tensor source = {.dtype = m.source_dtype, .data = m.bytes + 1};
+    const struct blob_tensor layout = {
+        .dtype = DTYPE_F32, .layout = LAYOUT_VECTOR, .rows = 1, .cols = m.cols, .size = size};
+    store();
+    memset(out->data, 0xaa, size);
+    return smol_tile_vector(&source, &layout, out->data);
+}
+
+static void vectors_hold_the_source_exactly_and_zeros_behind(void **state)
+{
+    (void)state;
+    static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
+    for (uint64_t cols = 1; cols <= 49; cols++) {
+        uint64_t size = (cols + 15) / 16 * 64;
+        make(sources[cols % 3], DTYPE_F32, 1, cols);
+        struct guarded out = guarded_new(size, 64);
+        const float *values = out.data;
+        assert_int_equal(convert_vector(&out, size).status, STATUS_OK);
+        for (uint64_t i = 0; i < size / 4; i++)
+            assert_int_equal(f32_bits(values[i]), f32_bits(i < cols ? m.values[i] : 0));
+        m.values[cols - 1] = NAN;
+        has_fault(convert_vector(&out, size), STATUS_NUMERIC, cols - 1);
+        guarded_free(&out);
+        release();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_tiles_hold_the_source_exactly_and_zeros_elsewhere),
+        cmocka_unit_test(f32_tiles_keep_subnormals_and_negative_zero),
+        cmocka_unit_test(int8_weights_are_at_most_half_a_step_off_and_never_clamped),
+        cmocka_unit_test(the_bound_holds_for_weights_of_every_size),
+        cmocka_unit_test(scales_that_f16_holds_only_as_subnormals_are_rounded_up_too),
+        cmocka_unit_test(the_smallest_weights_get_the_smallest_scale_and_no_steps),
+        cmocka_unit_test(a_group_of_zeros_has_scale_zero),
+        cmocka_unit_test(ties_go_to_the_even_step),
+        cmocka_unit_test(a_group_too_large_for_f16_is_refused_with_its_first_element),
+        cmocka_unit_test(f32_tiles_take_what_int8_refuses),
+        cmocka_unit_test(what_is_not_finite_is_refused_with_its_index),
+        cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_behind),
+    };
+    return cmocka_run_group_tests_name("tile", tests, NULL, NULL);
+}
