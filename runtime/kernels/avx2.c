@@ -81,7 +81,10 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const int8_t *q, 
     for (; t + INT8_TOKENS <= n_tokens; t += INT8_TOKENS)
         int8_tokens(block, n_groups, q + t * q_stride, q_stride, scales + t * scale_stride,
                     scale_stride, out + t * out_stride, out_stride, INT8_TOKENS);
-    for (; t < n_tokens; t++)
+    for (; t + 2 <= n_tokens; t += 2) /* the output layer's pairs of rows */
+        int8_tokens(block, n_groups, q + t * q_stride, q_stride, scales + t * scale_stride,
+                    scale_stride, out + t * out_stride, out_stride, 2);
+    if (t < n_tokens)
         int8_tokens(block, n_groups, q + t * q_stride, q_stride, scales + t * scale_stride,
                     scale_stride, out + t * out_stride, out_stride, 1);
 }
@@ -120,7 +123,9 @@ static void matmul_f32(const float *block, size_t cols, const float *x, size_t x
     for (; t + F32_TOKENS <= n_tokens; t += F32_TOKENS)
         f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
                    F32_TOKENS);
-    for (; t < n_tokens; t++)
+    for (; t + 2 <= n_tokens; t += 2)
+        f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 2);
+    if (t < n_tokens)
         f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
 }
 

@@ -62,7 +62,7 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const int8_t *q, 
     for (; t + INT8_TOKENS <= n_tokens; t += INT8_TOKENS)
         int8_tokens(block, n_groups, q + t * q_stride, q_stride, scales + t * scale_stride,
                     scale_stride, out + t * out_stride, out_stride, INT8_TOKENS);
-    for (; t + 2 <= n_tokens; t += 2)
+    for (; t + 2 <= n_tokens; t += 2) /* the output layer's pairs of rows */
         int8_tokens(block, n_groups, q + t * q_stride, q_stride, scales + t * scale_stride,
                     scale_stride, out + t * out_stride, out_stride, 2);
     if (t < n_tokens)
