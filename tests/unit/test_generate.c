@@ -1,0 +1,247 @@
+/* The generation loop through the public header, on the bundled model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "runtime/smol.h"
+#include "tests/unit/temporary.h"
+
+static struct temporary folder;
+static smol_model *model;
+
+static int open_model(void **state)
+{
+    (void)state;
+    static const struct convert_options options = {
+        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
+    struct error error;
+    char path[128];
+    temporary_make(&folder);
+    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
+    return smol_convert("demo/model", path, &options, &error) ||
+           smol_model_open(path, NULL, &model, NULL);
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    smol_model_close(model);
+    temporary_remove(&folder);
+    return 0;
+}
+
+/* --- a recording of one generation -------------------------------------------------------- */
+
+struct recording {
+    char text[4096];
+    size_t size;
+    uint32_t ids[512];
+    size_t n_ids;
+    unsigned n_last;  /* calls without a token */
+    size_t cancel_at; /* 0: never */
+    smol_generate_result result;
+    size_t length; /* of the context afterwards */
+};
+
+static int record(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct recording *r = user;
+    assert_true(r->size + size < sizeof r->text);
+    memcpy(r->text + r->size, text, size);
+    r->size += size;
+    r->text[r->size] = '\0';
+    if (id == SMOL_NO_TOKEN)
+        r->n_last++;
+    else
+        r->ids[r->n_ids++] = id;
+    return r->cancel_at > 0 && r->n_ids == r->cancel_at;
+}
+
+/* Greedily continues `prompt` in a context of n_ctx (0: the model's) tokens. */
+static smol_status generate(const char *prompt, size_t n_ctx, smol_generate_params params,
+                            struct recording *r)
+{
+    const smol_context_params context_params = {.n_ctx = (uint32_t)n_ctx, .n_threads = 1};
+    const smol_sampler_params greedy = {0};
+    smol_context *context;
+    smol_sampler *sampler;
+    uint32_t *ids;
+    size_t n;
+    smol_error error;
+    assert_int_equal(smol_context_create(model, &context_params, &context, &error), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&greedy, &sampler, &error), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), 1, &ids, &n, &error), SMOL_OK);
+    params.on_text = record;
+    params.user = r;
+    smol_status status = smol_generate(context, sampler, ids, n, &params, &r->result, &error);
+    assert_int_equal(error.status, status);
+    r->length = smol_context_length(context);
+    smol_free(ids);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+    return status;
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void at_most_max_tokens_are_generated(void **state)
+{
+    (void)state;
+    for (size_t most = 0; most < 4; most++) {
+        struct recording r = {0};
+        smol_generate_params params = {.max_tokens = most};
+        assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+        assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
+        assert_int_equal(r.result.n_generated, most);
+        assert_int_equal(r.n_ids, most);
+        assert_int_equal(r.length, r.result.n_prompt + (most > 0 ? most - 1 : 0));
+    }
+}
+
+static void a_stop_token_ends_the_text_and_is_not_reported(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = SIZE_MAX, .show_special = 1};
+    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_STOP);
+    assert_null(strstr(r.text, "<|endoftext|>"));
+    assert_true(r.size > 0 && r.n_ids == r.result.n_generated);
+}
+
+static void the_text_is_that_of_the_tokens(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    assert_int_equal(generate("Once upon a time", 0, (smol_generate_params){.max_tokens = 60}, &r),
+                     SMOL_OK);
+    char text[4096];
+    size_t used = 0;
+    for (size_t i = 0; i < r.n_ids; i++) {
+        size_t size;
+        const char *bytes = smol_token_text(model, r.ids[i], &size, NULL);
+        memcpy(text + used, bytes, size);
+        used += size;
+    }
+    assert_int_equal(r.size, used);
+    assert_memory_equal(r.text, text, used);
+}
+
+static void a_stop_string_ends_the_text_before_it(void **state)
+{
+    (void)state;
+    struct recording whole = {0}, r = {0};
+    smol_generate_params params = {.max_tokens = 60};
+    assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
+    /* Some letters from the middle, whatever tokens they are spread over. */
+    char stop[8] = "";
+    memcpy(stop, whole.text + 30, 7);
+    params.stop = (const char *const[]){"not in the text", stop};
+    params.n_stop = 2;
+    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_STOP);
+    assert_int_equal(r.size, strstr(whole.text, stop) - whole.text);
+    assert_memory_equal(r.text, whole.text, r.size);
+    assert_true(r.n_ids < whole.n_ids);
+}
+
+static void text_that_was_held_back_comes_at_the_end(void **state)
+{
+    (void)state;
+    struct recording whole = {0}, r = {0};
+    smol_generate_params params = {.max_tokens = 20};
+    assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
+    assert_int_equal(whole.n_last, 0);
+    char stop[16] = "";
+    snprintf(stop, sizeof stop, "%.5sX", whole.text + whole.size - 5);
+    params.stop = (const char *const[]){stop};
+    params.n_stop = 1;
+    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
+    assert_int_equal(r.n_last, 1);
+    assert_string_equal(r.text, whole.text);
+}
+
+static void the_callback_can_cancel(void **state)
+{
+    (void)state;
+    struct recording r = {.cancel_at = 3};
+    smol_generate_params params = {.max_tokens = 60};
+    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(r.n_ids, 3);
+    assert_int_equal(r.n_last, 0);
+}
+
+static void a_full_context_ends_the_text(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = SIZE_MAX};
+    assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_CONTEXT_FULL);
+    assert_int_equal(r.length, 10);
+    assert_int_equal(r.n_ids, 10 - r.result.n_prompt + 1);
+    /* The last token that fits is not a shortage. */
+    params.max_tokens = r.n_ids;
+    r = (struct recording){0};
+    assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
+    assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
+}
+
+static void a_prompt_that_does_not_fit_changes_nothing(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = 5};
+    assert_int_equal(generate("Once upon a time", 2, params, &r), SMOL_ERROR_CONTEXT_FULL);
+    assert_int_equal(r.length, 0);
+    assert_int_equal(r.n_ids, 0);
+    assert_int_equal(r.result.n_prompt, 0);
+}
+
+static void times_add_up(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = 5};
+    assert_int_equal(generate("Once upon a time", 0, params, &r), SMOL_OK);
+    assert_true(r.result.prompt_seconds > 0);
+    assert_true(r.result.first_token_seconds >= r.result.prompt_seconds);
+    assert_true(r.result.decode_seconds > 0);
+}
+
+static void an_empty_prompt_and_bad_stop_strings_are_wrong_usage(void **state)
+{
+    (void)state;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = 5};
+    assert_int_equal(generate("", 0, params, &r), SMOL_ERROR_USAGE);
+    params.stop = (const char *const[]){""};
+    params.n_stop = 1;
+    assert_int_equal(generate("Once", 0, params, &r), SMOL_ERROR_USAGE);
+    assert_int_equal(r.length, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_most_max_tokens_are_generated),
+        cmocka_unit_test(a_stop_token_ends_the_text_and_is_not_reported),
+        cmocka_unit_test(the_text_is_that_of_the_tokens),
+        cmocka_unit_test(a_stop_string_ends_the_text_before_it),
+        cmocka_unit_test(text_that_was_held_back_comes_at_the_end),
+        cmocka_unit_test(the_callback_can_cancel),
+        cmocka_unit_test(a_full_context_ends_the_text),
+        cmocka_unit_test(a_prompt_that_does_not_fit_changes_nothing),
+        cmocka_unit_test(times_add_up),
+        cmocka_unit_test(an_empty_prompt_and_bad_stop_strings_are_wrong_usage),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -1,0 +1,192 @@
+/* Command lines: what parses, and to what. What is refused, and how, shows from outside
+ * (tests/oracle/test_cli_run.py); here only the numbers, whose edges are many. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/number_in.h"
+#include "runtime/command/options.h"
+
+static const struct option_rule rules[] = {
+    {NULL, 'n', "N", "", OPTION_LIMIT, FIELD(max_tokens), 0, 0},
+    {"temp", 0, "T", "", OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX},
+    {"top-k", 'k', "K", "", OPTION_COUNT, FIELD(sampler.top_k), 0, UINT32_MAX},
+    {"seed", 0, "S", "", OPTION_SEED, FIELD(sampler.seed), 0, 0},
+    {"stop", 0, "STRING", "", OPTION_STOP, 0, 0, 0},
+    {"ids", 'i', NULL, "", OPTION_FLAG, FIELD(ids), 0, 0},
+    {"verify", 0, "WHEN", "", OPTION_VERIFY, FIELD(open.verify), 0, 0},
+    RULE_THREADS,
+    RULE_KV,
+    RULE_JSON,
+};
+
+static const struct command command = {
+    .words = "FILE TEXT",
+    .about = "",
+    .notes = "",
+    .takes_text = true,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* Words separated by single spaces; the settings point into the array that *line becomes. */
+static struct settings parse(char *line)
+{
+    char *words[16] = {"smolrun"};
+    int n = 1, status;
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
+        words[n++] = word;
+    struct settings settings = {0};
+    assert_true(smol_options_parse(&command, n, words, &settings, &status));
+    assert_int_equal(status, 0);
+    return settings;
+}
+
+static void options_may_stand_anywhere(void **state)
+{
+    (void)state;
+    char line[] = "-n 5 file --temp 0.5 text --ids";
+    struct settings s = parse(line);
+    assert_string_equal(s.model, "file");
+    assert_string_equal(s.text, "text");
+    assert_int_equal(s.max_tokens, 5);
+    assert_true(s.sampler.temperature == 0.5f);
+    assert_int_equal(s.ids, 1);
+    assert_int_equal(s.json, 0);
+}
+
+static void values_may_be_joined_to_their_options(void **state)
+{
+    (void)state;
+    char line[] = "file --temp=0.25 -n-1 -ik7 --seed=18446744073709551615";
+    struct settings s = parse(line);
+    assert_true(s.sampler.temperature == 0.25f);
+    assert_int_equal(s.max_tokens, SIZE_MAX);
+    assert_int_equal(s.ids, 1);
+    assert_int_equal(s.sampler.top_k, 7);
+    assert_true(s.sampler.seed == UINT64_MAX);
+}
+
+static void two_dashes_end_the_options(void **state)
+{
+    (void)state;
+    char line[] = "--ids -- file --json";
+    struct settings s = parse(line);
+    assert_string_equal(s.model, "file");
+    assert_string_equal(s.text, "--json");
+    assert_int_equal(s.json, 0);
+}
+
+static void a_dash_is_a_word(void **state)
+{
+    (void)state;
+    char line[] = "file - -n 3";
+    struct settings s = parse(line);
+    assert_string_equal(s.text, "-");
+    assert_int_equal(s.max_tokens, 3);
+}
+
+static void stop_strings_add_up(void **state)
+{
+    (void)state;
+    char line[] = "file --stop a --stop -b";
+    struct settings s = parse(line);
+    assert_int_equal(s.n_stop, 2);
+    assert_string_equal(s.stop[0], "a");
+    assert_string_equal(s.stop[1], "-b");
+}
+
+static void choices_have_names(void **state)
+{
+    (void)state;
+    char line[] = "file --kv int8 --verify open --threads 3";
+    struct settings s = parse(line);
+    assert_int_equal(s.context.kv, SMOL_KV_INT8);
+    assert_int_equal(s.open.verify, SMOL_VERIFY_OPEN);
+    assert_int_equal(s.context.n_threads, 3);
+}
+
+static void the_environment_does_not_change_the_order(void **state)
+{
+    (void)state;
+    setenv("POSIXLY_CORRECT", "1", 1);
+    char line[] = "file text --ids";
+    assert_int_equal(parse(line).ids, 1);
+    unsetenv("POSIXLY_CORRECT");
+}
+
+static void whole_numbers_are_digits_within_their_range(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"1", "007", "10"};
+    static const char *const bad[] = {
+        "",    "0",   "11",  "-1",  "+1", " 1",       "1 ",
+        "1.0", "0x1", "1e1", "ten", "1k", "\xd9\xa1", "18446744073709551617"};
+    uint64_t value;
+    smol_error error;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(smol_parse_whole("-n", good[i], 1, 10, &value, &error), SMOL_OK);
+        assert_int_equal(value, atoi(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(smol_parse_whole("-n", bad[i], 1, 10, &value, &error), SMOL_ERROR_USAGE);
+    assert_int_equal(smol_parse_whole("-n", "x", 1, 10, &value, &error), SMOL_ERROR_USAGE);
+    assert_string_equal(error.message, "-n: \"x\" is not a whole number from 1 to 10");
+    assert_int_equal(smol_parse_whole("-n", "18446744073709551615", 0, UINT64_MAX, &value, &error),
+                     SMOL_OK);
+    assert_true(value == UINT64_MAX);
+}
+
+static void reals_are_decimal_and_within_their_range(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"0", "1", "0.5", ".5", "5e-1", "+1", "1.", "-0"};
+    static const char *const bad[] = {"",  "1.1", "-0.1", "nan", "inf", "0x1",  "0,5", " 1",
+                                      ".", "1e",  "1f",   "e",   "-",   "1e99", "1 ",  "0.5.5"};
+    float value;
+    smol_error error;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(smol_parse_real("--top-p", good[i], 0, 1, &value, &error), SMOL_OK);
+        assert_true(value == (float)atof(good[i]));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(smol_parse_real("--top-p", bad[i], 0, 1, &value, &error),
+                         SMOL_ERROR_USAGE);
+}
+
+static void messages_about_reals_say_what_is_wrong_and_what_would_be_right(void **state)
+{
+    (void)state;
+    float value;
+    smol_error error;
+    smol_parse_real("--temp", "x", 0, FLT_MAX, &value, &error);
+    assert_string_equal(error.message, "--temp: \"x\" is not a number: give one of at least 0");
+    smol_parse_real("--top-p", "1.5", 0, 1, &value, &error);
+    assert_string_equal(error.message, "--top-p: \"1.5\" is out of range: give one from 0 to 1");
+    smol_parse_real("--repeat-penalty", "0", FLT_MIN, FLT_MAX, &value, &error);
+    assert_string_equal(error.message, "--repeat-penalty: \"0\" is out of range: give one above 0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_may_stand_anywhere),
+        cmocka_unit_test(values_may_be_joined_to_their_options),
+        cmocka_unit_test(two_dashes_end_the_options),
+        cmocka_unit_test(a_dash_is_a_word),
+        cmocka_unit_test(stop_strings_add_up),
+        cmocka_unit_test(choices_have_names),
+        cmocka_unit_test(the_environment_does_not_change_the_order),
+        cmocka_unit_test(whole_numbers_are_digits_within_their_range),
+        cmocka_unit_test(reals_are_decimal_and_within_their_range),
+        cmocka_unit_test(messages_about_reals_say_what_is_wrong_and_what_would_be_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

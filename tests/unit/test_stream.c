@@ -1,0 +1,294 @@
+/* Text streaming against an oracle that sees the whole text at once, over every way of cutting
+ * some texts into pieces: characters stay whole, stop strings never show, and no more is held
+ * back than may still become one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "runtime/stream.h"
+
+enum { MAX_TEXT = 256 };
+
+struct text {
+    char bytes[MAX_TEXT];
+    size_t size;
+};
+
+static void append(struct text *text, const void *bytes, size_t size)
+{
+    assert_true(text->size + size <= MAX_TEXT);
+    if (size > 0)
+        memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+}
+
+static struct stream *make(const char *const *stop, size_t n_stop)
+{
+    struct stream *stream;
+    struct error error;
+    assert_int_equal(smol_stream_create(stop, n_stop, &stream, &error), STATUS_OK);
+    return stream;
+}
+
+/* --- the oracle --------------------------------------------------------------------------- */
+
+/* All of bytes as well-formed UTF-8. */
+static struct text decoded(const char *bytes, size_t size)
+{
+    struct text text = {.size = 0};
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        uint8_t character[UTF8_MAX];
+        i += smol_utf8_decode((const uint8_t *)bytes + i, size - i, &code_point);
+        append(&text, character, smol_utf8_encode(code_point, character));
+    }
+    return text;
+}
+
+static int ends_with(const struct text *text, size_t size, const char *end)
+{
+    size_t n = strlen(end);
+    return n <= size && memcmp(text->bytes + size - n, end, n) == 0;
+}
+
+/* The size of `text` up to the stop string that is complete first, the longest of several. */
+static size_t cut(const struct text *text, const char *const *stop, size_t n_stop, int *stopped)
+{
+    for (size_t size = 1; size <= text->size; size++) {
+        size_t longest = 0;
+        for (size_t i = 0; i < n_stop; i++)
+            if (ends_with(text, size, stop[i]) && strlen(stop[i]) > longest)
+                longest = strlen(stop[i]);
+        if (longest > 0) {
+            *stopped = 1;
+            return size - longest;
+        }
+    }
+    *stopped = 0;
+    return text->size;
+}
+
+/* The end of `text` that has to be held back: its longest end that starts a stop string. */
+static size_t must_hold(const struct text *text, const char *const *stop, size_t n_stop)
+{
+    for (size_t size = text->size; size > 0; size--)
+        for (size_t i = 0; i < n_stop; i++)
+            if (size < strlen(stop[i]) &&
+                memcmp(text->bytes + text->size - size, stop[i], size) == 0)
+                return size;
+    return 0;
+}
+
+/* Pushes the pieces of bytes that the bits of `cuts` mark and compares after each. */
+static void check_split(const char *bytes, size_t size, const char *const *stop, size_t n_stop,
+                        uint64_t cuts)
+{
+    struct stream *stream = make(stop, n_stop);
+    struct text shown = {.size = 0};
+    struct stream_text out;
+    struct error error;
+    size_t start = 0;
+    for (size_t end = 1; end <= size; end++) {
+        if (end < size && !(cuts >> (end - 1) & 1))
+            continue;
+        assert_int_equal(smol_stream_push(stream, bytes + start, end - start, &out, &error), 0);
+        append(&shown, out.text, out.size);
+        start = end;
+
+        size_t whole = end - smol_utf8_unfinished((const uint8_t *)bytes, end);
+        struct text text = decoded(bytes, whole);
+        int stopped;
+        size_t expected = cut(&text, stop, n_stop, &stopped);
+        if (!stopped)
+            expected -= must_hold(&text, stop, n_stop);
+        assert_int_equal(out.stopped, stopped);
+        assert_int_equal(shown.size, expected);
+    }
+    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    append(&shown, out.text, out.size);
+    struct text text = decoded(bytes, size);
+    int stopped;
+    size_t expected = cut(&text, stop, n_stop, &stopped);
+    assert_int_equal(out.stopped, stopped);
+    assert_int_equal(shown.size, expected);
+    assert_memory_equal(shown.bytes, text.bytes, expected);
+    smol_stream_free(stream);
+}
+
+static void check_every_split(const char *bytes, size_t size, const char *const *stop,
+                              size_t n_stop)
+{
+    assert_true(size <= 16);
+    for (uint64_t cuts = 0; cuts < (uint64_t)1 << (size - 1); cuts++)
+        check_split(bytes, size, stop, n_stop, cuts);
+}
+
+#define CHECK(bytes, ...)                                                                          \
+    do {                                                                                           \
+        const char *const stop[] = {__VA_ARGS__};                                                  \
+        check_every_split(bytes, sizeof bytes - 1, stop, sizeof stop / sizeof stop[0]);            \
+    } while (0)
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void characters_stay_whole(void **state)
+{
+    (void)state;
+    check_every_split("a\u00e9\u20ac\U0001f600!", 11, NULL, 0);
+}
+
+static void ill_formed_bytes_become_replacement_characters(void **state)
+{
+    (void)state;
+    check_every_split("\xff\xe2\x82\x41\xc3\xc3\xa9\x80\xf0\x9f\x98", 11, NULL, 0);
+    check_every_split("\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80\xe0\x9f\xbf", 12, NULL, 0);
+}
+
+static void an_unfinished_character_at_the_end_is_replaced(void **state)
+{
+    (void)state;
+    struct stream *stream = make(NULL, 0);
+    struct stream_text out;
+    struct error error;
+    assert_int_equal(smol_stream_push(stream, "\xf0\x9f\x98", 3, &out, &error), STATUS_OK);
+    assert_int_equal(out.size, 0);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(out.size, 3);
+    assert_memory_equal(out.text, "\xef\xbf\xbd", 3);
+    smol_stream_free(stream);
+}
+
+static void stop_strings_end_the_text_before_them(void **state)
+{
+    (void)state;
+    CHECK("Hello. User: Bob", "User:");
+    CHECK("Hello. User: Bob", "H");
+    CHECK("Hello. User: Bob", "Bob");
+    CHECK("Hello. User: Bob", "Bobby", "absent");
+}
+
+static void a_start_of_a_stop_string_shows_once_it_cannot_complete(void **state)
+{
+    (void)state;
+    CHECK("aaaaaabaaab", "aaab");
+    CHECK("ababababac", "ababac");
+    CHECK("abcabcabd", "abcabd");
+    CHECK("ENENDEND", "ENDING");
+}
+
+static void of_several_stop_strings_the_first_complete_counts(void **state)
+{
+    (void)state;
+    CHECK("xabcdex", "abcde", "cd");
+    CHECK("xabcdex", "cd", "abcde");
+    CHECK("xabcabdx", "abcabe", "abd", "bx");
+}
+
+static void of_stop_strings_that_end_together_the_longest_counts(void **state)
+{
+    (void)state;
+    CHECK("xabcx", "c", "abc", "bc");
+    CHECK("xabcx", "bc", "c");
+}
+
+static void stop_strings_may_have_wide_characters(void **state)
+{
+    (void)state;
+    CHECK("a\u00e9b\u20acc", "\u20ac");
+    CHECK("a\u00e9\u00e8b", "\u00e9\u00e9", "\u00e8b");
+    CHECK("x\xe2\x82y\xff", "\xef\xbf\xbdy"); /* what is shown counts, replacements too */
+    CHECK("x\xe2\x82", "\xef\xbf\xbd");
+}
+
+static void every_small_text_and_stop_string_agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    /* All texts of 8 letters a, b against all pairs of stop strings of 1 to 3. */
+    static const char *const strings[] = {"a",   "b",   "aa",  "ab",  "ba",  "bb",  "aaa",
+                                          "aab", "aba", "abb", "baa", "bab", "bba", "bbb"};
+    enum { N = sizeof strings / sizeof strings[0] };
+    for (unsigned bits = 0; bits < 256; bits++) {
+        char text[8];
+        for (int i = 0; i < 8; i++)
+            text[i] = bits >> i & 1 ? 'b' : 'a';
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++) {
+                const char *const stop[] = {strings[i], strings[j]};
+                check_split(text, 8, stop, 2, 0x7f);
+            }
+    }
+}
+
+static void after_a_stop_string_nothing_comes(void **state)
+{
+    (void)state;
+    const char *const stop[] = {"."};
+    struct stream *stream = make(stop, 1);
+    struct stream_text out;
+    struct error error;
+    assert_int_equal(smol_stream_push(stream, "ab.cd", 5, &out, &error), STATUS_OK);
+    assert_true(out.stopped && out.size == 2);
+    assert_int_equal(smol_stream_push(stream, "ef.", 3, &out, &error), STATUS_OK);
+    assert_true(out.stopped && out.size == 0);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_true(out.stopped && out.size == 0);
+    smol_stream_free(stream);
+}
+
+static void empty_and_ill_formed_stop_strings_are_refused(void **state)
+{
+    (void)state;
+    const char *const bad[] = {"", "\xa9", "a\xe2\x82"};
+    for (size_t i = 0; i < 3; i++) {
+        const char *const stop[] = {"fine", bad[i]};
+        struct stream *stream;
+        struct error error;
+        assert_int_equal(smol_stream_create(stop, 2, &stream, &error), STATUS_USAGE);
+        assert_null(stream);
+    }
+    smol_stream_free(NULL);
+}
+
+static void long_pushes_are_linear(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 << 20 };
+    const char *const stop[] = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab"};
+    struct stream *stream = make(stop, 1);
+    char *text = malloc(SIZE);
+    memset(text, 'a', SIZE);
+    struct stream_text out;
+    struct error error;
+    assert_int_equal(smol_stream_push(stream, text, SIZE, &out, &error), STATUS_OK);
+    assert_int_equal(out.size, SIZE - 32);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(out.size, 32);
+    free(text);
+    smol_stream_free(stream);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters_stay_whole),
+        cmocka_unit_test(ill_formed_bytes_become_replacement_characters),
+        cmocka_unit_test(an_unfinished_character_at_the_end_is_replaced),
+        cmocka_unit_test(stop_strings_end_the_text_before_them),
+        cmocka_unit_test(a_start_of_a_stop_string_shows_once_it_cannot_complete),
+        cmocka_unit_test(of_several_stop_strings_the_first_complete_counts),
+        cmocka_unit_test(of_stop_strings_that_end_together_the_longest_counts),
+        cmocka_unit_test(stop_strings_may_have_wide_characters),
+        cmocka_unit_test(every_small_text_and_stop_string_agrees_with_the_oracle),
+        cmocka_unit_test(after_a_stop_string_nothing_comes),
+        cmocka_unit_test(empty_and_ill_formed_stop_strings_are_refused),
+        cmocka_unit_test(long_pushes_are_linear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
