@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHECKPOINT_NAME = 128 };
+enum {
+    MAX_CHECKPOINT_NAME = 128,
+    MAX_SHAPE = SAFETENSORS_MAX_RANK * 22, /* 20 digits and a comma each */
+};
 
 /* Hugging Face's names for the Llama family; %u is the layer. */
 static const char *const llama_names[ROLE_COUNT] = {
@@ -47,6 +50,17 @@ static bool is_harmless(const char *name)
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
+/* "49152, 576"; returns `text`. */
+static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MAX_SHAPE])
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (unsigned i = 0; i < rank; i++)
+        length += (size_t)snprintf(text + length, MAX_SHAPE - length, "%s%" PRIu64, i ? ", " : "",
+                                   shape[i]);
+    return text;
+}
+
 static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
                                 struct error *error)
@@ -58,21 +72,17 @@ static enum status check_source(const struct safetensors *reader, const struct b
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: tensor %s has type %s: F32, F16 and BF16 are supported", reader->path,
                          name, smol_safetensors_dtype_name(source->dtype));
-    unsigned rank = layout->layout == LAYOUT_VECTOR ? 1 : 2;
-    uint64_t rows = rank == 2 && source->rank == 2 ? source->shape[0] : 1;
-    uint64_t cols = source->rank ? source->shape[source->rank - 1] : 1;
-    if (source->rank == rank && rows == layout->rows && cols == layout->cols)
+    bool vector = layout->layout == LAYOUT_VECTOR;
+    const uint64_t shape[2] = {layout->rows, layout->cols};
+    const uint64_t *wanted = vector ? shape + 1 : shape;
+    unsigned rank = vector ? 1 : 2;
+    if (source->rank == rank && memcmp(source->shape, wanted, rank * sizeof *wanted) == 0)
         return STATUS_OK;
-    char expected[48];
-    if (rank == 1)
-        snprintf(expected, sizeof expected, "[%" PRIu64 "]", layout->cols);
-    else
-        snprintf(expected, sizeof expected, "[%" PRIu64 ", %" PRIu64 "]", layout->rows,
-                 layout->cols);
-    return smol_fail(
-        error, STATUS_DAMAGED,
-        "%s: tensor %s has rank %u, shape [%s%" PRIu64 ", %" PRIu64 "], config.json calls for %s",
-        reader->path, name, source->rank, source->rank > 2 ? "..., " : "", rows, cols, expected);
+    char found[MAX_SHAPE], expected[MAX_SHAPE];
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor %s has shape [%s], config.json calls for [%s]", reader->path, name,
+                     shape_text(source->rank, source->shape, found),
+                     shape_text(rank, wanted, expected));
 }
 
 /* Whether two tensors hold the same bytes in the same shape and type. */
