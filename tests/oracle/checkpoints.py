@@ -1,0 +1,97 @@
+"""Random Llama checkpoints in Hugging Face's layout, made with transformers.
+
+Its own initialization gives nearly flat logits, on which most mistakes do not show. Here every
+part of the model matters: matrices that keep the scale of their input, attention scores with a
+spread of some units, norms and biases away from 1 and 0."""
+
+import json
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging
+
+logging.disable_progress_bar()
+
+SMALL = dict(
+    vocab_size=101,
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=512,
+    rms_norm_eps=1e-5,
+    tie_word_embeddings=True,
+    bos_token_id=None,
+    eos_token_id=2,
+    pad_token_id=None,
+    rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+)
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+def randomize(model, generator):
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = torch.randn(parameter.shape, generator=generator)
+            if name.endswith("norm.weight"):
+                values = 1 + 0.3 * values
+            elif name.endswith("bias"):
+                values = 0.5 * values
+            elif "q_proj" in name or "k_proj" in name:
+                values = values * 1.5 / parameter.shape[1] ** 0.5
+            elif "embed_tokens" not in name:
+                values = values / parameter.shape[1] ** 0.5
+            if name == "lm_head.weight":
+                values = values * 4
+            parameter.copy_(values)
+
+
+def byte_tokenizer(vocab_size):
+    """SmolLM2's kind of tokenizer, with one token for each of as many bytes as fit."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())[:vocab_size]
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def make(folder, seed=0, dtype="BF16", edit=None, **settings):
+    """Writes a checkpoint with LlamaConfig's `settings` over SMALL; `edit` may change its weights
+    (a dict of tensors of the source dtype) before they are written. Returns the folder."""
+    config = LlamaConfig(**(SMALL | settings))
+    model = LlamaForCausalLM(config)
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.to(DTYPES[dtype]).save_pretrained(folder)
+    if edit:
+        weights = load_file(folder / "model.safetensors")
+        edit(weights)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    byte_tokenizer(config.vocab_size).save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def edit_config(folder, change):
+    path = folder / "config.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def load_reference(folder):
+    """The checkpoint as transformers computes it: the rounded weights, widened to float32."""
+    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def reference_logits(model, ids, n_logits=0):
+    """float32 (n_logits, vocab_size); n_logits 0: all positions."""
+    with torch.inference_mode():
+        ids = torch.tensor([[int(i) for i in ids]])
+        return model(ids, logits_to_keep=n_logits, use_cache=False).logits[0].numpy()

@@ -1,0 +1,246 @@
+"""smol as the oracle tests use it: convert a checkpoint, open the blob, evaluate tokens.
+
+The functions are those of runtime/smol.h and convert/convert.h, called through ctypes; a status
+that is not OK becomes a SmolError."""
+
+import atexit
+import ctypes
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from internal import BUILD, OK, USAGE, Error, lib
+
+F32, INT8 = 1, 3  # enum blob_dtype of format/format.h
+DTYPES = {"f32": F32, "int8": INT8}
+KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
+NO_TOKEN = 2**32 - 1
+
+
+class SmolError(Exception):
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+def check(status, error):
+    if status != OK:
+        raise SmolError(status, str(error))
+
+
+class ConvertOptions(ctypes.Structure):
+    """struct convert_options of convert/convert.h."""
+
+    _fields_ = [
+        ("dtype", ctypes.c_int),
+        ("n_threads", ctypes.c_uint),
+        ("force", ctypes.c_bool),
+        ("quiet", ctypes.c_bool),
+    ]
+
+
+class ModelInfo(ctypes.Structure):
+    """smol_model_info."""
+
+    _fields_ = [("dtype", ctypes.c_char_p)] + [
+        (name, ctypes.c_uint32)
+        for name in """n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
+            vocab_size context_length bos_id""".split()
+    ] + [("blob_bytes", ctypes.c_uint64)]  # fmt: skip
+
+
+class ContextParams(ctypes.Structure):
+    """smol_context_params."""
+
+    _fields_ = [("n_ctx", ctypes.c_uint32), ("n_threads", ctypes.c_uint32), ("kv", ctypes.c_int)]
+
+
+class ContextInfo(ctypes.Structure):
+    """smol_context_info."""
+
+    _fields_ = [
+        ("n_threads", ctypes.c_uint32),
+        ("kv", ctypes.c_char_p),
+        ("isa", ctypes.c_char_p),
+        ("kv_bytes", ctypes.c_size_t),
+        ("state_bytes", ctypes.c_size_t),
+    ]
+
+
+lib.smol_model_get_info.argtypes = [ctypes.c_void_p]
+lib.smol_model_get_info.restype = ModelInfo
+lib.smol_model_stop_ids.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+lib.smol_model_stop_ids.restype = ctypes.POINTER(ctypes.c_uint32)
+lib.smol_model_close.argtypes = [ctypes.c_void_p]
+lib.smol_model_close.restype = None
+lib.smol_tokenize.argtypes = [
+    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
+    ctypes.c_void_p, ctypes.c_void_p,
+]  # fmt: skip
+lib.smol_free.argtypes = [ctypes.c_void_p]
+lib.smol_free.restype = None
+lib.smol_context_create.argtypes = [ctypes.c_void_p] * 4
+lib.smol_context_free.argtypes = [ctypes.c_void_p]
+lib.smol_context_free.restype = None
+lib.smol_context_get_info.argtypes = [ctypes.c_void_p]
+lib.smol_context_get_info.restype = ContextInfo
+lib.smol_context_length.argtypes = [ctypes.c_void_p]
+lib.smol_context_length.restype = ctypes.c_size_t
+lib.smol_context_truncate.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+lib.smol_context_truncate.restype = None
+lib.smol_eval.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p,
+    ctypes.c_void_p,
+]  # fmt: skip
+
+
+def as_ids(ids):
+    return np.ascontiguousarray(ids, np.uint32)
+
+
+# --- converting -------------------------------------------------------------------------------
+
+
+def convert(source, out, dtype="int8", threads=2, force=False):
+    """Converts a checkpoint's folder (or the model.safetensors in it); returns `out`."""
+    options, error = ConvertOptions(DTYPES[dtype], threads, force, True), Error()
+    check(
+        lib.smol_convert(
+            str(source).encode(), str(out).encode(), ctypes.byref(options), ctypes.byref(error)
+        ),
+        error,
+    )
+    return out
+
+
+@functools.cache
+def scratch_folder():
+    """A folder for blobs on the disk of the build, gone when the tests are."""
+    (BUILD / "tests").mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="blobs-", dir=BUILD / "tests"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def blob_of(folder, dtype):
+    """The blob of a checkpoint that does not change; converted once for all tests."""
+    name = f"{Path(folder).name}-{dtype}.smol"
+    return convert(folder, Path(tempfile.mkdtemp(dir=scratch_folder())) / name, dtype)
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+class Model:
+    """An open blob; closes when left."""
+
+    def __init__(self, path):
+        handle, error = ctypes.c_void_p(), Error()
+        check(
+            lib.smol_model_open(
+                str(path).encode(), None, ctypes.byref(handle), ctypes.byref(error)
+            ),
+            error,
+        )
+        self.handle = handle
+        self.info = lib.smol_model_get_info(handle)
+        self.vocab_size = self.info.vocab_size
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        lib.smol_model_close(self.handle)
+        self.handle = None
+
+    def stop_ids(self):
+        n = ctypes.c_size_t()
+        ids = lib.smol_model_stop_ids(self.handle, ctypes.byref(n))
+        return ids[: n.value]
+
+    def tokenize(self, text, parse_special=False):
+        data = text if isinstance(text, bytes) else text.encode()
+        ids, n, error = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t(), Error()
+        status = lib.smol_tokenize(
+            self.handle, data, len(data), parse_special, ctypes.byref(ids), ctypes.byref(n),
+            ctypes.byref(error),
+        )  # fmt: skip
+        check(status, error)
+        result = ids[: n.value]
+        lib.smol_free(ids)
+        return result
+
+    def context(self, threads=1, kv="default", n_ctx=0):
+        return Context(self, threads, kv, n_ctx)
+
+    def logits(self, ids, n_logits=None, **context):
+        """The logits after each of the last n_logits (default: all) of `ids` in a new context."""
+        with self.context(**context) as new:
+            return new.eval(ids, n_logits)
+
+
+class Context:
+    """A sequence of tokens; freed when left."""
+
+    def __init__(self, model, threads=1, kv="default", n_ctx=0):
+        self.model, self.handle = model, ctypes.c_void_p()
+        params, error = ContextParams(n_ctx, threads, KV_TYPES[kv]), Error()
+        check(
+            lib.smol_context_create(
+                model.handle, ctypes.byref(params), ctypes.byref(self.handle), ctypes.byref(error)
+            ),
+            error,
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        lib.smol_context_free(self.handle)
+        self.handle = None
+
+    def __len__(self):
+        return lib.smol_context_length(self.handle)
+
+    def info(self):
+        return lib.smol_context_get_info(self.handle)
+
+    def truncate(self, n):
+        lib.smol_context_truncate(self.handle, n)
+
+    def eval(self, ids, n_logits=None):
+        """Appends `ids`; returns float32 (n_logits, vocab_size), n_logits None: all of them."""
+        ids, error = as_ids(ids), Error()
+        n_logits = len(ids) if n_logits is None else n_logits
+        logits = np.full((n_logits, self.model.vocab_size), np.nan, np.float32)
+        status = lib.smol_eval(
+            self.handle, ids.ctypes.data, len(ids), n_logits, logits.ctypes.data,
+            ctypes.byref(error),
+        )  # fmt: skip
+        check(status, error)
+        return logits
+
+
+# --- instruction sets -------------------------------------------------------------------------
+
+lib.smol_kernels_at.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
+lib.smol_kernels_at.restype = ctypes.c_void_p
+
+
+def kernel_sets():
+    """[(name, address of its struct kernels, whether this machine runs it)], weakest first."""
+    sets, runs = [], ctypes.c_bool()
+    while address := lib.smol_kernels_at(len(sets), ctypes.byref(runs)):
+        name = ctypes.c_char_p.from_address(address).value.decode()  # the struct's first member
+        sets.append((name, address, runs.value))
+    return sets
