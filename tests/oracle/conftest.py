@@ -55,3 +55,20 @@ def real_model_dir(is_original, request):
     if not (folder / "model.safetensors").is_file():
         pytest.fail(f"SMOL_HUB_MODEL={folder} holds no model.safetensors")
     return folder
+
+
+@pytest.fixture(scope="session")
+def demo_blob(tmp_path_factory):
+    """demo_blob(dtype): the bundled model, converted by smolconv on first use."""
+    from internal import BUILD
+
+    folder = tmp_path_factory.mktemp("demo")
+
+    def convert(dtype="int8"):
+        blob = folder / f"{dtype}.smol"
+        if not blob.exists():
+            command = [BUILD / "smolconv", "--dtype", dtype, ROOT / "demo/model", blob]
+            subprocess.run(command, check=True)
+        return blob
+
+    return convert

@@ -1,0 +1,260 @@
+"""The sampler against transformers' logits processors: the same ids survive every filter, with the
+same probabilities, on random logits; and what is drawn follows them.
+
+Where a filter's edge falls within rounding of an id's cumulative probability, transformers' own
+float32 sums decide by chance; such an id may be on either side."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from internal import Error, lib
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+from transformers.generation.utils import GenerationMixin
+
+ROUNDING = 2e-5  # of a sum of a few thousand float32 probabilities
+
+
+class Params(ctypes.Structure):
+    """smol_sampler_params."""
+
+    _fields_ = [
+        ("temperature", ctypes.c_float),
+        ("top_k", ctypes.c_uint32),
+        ("top_p", ctypes.c_float),
+        ("min_p", ctypes.c_float),
+        ("repetition_penalty", ctypes.c_float),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
+class Candidate(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint32), ("weight", ctypes.c_float)]
+
+
+class Sampler(ctypes.Structure):
+    """struct smol_sampler of runtime/sampler.h."""
+
+    _fields_ = [
+        ("params", Params),
+        ("n_calls", ctypes.c_uint64),
+        ("capacity", ctypes.c_size_t),
+        ("heap", ctypes.c_void_p),
+        ("candidates", ctypes.POINTER(Candidate)),
+        ("scores", ctypes.POINTER(ctypes.c_float)),
+    ]
+
+
+FLOATS, IDS = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint32)
+SAMPLER = ctypes.POINTER(Sampler)
+lib.smol_sampler_create.argtypes = [
+    ctypes.POINTER(Params),
+    ctypes.POINTER(SAMPLER),
+    ctypes.c_void_p,
+]
+lib.smol_sampler_free.argtypes = [SAMPLER]
+lib.smol_sampler_free.restype = None
+lib.smol_sample.argtypes = [
+    SAMPLER, FLOATS, ctypes.c_size_t, IDS, ctypes.c_size_t, IDS, ctypes.c_void_p,
+]  # fmt: skip
+lib.smol_sampler_filter.argtypes = [SAMPLER, FLOATS, ctypes.c_size_t, ctypes.c_float]
+lib.smol_sampler_filter.restype = ctypes.c_size_t
+lib.smol_sampler_penalize.argtypes = [SAMPLER, FLOATS, ctypes.c_size_t, IDS, ctypes.c_size_t]
+lib.smol_sampler_penalize.restype = FLOATS
+
+
+def pointer(array, kind):
+    return array.ctypes.data_as(kind)
+
+
+class Ours:
+    """A sampler of ours; `history` is what the repetition penalty sees."""
+
+    def __init__(self, **params):
+        self.handle, error = SAMPLER(), Error()
+        status = lib.smol_sampler_create(
+            ctypes.byref(Params(**params)), ctypes.byref(self.handle), ctypes.byref(error)
+        )
+        assert status == 0, str(error)
+
+    def __del__(self):
+        lib.smol_sampler_free(self.handle)
+
+    def sample(self, logits, history=()):
+        logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
+        chosen, error = ctypes.c_uint32(), Error()
+        status = lib.smol_sample(
+            self.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history),
+            ctypes.byref(chosen), ctypes.byref(error),
+        )  # fmt: skip
+        assert status == 0, str(error)
+        return chosen.value
+
+    def probabilities(self, logits, history=()):
+        """Of every id; 0 for those that the filters drop."""
+        self.sample(logits, history)  # makes room
+        logits, history = np.asarray(logits, np.float32), np.asarray(history, np.uint32)
+        scores = lib.smol_sampler_penalize(
+            self.handle, pointer(logits, FLOATS), len(logits), pointer(history, IDS), len(history)
+        )
+        best = max(scores[: len(logits)])
+        n = lib.smol_sampler_filter(self.handle, scores, len(logits), best)
+        result = np.zeros(len(logits))
+        for candidate in self.handle.contents.candidates[:n]:
+            result[candidate.id] = candidate.weight
+        return result / result.sum()
+
+
+def reference_processors(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0):
+    """In the order of generation/utils.py, which test_order_is_that_of_generate checks."""
+    processors = LogitsProcessorList()
+    if repetition_penalty != 1:
+        processors.append(RepetitionPenaltyLogitsProcessor(repetition_penalty))
+    if temperature != 1:
+        processors.append(TemperatureLogitsWarper(temperature))
+    if top_k:
+        processors.append(TopKLogitsWarper(top_k))
+    if top_p < 1:
+        processors.append(TopPLogitsWarper(top_p))
+    if min_p:
+        processors.append(MinPLogitsWarper(min_p))
+    return processors
+
+
+def reference(logits, history=(), **params):
+    scores = torch.tensor(np.asarray(logits, np.float32))[None]
+    ids = torch.tensor(np.asarray(history, np.int64))[None]
+    return reference_processors(**params)(ids, scores)[0].double().softmax(-1).numpy()
+
+
+def edges_of_top_p(logits, history, params):
+    """The ids whose cumulative probability, from below, is within rounding of the edge."""
+    if params.get("top_p", 1.0) >= 1:
+        return np.zeros(len(logits), bool)
+    before = {key: params[key] for key in params.keys() - {"top_p", "min_p"}}
+    p = reference(logits, history, **before)
+    order = np.lexsort((np.arange(len(p)), p))
+    near = np.zeros(len(p), bool)
+    near[order] = abs(np.cumsum(p[order]) - (1 - params["top_p"])) < ROUNDING
+    return near
+
+
+def assert_agree(logits, history=(), **params):
+    expected = reference(logits, history, **params)
+    found = Ours(**params).probabilities(logits, history)
+    near = edges_of_top_p(logits, history, params)
+    if (near & ((expected > 0) != (found > 0))).any():
+        return  # one id more or less shifts all others' share
+    negligible = np.maximum(expected, found) < 1e-30  # below the range of float32's exp
+    differs = ((expected > 0) != (found > 0)) & ~negligible
+    assert not differs.any(), np.flatnonzero(differs)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-12)
+
+
+# --- filters ----------------------------------------------------------------------------------
+
+
+def random_logits(seed, n=2000, scale=3.0):
+    return np.random.default_rng(seed).normal(0, scale, n).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 0.7},
+        {"temperature": 5.0},
+        {"temperature": 1.0, "top_k": 1},
+        {"temperature": 1.0, "top_k": 40},
+        {"temperature": 1.0, "top_k": 5000},
+        {"temperature": 1.0, "top_p": 0.1},
+        {"temperature": 1.0, "top_p": 0.9},
+        {"temperature": 1.0, "top_p": 0.999},
+        {"temperature": 1.0, "min_p": 0.05},
+        {"temperature": 1.0, "min_p": 1.0},
+        {"temperature": 1.0, "repetition_penalty": 1.3},
+        {"temperature": 1.0, "repetition_penalty": 0.6},
+        {"temperature": 0.8, "top_k": 50, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.1},
+        {"temperature": 1.7, "top_k": 7, "top_p": 0.3, "min_p": 0.5, "repetition_penalty": 2.0},
+    ],
+    ids=lambda params: ",".join(f"{key}={value}" for key, value in params.items()),
+)
+def test_filters_agree_with_transformers(params, seed):
+    history = np.random.default_rng(seed + 100).integers(0, 2000, 300)
+    assert_agree(random_logits(seed), history, **params)
+
+
+def test_filters_agree_on_a_whole_vocabulary():
+    for params in ({"top_p": 0.95}, {"top_k": 100, "top_p": 0.5}, {"min_p": 0.01}):
+        assert_agree(random_logits(9, n=49152), temperature=1.0, **params)
+
+
+@given(
+    # few different values: ties everywhere
+    logits=st.lists(
+        st.sampled_from([-2.0, -1.5, -0.5, 0.0, 0.25, 1.0, 3.0]), min_size=1, max_size=24
+    ),
+    history=st.lists(st.integers(0, 23), max_size=8),
+    temperature=st.sampled_from([0.3, 0.5, 1.0, 1.5, 4.0]),
+    top_k=st.integers(0, 26),
+    top_p=st.sampled_from([1e-4, 0.05, 0.33, 0.51, 0.77, 0.9, 0.99, 1.0]),
+    min_p=st.sampled_from([0.0, 0.03, 0.11, 0.4, 0.97]),
+    repetition_penalty=st.sampled_from([1.0, 1.25, 1.9, 0.7]),
+)
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_filters_agree_on_logits_full_of_ties(logits, history, **params):
+    history = [id for id in history if id < len(logits)] or [0]
+    assert_agree(logits, history, **params)
+
+
+def test_top_p_breaks_ties_as_transformers_does():
+    assert_agree(np.zeros(10), temperature=1.0, top_p=0.35)
+
+
+def test_greedy_agrees_with_transformers():
+    for seed in range(20):
+        logits, history = random_logits(seed), [1, 5, 5, 99, 1999]
+        scores = reference(logits, history, repetition_penalty=1.8)
+        assert Ours(repetition_penalty=1.8).sample(logits, history) == scores.argmax()
+
+
+def test_order_is_that_of_generate():
+    """transformers itself, asked for all of them, builds the list that we compare with."""
+    everything = {
+        "temperature": 0.8, "top_k": 50, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.1,
+    }  # fmt: skip
+
+    class Model(GenerationMixin):
+        class config:
+            is_encoder_decoder = False
+
+    config = GenerationConfig(do_sample=True, **everything)
+    built = Model()._get_logits_processor(config, input_ids_seq_length=1)
+    assert [type(p) for p in built] == [type(p) for p in reference_processors(**everything)]
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+def test_draws_follow_the_probabilities():
+    logits, n = random_logits(4, n=60, scale=1.5), 20000
+    params = {"temperature": 0.9, "top_k": 20, "top_p": 0.9, "min_p": 0.03}
+    expected = reference(logits, **params)
+    ours = Ours(seed=5, **params)
+    counts = np.bincount([ours.sample(logits) for _ in range(n)], minlength=60)
+    assert (counts[expected == 0] == 0).all()
+    kept = expected > 0
+    statistic = ((counts - n * expected)[kept] ** 2 / (n * expected[kept])).sum()
+    freedom = kept.sum() - 1
+    assert statistic < freedom + 4 * np.sqrt(2 * freedom)
