@@ -40,7 +40,7 @@ static enum status init_stop(struct stop_string *stop, const char *text, struct 
     if (stop->size == 0)
         return smol_fail(error, STATUS_USAGE, "a stop string is empty");
     if (utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
-        return smol_fail(error, STATUS_USAGE, "stop string \"%s\": not valid UTF-8", text);
+        return smol_fail(error, STATUS_USAGE, "a stop string is not valid UTF-8");
     stop->text = strdup(text);
     stop->fallback = calloc(stop->size, sizeof *stop->fallback);
     if (!stop->text || !stop->fallback)

@@ -184,7 +184,7 @@ static const struct option_rule *find_rule(const struct command *command, int co
     if (code >= FIRST_LONG && (size_t)(code - FIRST_LONG) < command->n_rules)
         return &command->rules[code - FIRST_LONG];
     for (size_t i = 0; i < command->n_rules; i++)
-        if (code == command->rules[i].letter)
+        if (code && code == command->rules[i].letter)
             return &command->rules[i];
     return NULL;
 }
