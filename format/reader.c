@@ -36,6 +36,8 @@ static enum status check_magic(const struct blob *blob, struct error *error)
         return size >= sizeof(struct blob_header)
                    ? STATUS_OK
                    : damaged(blob, error, "truncated within the header", size);
+    if (size > 0 && size < BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, size) == 0)
+        return damaged(blob, error, "truncated within the header", size);
     if (size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0)
         return damaged(blob, error, "line ends were changed: copy it as a binary file", 4);
     if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
@@ -159,6 +161,7 @@ static enum status check_model(struct blob *blob, struct error *error)
     if (smol_model_check(blob->model, &reason))
         return damaged(blob, error, reason.message, offset);
 
+    offset = find_section(blob, SECTION_INV_FREQ)->offset;
     status = take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
     if (status)
         return status;
@@ -168,6 +171,29 @@ static enum status check_model(struct blob *blob, struct error *error)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
             return damaged(blob, error, "inv_freq is out of range", offset);
     return STATUS_OK;
+}
+
+/* An absent field is zero; a present one is a number that a sampler could be given. */
+static bool generation_is_valid(const struct blob_generation *g)
+{
+    const uint32_t fields[] = {
+        g->do_sample, /* in the order of enum generation_field */
+        f32_bits(g->temperature),
+        g->top_k,
+        f32_bits(g->top_p),
+        f32_bits(g->min_p),
+        f32_bits(g->repetition_penalty),
+    };
+    const float reals[] = {g->temperature, g->top_p, g->min_p, g->repetition_penalty};
+    enum { N_FIELDS = sizeof fields / sizeof fields[0] };
+    for (size_t i = 0; i < N_FIELDS; i++)
+        if (!(g->present >> i & 1) && fields[i])
+            return false;
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        if (!f32_is_finite(reals[i]) || reals[i] < 0)
+            return false;
+    return g->present < 1u << N_FIELDS && g->do_sample <= 1 &&
+           all_zero(g->reserved, sizeof g->reserved);
 }
 
 static enum status check_small_sections(struct blob *blob, struct error *error)
@@ -187,9 +213,7 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
                   (const void **)&blob->generation, &n, error);
     if (status)
         return status;
-    const struct blob_generation *generation = blob->generation;
-    if (n != 1 || generation->present >= GENERATION_REPETITION_PENALTY << 1 ||
-        !all_zero(generation->reserved, sizeof generation->reserved))
+    if (n != 1 || !generation_is_valid(blob->generation))
         return damaged(blob, error, "the generation defaults are malformed",
                        find_section(blob, SECTION_GENERATION)->offset);
     return take(blob, SECTION_PROVENANCE, 1, (const void **)&blob->provenance, &blob->n_provenance,
@@ -331,26 +355,30 @@ static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint6
                      offset, offset + size - 1);
 }
 
+static enum status check_chunk(const struct blob *blob, size_t chunk, struct error *error)
+{
+    uint64_t start = blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
+    uint64_t rest = blob->header->file_size - start;
+    uint64_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
+    if (smol_digest(blob->file.data + start, length) != blob->digests[chunk])
+        return damaged_chunk(blob, start, length, error);
+    /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
+    atomic_store_explicit(&blob->checked[chunk], 1, memory_order_relaxed);
+    return STATUS_OK;
+}
+
 enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
                             struct error *error)
 {
     if (size == 0)
         return STATUS_OK;
-    uint64_t base = blob->header->data_offset;
-    uint64_t first = (offset - base) / BLOB_CHUNK_SIZE;
-    uint64_t last = (offset - base + size - 1) / BLOB_CHUNK_SIZE;
-    for (uint64_t i = first; i <= last; i++) {
-        if (atomic_load_explicit(&blob->checked[i], memory_order_relaxed))
-            continue;
-        uint64_t start = base + i * BLOB_CHUNK_SIZE;
-        uint64_t rest = blob->header->file_size - start;
-        uint64_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
-        if (smol_digest(blob->file.data + start, length) != blob->digests[i])
-            return damaged_chunk(blob, start, length, error);
-        /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
-        atomic_store_explicit(&blob->checked[i], 1, memory_order_relaxed);
-    }
-    return STATUS_OK;
+    size_t first = (offset - blob->header->data_offset) / BLOB_CHUNK_SIZE;
+    size_t last = (offset - blob->header->data_offset + size - 1) / BLOB_CHUNK_SIZE;
+    enum status status = STATUS_OK;
+    for (size_t chunk = first; !status && chunk <= last; chunk++)
+        if (!atomic_load_explicit(&blob->checked[chunk], memory_order_relaxed))
+            status = check_chunk(blob, chunk, error);
+    return status;
 }
 
 /* --- verification of everything ----------------------------------------------------------- */
@@ -416,8 +444,9 @@ static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor 
 
 enum status smol_blob_verify(const struct blob *blob, struct error *error)
 {
-    uint64_t start = blob->header->data_offset;
-    enum status status = smol_blob_check(blob, start, blob->header->file_size - start, error);
+    enum status status = STATUS_OK;
+    for (size_t chunk = 0; !status && chunk < blob->n_chunks; chunk++)
+        status = check_chunk(blob, chunk, error);
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))

@@ -52,8 +52,9 @@ void smol_blob_close(struct blob *blob);
 enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
                             struct error *error);
 
-/* Checks all that smol_blob_open leaves out: every chunk's digest, and that the tensors hold
- * numbers that the format allows, with zeros as padding. Errors: STATUS_DAMAGED. */
+/* Checks all that smol_blob_open leaves out: every chunk's digest, whatever was found before and
+ * also under VERIFY_OFF, and that the tensors hold numbers that the format allows, with zeros as
+ * padding. Errors: STATUS_DAMAGED. */
 enum status smol_blob_verify(const struct blob *blob, struct error *error);
 
 #endif
