@@ -203,8 +203,10 @@ typedef enum smol_finish {
 typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
 
 typedef struct smol_generate_params {
-    size_t max_tokens;       /* SIZE_MAX: no limit but the context's */
-    const char *const *stop; /* (n_stop) texts that end generation; not reported */
+    size_t max_tokens; /* SIZE_MAX: no limit but the context's */
+    /* (n_stop) texts, UTF-8 and not empty, that end generation and are not reported, whatever
+     * tokens they are spread over: the first to be complete, of several the longest. */
+    const char *const *stop;
     size_t n_stop;
     int show_special;      /* 1: text of special tokens is reported too */
     smol_on_text *on_text; /* may be NULL */
@@ -221,8 +223,9 @@ typedef struct smol_generate_result {
 
 /* Appends the prompt ids (n > 0) to the context and generates. The generated tokens are in the
  * context afterwards, but for the last one. `history` for the repetition penalty is the
- * prompt given here and the output. Errors: as smol_eval and smol_sample; *result then says how
- * far it came. A full context in the middle is not an error but SMOL_FINISH_CONTEXT_FULL. */
+ * prompt given here and the output. Errors: as smol_eval and smol_sample, USAGE for stop
+ * strings; *result then says how far it came. A full context in the middle is not an error but
+ * SMOL_FINISH_CONTEXT_FULL. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,
