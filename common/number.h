@@ -35,6 +35,13 @@ static inline float f32_from_bf16(uint16_t half)
     return f32_from_bits((uint32_t)half << 16);
 }
 
+/* Round to nearest, ties to even; finite values may become infinite. Not for NaN. */
+static inline uint16_t bf16_from_f32(float value)
+{
+    uint32_t bits = f32_bits(value);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 /* Exact, subnormals, infinities and NaN payloads included. */
 static inline float f32_from_f16(uint16_t half)
 {

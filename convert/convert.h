@@ -8,7 +8,7 @@
 #include "format/format.h"
 
 struct convert_options {
-    enum blob_dtype dtype; /* of the matrices: DTYPE_F32 or DTYPE_INT8 */
+    enum blob_dtype dtype; /* of the matrices */
     unsigned n_threads;
     bool force; /* overwrite the output */
     bool quiet; /* no progress bar */

@@ -23,7 +23,7 @@ enum { OPTION_DTYPE = 1, OPTION_THREADS, OPTION_FORCE, OPTION_QUIET, OPTION_HELP
     }
 
 static const struct option_spec convert_options[] = {
-    {OPTION_DTYPE, 0, "dtype", "TYPE", "int8 (default) or f32: how matrices are stored"},
+    {OPTION_DTYPE, 0, "dtype", "TYPE", "int8 (default), bf16 or f32: how matrices are stored"},
     {OPTION_THREADS, 0, "threads", "N", "threads to use (default: one for each processor)"},
     {OPTION_FORCE, 0, "force", NULL, "overwrite OUT.smol"},
     {OPTION_QUIET, 0, "quiet", NULL, "no progress bar"},
@@ -113,8 +113,8 @@ static void print_help(FILE *out, const struct command *command)
 
 static enum status parse_dtype(const char *value, enum blob_dtype *dtype, struct error *error)
 {
-    static const char *const words[] = {"int8", "f32", NULL};
-    static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
+    static const char *const words[] = {"int8", "bf16", "f32", NULL};
+    static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};
     int index;
     enum status status = smol_options_word("dtype", value, words, &index, error);
     if (!status)

@@ -74,10 +74,40 @@ static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint6
     return (struct tile_fault){STATUS_OK, 0, 0, NULL};
 }
 
-static void tile_row_f32(const float *values, uint64_t cols, uint64_t row, uint8_t *block)
+static struct tile_fault tile_row_bf16(const float *values, uint64_t cols, uint64_t row,
+                                       uint64_t start, uint8_t *block)
+{
+    for (uint64_t col = 0; col < cols; col++) {
+        uint16_t half = bf16_from_f32(values[col]);
+        if ((half & 0x7f80) == 0x7f80)
+            return (struct tile_fault){STATUS_UNSUPPORTED, start + col, values[col],
+                                       "rounds to infinity in bf16"};
+        memcpy(block + ((col / 2 * TILE_ROWS + row) * 2 + col % 2) * sizeof half, &half,
+               sizeof half);
+    }
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+static struct tile_fault tile_row_f32(const float *values, uint64_t cols, uint64_t row,
+                                      uint8_t *block)
 {
     for (uint64_t col = 0; col < cols; col++)
         memcpy(block + (col * TILE_ROWS + row) * sizeof(float), &values[col], sizeof(float));
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+static struct tile_fault tile_row(const float *values, const struct blob_tensor *layout,
+                                  uint64_t row, uint64_t start, uint8_t *block)
+{
+    switch ((enum blob_dtype)layout->dtype) {
+    case DTYPE_BF16:
+        return tile_row_bf16(values, layout->cols, row, start, block);
+    case DTYPE_INT8:
+        return tile_row_int8(values, layout->cols, row, start, block);
+    case DTYPE_F32:
+        break;
+    }
+    return tile_row_f32(values, layout->cols, row, block);
 }
 
 struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
@@ -91,10 +121,8 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
         uint64_t start = (row + r) * cols;
         widen(source, start, cols, scratch);
         struct tile_fault fault = find_not_finite(scratch, cols, start);
-        if (!fault.status && layout->dtype == DTYPE_INT8)
-            fault = tile_row_int8(scratch, cols, r, start, out);
-        else if (!fault.status)
-            tile_row_f32(scratch, cols, r, out);
+        if (!fault.status)
+            fault = tile_row(scratch, layout, r, start, out);
         if (fault.status)
             return fault;
     }

@@ -62,7 +62,7 @@ enum blob_family { FAMILY_LLAMA = 1 };
 /* Element types. A matrix of one of them is stored in the tile layout of FORMAT.md. */
 enum blob_dtype {
     DTYPE_F32 = 1,
-    DTYPE_BF16 = 2, /* reserved */
+    DTYPE_BF16 = 2, /* the upper half of f32; two inputs of a row share a 32-bit lane */
     DTYPE_INT8 = 3, /* symmetric, groups of 32 inputs share an f16 scale per row */
 };
 

@@ -33,7 +33,7 @@ enum status smol_model_check(const struct blob_model *m, struct error *error)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
             return smol_fail(error, STATUS_DAMAGED, "%s is %u: must be %u to %u", ranges[i].name,
                              ranges[i].value, ranges[i].low, ranges[i].high);
-    if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_INT8)
+    if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
         return smol_fail(error, STATUS_DAMAGED, "dtype is %u: unknown", m->dtype);
     if (m->n_heads % m->n_kv_heads)
         return smol_fail(error, STATUS_DAMAGED, "n_heads is %u: not a multiple of n_kv_heads %u",
@@ -158,6 +158,8 @@ uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols)
 {
     if (dtype == DTYPE_F32)
         return cols * TILE_ROWS * sizeof(float);
+    if (dtype == DTYPE_BF16)
+        return (cols + 1) / 2 * TILE_ROWS * sizeof(uint32_t);
     uint64_t groups = (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
     return groups * GROUP_BYTES + (groups + 1) / 2 * SCALES_BYTES;
 }

@@ -401,6 +401,16 @@ static bool f32_block_is_well_formed(const float *block, uint64_t cols, uint64_t
     return true;
 }
 
+static bool bf16_block_is_well_formed(const uint16_t *block, uint64_t cols, uint64_t rows)
+{
+    for (uint64_t i = 0; i < (cols + 1) / 2 * TILE_ROWS * 2; i++) {
+        uint64_t col = i / (2 * TILE_ROWS) * 2 + i % 2, row = i / 2 % TILE_ROWS;
+        if (row < rows && col < cols ? !f32_is_finite(f32_from_bf16(block[i])) : block[i] != 0)
+            return false;
+    }
+    return true;
+}
+
 /* Scales are finite and not negative; -128 never occurs; what is not a weight is zero. */
 static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint64_t rows)
 {
@@ -423,6 +433,21 @@ static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint6
     return true;
 }
 
+/* One row block of a matrix, `rows` of whose rows are real. */
+static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, uint64_t cols,
+                                 uint64_t rows)
+{
+    switch (dtype) {
+    case DTYPE_F32:
+        return f32_block_is_well_formed((const void *)block, cols, rows);
+    case DTYPE_BF16:
+        return bf16_block_is_well_formed((const void *)block, cols, rows);
+    case DTYPE_INT8:
+        return int8_block_is_well_formed(block, cols, rows);
+    }
+    return false;
+}
+
 static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor *tensor)
 {
     if (tensor->layout == LAYOUT_VECTOR) {
@@ -433,10 +458,7 @@ static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor 
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {
         uint64_t rows = tensor->rows - row < TILE_ROWS ? tensor->rows - row : TILE_ROWS;
-        bool good = tensor->dtype == DTYPE_F32
-                        ? f32_block_is_well_formed((const void *)data, tensor->cols, rows)
-                        : int8_block_is_well_formed(data, tensor->cols, rows);
-        if (!good)
+        if (!block_is_well_formed(data, tensor->dtype, tensor->cols, rows))
             return false;
     }
     return true;

@@ -101,22 +101,36 @@ static void prepare(struct pass *pass, const float *row, size_t cols, size_t t, 
         fail_numeric(pass, what, layer, t);
 }
 
+/* The products of one row block of `weight` with every row of the input. */
+static void multiply_tile(struct pass *pass, const struct blob_tensor *weight, size_t block,
+                          const struct input *input, float tile[BATCH][TILE_ROWS])
+{
+    struct smol_context *c = pass->c;
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    const void *data = tensor_bytes(pass, weight, block * bytes, bytes);
+    switch ((enum blob_dtype)weight->dtype) {
+    case DTYPE_F32:
+        c->kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, tile[0],
+                               TILE_ROWS);
+        break;
+    case DTYPE_BF16:
+        c->kernels->matmul_bf16(data, weight->cols, input->x, input->stride, input->n, tile[0],
+                                TILE_ROWS);
+        break;
+    case DTYPE_INT8:
+        c->kernels->matmul_int8(data, (weight->cols + GROUP_INPUTS - 1) / GROUP_INPUTS, c->q,
+                                c->q_stride, c->scales, c->scale_stride, input->n, tile[0],
+                                TILE_ROWS);
+    }
+}
+
 /* One row block of a product: TILE_ROWS outputs for every token. */
 static void multiply_block(struct pass *pass, const struct product *product,
                            const struct input *input, size_t block)
 {
-    struct smol_context *c = pass->c;
     const struct blob_tensor *weight = product->weight;
     float tile[BATCH][TILE_ROWS];
-    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    const void *data = tensor_bytes(pass, weight, block * bytes, bytes);
-    if (weight->dtype == DTYPE_INT8)
-        c->kernels->matmul_int8(data, (weight->cols + GROUP_INPUTS - 1) / GROUP_INPUTS, c->q,
-                                c->q_stride, c->scales, c->scale_stride, input->n, tile[0],
-                                TILE_ROWS);
-    else
-        c->kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, tile[0],
-                               TILE_ROWS);
+    multiply_tile(pass, weight, block, input, tile);
 
     size_t n = product->pairs ? input->n / 2 : input->n;
     for (size_t t = 0; product->pairs && t < n; t++)
@@ -157,25 +171,29 @@ static void multiply(const struct worker *w, const struct input *input,
 
 /* --- embedding ---------------------------------------------------------------------------- */
 
+/* Element (row, col) of a row block. */
+static float tile_element(const void *block, enum blob_dtype dtype, size_t row, size_t col)
+{
+    if (dtype == DTYPE_F32)
+        return ((const float *)block)[col * TILE_ROWS + row];
+    if (dtype == DTYPE_BF16)
+        return f32_from_bf16(((const uint16_t *)block)[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
+    const uint8_t *bytes = block;
+    size_t group = col / GROUP_INPUTS, quad = col % GROUP_INPUTS / 4;
+    const uint16_t *scales = (const void *)(bytes + group_scales_offset(group));
+    const int8_t *steps = (const void *)(bytes + group_weights_offset(group));
+    int8_t step = steps[quad * QUAD_BYTES + row * 4 + col % 4];
+    return (float)step * f32_from_f16(scales[row]);
+}
+
 /* Row `id` of the embedding: a strided gather from its tile. */
 static void embed(struct pass *pass, uint32_t id, float *x)
 {
     const struct blob_tensor *weight = pass->c->model->outer.tensor[ROLE_EMBED];
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    size_t row = id % TILE_ROWS;
-    const uint8_t *block = tensor_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
-    if (weight->dtype == DTYPE_F32) {
-        for (size_t col = 0; col < weight->cols; col++)
-            x[col] = ((const float *)(const void *)block)[col * TILE_ROWS + row];
-        return;
-    }
-    for (size_t col = 0; col < weight->cols; col++) {
-        size_t group = col / GROUP_INPUTS, within = col % GROUP_INPUTS;
-        const uint16_t *scales = (const void *)(block + group_scales_offset(group));
-        const int8_t *steps = (const void *)(block + group_weights_offset(group));
-        int8_t step = steps[within / 4 * QUAD_BYTES + row * 4 + within % 4];
-        x[col] = (float)step * f32_from_f16(scales[row]);
-    }
+    const void *block = tensor_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
+    for (size_t col = 0; col < weight->cols; col++)
+        x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col);
 }
 
 static void start_tokens(const struct worker *w)

@@ -129,6 +129,63 @@ static void matmul_f32(const float *block, size_t cols, const float *x, size_t x
         f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
 }
 
+/* --- bf16 matrix product ------------------------------------------------------------------ */
+
+/* The even columns' weights are the low halves of the lanes, the odd columns' the high ones; moved
+ * to the top of a lane, each is the f32 that it stands for. */
+static inline __m256 even_weights(__m256i pairs)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+
+static inline __m256 odd_weights(__m256i pairs)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+}
+
+static inline __attribute__((always_inline)) void bf16_tokens(const uint32_t *block, size_t cols,
+                                                              const float *x, size_t x_stride,
+                                                              float *out, size_t out_stride,
+                                                              const size_t n_tokens)
+{
+    __m256 low[F32_TOKENS], high[F32_TOKENS];
+    for (size_t t = 0; t < n_tokens; t++)
+        low[t] = high[t] = _mm256_setzero_ps();
+    for (size_t col = 0; col < cols; col += 2, block += TILE_ROWS) {
+        __m256i pairs_low = _mm256_load_si256((const void *)block);
+        __m256i pairs_high = _mm256_load_si256((const void *)(block + 8));
+        __m256 w_low = even_weights(pairs_low), w_high = even_weights(pairs_high);
+        for (size_t t = 0; t < n_tokens; t++) {
+            __m256 value = _mm256_broadcast_ss(x + t * x_stride + col);
+            low[t] = _mm256_fmadd_ps(w_low, value, low[t]);
+            high[t] = _mm256_fmadd_ps(w_high, value, high[t]);
+        }
+        if (col + 1 == cols)
+            break;
+        w_low = odd_weights(pairs_low);
+        w_high = odd_weights(pairs_high);
+        for (size_t t = 0; t < n_tokens; t++) {
+            __m256 value = _mm256_broadcast_ss(x + t * x_stride + col + 1);
+            low[t] = _mm256_fmadd_ps(w_low, value, low[t]);
+            high[t] = _mm256_fmadd_ps(w_high, value, high[t]);
+        }
+    }
+    for (size_t t = 0; t < n_tokens; t++) {
+        _mm256_storeu_ps(out + t * out_stride, low[t]);
+        _mm256_storeu_ps(out + t * out_stride + 8, high[t]);
+    }
+}
+
+static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
+                        size_t n_tokens, float *out, size_t out_stride)
+{
+    size_t t = 0;
+    for (; t + 4 <= n_tokens; t += 4)
+        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 4);
+    for (; t < n_tokens; t++)
+        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
+}
+
 /* --- attention ---------------------------------------------------------------------------- */
 
 static void to_f16(const float *x, size_t n, uint16_t *out)
@@ -232,6 +289,7 @@ const struct kernels smol_kernels_avx2 = {
     .quantize = quantize,
     .matmul_int8 = matmul_int8,
     .matmul_f32 = matmul_f32,
+    .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
     .softmax = softmax,

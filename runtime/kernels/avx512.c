@@ -104,6 +104,45 @@ static void matmul_f32(const float *block, size_t cols, const float *x, size_t x
         f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
 }
 
+/* --- bf16 matrix product ------------------------------------------------------------------ */
+
+static inline __attribute__((always_inline)) void bf16_tokens(const uint32_t *block, size_t cols,
+                                                              const float *x, size_t x_stride,
+                                                              float *out, size_t out_stride,
+                                                              const size_t n_tokens)
+{
+    __m512 sum[F32_TOKENS];
+    for (size_t t = 0; t < n_tokens; t++)
+        sum[t] = _mm512_setzero_ps();
+    for (size_t col = 0; col < cols; col += 2, block += TILE_ROWS) {
+        __m512i pairs = _mm512_load_si512(block);
+        __m512 even = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
+        for (size_t t = 0; t < n_tokens; t++)
+            sum[t] = _mm512_fmadd_ps(even, _mm512_set1_ps(x[t * x_stride + col]), sum[t]);
+        if (col + 1 == cols)
+            break;
+        __m512 odd =
+            _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000)));
+        for (size_t t = 0; t < n_tokens; t++)
+            sum[t] = _mm512_fmadd_ps(odd, _mm512_set1_ps(x[t * x_stride + col + 1]), sum[t]);
+    }
+    for (size_t t = 0; t < n_tokens; t++)
+        _mm512_storeu_ps(out + t * out_stride, sum[t]);
+}
+
+static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
+                        size_t n_tokens, float *out, size_t out_stride)
+{
+    size_t t = 0;
+    for (; t + F32_TOKENS <= n_tokens; t += F32_TOKENS)
+        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
+                    F32_TOKENS);
+    for (; t + 4 <= n_tokens; t += 4)
+        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 4);
+    for (; t < n_tokens; t++)
+        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
+}
+
 /* --- attention ---------------------------------------------------------------------------- */
 
 static void to_f16(const float *x, size_t n, uint16_t *out)
@@ -207,6 +246,7 @@ const struct kernels smol_kernels_avx512 = {
     .quantize = quantize,
     .matmul_int8 = matmul_int8,
     .matmul_f32 = matmul_f32,
+    .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
     .softmax = softmax,

@@ -54,6 +54,12 @@ struct kernels {
     void (*matmul_f32)(const float *block, size_t cols, const float *x, size_t x_stride,
                        size_t n_tokens, float *out, size_t out_stride);
 
+    /* As matmul_f32 for a bf16 row block of pairs of columns, (cols + 1) / 2 pairs of TILE_ROWS:
+     * the low half of a 32-bit lane is the even column's weight, the high half the odd one's. An
+     * odd number of columns is padded with zero weights, which are left out of the sum. */
+    void (*matmul_bf16)(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
+                        size_t n_tokens, float *out, size_t out_stride);
+
     /* out = weight * (x * (1 / sqrt(mean(x^2) + eps))), from left to right as bracketed. */
     void (*rms_norm)(const float *x, const float *weight, size_t n, float eps, float *out);
 

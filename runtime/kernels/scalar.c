@@ -47,6 +47,25 @@ static void matmul_f32(const float *block, size_t cols, const float *x, size_t x
     }
 }
 
+/* The weight of column `col` and row `row`. */
+static inline float bf16_weight(const uint32_t *block, size_t col, size_t row)
+{
+    uint32_t pair = block[col / 2 * TILE_ROWS + row];
+    return f32_from_bf16((uint16_t)(col % 2 ? pair >> 16 : pair));
+}
+
+static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
+                        size_t n_tokens, float *out, size_t out_stride)
+{
+    for (size_t t = 0; t < n_tokens; t++) {
+        float sum[TILE_ROWS] = {0};
+        for (size_t col = 0; col < cols; col++)
+            for (size_t row = 0; row < TILE_ROWS; row++)
+                sum[row] = fmaf(bf16_weight(block, col, row), x[t * x_stride + col], sum[row]);
+        memcpy(out + t * out_stride, sum, sizeof sum);
+    }
+}
+
 static void to_f16(const float *x, size_t n, uint16_t *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -102,6 +121,7 @@ const struct kernels smol_kernels_scalar = {
     .quantize = quantize,
     .matmul_int8 = matmul_int8,
     .matmul_f32 = matmul_f32,
+    .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
     .softmax = softmax,

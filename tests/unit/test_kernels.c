@@ -161,6 +161,35 @@ static void f32_products_are_bit_identical(void **state)
     for_each_set(check_matmul_f32);
 }
 
+static void check_matmul_bf16(const struct kernels *scalar, const struct kernels *set)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t cols = random_up_to(100), n_tokens = random_up_to(21);
+        size_t x_stride = cols + random_up_to(4) - 1;
+        struct guarded block = random_floats((cols + 1) / 2 * TILE_ROWS, 64);
+        struct guarded x = random_floats((n_tokens - 1) * x_stride + cols, 4);
+        struct guarded want = random_floats(n_tokens * TILE_ROWS, 4);
+        struct guarded got = random_floats(n_tokens * TILE_ROWS, 4);
+        for (size_t i = 0; i < (cols + 1) / 2 * TILE_ROWS; i++) {
+            uint32_t low = f32_bits(random_float()), high = f32_bits(random_float());
+            ((uint32_t *)block.data)[i] = low >> 16 | (high & 0xffff0000u);
+        }
+        scalar->matmul_bf16(block.data, cols, x.data, x_stride, n_tokens, want.data, TILE_ROWS);
+        set->matmul_bf16(block.data, cols, x.data, x_stride, n_tokens, got.data, TILE_ROWS);
+        assert_same_bits(want.data, got.data, n_tokens * TILE_ROWS, "matmul_bf16", set->name);
+        guarded_free(&block);
+        guarded_free(&x);
+        guarded_free(&want);
+        guarded_free(&got);
+    }
+}
+
+static void bf16_products_are_bit_identical(void **state)
+{
+    (void)state;
+    for_each_set(check_matmul_bf16);
+}
+
 static void check_quantize(const struct kernels *scalar, const struct kernels *set)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -334,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(int8_products_are_bit_identical),
         cmocka_unit_test(f32_products_are_bit_identical),
+        cmocka_unit_test(bf16_products_are_bit_identical),
         cmocka_unit_test(quantizing_is_bit_identical_and_notices_nan),
         cmocka_unit_test(elementwise_kernels_are_bit_identical),
         cmocka_unit_test(attention_is_bit_identical_for_every_cache_type),
