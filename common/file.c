@@ -45,10 +45,11 @@ static enum status open_regular(const char *path, int *fd, size_t *size, struct 
 enum status smol_file_map(const char *path, struct file_view *view, struct error *error)
 {
     int fd;
-    *view = (struct file_view){.data = empty_file};
+    *view = (struct file_view){0};
     enum status status = open_regular(path, &fd, &view->size, error);
     if (status)
         return status;
+    view->data = empty_file;
     if (view->size > 0) {
         void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) {
@@ -59,6 +60,8 @@ enum status smol_file_map(const char *path, struct file_view *view, struct error
         }
     }
     close(fd);
+    if (status)
+        *view = (struct file_view){0};
     return status;
 }
 
@@ -82,10 +85,11 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
                            struct error *error)
 {
     int fd;
-    *view = (struct file_view){.data = empty_file};
+    *view = (struct file_view){0};
     enum status status = open_regular(path, &fd, &view->size, error);
     if (status)
         return status;
+    view->data = empty_file;
     void *data = NULL;
     if (view->size > limit) {
         status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
@@ -99,7 +103,7 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
     close(fd);
     if (status) {
         free(data);
-        *view = (struct file_view){.data = empty_file};
+        *view = (struct file_view){0};
     } else if (data) {
         view->data = data;
     }

@@ -16,11 +16,11 @@ struct file_view {
 };
 
 /* Maps the regular file `path`. The mapping shows later changes to the file, so nobody may
- * change it meanwhile. Errors: STATUS_FILE. */
+ * change it meanwhile. After an error the view is zeroed. Errors: STATUS_FILE. */
 enum status smol_file_map(const char *path, struct file_view *view, struct error *error);
 
 /* Reads the regular file `path` into memory of its own, aligned to 64 bytes; refuses more than
- * `limit` bytes. Errors: STATUS_FILE, STATUS_MEMORY. */
+ * `limit` bytes. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
                            struct error *error);
 

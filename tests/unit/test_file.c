@@ -114,6 +114,8 @@ static void refuses(const char *path, const char *part)
         struct file_view view;
         complains(open_view(map, path, &view), STATUS_FILE, part);
         assert_non_null(strstr(error.message, path));
+        assert_null(view.data);
+        assert_int_equal(view.size, 0);
         assert_int_equal(open_descriptors(), before);
     }
 }
@@ -153,6 +155,7 @@ static void reading_stops_at_the_limit_and_not_before(void **state)
     assert_int_equal(smol_file_read(path, 5, &view, &error), STATUS_OK);
     smol_file_close(&view);
     complains(smol_file_read(path, 4, &view, &error), STATUS_FILE, "5 bytes, at most 4");
+    assert_null(view.data);
 }
 
 static void symbolic_links_are_followed(void **state)
