@@ -1,0 +1,1260 @@
+/* Blobs: what the writer writes is what the reader reads, and whatever breaks a rule of FORMAT.md
+ * is refused, its digests right or not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/hash.h"
+#include "convert/tile.h"
+#include "format/reader.h"
+#include "format/writer.h"
+#include "tests/unit/temporary.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+enum { FLIP_STRIDE = SANITIZED ? 61 : 1 }; /* sanitizers hash slowly: they try every 61st flip */
+
+static struct temporary temporary;
+static struct error error;
+
+/* --- tiny blobs ------------------------------------------------------------------------------ */
+
+static const struct blob_model odd_model = {
+    .family = FAMILY_LLAMA,
+    .dtype = DTYPE_INT8,
+    .n_layers = 2,
+    .hidden_size = 7,
+    .intermediate_size = 35,
+    .n_heads = 3,
+    .n_kv_heads = 1,
+    .head_dim = 6,
+    .vocab_size = 19,
+    .context_length = 11,
+    .bos_id = 1,
+    .rms_norm_eps = 1e-5f,
+    .attention_bias = 1,
+    .mlp_bias = 1,
+    .rope_theta = 10000,
+};
+static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f};
+static const uint32_t stop[] = {0, 2, 18};
+static const char provenance[] = "converter: none\n";
+static const struct blob_generation generation = {
+    .present = GENERATION_TEMPERATURE | GENERATION_TOP_K,
+    .temperature = 0.5f,
+    .top_k = 40,
+};
+
+/* The smallest tokenizer that is one: two tokens, no merges, no added tokens. */
+static struct {
+    _Alignas(64) struct blob_tokenizer header;
+    _Alignas(64) struct token_span spans[2];
+    _Alignas(64) uint8_t text[3];
+    _Alignas(64) uint32_t byte_tokens[256];
+    _Alignas(64) struct token_merge merges[1];
+    _Alignas(64) uint16_t class_index[CLASS_INDEX_SIZE];
+    _Alignas(64) uint8_t class_blocks[1][256];
+} tokenizer;
+
+static void make_tokenizer(void)
+{
+    const size_t classes = offsetof(__typeof__(tokenizer), class_index);
+    tokenizer.header = (struct blob_tokenizer){
+        .n_tokens = 2,
+        .n_text_bytes = sizeof tokenizer.text,
+        .n_merge_slots = 1,
+        .n_class_blocks = 1,
+        .pretokenizer = PRETOKENIZE_GPT2,
+        .token_spans = offsetof(__typeof__(tokenizer), spans),
+        .text = offsetof(__typeof__(tokenizer), text),
+        .byte_tokens = offsetof(__typeof__(tokenizer), byte_tokens),
+        .merges = offsetof(__typeof__(tokenizer), merges),
+        .added = (uint32_t)classes, /* empty: it ends where it starts */
+        .class_index = (uint32_t)classes,
+        .class_blocks = offsetof(__typeof__(tokenizer), class_blocks),
+    };
+    tokenizer.spans[0] = (struct token_span){0, 1, 0};
+    tokenizer.spans[1] = (struct token_span){1, 2, TOKEN_SPECIAL};
+    memcpy(tokenizer.text, "abc", 3);
+    memset(tokenizer.byte_tokens, 0xff, sizeof tokenizer.byte_tokens);
+    tokenizer.byte_tokens['a'] = 0;
+    tokenizer.merges[0].left = NO_TOKEN;
+    tokenizer.class_blocks[0][' '] = CLASS_SPACE;
+}
+
+static struct blob_contents contents_of(const struct blob_model *model)
+{
+    return (struct blob_contents){
+        .model = model,
+        .inv_freq = inv_freq,
+        .stop = stop,
+        .n_stop = sizeof stop / sizeof stop[0],
+        .generation = &generation,
+        .provenance = provenance,
+        .n_provenance = sizeof provenance - 1,
+        .tokenizer = (const uint8_t *)&tokenizer,
+        .n_tokenizer = sizeof tokenizer,
+    };
+}
+
+/* The tensor that `key` names, filled with numbers that its role decides. Returned in a buffer
+ * that the next call reuses. */
+static const uint8_t *tensor_data(const struct blob_tensor *layout)
+{
+    static float values[64 * 1024], scratch[2048];
+    static _Alignas(64) uint8_t out[512 * 1024];
+    assert_true(layout->rows * layout->cols <= sizeof values / sizeof values[0]);
+    assert_true(layout->size <= sizeof out && layout->cols <= sizeof scratch / sizeof scratch[0]);
+    for (size_t i = 0; i < layout->rows * layout->cols; i++)
+        values[i] = sinf((float)(i + 1) * (float)(layout->role + 1)) + (float)layout->layer;
+    const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)values};
+    if (layout->layout == LAYOUT_VECTOR) {
+        smol_tile_vector(&source, layout, out);
+        return out;
+    }
+    uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
+    for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS)
+        smol_tile_block(&source, layout, row, scratch, out + row / TILE_ROWS * bytes);
+    return out;
+}
+
+/* Writes the tensors up to the end, or until something fails. */
+static enum status append_tensors(struct blob_writer *writer, const struct blob_model *model)
+{
+    struct tensor_key key = {ROLE_EMBED, 0};
+    enum status status = STATUS_OK;
+    do {
+        struct blob_tensor layout = smol_tensor_layout(model, key);
+        if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
+            status = smol_writer_append(writer, tensor_data(&layout), layout.size, &error);
+    } while (!status && smol_tensor_next(model, &key));
+    return status;
+}
+
+static enum status write_blob(const char *path, bool force, const struct blob_contents *contents)
+{
+    struct blob_writer *writer;
+    enum status status = smol_writer_open(path, force, contents, &writer, &error);
+    if (status)
+        return status;
+    status = append_tensors(writer, contents->model);
+    if (!status)
+        return smol_writer_finish(writer, &error);
+    smol_writer_abort(writer);
+    return status;
+}
+
+static char path[128]; /* of the blob under test */
+
+static void make_blob(const struct blob_model *model)
+{
+    const struct blob_contents contents = contents_of(model);
+    if (write_blob(path, true, &contents))
+        fail_msg("%s", error.message);
+}
+
+/* --- spoiling it ------------------------------------------------------------------------------ */
+
+static struct image {
+    uint8_t *bytes; /* the file, mapped so that changes are in the file at once */
+    uint8_t *pristine;
+    size_t size;
+    uint64_t data_offset, digests_offset;
+} image;
+
+static struct blob_section *section(enum section_kind kind)
+{
+    struct blob_section *table = (void *)(image.bytes + sizeof(struct blob_header));
+    for (size_t i = 0; i < 9; i++)
+        if (table[i].kind == kind)
+            return &table[i];
+    fail_msg("no section %d", kind);
+    return NULL;
+}
+
+static void *section_data(enum section_kind kind)
+{
+    return image.bytes + section(kind)->offset;
+}
+
+static struct blob_header *header(void)
+{
+    return (void *)image.bytes;
+}
+
+static void map_image(void)
+{
+    int fd = open(path, O_RDWR);
+    struct stat info;
+    assert_true(fd >= 0 && fstat(fd, &info) == 0);
+    image.size = (size_t)info.st_size;
+    image.bytes = mmap(NULL, image.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(image.bytes != MAP_FAILED);
+    close(fd);
+    image.pristine = malloc(image.size);
+    memcpy(image.pristine, image.bytes, image.size);
+    image.data_offset = header()->data_offset;
+    image.digests_offset = section(SECTION_DIGESTS)->offset;
+}
+
+static void unmap_image(void)
+{
+    munmap(image.bytes, image.size);
+    free(image.pristine);
+}
+
+/* Makes a blob and maps it, for spoiling. */
+static void make_image(const struct blob_model *model)
+{
+    make_blob(model);
+    map_image();
+}
+
+static void restore(void)
+{
+    memcpy(image.bytes, image.pristine, image.size);
+}
+
+/* Computes every digest anew, so that nothing but the rule itself can give a mutation away. */
+static void repair_digests(void)
+{
+    uint64_t *digests = (void *)(image.bytes + image.digests_offset);
+    for (uint64_t at = image.data_offset; at < image.size; at += BLOB_CHUNK_SIZE) {
+        uint64_t rest = image.size - at;
+        *digests++ = smol_digest(image.bytes + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
+    }
+    header()->front_digest = smol_digest(image.bytes + 16, image.data_offset - 16);
+}
+
+static enum status try_open(bool use_mmap, enum verify verify)
+{
+    struct blob blob;
+    enum status status = smol_blob_open(path, use_mmap, verify, &blob, &error);
+    if (!status)
+        smol_blob_close(&blob);
+    else if (blob.file.data || blob.path || blob.checked)
+        fail_msg("something stayed open");
+    return status;
+}
+
+static void complains(enum status status, enum status expected, const char *part)
+{
+    if (status != expected)
+        fail_msg("status %d, should be %d: %s", status, expected, part);
+    assert_int_equal(error.status, expected);
+    if (!strstr(error.message, part))
+        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_non_null(strstr(error.message, "tiny.smol: "));
+}
+
+/* The mutated blob, its digests repaired, is refused at open; mutations are undone. */
+static void refuses_with(enum status expected, const char *part)
+{
+    repair_digests();
+    complains(try_open(true, VERIFY_OFF), expected, part);
+    complains(try_open(false, VERIFY_FIRST_USE), expected, part);
+    restore();
+}
+
+static void refuses(const char *part)
+{
+    refuses_with(STATUS_DAMAGED, part);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    temporary_make(&temporary);
+    snprintf(path, sizeof path, "%s/tiny.smol", temporary.folder);
+    make_tokenizer();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    temporary_remove(&temporary);
+    return 0;
+}
+
+static int set_up_image(void **state)
+{
+    set_up(state);
+    make_image(&odd_model);
+    return 0;
+}
+
+static int tear_down_image(void **state)
+{
+    unmap_image();
+    return tear_down(state);
+}
+
+/* --- round trip ------------------------------------------------------------------------------- */
+
+/* Opens the blob at `path` and compares every part with what was written. */
+static void check_round_trip(const struct blob_model *model, bool use_mmap)
+{
+    struct blob blob;
+    if (smol_blob_open(path, use_mmap, VERIFY_AT_OPEN, &blob, &error))
+        fail_msg("%s", error.message);
+    assert_int_equal(blob.file.mapped, use_mmap);
+    assert_memory_equal(blob.model, model, sizeof *model);
+    assert_memory_equal(blob.inv_freq, inv_freq, sizeof inv_freq);
+    assert_int_equal(blob.n_stop, 3);
+    assert_memory_equal(blob.stop, stop, sizeof stop);
+    assert_memory_equal(blob.generation, &generation, sizeof generation);
+    assert_int_equal(blob.n_provenance, strlen(provenance));
+    assert_memory_equal(blob.provenance, provenance, blob.n_provenance);
+    assert_int_equal(blob.tokenizer_section->size, sizeof tokenizer);
+    assert_memory_equal(blob.tokenizer.header, &tokenizer, sizeof tokenizer);
+    assert_int_equal(blob.n_tensors, smol_tensor_count(model));
+    struct tensor_key key = {ROLE_EMBED, 0};
+    for (size_t i = 0; i < blob.n_tensors; i++) {
+        struct blob_tensor want = smol_tensor_layout(model, key);
+        bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
+        want.offset = alias ? blob.tensors[0].offset : blob.tensors[i].offset;
+        assert_memory_equal(&blob.tensors[i], &want, sizeof want);
+        assert_int_equal(want.offset % BLOB_ALIGN, 0);
+        if (!alias)
+            assert_memory_equal(blob.file.data + want.offset, tensor_data(&want), want.size);
+        assert_int_equal(smol_tensor_next(model, &key), i + 1 < blob.n_tensors);
+    }
+    smol_blob_close(&blob);
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 8; variant++) {
+        struct blob_model model = odd_model;
+        model.dtype = variant & 1 ? DTYPE_F32 : DTYPE_INT8;
+        model.tied_embeddings = variant >> 1 & 1;
+        model.attention_bias = model.mlp_bias = variant >> 2 & 1;
+        make_blob(&model);
+        check_round_trip(&model, true);
+        check_round_trip(&model, false);
+    }
+}
+
+static void sections_may_be_empty_where_the_model_has_nothing(void **state)
+{
+    (void)state;
+    struct blob_contents contents = contents_of(&odd_model);
+    contents.stop = NULL, contents.n_stop = 0;
+    contents.provenance = NULL, contents.n_provenance = 0;
+    assert_int_equal(write_blob(path, true, &contents), STATUS_OK);
+    struct blob blob;
+    assert_int_equal(smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, &error), STATUS_OK);
+    assert_int_equal(blob.n_stop, 0);
+    assert_int_equal(blob.n_provenance, 0);
+    smol_blob_close(&blob);
+}
+
+static void data_starts_at_the_next_64_kib_and_padding_is_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(image.data_offset, 65536);
+    assert_int_equal(section(SECTION_TOKENIZER)->offset, 65536);
+    assert_int_equal(section(SECTION_WEIGHTS)->offset, 131072);
+    uint64_t end = image.digests_offset + section(SECTION_DIGESTS)->size;
+    for (uint64_t i = end; i < 65536; i++)
+        assert_int_equal(image.bytes[i], 0);
+    assert_int_equal(section(SECTION_DIGESTS)->size, 16);
+}
+
+/* --- damage ------------------------------------------------------------------------------------
+ */
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    size_t steps = 0;
+    for (size_t size = image.size; size-- > 0; steps++) {
+        if (size > 4096 && steps % FLIP_STRIDE)
+            continue;
+        assert_int_equal(truncate(path, (off_t)size), 0);
+        complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, size ? "truncated" : "offset 0");
+    }
+}
+
+static void appended_bytes_are_refused(void **state)
+{
+    (void)state;
+    for (size_t extra = 1; extra <= 70000; extra += 9999) {
+        assert_int_equal(truncate(path, (off_t)(image.size + extra)), 0);
+        complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, "bytes appended");
+    }
+}
+
+/* Flips bit `bit` of the file, opens it, and flips the bit back. */
+static enum status open_flipped(size_t bit)
+{
+    image.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    enum status status = try_open(true, VERIFY_OFF);
+    image.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    return status;
+}
+
+static void every_flipped_bit_of_header_and_tables_is_refused_at_open(void **state)
+{
+    (void)state;
+    size_t end = image.digests_offset + section(SECTION_DIGESTS)->size;
+    for (size_t bit = 0; bit < end * 8; bit++) {
+        enum status status = open_flipped(bit);
+        bool version = bit / 8 == offsetof(struct blob_header, major) || bit / 8 == 17;
+        if (status != (version ? STATUS_UNSUPPORTED : STATUS_DAMAGED))
+            fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
+    }
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), STATUS_OK); /* all flips were undone */
+}
+
+static void a_flipped_bit_in_any_byte_behind_the_tables_is_refused_at_open(void **state)
+{
+    (void)state;
+    size_t end = image.digests_offset + section(SECTION_DIGESTS)->size;
+    for (size_t byte = end; byte < image.data_offset; byte += FLIP_STRIDE)
+        if (open_flipped(byte * 8 + byte % 8) != STATUS_DAMAGED)
+            fail_msg("byte %zu", byte);
+}
+
+static void a_flipped_bit_in_any_byte_of_the_data_is_refused_by_verify(void **state)
+{
+    (void)state;
+    struct blob blob;
+    assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), STATUS_OK);
+    for (size_t i = image.data_offset; i < image.size; i += FLIP_STRIDE) {
+        uint8_t bit = (uint8_t)(1 << i % 8);
+        image.bytes[i] ^= bit;
+        if (smol_blob_verify(&blob, &error) != STATUS_DAMAGED)
+            fail_msg("byte %zu", i);
+        image.bytes[i] ^= bit;
+    }
+    assert_int_equal(smol_blob_verify(&blob, &error), STATUS_OK);
+    smol_blob_close(&blob);
+}
+
+static void a_spoilt_tokenizer_is_refused_at_open_by_its_digest(void **state)
+{
+    (void)state;
+    image.bytes[image.data_offset + offsetof(__typeof__(tokenizer), text)] ^= 1;
+    complains(try_open(true, VERIFY_FIRST_USE), STATUS_DAMAGED, "data damaged (section tokenizer");
+    assert_int_equal(try_open(true, VERIFY_OFF), STATUS_OK); /* no rule is broken */
+}
+
+/* --- other kinds of file ------------------------------------------------------------------------
+ */
+
+static void refuses_file(const void *bytes, size_t size, enum status status, const char *part)
+{
+    temporary_write(&temporary, "tiny.smol", bytes, size);
+    complains(try_open(true, VERIFY_OFF), status, part);
+}
+
+static void other_kinds_of_file_are_named(void **state)
+{
+    (void)state;
+    static const char zeros[4096];
+    refuses_file("\x28\xb5\x2f\xfd....", 8, STATUS_UNSUPPORTED, "zstd");
+    refuses_file("GGUF\3\0\0\0........", 16, STATUS_UNSUPPORTED, "GGUF");
+    refuses_file("{\"model\": 1}", 12, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file("SMOL\1\0\0\0", 8, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file(zeros, sizeof zeros, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file("", 0, STATUS_DAMAGED, "not a .smol blob");
+}
+
+static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
+{
+    (void)state;
+    static char file[4096];
+    static const char *const damaged[] = {"\x89SML\n\x1a\n", "\x89SML\r\n\x1a\r\n",
+                                          "\x89SML\r\r\n\x1a\r\n", "\x89SML\r\r\x1a\r"};
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        memcpy(file, damaged[i], strlen(damaged[i]));
+        refuses_file(file, sizeof file, STATUS_DAMAGED, "line ends were changed");
+    }
+    refuses_file("\x89SML\r\n", 6, STATUS_DAMAGED, "truncated"); /* cut at the control-Z */
+}
+
+static void what_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    complains(try_open(true, VERIFY_OFF), STATUS_FILE, "cannot open");
+    assert_int_equal(mkdir(path, 0700), 0);
+    complains(try_open(false, VERIFY_OFF), STATUS_FILE, "a folder");
+}
+
+/* --- rules of the header ------------------------------------------------------------------------
+ */
+
+static void newer_versions_and_unknown_needs_are_unsupported(void **state)
+{
+    (void)state;
+    header()->major = 2;
+    refuses_with(STATUS_UNSUPPORTED, "format version 2.0, this program reads 1.x");
+    header()->major = 0;
+    refuses_with(STATUS_UNSUPPORTED, "format version 0.0");
+    header()->required_features = 1ull << 63;
+    refuses_with(STATUS_UNSUPPORTED, "needs features 0x8000000000000000");
+    /* needs are read before anything that they may change */
+    header()->required_features = 4;
+    header()->n_sections = 10;
+    refuses_with(STATUS_UNSUPPORTED, "needs features 0x4");
+}
+
+static void newer_minor_versions_and_optional_features_are_read(void **state)
+{
+    (void)state;
+    header()->minor = 7;
+    header()->optional_features = 0x8000000000000001;
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), STATUS_OK);
+}
+
+static void the_headers_rules_are_checked(void **state)
+{
+    (void)state;
+    header()->file_size++;
+    refuses("truncated");
+    header()->file_size--;
+    refuses("bytes appended");
+    header()->file_size = UINT64_MAX;
+    refuses("truncated");
+    static const uint64_t offsets[] = {0, 64, 65535, 65537, 1ull << 40, UINT64_MAX & ~0xffffull};
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        header()->data_offset = offsets[i];
+        refuses("data_offset is out of place");
+    }
+    header()->reserved = 1;
+    refuses("reserved");
+    header()->n_sections = 8;
+    refuses("wrong number of sections");
+    header()->n_sections = UINT32_MAX;
+    refuses("wrong number of sections");
+}
+
+static void the_data_must_start_where_the_header_says(void **state)
+{
+    (void)state;
+    header()->data_offset = 131072; /* the front would reach to the weights */
+    image.data_offset = 131072;
+    refuses("data sections do not start at data_offset");
+    image.data_offset = 65536;
+}
+
+/* --- rules of the section table -----------------------------------------------------------------
+ */
+
+static void sections_must_be_the_known_ones_in_order(void **state)
+{
+    (void)state;
+    static const uint32_t kinds[] = {0, 8, 31, 34, UINT32_MAX}; /* 8, 34: not used yet */
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        section(SECTION_STOP)->kind = kinds[i];
+        refuses("unknown section");
+    }
+    section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* twice */
+    refuses("unknown section");
+    struct blob_section *stop_ids = section(SECTION_STOP), saved = *stop_ids;
+    stop_ids[0] = stop_ids[1], stop_ids[1] = saved; /* out of order */
+    refuses("unknown section");
+    section(SECTION_MODEL)->reserved = 1;
+    refuses("unknown section");
+}
+
+static void sections_must_lie_one_behind_the_other(void **state)
+{
+    (void)state;
+    static const enum section_kind kinds[] = {
+        SECTION_MODEL,      SECTION_INV_FREQ,   SECTION_STOP,
+        SECTION_GENERATION, SECTION_PROVENANCE, SECTION_TENSORS,
+        SECTION_DIGESTS,    SECTION_TOKENIZER,  SECTION_WEIGHTS};
+    static const uint64_t moves[] = {1, 64, 65536, -64ull, -65536ull, 1ull << 63};
+    for (size_t i = 0; i < 9; i++)
+        for (size_t j = 0; j < sizeof moves / sizeof moves[0]; j++) {
+            section(kinds[i])->offset += moves[j];
+            refuses("a section is out of place");
+        }
+}
+
+static void sections_must_lie_within_their_part_of_the_file(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {65536, 1ull << 40, UINT64_MAX, UINT64_MAX - 65535};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        section(SECTION_MODEL)->size = sizes[i];
+        refuses("a section is out of place");
+        section(SECTION_WEIGHTS)->size = sizes[i];
+        refuses("a section is out of place");
+        section(SECTION_TOKENIZER)->size = sizes[i];
+        refuses(i ? "a section is out of place" : "convert again");
+    }
+}
+
+static void bytes_between_sections_must_be_zero(void **state)
+{
+    (void)state;
+    image.bytes[sizeof(struct blob_header) + 9 * sizeof(struct blob_section)] = 1;
+    refuses("padding is not zero");
+    image.bytes[section(SECTION_STOP)->offset - 1] = 1;
+    refuses("padding is not zero");
+    image.bytes[image.data_offset - 1] = 1;
+    refuses("padding is not zero");
+    image.bytes[section(SECTION_WEIGHTS)->offset - 1] = 1;
+    refuses("padding is not zero");
+}
+
+static void nothing_may_follow_the_last_section(void **state)
+{
+    (void)state;
+    section(SECTION_WEIGHTS)->size -= 64;
+    refuses("bytes behind the last section");
+}
+
+/* --- rules of the front sections ----------------------------------------------------------------
+ */
+
+/* Cuts a section short; what is cut off becomes padding. */
+static void shrink(enum section_kind kind, uint64_t size)
+{
+    memset((uint8_t *)section_data(kind) + size, 0, section(kind)->size - size);
+    section(kind)->size = size;
+}
+
+static void front_sections_must_have_the_size_of_their_contents(void **state)
+{
+    (void)state;
+    shrink(SECTION_MODEL, 127);
+    refuses("odd size");
+    shrink(SECTION_INV_FREQ, 8);
+    refuses("inv_freq does not fit head_dim");
+    section(SECTION_INV_FREQ)->size = 16;
+    refuses("inv_freq does not fit head_dim");
+    shrink(SECTION_INV_FREQ, 11);
+    refuses("odd size");
+    section(SECTION_STOP)->size = 13;
+    refuses("odd size");
+    shrink(SECTION_GENERATION, 60);
+    refuses("odd size");
+    shrink(SECTION_TENSORS, section(SECTION_TENSORS)->size - 1);
+    refuses("odd size");
+    section(SECTION_TENSORS)->size -= 64;
+    refuses("a section is out of place");
+    section(SECTION_DIGESTS)->size = 24;
+    refuses("wrong number of chunk digests");
+    section(SECTION_DIGESTS)->size = 17;
+    refuses("odd size");
+}
+
+static void hyper_parameters_are_checked_at_open(void **state)
+{
+    (void)state;
+    struct blob_model *model = section_data(SECTION_MODEL);
+    model->n_kv_heads = 2;
+    refuses("n_heads is 3: not a multiple of n_kv_heads 2");
+    model->n_kv_heads = 0;
+    refuses("n_kv_heads is 0");
+    model->dtype = 4;
+    refuses("dtype is 4");
+    model->reserved[55] = 1;
+    refuses("reserved byte 55");
+}
+
+static void inv_freq_must_be_between_0_and_1(void **state)
+{
+    (void)state;
+    static const float bad[] = {-1e-30f, 1.0000001f, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ((float *)section_data(SECTION_INV_FREQ))[2] = bad[i];
+        refuses("inv_freq is out of range");
+    }
+}
+
+static void stop_ids_must_ascend_within_the_vocabulary(void **state)
+{
+    (void)state;
+    static const uint32_t bad[][3] = {{0, 0, 18}, {2, 1, 18}, {0, 2, 19}, {0, 2, NO_TOKEN}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(section_data(SECTION_STOP), bad[i], sizeof bad[i]);
+        refuses("stop ids");
+    }
+}
+
+static void generation_defaults_must_be_what_they_say(void **state)
+{
+    (void)state;
+    struct blob_generation *g = section_data(SECTION_GENERATION);
+    g->present |= 1 << 6;
+    refuses("generation defaults");
+    g->present &= ~(uint32_t)GENERATION_TOP_K; /* absent, but not zero */
+    refuses("generation defaults");
+    g->min_p = 0.5f;
+    refuses("generation defaults");
+    g->present |= GENERATION_DO_SAMPLE;
+    g->do_sample = 2;
+    refuses("generation defaults");
+    g->temperature = NAN;
+    refuses("generation defaults");
+    g->temperature = INFINITY;
+    refuses("generation defaults");
+    g->temperature = -1;
+    refuses("generation defaults");
+    g->reserved[35] = 1;
+    refuses("generation defaults");
+}
+
+static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **state)
+{
+    (void)state;
+    size_t n = section(SECTION_TENSORS)->size / sizeof(struct blob_tensor);
+    assert_int_equal(n, smol_tensor_count(&odd_model));
+    for (size_t i = 0; i < n; i++)
+        for (size_t byte = 0; byte < sizeof(struct blob_tensor); byte++) {
+            ((struct blob_tensor *)section_data(SECTION_TENSORS))[i].reserved[0] = 0;
+            ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
+            repair_digests();
+            complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, "a tensor is not what");
+            ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
+        }
+}
+
+static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
+{
+    (void)state;
+    struct blob_model *model = section_data(SECTION_MODEL);
+    model->n_layers = 3;
+    refuses("wrong number of tensors");
+    model->n_layers = 1 << 10;
+    refuses("wrong number of tensors");
+    model->mlp_bias = 0;
+    refuses("wrong number of tensors");
+    model->tied_embeddings = 1; /* the alias leaves its bytes over */
+    refuses("a tensor is not what");
+    model->vocab_size = 1 << 24;
+    refuses("a tensor is not what");
+}
+
+static void the_tensors_must_fill_the_weights_section(void **state)
+{
+    (void)state;
+    image.size += 64;
+    unmap_image();
+    assert_int_equal(truncate(path, (off_t)image.size), 0);
+    map_image();
+    header()->file_size += 64;
+    section(SECTION_WEIGHTS)->size += 64;
+    refuses("the tensors do not fill the weights section");
+}
+
+static void the_tokenizers_rules_are_checked(void **state)
+{
+    (void)state;
+    struct blob_tokenizer *t = section_data(SECTION_TOKENIZER);
+    t->n_tokens = 20;
+    refuses("more tokens than the model's vocabulary");
+    t->max_probe = MERGE_MAX_PROBE + 1;
+    refuses("max_probe");
+    section(SECTION_TOKENIZER)->size = 63;
+    refuses("convert again"); /* what is cut off is no padding, or the header is missing */
+    section(SECTION_TOKENIZER)->size += 64;
+    refuses("does not end with its last table");
+}
+
+/* --- ranges
+ * --------------------------------------------------------------------------------------- */
+
+struct limits {
+    size_t offset;
+    uint32_t low, high;
+};
+#define LIMITS(field, low, high)                                                                   \
+    {                                                                                              \
+        offsetof(struct blob_model, field), low, high                                              \
+    }
+
+static bool accepts_value(size_t offset, uint32_t value)
+{
+    struct blob_model model = odd_model;
+    model.n_kv_heads = 1;
+    model.n_heads = 4096;
+    model.bos_id = NO_TOKEN;
+    memcpy((char *)&model + offset, &value, sizeof value);
+    enum status status = smol_model_check(&model, &error);
+    if (status)
+        assert_int_equal(status, STATUS_DAMAGED);
+    return !status;
+}
+
+static void every_hyper_parameter_has_its_range(void **state)
+{
+    (void)state;
+    static const struct limits limits[] = {
+        LIMITS(family, 1, 1),
+        LIMITS(n_layers, 1, 1024),
+        LIMITS(hidden_size, 1, 1048576),
+        LIMITS(intermediate_size, 1, 4194304),
+        LIMITS(n_heads, 1, 4096),
+        LIMITS(n_kv_heads, 1, 4096),
+        LIMITS(head_dim, 2, 1024),
+        LIMITS(vocab_size, 1, 16777216),
+        LIMITS(context_length, 1, 16777216),
+        LIMITS(tied_embeddings, 0, 1),
+        LIMITS(attention_bias, 0, 1),
+        LIMITS(mlp_bias, 0, 1),
+        LIMITS(reserved0, 0, 0),
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const struct limits *l = &limits[i];
+        assert_true(accepts_value(l->offset, l->low));
+        assert_true(accepts_value(l->offset, l->high));
+        assert_false(accepts_value(l->offset, l->low - 1)); /* 0 - 1: the largest */
+        assert_false(accepts_value(l->offset, l->high + 1));
+        assert_false(accepts_value(l->offset, 0x80000000u));
+        assert_false(accepts_value(l->offset, UINT32_MAX));
+    }
+    assert_false(accepts_value(offsetof(struct blob_model, head_dim), 5));
+    assert_true(accepts_value(offsetof(struct blob_model, bos_id), 18));
+    assert_false(accepts_value(offsetof(struct blob_model, bos_id), 19));
+    assert_false(accepts_value(offsetof(struct blob_model, dtype), 0));
+    assert_false(accepts_value(offsetof(struct blob_model, dtype), 4));
+}
+
+static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
+{
+    (void)state;
+    static const float bad_epsilon[] = {-1e-9f, 1, INFINITY, NAN};
+    static const double bad_theta[] = {0.999, 0, -1, 1.0001e30, INFINITY, NAN};
+    for (size_t i = 0; i < sizeof bad_epsilon / sizeof bad_epsilon[0]; i++) {
+        struct blob_model model = odd_model;
+        model.rms_norm_eps = bad_epsilon[i];
+        assert_int_equal(smol_model_check(&model, &error), STATUS_DAMAGED);
+        assert_non_null(strstr(error.message, "rms_norm_eps"));
+    }
+    for (size_t i = 0; i < sizeof bad_theta / sizeof bad_theta[0]; i++) {
+        struct blob_model model = odd_model;
+        model.rope_theta = bad_theta[i];
+        assert_int_equal(smol_model_check(&model, &error), STATUS_DAMAGED);
+        assert_non_null(strstr(error.message, "rope_theta"));
+    }
+    struct blob_model model = odd_model;
+    model.rms_norm_eps = 0, model.rope_theta = 1;
+    assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+    model.rope_theta = 1e30;
+    assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+}
+
+/* The largest model that passes the check: products cross 2^32 everywhere. */
+static struct blob_model largest_model(enum blob_dtype dtype)
+{
+    struct blob_model model = odd_model;
+    model.dtype = dtype;
+    model.n_layers = 1 << 10;
+    model.hidden_size = 1 << 20;
+    model.intermediate_size = 1 << 22;
+    model.n_heads = model.n_kv_heads = 1 << 12;
+    model.head_dim = 1 << 10;
+    model.vocab_size = model.context_length = 1 << 24;
+    return model;
+}
+
+static void no_size_overflows_even_for_the_largest_model(void **state)
+{
+    (void)state;
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_INT8};
+    for (size_t i = 0; i < 2; i++) {
+        struct blob_model model = largest_model(dtypes[i]);
+        struct tensor_key key = {ROLE_EMBED, 0};
+        unsigned __int128 total = 0;
+        size_t n = 0;
+        assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+        do {
+            struct blob_tensor t = smol_tensor_layout(&model, key);
+            unsigned __int128 elements = (unsigned __int128)t.rows * t.cols;
+            unsigned __int128 bytes = t.dtype == DTYPE_F32 ? elements * 4 : elements / 32 * 34;
+            assert_true(t.size == bytes); /* all sizes are multiples of the tiles' */
+            total += t.size;
+            n++;
+        } while (smol_tensor_next(&model, &key));
+        assert_int_equal(n, smol_tensor_count(&model));
+        assert_true(total < (unsigned __int128)1 << 63);
+    }
+}
+
+static void the_largest_model_in_a_tiny_file_is_refused(void **state)
+{
+    (void)state;
+    struct blob_model *model = section_data(SECTION_MODEL);
+    *model = largest_model(DTYPE_F32);
+    refuses("inv_freq does not fit head_dim");
+    model = section_data(SECTION_MODEL);
+    *model = largest_model(DTYPE_INT8);
+    model->head_dim = 6;
+    model->n_layers = 2;
+    refuses("a tensor is not what the model calls for");
+}
+
+/* --- what only verification sees ----------------------------------------------------------------
+ */
+
+static struct blob_tensor *tensor(enum tensor_role role)
+{
+    struct blob_tensor *t = section_data(SECTION_TENSORS);
+    while (t->role != role)
+        t++;
+    return t;
+}
+
+/* The mutated blob opens, its digests being right, but does not verify. */
+static void fails_verification(void)
+{
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_FIRST_USE), STATUS_OK);
+    complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, "a tensor breaks the format");
+    restore();
+}
+
+static void verification_wants_zeros_wherever_there_is_no_weight(void **state)
+{
+    (void)state;
+    uint64_t gate = tensor(ROLE_MLP_GATE)->offset; /* (35, 7): one group, 25 of 32 inputs unused */
+    uint64_t down = tensor(ROLE_MLP_DOWN)->offset; /* (7, 35): two groups, 7 of 16 rows used */
+    image.bytes[gate + 64 + 64 + 3] = 1;           /* row 0, input 7 */
+    fails_verification();
+    image.bytes[gate + 64 + 7 * 64] = 1; /* row 0, input 28 */
+    fails_verification();
+    image.bytes[gate + 32] = 1; /* the scales of a second group that there is not */
+    fails_verification();
+    image.bytes[down + 7 * 2] = 1; /* row 7's scale */
+    fails_verification();
+    image.bytes[down + 64 + 15 * 4] = 1; /* row 15's weights */
+    fails_verification();
+    image.bytes[tensor(ROLE_FINAL_NORM)->offset + 7 * 4] = 1; /* behind a vector */
+    fails_verification();
+}
+
+static void verification_wants_numbers_that_the_format_allows(void **state)
+{
+    (void)state;
+    uint64_t gate = tensor(ROLE_MLP_GATE)->offset;
+    static const uint16_t bad[] = {0x7c00, 0x7e00, 0x8000, 0xfc00};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(image.bytes + gate, &bad[i], 2); /* infinite, NaN, negative */
+        fails_verification();
+    }
+    image.bytes[gate + 64] = 0x80; /* -128 */
+    fails_verification();
+    image.bytes[gate + 64] = 0x81; /* -127 is fine */
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), STATUS_OK);
+    restore();
+    const float nan = NAN;
+    memcpy(image.bytes + tensor(ROLE_FINAL_NORM)->offset + 6 * 4, &nan, 4);
+    fails_verification();
+}
+
+static void verification_knows_f32_tiles_too(void **state)
+{
+    (void)state;
+    struct blob_model model = odd_model;
+    model.dtype = DTYPE_F32;
+    unmap_image();
+    make_image(&model);
+    float *embed = (float *)(void *)(image.bytes + tensor(ROLE_EMBED)->offset); /* (19, 7) */
+    embed[0] = INFINITY;
+    fails_verification();
+    embed[(7 + 6) * 16 + 2] = NAN; /* row 18, input 6: the last one */
+    fails_verification();
+    embed[7 * 16 + 3] = 1; /* row 19 does not exist */
+    fails_verification();
+}
+
+/* --- checking on first use
+ * ------------------------------------------------------------------------ */
+
+/* A model whose embedding and output take several chunks each. */
+static struct blob_model wide_model(void)
+{
+    struct blob_model model = odd_model;
+    model.dtype = DTYPE_F32;
+    model.hidden_size = 33;
+    model.vocab_size = 900;
+    return model;
+}
+
+static enum status use(const struct blob *blob, enum tensor_role role)
+{
+    const struct blob_tensor *t = blob->tensors;
+    while (t->role != role)
+        t++;
+    return smol_blob_check(blob, t->offset, t->size, &error);
+}
+
+static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
+{
+    (void)state;
+    struct blob_model model = wide_model();
+    struct blob blob;
+    unmap_image();
+    make_image(&model);
+    image.bytes[image.size - 1000] ^= 1; /* within the output matrix */
+    for (int use_mmap = 0; use_mmap < 2; use_mmap++) {
+        assert_int_equal(smol_blob_open(path, use_mmap, VERIFY_FIRST_USE, &blob, &error),
+                         STATUS_OK);
+        assert_int_equal(use(&blob, ROLE_EMBED), STATUS_OK);
+        assert_int_equal(use(&blob, ROLE_FINAL_NORM), STATUS_OK);
+        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "data damaged (weights, tensor output");
+        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "output"); /* still */
+        smol_blob_close(&blob);
+        complains(try_open(use_mmap, VERIFY_AT_OPEN), STATUS_DAMAGED, "tensor output");
+    }
+}
+
+static void with_checking_off_damage_is_reported_by_verify_only(void **state)
+{
+    (void)state;
+    struct blob blob;
+    image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
+    assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), STATUS_OK);
+    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
+    complains(smol_blob_verify(&blob, &error), STATUS_DAMAGED, "data damaged (weights");
+    smol_blob_close(&blob);
+}
+
+static void a_chunk_found_right_is_not_read_again_but_by_verify(void **state)
+{
+    (void)state;
+    struct blob blob;
+    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
+    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
+    image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
+    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
+    assert_int_equal(smol_blob_verify(&blob, &error), STATUS_DAMAGED);
+    smol_blob_close(&blob);
+}
+
+static void a_blob_read_into_memory_does_not_see_later_damage(void **state)
+{
+    (void)state;
+    struct blob blob;
+    assert_int_equal(smol_blob_open(path, false, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
+    memset(image.bytes, 0xff, image.size);
+    assert_int_equal(smol_blob_verify(&blob, &error), STATUS_OK);
+    assert_memory_equal(blob.file.data, image.pristine, image.size);
+    smol_blob_close(&blob);
+}
+
+static void using_nothing_is_fine(void **state)
+{
+    (void)state;
+    struct blob blob;
+    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
+    memset(image.bytes + image.data_offset, 0xff, image.size - image.data_offset);
+    assert_int_equal(smol_blob_check(&blob, image.size, 0, &error), STATUS_OK);
+    assert_int_equal(smol_blob_check(&blob, image.size - 1, 1, &error), STATUS_DAMAGED);
+    smol_blob_close(&blob);
+}
+
+/* --- the writer
+ * ------------------------------------------------------------------------------------ */
+
+static int count_entries(void)
+{
+    DIR *folder = opendir(temporary.folder);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static bool file_is(const char *text)
+{
+    char bytes[16] = "";
+    FILE *file = fopen(path, "rb");
+    size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    return n == strlen(text) && memcmp(bytes, text, n) == 0;
+}
+
+static void the_same_contents_give_the_same_bytes(void **state)
+{
+    (void)state;
+    make_blob(&odd_model); /* a second time; the first one is mapped */
+    struct file_view view;
+    assert_int_equal(smol_file_read(path, SIZE_MAX, &view, &error), STATUS_OK);
+    assert_int_equal(view.size, image.size);
+    assert_memory_equal(view.data, image.pristine, image.size);
+    smol_file_close(&view);
+}
+
+static void the_pieces_that_data_comes_in_do_not_matter(void **state)
+{
+    (void)state;
+    const struct blob_contents contents = contents_of(&odd_model);
+    struct blob_writer *writer;
+    const uint8_t *data = image.pristine + section(SECTION_WEIGHTS)->offset;
+    size_t size = section(SECTION_WEIGHTS)->size;
+    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), STATUS_OK);
+    for (size_t at = 0, n = 1; at < size; at += n, n = n * 3 % 1013 + 1) {
+        n = n < size - at ? n : size - at;
+        assert_int_equal(smol_writer_append(writer, data + at, n, &error), STATUS_OK);
+    }
+    assert_int_equal(smol_writer_finish(writer, &error), STATUS_OK);
+    check_round_trip(&odd_model, true);
+}
+
+static void blobs_larger_than_the_writers_buffer_are_whole(void **state)
+{
+    (void)state;
+    struct blob_model model = wide_model();
+    model.vocab_size = 900;
+    model.intermediate_size = 900; /* about 1.2 MiB */
+    make_blob(&model);
+    check_round_trip(&model, true);
+}
+
+static void an_existing_file_is_kept_without_force(void **state)
+{
+    (void)state;
+    const struct blob_contents contents = contents_of(&odd_model);
+    temporary_write_text(&temporary, "tiny.smol", "old");
+    complains(write_blob(path, false, &contents), STATUS_FILE, "exists already");
+    assert_true(file_is("old"));
+    assert_int_equal(write_blob(path, true, &contents), STATUS_OK);
+    check_round_trip(&odd_model, true);
+    assert_int_equal(count_entries(), 1);
+}
+
+static void giving_up_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    const struct blob_contents contents = contents_of(&odd_model);
+    struct blob_writer *writer;
+    assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), STATUS_OK);
+    assert_int_equal(append_tensors(writer, &odd_model), STATUS_OK);
+    smol_writer_abort(writer);
+    assert_int_equal(count_entries(), 0);
+    smol_writer_abort(NULL);
+}
+
+/* Every limit on the size of files: the write fails sooner or later, or not at all. */
+static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct blob_model model = wide_model(); /* larger than the writer's buffer of 1 MiB */
+    model.intermediate_size = 1800;
+    const struct blob_contents contents = contents_of(&model);
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    make_blob(&model);
+    struct stat info;
+    assert_int_equal(stat(path, &info), 0);
+    assert_true(info.st_size > 1 << 20);
+    for (rlim_t limit = 0; limit < (rlim_t)info.st_size; limit += 100000) {
+        temporary_write_text(&temporary, "tiny.smol", "old");
+        const struct rlimit small = {limit, old.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        enum status status = write_blob(path, true, &contents);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        complains(status, STATUS_FILE, "cannot write (File too large)");
+        assert_true(file_is("old"));
+        assert_int_equal(count_entries(), 1);
+    }
+}
+
+static void a_folder_that_is_missing_is_reported(void **state)
+{
+    (void)state;
+    const struct blob_contents contents = contents_of(&odd_model);
+    char missing[256];
+    snprintf(missing, sizeof missing, "%s/no/tiny.smol", temporary.folder);
+    complains(write_blob(missing, false, &contents), STATUS_FILE, "cannot create");
+}
+
+static void the_umask_is_honoured(void **state)
+{
+    (void)state;
+    struct stat info;
+    mode_t old = umask(027);
+    make_blob(&odd_model);
+    umask(old);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0640);
+}
+
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define on_image(test) cmocka_unit_test_setup_teardown(test, set_up_image, tear_down_image)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_folder(what_is_written_is_read),
+        in_folder(sections_may_be_empty_where_the_model_has_nothing),
+        on_image(data_starts_at_the_next_64_kib_and_padding_is_zero),
+        on_image(every_truncation_is_refused),
+        on_image(appended_bytes_are_refused),
+        on_image(every_flipped_bit_of_header_and_tables_is_refused_at_open),
+        on_image(a_flipped_bit_in_any_byte_behind_the_tables_is_refused_at_open),
+        on_image(a_flipped_bit_in_any_byte_of_the_data_is_refused_by_verify),
+        on_image(a_spoilt_tokenizer_is_refused_at_open_by_its_digest),
+        in_folder(other_kinds_of_file_are_named),
+        in_folder(line_ends_changed_by_a_text_transfer_are_recognised),
+        in_folder(what_is_no_file_is_refused),
+        on_image(newer_versions_and_unknown_needs_are_unsupported),
+        on_image(newer_minor_versions_and_optional_features_are_read),
+        on_image(the_headers_rules_are_checked),
+        on_image(the_data_must_start_where_the_header_says),
+        on_image(sections_must_be_the_known_ones_in_order),
+        on_image(sections_must_lie_one_behind_the_other),
+        on_image(sections_must_lie_within_their_part_of_the_file),
+        on_image(bytes_between_sections_must_be_zero),
+        on_image(nothing_may_follow_the_last_section),
+        on_image(front_sections_must_have_the_size_of_their_contents),
+        on_image(hyper_parameters_are_checked_at_open),
+        on_image(inv_freq_must_be_between_0_and_1),
+        on_image(stop_ids_must_ascend_within_the_vocabulary),
+        on_image(generation_defaults_must_be_what_they_say),
+        on_image(every_field_of_every_tensor_must_be_what_the_model_calls_for),
+        on_image(a_model_of_another_size_does_not_fit_the_tensors),
+        on_image(the_tensors_must_fill_the_weights_section),
+        on_image(the_tokenizers_rules_are_checked),
+        cmocka_unit_test(every_hyper_parameter_has_its_range),
+        cmocka_unit_test(epsilon_and_theta_have_ranges_that_exclude_nan),
+        cmocka_unit_test(no_size_overflows_even_for_the_largest_model),
+        on_image(the_largest_model_in_a_tiny_file_is_refused),
+        on_image(verification_wants_zeros_wherever_there_is_no_weight),
+        on_image(verification_wants_numbers_that_the_format_allows),
+        on_image(verification_knows_f32_tiles_too),
+        on_image(a_damaged_tensor_is_reported_by_name_when_it_is_used),
+        on_image(with_checking_off_damage_is_reported_by_verify_only),
+        on_image(a_chunk_found_right_is_not_read_again_but_by_verify),
+        on_image(a_blob_read_into_memory_does_not_see_later_damage),
+        on_image(using_nothing_is_fine),
+        on_image(the_same_contents_give_the_same_bytes),
+        on_image(the_pieces_that_data_comes_in_do_not_matter),
+        in_folder(blobs_larger_than_the_writers_buffer_are_whole),
+        in_folder(an_existing_file_is_kept_without_force),
+        in_folder(giving_up_leaves_nothing_behind),
+        in_folder(a_failing_write_keeps_the_old_file_and_leaves_nothing_behind),
+        in_folder(a_folder_that_is_missing_is_reported),
+        in_folder(the_umask_is_honoured),
+    };
+    return cmocka_run_group_tests_name("blob", tests, NULL, NULL);
+}
