@@ -1,40 +1,72 @@
-/* A team of threads, see pool.h. Both the start of a run and the barrier wait in two steps:
- * spin for a moment, because the next piece of work usually comes within microseconds, then
- * sleep on a condition variable, so that idle threads and crowded machines cost nothing. */
+/* A team of threads, see pool.h. Whoever waits does so in two steps: spin for a moment, because
+ * the next piece of work usually comes within microseconds, then sleep on a condition variable, so
+ * that idle threads and crowded machines cost nothing. */
 #include "common/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SPIN_ROUNDS = 4000 };
+enum { SPIN_ROUNDS = 2000 };
 
-/* A counter that threads wait on until it leaves a known value. */
-struct signal {
-    _Atomic unsigned value;
-    _Atomic unsigned sleepers;
+/* Where threads sleep until something that they watch has changed. */
+struct bell {
+    atomic_uint sleepers;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
 };
 
+/* The state of runs, one word: number of the run, whether it is open to latecomers, and how many
+ * workers are in it. */
+#define RUN_ONE ((uint64_t)1 << 32)
+#define RUN_OPEN ((uint64_t)1 << 31)
+#define RUN_INSIDE (RUN_OPEN - 1)
+
 struct pool {
     unsigned n_threads;
-    unsigned n_started;    /* workers that exist */
-    struct signal start;   /* one step for each run */
-    struct signal barrier; /* one step for each barrier passed */
-    _Atomic unsigned arrived;
-    bool stopping;
+    unsigned n_started;      /* workers that exist */
+    _Atomic uint64_t run;    /* see above */
+    _Atomic uint64_t ticket; /* stage << 32 | next item to claim */
+    atomic_uint done;        /* items of the stage that are done */
+    atomic_bool stopping;
+    struct bell start; /* rung when a run opens, or the pool ends */
+    struct bell over;  /* rung when a stage is over, or the last worker leaves a run */
     pool_work *work;
     void *argument;
     struct worker {
         struct pool *pool;
-        unsigned thread;
+        unsigned index;
         pthread_t handle;
     } workers[];
 };
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+static void bell_init(struct bell *bell)
+{
+    atomic_init(&bell->sleepers, 0);
+    pthread_mutex_init(&bell->mutex, NULL);
+    pthread_cond_init(&bell->condition, NULL);
+}
+
+static void bell_destroy(struct bell *bell)
+{
+    pthread_cond_destroy(&bell->condition);
+    pthread_mutex_destroy(&bell->mutex);
+}
+
+/* Call after the change. Change and look-up of sleepers are sequentially consistent, as is the
+ * sleeper's side: either we see the sleeper, or it sees the change. */
+static void bell_ring(struct bell *bell)
+{
+    if (atomic_load(&bell->sleepers) == 0)
+        return;
+    pthread_mutex_lock(&bell->mutex);
+    pthread_cond_broadcast(&bell->condition);
+    pthread_mutex_unlock(&bell->mutex);
+}
 
 static void relax(void)
 {
@@ -45,72 +77,134 @@ static void relax(void)
 #endif
 }
 
-static void signal_init(struct signal *signal)
-{
-    atomic_init(&signal->value, 0);
-    atomic_init(&signal->sleepers, 0);
-    pthread_mutex_init(&signal->mutex, NULL);
-    pthread_cond_init(&signal->condition, NULL);
-}
-
-static void signal_destroy(struct signal *signal)
-{
-    pthread_cond_destroy(&signal->condition);
-    pthread_mutex_destroy(&signal->mutex);
-}
-
-/* Steps the counter and wakes whoever sleeps. Sequentially consistent, as is the sleeper's
- * side: either we see the sleeper, or it sees the new value. */
-static void signal_step(struct signal *signal)
-{
-    atomic_fetch_add(&signal->value, 1);
-    if (atomic_load(&signal->sleepers) == 0)
-        return;
-    pthread_mutex_lock(&signal->mutex);
-    pthread_cond_broadcast(&signal->condition);
-    pthread_mutex_unlock(&signal->mutex);
-}
-
-static void signal_wait(struct signal *signal, unsigned old)
+/* Returns when is_true(pool, value); every change that can make it true rings the bell. */
+static void wait_until(struct pool *pool, struct bell *bell,
+                       bool (*is_true)(struct pool *pool, uint32_t value), uint32_t value)
 {
     for (int i = 0; i < SPIN_ROUNDS; i++) {
-        if (atomic_load_explicit(&signal->value, memory_order_acquire) != old)
+        if (is_true(pool, value))
             return;
         relax();
     }
-    pthread_mutex_lock(&signal->mutex);
-    atomic_fetch_add(&signal->sleepers, 1);
-    while (atomic_load(&signal->value) == old)
-        pthread_cond_wait(&signal->condition, &signal->mutex);
-    atomic_fetch_sub(&signal->sleepers, 1);
-    pthread_mutex_unlock(&signal->mutex);
+    pthread_mutex_lock(&bell->mutex);
+    atomic_fetch_add(&bell->sleepers, 1);
+    while (!is_true(pool, value))
+        pthread_cond_wait(&bell->condition, &bell->mutex);
+    atomic_fetch_sub(&bell->sleepers, 1);
+    pthread_mutex_unlock(&bell->mutex);
 }
 
-void smol_pool_barrier(struct pool *pool)
+/* --- stages ------------------------------------------------------------------------------- */
+
+static bool stage_is_over(struct pool *pool, uint32_t stage)
 {
-    if (pool->n_threads == 1)
+    return (uint32_t)(atomic_load(&pool->ticket) >> 32) != stage;
+}
+
+/* The last of a stage's items opens the next stage. */
+static void report_done(struct pool_stage *stage)
+{
+    struct pool *pool = stage->thread->pool;
+    stage->busy = false;
+    if (atomic_fetch_add(&pool->done, 1) + 1 < stage->n)
         return;
-    unsigned old = atomic_load(&pool->barrier.value);
-    if (atomic_fetch_add(&pool->arrived, 1) + 1 < pool->n_threads) {
-        signal_wait(&pool->barrier, old);
-        return;
+    atomic_store(&pool->done, 0);
+    atomic_store(&pool->ticket, (uint64_t)(stage->thread->stage + 1) << 32);
+    bell_ring(&pool->over);
+}
+
+bool smol_pool_claim(struct pool_stage *stage)
+{
+    struct pool_thread *thread = stage->thread;
+    struct pool *pool = thread->pool;
+    if (stage->busy)
+        report_done(stage);
+    if (stage->n == 0)
+        return false; /* nobody could open the next stage: it takes no number */
+    uint64_t ticket = atomic_load(&pool->ticket);
+    while (ticket >> 32 == thread->stage && (uint32_t)ticket < stage->n) {
+        if (!atomic_compare_exchange_weak(&pool->ticket, &ticket, ticket + 1))
+            continue;
+        stage->item = (uint32_t)ticket;
+        stage->busy = true;
+        return true;
     }
-    atomic_store(&pool->arrived, 0);
-    signal_step(&pool->barrier);
+    if (ticket >> 32 == thread->stage)
+        wait_until(pool, &pool->over, stage_is_over, thread->stage);
+    thread->stage++;
+    return false;
+}
+
+/* --- runs --------------------------------------------------------------------------------- */
+
+/* Whether a run other than number `seen` is open, or the pool ends. */
+static bool has_news(struct pool *pool, uint32_t seen)
+{
+    uint64_t run = atomic_load(&pool->run);
+    return ((run & RUN_OPEN) && (uint32_t)(run >> 32) != seen) || atomic_load(&pool->stopping);
+}
+
+/* Joins the open run, if it is still open; *seen becomes its number. */
+static bool enter(struct pool *pool, uint32_t *seen)
+{
+    uint64_t run = atomic_load(&pool->run);
+    while (run & RUN_OPEN) {
+        if (!atomic_compare_exchange_weak(&pool->run, &run, run + 1))
+            continue;
+        *seen = (uint32_t)(run >> 32);
+        return true;
+    }
+    return false;
+}
+
+static void leave(struct pool *pool)
+{
+    if ((atomic_fetch_sub(&pool->run, 1) & RUN_INSIDE) == 1)
+        bell_ring(&pool->over);
 }
 
 static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
     struct pool *pool = worker->pool;
-    for (unsigned run = 0;; run++) {
-        signal_wait(&pool->start, run);
-        if (pool->stopping)
+    uint32_t seen = 0;
+    for (;;) {
+        wait_until(pool, &pool->start, has_news, seen);
+        if (atomic_load(&pool->stopping))
             return NULL;
-        pool->work(pool->argument, worker->thread, pool->n_threads);
-        smol_pool_barrier(pool);
+        if (!enter(pool, &seen))
+            continue;
+        struct pool_thread thread = {pool, worker->index, pool->n_threads, 0};
+        pool->work(pool->argument, &thread);
+        leave(pool);
     }
 }
+
+static bool all_have_left(struct pool *pool, uint32_t unused)
+{
+    (void)unused;
+    return (atomic_load(&pool->run) & RUN_INSIDE) == 0;
+}
+
+void smol_pool_run(struct pool *pool, pool_work *work, void *argument)
+{
+    struct pool_thread thread = {pool, 0, pool->n_threads, 0};
+    pool->work = work;
+    pool->argument = argument;
+    atomic_store(&pool->ticket, 0);
+    if (pool->n_threads == 1) {
+        work(argument, &thread);
+        return;
+    }
+    uint64_t next = (atomic_load(&pool->run) & ~(RUN_ONE - 1)) + RUN_ONE;
+    atomic_store(&pool->run, next | RUN_OPEN);
+    bell_ring(&pool->start);
+    work(argument, &thread);
+    atomic_fetch_and(&pool->run, ~RUN_OPEN);
+    wait_until(pool, &pool->over, all_have_left, 0);
+}
+
+/* --- coming and going --------------------------------------------------------------------- */
 
 enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error *error)
 {
@@ -122,12 +216,12 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
     if (!pool)
         return smol_fail_memory(error, "threads");
     pool->n_threads = n_threads;
-    signal_init(&pool->start);
-    signal_init(&pool->barrier);
+    bell_init(&pool->start);
+    bell_init(&pool->over);
     for (unsigned i = 0; i + 1 < n_threads; i++) {
         struct worker *worker = &pool->workers[i];
         worker->pool = pool;
-        worker->thread = i + 1;
+        worker->index = i + 1;
         if (pthread_create(&worker->handle, NULL, worker_main, worker)) {
             smol_pool_destroy(pool);
             return smol_fail(error, STATUS_MEMORY, "cannot start %u threads: use fewer", n_threads);
@@ -142,12 +236,12 @@ void smol_pool_destroy(struct pool *pool)
 {
     if (!pool)
         return;
-    pool->stopping = true;
-    signal_step(&pool->start);
+    atomic_store(&pool->stopping, true);
+    bell_ring(&pool->start);
     for (unsigned i = 0; i < pool->n_started; i++)
         pthread_join(pool->workers[i].handle, NULL);
-    signal_destroy(&pool->start);
-    signal_destroy(&pool->barrier);
+    bell_destroy(&pool->start);
+    bell_destroy(&pool->over);
     free(pool);
 }
 
@@ -156,23 +250,10 @@ unsigned smol_pool_size(const struct pool *pool)
     return pool->n_threads;
 }
 
-void smol_pool_run(struct pool *pool, pool_work *work, void *argument)
-{
-    pool->work = work;
-    pool->argument = argument;
-    if (pool->n_threads > 1)
-        signal_step(&pool->start);
-    work(argument, 0, pool->n_threads);
-    smol_pool_barrier(pool);
-}
-
 unsigned smol_cpu_count(void)
 {
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        int n = CPU_COUNT(&set);
-        return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : (unsigned)n;
-    }
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : (unsigned)n;
 }

@@ -137,23 +137,36 @@ static enum status describe(struct conversion *c, struct error *error)
 struct batch {
     const struct safetensors_tensor *source;
     const struct blob_tensor *layout;
-    uint64_t first_block, n_blocks;
+    uint64_t first_block;
+    uint32_t n_blocks;
     uint64_t block_bytes;
     uint8_t *out;             /* (n_blocks, block_bytes) */
     float *scratch;           /* (n_threads, cols) */
     struct tile_fault *fault; /* (n_threads) */
 };
 
-static void tile_share(void *argument, unsigned thread, unsigned n_threads)
+static void tile_batch(void *argument, struct pool_thread *thread)
 {
     struct batch *batch = argument;
-    size_t begin, end;
-    pool_share(batch->n_blocks, thread, n_threads, &begin, &end);
-    batch->fault[thread] = (struct tile_fault){STATUS_OK, 0, 0, NULL};
-    for (size_t i = begin; i < end && !batch->fault[thread].status; i++)
-        batch->fault[thread] = smol_tile_block(
-            batch->source, batch->layout, (batch->first_block + i) * TILE_ROWS,
-            batch->scratch + thread * batch->layout->cols, batch->out + i * batch->block_bytes);
+    float *scratch = batch->scratch + thread->index * batch->layout->cols;
+    struct tile_fault *fault = &batch->fault[thread->index];
+    struct pool_stage stage = pool_stage(thread, batch->n_blocks);
+    while (smol_pool_claim(&stage))
+        if (!fault->status)
+            *fault = smol_tile_block(batch->source, batch->layout,
+                                     (batch->first_block + stage.item) * TILE_ROWS, scratch,
+                                     batch->out + stage.item * batch->block_bytes);
+}
+
+/* The fault of the lowest index, so that the report does not depend on the threads: blocks are
+ * claimed in order, and a thread looks at each of its blocks until one is at fault. */
+static struct tile_fault first_fault(const struct batch *batch, unsigned n_threads)
+{
+    struct tile_fault first = {STATUS_OK, 0, 0, NULL};
+    for (unsigned i = 0; i < n_threads; i++)
+        if (batch->fault[i].status && (!first.status || batch->fault[i].index < first.index))
+            first = batch->fault[i];
+    return first;
 }
 
 static enum status report_fault(const struct conversion *c, const struct safetensors_tensor *source,
@@ -179,26 +192,24 @@ static enum status write_matrix(struct conversion *c, const struct safetensors_t
         per_batch = n_threads;
     if (per_batch > n_blocks)
         per_batch = n_blocks;
-    struct tile_fault fault[POOL_MAX_THREADS];
+    struct tile_fault faults[POOL_MAX_THREADS] = {{STATUS_OK, 0, 0, NULL}};
     struct batch batch = {
         .source = source,
         .layout = layout,
         .block_bytes = block_bytes,
         .out = malloc(per_batch * block_bytes),
         .scratch = malloc(n_threads * layout->cols * sizeof(float)),
-        .fault = fault,
+        .fault = faults,
     };
     enum status status = batch.out && batch.scratch ? STATUS_OK : smol_fail_memory(error, "tiles");
     for (uint64_t block = 0; !status && block < n_blocks; block += per_batch) {
         batch.first_block = block;
-        batch.n_blocks = n_blocks - block < per_batch ? n_blocks - block : per_batch;
-        smol_pool_run(c->pool, tile_share, &batch);
-        /* shares are in order, so the first fault is that of the lowest index */
-        for (unsigned i = 0; !status && i < n_threads; i++)
-            if (fault[i].status)
-                status = report_fault(c, source, &fault[i], error);
-        if (!status)
-            status = smol_writer_append(c->writer, batch.out, batch.n_blocks * block_bytes, error);
+        batch.n_blocks = (uint32_t)(n_blocks - block < per_batch ? n_blocks - block : per_batch);
+        smol_pool_run(c->pool, tile_batch, &batch);
+        struct tile_fault fault = first_fault(&batch, n_threads);
+        status = fault.status ? report_fault(c, source, &fault, error)
+                              : smol_writer_append(c->writer, batch.out,
+                                                   batch.n_blocks * block_bytes, error);
         smol_progress_advance(progress, batch.n_blocks * block_bytes);
     }
     free(batch.scratch);

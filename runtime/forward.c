@@ -1,9 +1,9 @@
 /* The forward pass of a Llama model (Touvron et al., 2023: RMSNorm, RoPE, grouped-query
  * attention, SwiGLU), for a batch of tokens.
  *
- * All threads run the same function and meet at barriers. Between two barriers the work is
- * split by token, by attention head or by block of output rows, never within a sum, so that the
- * number of threads cannot change a bit. */
+ * All threads run the same function, a sequence of stages (common/pool.h). A stage is split by
+ * token, by attention head or by block of output rows, never within a sum, so that the number of
+ * threads cannot change a bit. */
 #include "runtime/context.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ struct pass {
 /* One thread's view of the pass. */
 struct worker {
     struct pass *pass;
-    unsigned thread, n_threads;
+    struct pool_thread *thread;
 };
 
 /* Errors do not stop the pass, whose reads and writes stay in bounds whatever the bytes; the
@@ -149,24 +149,40 @@ static void multiply_block(struct pass *pass, const struct product *product,
     }
 }
 
-/* Several products of the same input as one piece of work, then a barrier. */
+static size_t count_blocks(const struct product *product)
+{
+    return (product->weight->rows + TILE_ROWS - 1) / TILE_ROWS;
+}
+
+/* Row blocks [begin, end) of several products, counted through from the first to the last. */
+static void multiply_blocks(struct pass *pass, const struct input *input,
+                            const struct product *products, size_t begin, size_t end)
+{
+    for (size_t first = 0; first < end; first += count_blocks(products++)) {
+        size_t low = begin > first ? begin - first : 0;
+        size_t high = end - first < count_blocks(products) ? end - first : count_blocks(products);
+        for (size_t block = low; block < high; block++)
+            multiply_block(pass, products, input, block);
+    }
+}
+
+/* Several products of the same input as one stage. Each thread gets a few runs of row blocks:
+ * long ones read memory best, and more than one lets fast threads take over from slow ones. */
 static void multiply(const struct worker *w, const struct input *input,
                      const struct product *products, size_t n_products)
 {
+    enum { RUNS_PER_THREAD = 2 };
     size_t total = 0;
     for (size_t i = 0; i < n_products; i++)
-        total += (products[i].weight->rows + TILE_ROWS - 1) / TILE_ROWS;
-    size_t begin, end;
-    pool_share(total, w->thread, w->n_threads, &begin, &end);
-    for (size_t i = 0, first = 0; i < n_products; i++) {
-        size_t blocks = (products[i].weight->rows + TILE_ROWS - 1) / TILE_ROWS;
-        size_t low = begin > first ? begin - first : 0;
-        size_t high = end < first + blocks ? end : first + blocks;
-        for (size_t block = low; first + block < high; block++)
-            multiply_block(w->pass, &products[i], input, block);
-        first += blocks;
+        total += count_blocks(&products[i]);
+    size_t n_runs = (size_t)w->thread->n_threads * RUNS_PER_THREAD;
+    n_runs = n_runs < total ? n_runs : total;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_runs);
+    while (smol_pool_claim(&stage)) {
+        size_t begin, end;
+        pool_share(total, stage.item, n_runs, &begin, &end);
+        multiply_blocks(w->pass, input, products, begin, end);
     }
-    smol_pool_barrier(w->pass->c->pool);
 }
 
 /* --- embedding ---------------------------------------------------------------------------- */
@@ -200,16 +216,16 @@ static void start_tokens(const struct worker *w)
 {
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
-    size_t half = pass->m->head_dim / 2, begin, end;
-    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
+    size_t half = pass->m->head_dim / 2;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
         embed(pass, pass->ids[t], c->x + t * pass->m->hidden_size);
         float position = (float)(pass->first + t); /* below 2^24: exact */
         for (size_t i = 0; i < half; i++)
             math_sincos(position * c->model->blob.inv_freq[i], &c->sine[t * half + i],
                         &c->cosine[t * half + i]);
     }
-    smol_pool_barrier(c->pool);
 }
 
 /* --- attention ---------------------------------------------------------------------------- */
@@ -231,9 +247,10 @@ static void rotate_and_store(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct blob_model *m = pass->m;
-    size_t dim = m->head_dim, half = dim / 2, begin, end;
-    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
+    size_t dim = m->head_dim, half = dim / 2;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
         const float *cosine = c->cosine + t * half, *sine = c->sine + t * half;
         for (size_t head = 0; head < m->n_heads; head++)
             rotate(c->query + (t * m->n_heads + head) * dim, half, cosine, sine);
@@ -244,7 +261,6 @@ static void rotate_and_store(const struct worker *w, size_t layer)
                           c->value + offset);
         }
     }
-    smol_pool_barrier(c->pool);
 }
 
 /* A softmax-weighted sum over some positions: largest score, sum of exp(score - largest), and
@@ -302,17 +318,17 @@ static void attend_all(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct blob_model *m = pass->m;
-    size_t width = (size_t)m->n_heads * m->head_dim, begin, end;
+    size_t width = (size_t)m->n_heads * m->head_dim;
     size_t heads_per_kv = m->n_heads / m->n_kv_heads;
-    pool_share(pass->n * m->n_heads, w->thread, w->n_threads, &begin, &end);
-    for (size_t i = begin; i < end; i++)
-        attend(c, layer, i % m->n_heads / heads_per_kv, pass->first + i / m->n_heads,
-               c->query + i * m->head_dim);
-    smol_pool_barrier(c->pool);
-    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++)
-        prepare(pass, c->query + t * width, width, t, "attention output", layer);
-    smol_pool_barrier(c->pool);
+    struct pool_stage heads = pool_stage(w->thread, (uint32_t)(pass->n * m->n_heads));
+    while (smol_pool_claim(&heads)) {
+        size_t t = heads.item / m->n_heads, head = heads.item % m->n_heads;
+        attend(c, layer, head / heads_per_kv, pass->first + t, c->query + heads.item * m->head_dim);
+    }
+    struct pool_stage tokens = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&tokens))
+        prepare(pass, c->query + tokens.item * width, width, tokens.item, "attention output",
+                layer);
 }
 
 /* --- layers ------------------------------------------------------------------------------- */
@@ -323,15 +339,15 @@ static void normalize(const struct worker *w, const struct blob_tensor *norm, co
 {
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
-    size_t hidden = pass->m->hidden_size, begin, end;
+    size_t hidden = pass->m->hidden_size;
     const float *weight = vector(pass, norm);
-    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
         float *out = c->normed + t * hidden;
         c->kernels->rms_norm(c->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, out);
         prepare(pass, out, hidden, t, what, layer);
     }
-    smol_pool_barrier(c->pool);
 }
 
 static void attention(const struct worker *w, size_t layer)
@@ -360,7 +376,7 @@ static void mlp(const struct worker *w, size_t layer)
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct blob_tensor *const *tensor = c->model->layers[layer].tensor;
-    size_t width = pass->m->intermediate_size, begin, end;
+    size_t width = pass->m->intermediate_size;
     const struct input normed = {c->normed, pass->n, pass->m->hidden_size};
     const struct input gated = {c->gate, pass->n, width};
     const struct product gate_up[] = {
@@ -371,12 +387,12 @@ static void mlp(const struct worker *w, size_t layer)
                                  .add = true};
     normalize(w, tensor[ROLE_MLP_NORM], "MLP input", layer);
     multiply(w, &normed, gate_up, 2);
-    pool_share(pass->n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
-        c->kernels->swiglu(c->gate + t * width, c->up + t * width, width);
-        prepare(pass, c->gate + t * width, width, t, "MLP activation", layer);
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&stage)) {
+        float *gate = c->gate + stage.item * width;
+        c->kernels->swiglu(gate, c->up + stage.item * width, width);
+        prepare(pass, gate, width, stage.item, "MLP activation", layer);
     }
-    smol_pool_barrier(c->pool);
     multiply(w, &gated, &down, 1);
 }
 
@@ -404,19 +420,19 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct layer *outer = &c->model->outer;
-    size_t hidden = pass->m->hidden_size, begin, end;
+    size_t hidden = pass->m->hidden_size;
     bool pairs = pass->m->dtype == DTYPE_INT8;
     const struct input normed = {c->normed, pairs ? 2 * n : n, hidden};
     const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
     const float *weight = vector(pass, outer->tensor[ROLE_FINAL_NORM]);
-    pool_share(n, w->thread, w->n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
         float *out = c->normed + t * hidden;
         c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
                              out);
         prepare_fine(pass, out, hidden, t);
     }
-    smol_pool_barrier(c->pool);
     multiply(w, &normed, &head, 1);
 }
 
@@ -424,15 +440,18 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
 static void check_logits(const struct worker *w)
 {
     struct pass *pass = w->pass;
-    size_t begin, end;
-    pool_share(pass->n_logits * pass->m->vocab_size, w->thread, w->n_threads, &begin, &end);
-    uint32_t largest = 0;
-    for (size_t i = begin; i < end; i++) {
-        uint32_t magnitude = f32_bits(pass->logits[i]) & 0x7fffffffu;
-        largest = magnitude > largest ? magnitude : largest;
+    size_t vocab = pass->m->vocab_size;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
+    while (smol_pool_claim(&stage)) {
+        const float *logits = pass->logits + stage.item * vocab;
+        uint32_t largest = 0;
+        for (size_t i = 0; i < vocab; i++) {
+            uint32_t magnitude = f32_bits(logits[i]) & 0x7fffffffu;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        if (largest >= 0x7f800000u)
+            fail_numeric(pass, "logits", pass->m->n_layers, pass->n - pass->n_logits + stage.item);
     }
-    if (largest >= 0x7f800000u)
-        fail_numeric(pass, "logits", pass->m->n_layers, pass->n - 1);
 }
 
 /* The last n_logits tokens, in parts small enough for their pairs of rows. */
@@ -447,10 +466,10 @@ static void output_all(const struct worker *w)
     check_logits(w);
 }
 
-static void run(void *argument, unsigned thread, unsigned n_threads)
+static void run(void *argument, struct pool_thread *thread)
 {
     struct pass *pass = argument;
-    const struct worker worker = {pass, thread, n_threads};
+    const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
     start_tokens(&worker);

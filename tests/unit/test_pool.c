@@ -1,4 +1,4 @@
-/* The team of threads: every share is run once, barriers order writes, and teams come and go.
+/* The team of threads: every item is done once, stages order writes, and teams come and go.
  * Written to be run under the thread sanitizer too: plain variables, ordered by the pool alone. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,135 +58,101 @@ static void shares_of_huge_counts_do_not_overflow(void **state)
     assert_true(end - begin == SIZE_MAX / POOL_MAX_THREADS);
 }
 
-/* ---- runs ---- */
+/* ---- stages ---- */
 
-struct count {
-    unsigned n_threads;
-    uint32_t calls[POOL_MAX_THREADS];
-    uint32_t items[N_ITEMS];
-    pthread_t handles[POOL_MAX_THREADS];
-};
+enum { STAGES = 8 };
 
-static void count_items(void *argument, unsigned thread, unsigned n_threads)
-{
-    struct count *count = argument;
-    size_t begin, end;
-    count->calls[thread]++;
-    count->handles[thread] = pthread_self();
-    if (n_threads != count->n_threads)
-        return; /* the caller finds the items missing */
-    pool_share(N_ITEMS, thread, n_threads, &begin, &end);
-    for (size_t i = begin; i < end; i++)
-        count->items[i]++;
-}
-
-static void every_thread_runs_once_per_run(void **state)
-{
-    (void)state;
-    enum { RUNS = 30 };
-    for (size_t s = 0; s < N_SIZES; s++) {
-        struct pool *pool = make_pool(sizes[s]);
-        struct count count = {.n_threads = sizes[s]};
-        assert_int_equal(smol_pool_size(pool), sizes[s]);
-        for (uint32_t run = 1; run <= RUNS; run++) {
-            smol_pool_run(pool, count_items, &count);
-            for (unsigned thread = 0; thread < sizes[s]; thread++)
-                assert_int_equal(count.calls[thread], run);
-            for (size_t i = 0; i < N_ITEMS; i++)
-                assert_int_equal(count.items[i], run);
-        }
-        smol_pool_destroy(pool);
-    }
-}
-
-static void thread_0_is_the_caller_and_the_others_are_not(void **state)
-{
-    (void)state;
-    struct pool *pool = make_pool(7);
-    struct count count = {.n_threads = 7};
-    smol_pool_run(pool, count_items, &count);
-    assert_true(pthread_equal(count.handles[0], pthread_self()));
-    for (unsigned a = 0; a < 7; a++)
-        for (unsigned b = 0; b < a; b++)
-            assert_false(pthread_equal(count.handles[a], count.handles[b]));
-    smol_pool_destroy(pool);
-}
-
-static void the_last_of_many_runs_is_as_good_as_the_first(void **state)
-{
-    (void)state;
-    enum { RUNS = 20000 };
-    struct pool *pool = make_pool(2);
-    struct count count = {.n_threads = 2};
-    for (uint32_t run = 1; run <= RUNS; run++)
-        smol_pool_run(pool, count_items, &count);
-    for (size_t i = 0; i < N_ITEMS; i++)
-        assert_int_equal(count.items[i], RUNS);
-    smol_pool_destroy(pool);
-}
-
-static void workers_that_slept_wake_for_the_next_run(void **state)
-{
-    (void)state;
-    struct pool *pool = make_pool(4);
-    struct count count = {.n_threads = 4};
-    for (uint32_t run = 1; run <= 5; run++) {
-        usleep(20000); /* far beyond the time that they spin */
-        smol_pool_run(pool, count_items, &count);
-        assert_int_equal(count.items[N_ITEMS - 1], run);
-    }
-    smol_pool_destroy(pool);
-}
-
-/* ---- barriers ---- */
-
-enum { PHASES = 8 };
-
+/* Each stage writes the number of the stage before it plus one into every slot; a thread that sees
+ * a slot of an older stage has been let through too early. Plain variables: only the stages order
+ * them. */
 struct relay {
-    struct pool *pool;
-    uint32_t slots[POOL_MAX_THREADS]; /* plain: only the barrier orders them */
+    uint32_t slots[N_ITEMS];
     uint32_t wrong[POOL_MAX_THREADS];
-    unsigned slow; /* this thread dawdles before each barrier */
+    uint32_t claimed[POOL_MAX_THREADS];
+    unsigned slow; /* this thread dawdles over each item */
 };
 
-/* In each phase every thread writes its slot; after the barrier it must see everyone's. The second
- * barrier keeps the next phase's writes from overtaking this phase's reads. */
-static void relay_work(void *argument, unsigned thread, unsigned n_threads)
+static void relay_work(void *argument, struct pool_thread *thread)
 {
     struct relay *relay = argument;
-    for (uint32_t phase = 1; phase <= PHASES; phase++) {
-        if (thread == relay->slow)
-            sched_yield();
-        relay->slots[thread] = phase;
-        smol_pool_barrier(relay->pool);
-        for (unsigned i = 0; i < n_threads; i++)
-            relay->wrong[thread] += relay->slots[i] != phase;
-        smol_pool_barrier(relay->pool);
+    for (uint32_t s = 0; s < STAGES; s++) {
+        struct pool_stage stage = pool_stage(thread, N_ITEMS);
+        while (smol_pool_claim(&stage)) {
+            if (thread->index == relay->slow && stage.item % 100 == 0)
+                sched_yield();
+            /* the neighbour's item: mostly another thread's work of the stage before */
+            uint32_t *slot = &relay->slots[(stage.item + s) % N_ITEMS];
+            relay->wrong[thread->index] += *slot != s;
+            *slot = s + 1;
+            relay->claimed[thread->index]++;
+        }
+        struct pool_stage nothing = pool_stage(thread, 0);
+        relay->wrong[thread->index] += smol_pool_claim(&nothing);
     }
 }
 
 static void run_relay(struct pool *pool)
 {
-    struct relay relay = {.pool = pool, .slow = smol_pool_size(pool) / 2};
+    static struct relay relay;
+    relay = (struct relay){.slow = smol_pool_size(pool) / 2};
     smol_pool_run(pool, relay_work, &relay);
-    for (unsigned i = 0; i < smol_pool_size(pool); i++) {
-        assert_int_equal(relay.slots[i], PHASES);
+    uint32_t claimed = 0;
+    for (unsigned i = 0; i < POOL_MAX_THREADS; i++) {
         assert_int_equal(relay.wrong[i], 0);
+        claimed += relay.claimed[i];
+        assert_true(i < smol_pool_size(pool) || relay.claimed[i] == 0);
     }
+    assert_int_equal(claimed, STAGES * N_ITEMS);
+    for (size_t i = 0; i < N_ITEMS; i++)
+        assert_int_equal(relay.slots[i], STAGES);
 }
 
-static void after_a_barrier_every_write_before_it_is_seen(void **state)
+static void every_item_is_done_once_and_seen_in_the_next_stage(void **state)
 {
     (void)state;
     for (size_t s = 0; s < N_SIZES; s++) {
         struct pool *pool = make_pool(sizes[s]);
-        for (int run = 0; run < 3; run++)
+        assert_int_equal(smol_pool_size(pool), sizes[s]);
+        for (int run = 0; run < 5; run++)
             run_relay(pool);
         smol_pool_destroy(pool);
     }
 }
 
-static void works_when_threads_outnumber_the_processors(void **state)
+/* Where each thread of a run was. */
+struct roll {
+    pthread_t handles[POOL_MAX_THREADS];
+    uint32_t calls[POOL_MAX_THREADS];
+    unsigned n_threads;
+};
+
+static void call_roll(void *argument, struct pool_thread *thread)
+{
+    struct roll *roll = argument;
+    roll->handles[thread->index] = pthread_self();
+    roll->calls[thread->index]++;
+    if (thread->index == 0)
+        roll->n_threads = thread->n_threads;
+}
+
+static void the_caller_is_thread_0_and_nobody_takes_part_twice(void **state)
+{
+    (void)state;
+    enum { RUNS = 200 };
+    struct pool *pool = make_pool(7);
+    struct roll roll = {.n_threads = 0};
+    for (uint32_t run = 1; run <= RUNS; run++) {
+        smol_pool_run(pool, call_roll, &roll);
+        assert_int_equal(roll.calls[0], run);
+        assert_true(pthread_equal(roll.handles[0], pthread_self()));
+        for (unsigned i = 1; i < 7; i++)
+            assert_true(roll.calls[i] <= run);
+    }
+    assert_int_equal(roll.n_threads, 7);
+    smol_pool_destroy(pool);
+}
+
+static void a_worker_that_never_comes_holds_up_nothing(void **state)
 {
     (void)state;
     cpu_set_t before, one;
@@ -196,12 +163,74 @@ static void works_when_threads_outnumber_the_processors(void **state)
             CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
     assert_int_equal(smol_cpu_count(), 1);
-    struct pool *pool = make_pool(7); /* its threads inherit the one processor */
-    for (int run = 0; run < 5; run++)
+    struct pool *pool = make_pool(64); /* its threads inherit the one processor */
+    for (int run = 0; run < 20; run++)
         run_relay(pool);
     smol_pool_destroy(pool);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
     assert_int_equal(smol_cpu_count(), CPU_COUNT(&before));
+}
+
+struct sum {
+    uint64_t parts[POOL_MAX_THREADS];
+};
+
+static void add_one(void *argument, struct pool_thread *thread)
+{
+    struct sum *sum = argument;
+    struct pool_stage stage = pool_stage(thread, 3);
+    while (smol_pool_claim(&stage))
+        sum->parts[thread->index]++;
+}
+
+static void the_last_of_many_short_runs_is_as_good_as_the_first(void **state)
+{
+    (void)state;
+    enum { RUNS = 20000 };
+    struct pool *pool = make_pool(3);
+    struct sum sum = {{0}};
+    for (int run = 0; run < RUNS; run++)
+        smol_pool_run(pool, add_one, &sum);
+    assert_int_equal(sum.parts[0] + sum.parts[1] + sum.parts[2], 3 * RUNS);
+    smol_pool_destroy(pool);
+}
+
+static void workers_that_slept_wake_for_the_next_run(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(4);
+    for (uint32_t run = 1; run <= 5; run++) {
+        usleep(20000); /* far beyond the time that they spin */
+        run_relay(pool);
+    }
+    smol_pool_destroy(pool);
+}
+
+/* The one item of a stage takes until another thread has come to wait for it. */
+static void dawdle(void *argument, struct pool_thread *thread)
+{
+    uint32_t *value = argument;
+    struct pool_stage stage = pool_stage(thread, 1);
+    while (smol_pool_claim(&stage)) {
+        usleep(30000); /* far beyond the time that the others spin */
+        *value = 1;
+    }
+    struct pool_stage next = pool_stage(thread, 4);
+    while (smol_pool_claim(&next))
+        if (*value != 1)
+            abort();
+}
+
+static void threads_sleep_while_they_wait_for_a_long_item(void **state)
+{
+    (void)state;
+    struct pool *pool = make_pool(4);
+    for (int run = 0; run < 3; run++) {
+        uint32_t value = 0;
+        smol_pool_run(pool, dawdle, &value);
+        assert_int_equal(value, 1);
+    }
+    smol_pool_destroy(pool);
 }
 
 /* ---- coming and going ---- */
@@ -281,12 +310,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_cover_every_item_once_in_order_and_evenly),
         cmocka_unit_test(shares_of_huge_counts_do_not_overflow),
-        cmocka_unit_test(every_thread_runs_once_per_run),
-        cmocka_unit_test(thread_0_is_the_caller_and_the_others_are_not),
-        cmocka_unit_test(the_last_of_many_runs_is_as_good_as_the_first),
+        cmocka_unit_test(every_item_is_done_once_and_seen_in_the_next_stage),
+        cmocka_unit_test(the_caller_is_thread_0_and_nobody_takes_part_twice),
+        cmocka_unit_test(a_worker_that_never_comes_holds_up_nothing),
+        cmocka_unit_test(the_last_of_many_short_runs_is_as_good_as_the_first),
         cmocka_unit_test(workers_that_slept_wake_for_the_next_run),
-        cmocka_unit_test(after_a_barrier_every_write_before_it_is_seen),
-        cmocka_unit_test(works_when_threads_outnumber_the_processors),
+        cmocka_unit_test(threads_sleep_while_they_wait_for_a_long_item),
         cmocka_unit_test(teams_come_and_go_used_or_not),
         cmocka_unit_test(two_teams_do_not_disturb_each_other),
         cmocka_unit_test(refuses_no_threads_and_too_many),
