@@ -149,7 +149,7 @@ static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size
         status = smol_forward(c, ids + done, batch, wanted, logits, error);
         c->length += batch;
         done += batch;
-        logits += wanted * vocab_size;
+        logits = wanted ? logits + wanted * vocab_size : logits; /* NULL when none are wanted */
     }
     return status;
 }
