@@ -342,11 +342,12 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
 static void what_is_written_is_read(void **state)
 {
     (void)state;
-    for (int variant = 0; variant < 8; variant++) {
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
+    for (unsigned variant = 0; variant < 12; variant++) {
         struct blob_model model = odd_model;
-        model.dtype = variant & 1 ? DTYPE_F32 : DTYPE_INT8;
-        model.tied_embeddings = variant >> 1 & 1;
-        model.attention_bias = model.mlp_bias = variant >> 2 & 1;
+        model.dtype = dtypes[variant % 3];
+        model.tied_embeddings = variant / 3 % 2;
+        model.attention_bias = model.mlp_bias = variant / 6;
         make_blob(&model);
         check_round_trip(&model, true);
         check_round_trip(&model, false);
@@ -831,6 +832,7 @@ static void every_hyper_parameter_has_its_range(void **state)
     assert_false(accepts_value(offsetof(struct blob_model, head_dim), 5));
     assert_true(accepts_value(offsetof(struct blob_model, bos_id), 18));
     assert_false(accepts_value(offsetof(struct blob_model, bos_id), 19));
+    assert_true(accepts_value(offsetof(struct blob_model, dtype), DTYPE_BF16));
     assert_false(accepts_value(offsetof(struct blob_model, dtype), 0));
     assert_false(accepts_value(offsetof(struct blob_model, dtype), 4));
 }
@@ -876,8 +878,8 @@ static struct blob_model largest_model(enum blob_dtype dtype)
 static void no_size_overflows_even_for_the_largest_model(void **state)
 {
     (void)state;
-    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_INT8};
-    for (size_t i = 0; i < 2; i++) {
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
+    for (size_t i = 0; i < 3; i++) {
         struct blob_model model = largest_model(dtypes[i]);
         struct tensor_key key = {ROLE_EMBED, 0};
         unsigned __int128 total = 0;
@@ -886,7 +888,9 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
         do {
             struct blob_tensor t = smol_tensor_layout(&model, key);
             unsigned __int128 elements = (unsigned __int128)t.rows * t.cols;
-            unsigned __int128 bytes = t.dtype == DTYPE_F32 ? elements * 4 : elements / 32 * 34;
+            unsigned __int128 bytes = t.dtype == DTYPE_F32    ? elements * 4
+                                      : t.dtype == DTYPE_BF16 ? elements * 2
+                                                              : elements / 32 * 34;
             assert_true(t.size == bytes); /* all sizes are multiples of the tiles' */
             total += t.size;
             n++;
@@ -981,6 +985,25 @@ static void verification_knows_f32_tiles_too(void **state)
     embed[(7 + 6) * 16 + 2] = NAN; /* row 18, input 6: the last one */
     fails_verification();
     embed[7 * 16 + 3] = 1; /* row 19 does not exist */
+    fails_verification();
+}
+
+static void verification_knows_bf16_tiles_too(void **state)
+{
+    (void)state;
+    struct blob_model model = odd_model;
+    model.dtype = DTYPE_BF16;
+    unmap_image();
+    make_image(&model);
+    uint16_t *embed = (uint16_t *)(void *)(image.bytes + tensor(ROLE_EMBED)->offset); /* (19, 7) */
+    embed[0] = 0x7f80;
+    fails_verification();
+    embed[1] = 1;                         /* fine: row 0, input 1 */
+    embed[(4 + 3) * 32 + 2 * 2] = 0xffc0; /* row 18, input 6: the last one */
+    fails_verification();
+    embed[(4 + 3) * 32 + 2 * 2 + 1] = 1; /* input 7 does not exist */
+    fails_verification();
+    embed[4 * 32 + 3 * 2] = 1; /* row 19 does not exist */
     fails_verification();
 }
 
@@ -1242,6 +1265,7 @@ int main(void)
         on_image(verification_wants_zeros_wherever_there_is_no_weight),
         on_image(verification_wants_numbers_that_the_format_allows),
         on_image(verification_knows_f32_tiles_too),
+        on_image(verification_knows_bf16_tiles_too),
         on_image(a_damaged_tensor_is_reported_by_name_when_it_is_used),
         on_image(with_checking_off_damage_is_reported_by_verify_only),
         on_image(a_chunk_found_right_is_not_read_again_but_by_verify),

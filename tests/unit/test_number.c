@@ -136,6 +136,39 @@ static void too_large_becomes_infinity_and_nan_stays_nan(void **state)
         }
 }
 
+/* ---- bf16 ---- */
+
+/* Both signs of a finite magnitude become the nearest bf16, ties to even; rounding decides as if
+ * there were no largest one. */
+static void check_bf16(float magnitude)
+{
+    unsigned low = f32_bits(magnitude) >> 16, high = low + 1;
+    double above = high == 0x7f80 ? 0x1p128 : (double)f32_from_bf16((uint16_t)high);
+    double to_low = (double)magnitude - (double)f32_from_bf16((uint16_t)low);
+    double to_high = above - (double)magnitude;
+    unsigned want = to_low < to_high || (to_low == to_high && low % 2 == 0) ? low : high;
+    unsigned plus = bf16_from_f32(magnitude), minus = bf16_from_f32(-magnitude);
+    if (plus != want || minus != (want | 0x8000u))
+        fail_msg("%a became 0x%04x, its negative 0x%04x, should be 0x%04x", (double)magnitude, plus,
+                 minus, want);
+}
+
+static void rounds_to_the_nearest_bf16_ties_to_even(void **state)
+{
+    (void)state;
+    for (uint32_t half = 0; half < 0x7f80; half++) {
+        check_bf16(f32_from_bits(half << 16));
+        check_bf16(f32_from_bits(half << 16 | 0x7fff));
+        check_bf16(f32_from_bits(half << 16 | 0x8000)); /* halfway */
+        check_bf16(f32_from_bits(half << 16 | 0x8001));
+        check_bf16(f32_from_bits(half << 16 | 0xffff));
+    }
+    for (int round = 0; round < RANDOM_ROUNDS; round++)
+        check_bf16(f32_from_bits(random_bits() % 0x7f800000u));
+    assert_int_equal(bf16_from_f32(INFINITY), 0x7f80);
+    assert_int_equal(bf16_from_f32(-INFINITY), 0xff80);
+}
+
 /* ---- against the processor ---- */
 
 #if defined(__x86_64__)
@@ -245,6 +278,7 @@ int main(void)
         cmocka_unit_test(rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest),
         cmocka_unit_test(rounds_random_floats_to_the_nearest),
         cmocka_unit_test(too_large_becomes_infinity_and_nan_stays_nan),
+        cmocka_unit_test(rounds_to_the_nearest_bf16_ties_to_even),
         cmocka_unit_test(agrees_with_the_processors_own_conversions),
         cmocka_unit_test(rounds_up_to_the_smallest_half_that_is_not_below),
         cmocka_unit_test(rounds_random_floats_up),

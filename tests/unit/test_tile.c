@@ -162,6 +162,35 @@ static void f32_tiles_keep_subnormals_and_negative_zero(void **state)
     release();
 }
 
+/* --- bf16 --- */
+
+static uint16_t bf16_at(uint64_t row, uint64_t col)
+{
+    uint16_t half;
+    memcpy(&half, (uint8_t *)m.block.data + col / 2 * 64 + row * 4 + col % 2 * 2, 2);
+    return half;
+}
+
+static void check_bf16_block(uint64_t first)
+{
+    for (uint64_t col = 0; col < (m.cols + 1) / 2 * 2; col++)
+        for (uint64_t row = 0; row < 16; row++) {
+            bool inside = first + row < m.rows && col < m.cols;
+            float source = inside ? m.values[(first + row) * m.cols + col] : 0;
+            assert_int_equal(bf16_at(row, col), bf16_from_f32(source));
+            if (m.source_dtype == ST_BF16)
+                assert_true(f32_from_bf16(bf16_at(row, col)) == source);
+        }
+}
+
+static void bf16_tiles_hold_the_nearest_bf16_and_zeros_elsewhere(void **state)
+{
+    (void)state;
+    for_each_block(ST_F32, DTYPE_BF16, check_bf16_block);
+    for_each_block(ST_BF16, DTYPE_BF16, check_bf16_block);
+    for_each_block(ST_F16, DTYPE_BF16, check_bf16_block);
+}
+
 /* --- int8 ----------------------------------------------------------------------------------- */
 
 static float group_amax(uint64_t row, uint64_t col)
@@ -323,6 +352,18 @@ static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **s
     release();
 }
 
+static void a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index(void **state)
+{
+    (void)state;
+    make(ST_F32, DTYPE_BF16, 20, 7);
+    m.values[18 * 7 + 5] = f32_from_bits(0xff7f7fff); /* rounds to the largest, negative */
+    tile_without_fault(16);
+    assert_int_equal(bf16_at(2, 5), 0xff7f);
+    m.values[18 * 7 + 5] = f32_from_bits(0xff7f8000);
+    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 7 + 5);
+    release();
+}
+
 static void f32_tiles_take_what_int8_refuses(void **state)
 {
     (void)state;
@@ -337,15 +378,15 @@ static void what_is_not_finite_is_refused_with_its_index(void **state)
 {
     (void)state;
     static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
-    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_INT8};
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
     const float bad[] = {NAN, INFINITY, -INFINITY};
-    for (int i = 0; i < 3 * 2 * 3; i++) {
-        make(sources[i % 3], dtypes[i / 3 % 2], 17, 33);
-        m.values[16 * 33 + 32] = bad[i / 6];
+    for (int i = 0; i < 3 * 3 * 3; i++) {
+        make(sources[i % 3], dtypes[i / 3 % 3], 17, 33);
+        m.values[16 * 33 + 32] = bad[i / 9];
         struct tile_fault fault = tile(16);
         has_fault(fault, STATUS_NUMERIC, 16 * 33 + 32);
         assert_false(f32_is_finite(fault.value));
-        m.values[16 * 33 + 1] = bad[i / 6];
+        m.values[16 * 33 + 1] = bad[i / 9];
         has_fault(tile(16), STATUS_NUMERIC, 16 * 33 + 1); /* the first one */
         tile_without_fault(0);
         release();
@@ -388,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_tiles_hold_the_source_exactly_and_zeros_elsewhere),
         cmocka_unit_test(f32_tiles_keep_subnormals_and_negative_zero),
+        cmocka_unit_test(bf16_tiles_hold_the_nearest_bf16_and_zeros_elsewhere),
         cmocka_unit_test(int8_weights_are_at_most_half_a_step_off_and_never_clamped),
         cmocka_unit_test(the_bound_holds_for_weights_of_every_size),
         cmocka_unit_test(scales_that_f16_holds_only_as_subnormals_are_rounded_up_too),
@@ -395,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_group_of_zeros_has_scale_zero),
         cmocka_unit_test(ties_go_to_the_even_step),
         cmocka_unit_test(a_group_too_large_for_f16_is_refused_with_its_first_element),
+        cmocka_unit_test(a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index),
         cmocka_unit_test(f32_tiles_take_what_int8_refuses),
         cmocka_unit_test(what_is_not_finite_is_refused_with_its_index),
         cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_behind),
