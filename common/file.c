@@ -145,7 +145,7 @@ enum status smol_output_open(const char *path, bool force, struct output *output
         return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
     /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
     if (exists && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
-        return smol_fail(error, STATUS_FILE, "%s: %s, not a file: name another output", path,
+        return smol_fail(error, STATUS_FILE, "%s: is %s: name a file", path,
                          S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
     size_t size = strlen(path) + sizeof suffix;
     output->path = strdup(path);

@@ -1,131 +1,253 @@
 /* Command lines, see options.h. */
 #include "common/options.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct options {
-    int argc;
-    char **argv;
-    char letters[2 * MAX_OPTIONS + 2];
-    struct option names[MAX_OPTIONS + 1];
-    const struct option_spec *table;
-};
+#include "common/numerals.h"
+#include "common/version.h"
 
-struct options *smol_options_start(const struct option_spec *table, int argc, char **argv)
+/* What getopt_long returns: a letter, or FIRST_LONG + the index of a rule without one. */
+enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };
+enum { MAX_RULES = 32, NAME_SIZE = 32 };
+
+/* --- help --------------------------------------------------------------------------------- */
+
+static void name_rule(const struct option_rule *rule, char *name)
 {
-    struct options *options = calloc(1, sizeof *options);
-    if (!options)
-        return NULL;
-    options->argc = argc;
-    options->argv = argv;
-    options->table = table;
-    char *letter = options->letters;
-    *letter++ = ':'; /* report a missing argument as such, and print nothing */
-    for (size_t i = 0; i < MAX_OPTIONS && table[i].name; i++) {
-        options->names[i] = (struct option){
-            table[i].name, table[i].value ? required_argument : no_argument, NULL, table[i].id};
-        if (table[i].letter) {
-            *letter++ = table[i].letter;
-            if (table[i].value)
-                *letter++ = ':';
-        }
-    }
-    optind = 0; /* both glibc and musl start afresh from 0 */
-    opterr = 0;
-    return options;
+    if (rule->name)
+        snprintf(name, NAME_SIZE, "--%s", rule->name);
+    else
+        snprintf(name, NAME_SIZE, "-%c", rule->letter);
 }
 
-/* getopt reports a short option by its letter. */
-static int id_of(const struct option_spec *table, int found)
+static void print_row(const char *left, const char *help)
 {
-    for (; table->name; table++)
-        if (table->letter == found)
-            return table->id;
-    return found;
+    printf("  %-18s %s\n", left, help);
 }
 
-enum status smol_options_next(struct options *options, int *id, const char **value,
-                              struct error *error)
+static void print_rule(const struct option_rule *rule)
 {
-    int found = getopt_long(options->argc, options->argv, options->letters, options->names, NULL);
-    *value = optarg;
-    if (found == -1) {
-        *id = 0;
-        return STATUS_OK;
-    }
-    if (found == '?' || found == ':') {
-        const char *text = options->argv[optind - 1];
-        char letter[] = {'-', (char)optopt, '\0'};
-        bool is_letter = optopt > 0 && optopt < 128 && strncmp(text, "--", 2) != 0;
-        return smol_fail(error, STATUS_USAGE, "%s: %s: see --help", is_letter ? letter : text,
-                         found == ':' ? "needs a value" : "unknown option");
-    }
-    *id = id_of(options->table, found);
-    return STATUS_OK;
+    char name[NAME_SIZE], left[2 * NAME_SIZE];
+    name_rule(rule, name);
+    snprintf(left, sizeof left, "%s %s", name, rule->value ? rule->value : "");
+    print_row(left, rule->help);
 }
 
-void smol_options_operands(const struct options *options, int *n, char ***operands)
+static void print_usage(FILE *out, const struct command_line *command)
 {
-    *n = options->argc - optind;
-    *operands = options->argv + optind;
+    fprintf(out, "usage: %s %s [OPTION]...\n", command->program, command->words);
 }
 
-void smol_options_help(FILE *out, const struct option_spec *table)
+static void print_help(const struct command_line *command)
 {
-    for (; table->name; table++) {
-        char left[64];
-        snprintf(left, sizeof left, "%c%c%s--%s%s%s", table->letter ? '-' : ' ',
-                 table->letter ? table->letter : ' ', table->letter ? ", " : "  ", table->name,
-                 table->value ? " " : "", table->value ? table->value : "");
-        fprintf(out, "  %-28s %s\n", left, table->help);
-    }
+    print_usage(stdout, command);
+    printf("\n%s\n", command->about);
+    for (size_t i = 0; i < command->n_rules; i++)
+        print_rule(&command->rules[i]);
+    print_row("-h, --help", "print this and exit");
+    print_row("--version", "print the release and exit");
+    printf("\n%s", command->notes);
 }
 
-enum status smol_options_integer(const char *name, const char *text, int64_t min, int64_t max,
-                                 int64_t *value, struct error *error)
-{
-    char *end;
-    errno = 0;
-    long long parsed = strtoll(text, &end, 10);
-    if (end == text || *end || text[strspn(text, "+-0123456789")])
-        return smol_fail(error, STATUS_USAGE, "--%s: \"%s\" is not a whole number", name, text);
-    if (errno || parsed < min || parsed > max)
-        return smol_fail(error, STATUS_USAGE, "--%s: %s is out of range: use %lld to %lld", name,
-                         text, (long long)min, (long long)max);
-    *value = parsed;
-    return STATUS_OK;
-}
+/* --- values ------------------------------------------------------------------------------- */
 
-enum status smol_options_real(const char *name, const char *text, double min, double max,
-                              double *value, struct error *error)
+/* The index of `text` among the rule's choices, counted from rule->low. */
+static enum status parse_choice(const char *name, const char *text, const struct option_rule *rule,
+                                int *choice, struct error *error)
 {
-    /* the tools never call setlocale, so the decimal point is a point */
-    char *end;
-    double parsed = strtod(text, &end);
-    if (end == text || *end || text[strspn(text, "+-.0123456789eE")])
-        return smol_fail(error, STATUS_USAGE, "--%s: \"%s\" is not a number", name, text);
-    if (!(parsed >= min && parsed <= max))
-        return smol_fail(error, STATUS_USAGE, "--%s: %s is out of range: use %g to %g", name, text,
-                         min, max);
-    *value = parsed;
-    return STATUS_OK;
-}
-
-enum status smol_options_word(const char *name, const char *text, const char *const *words,
-                              int *index, struct error *error)
-{
-    char list[128] = "";
-    for (int i = 0; words[i]; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *index = i;
+    char list[64] = "";
+    for (int i = 0; rule->choices[i]; i++) {
+        if (strcmp(text, rule->choices[i]) == 0) {
+            *choice = (int)rule->low + i;
             return STATUS_OK;
         }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
+        size_t length = strlen(list);
+        snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", rule->choices[i]);
     }
-    return smol_fail(error, STATUS_USAGE, "--%s: \"%s\" is not one of %s", name, text, list);
+    return smol_fail(error, STATUS_USAGE, "%s: \"%s\" is not one of %s", name, text, list);
+}
+
+static enum status parse_count(const char *name, const char *text, const struct option_rule *rule,
+                               uint32_t *count, struct error *error)
+{
+    uint64_t value = 0;
+    enum status status =
+        smol_parse_whole(name, text, (uint64_t)rule->low, (uint64_t)rule->high, &value, error);
+    *count = (uint32_t)value;
+    return status;
+}
+
+static enum status parse_limit(const char *name, const char *text, size_t *limit,
+                               struct error *error)
+{
+    uint64_t value = SIZE_MAX;
+    enum status status = STATUS_OK;
+    if (strcmp(text, "-1") != 0)
+        status = smol_parse_whole(name, text, 0, UINT32_MAX, &value, error);
+    *limit = (size_t)value;
+    return status;
+}
+
+static enum status add_text(const char *name, const char *text, struct option_texts *texts,
+                            struct error *error)
+{
+    if (texts->n == OPTION_MAX_TEXTS)
+        return smol_fail(error, STATUS_USAGE, "%s: more than %d of them", name, OPTION_MAX_TEXTS);
+    texts->items[texts->n++] = text;
+    return STATUS_OK;
+}
+
+static enum status set_option(const struct option_rule *rule, const char *name, const char *text,
+                              void *settings, struct error *error)
+{
+    void *field = (char *)settings + rule->field;
+    switch (rule->kind) {
+    case OPTION_FLAG:
+        *(int *)field = 1;
+        return STATUS_OK;
+    case OPTION_COUNT:
+        return parse_count(name, text, rule, field, error);
+    case OPTION_LIMIT:
+        return parse_limit(name, text, field, error);
+    case OPTION_SEED:
+        return smol_parse_whole(name, text, 0, UINT64_MAX, field, error);
+    case OPTION_REAL:
+        return smol_parse_real(name, text, (float)rule->low, (float)rule->high, field, error);
+    case OPTION_TEXT:
+        *(const char **)field = text;
+        return STATUS_OK;
+    case OPTION_TEXTS:
+        return add_text(name, text, field, error);
+    case OPTION_CHOICE:
+        return parse_choice(name, text, rule, field, error);
+    }
+    return STATUS_OK;
+}
+
+/* --- words -------------------------------------------------------------------------------- */
+
+/* The rules as getopt_long wants them. */
+struct getopt_tables {
+    char letters[2 * MAX_RULES + 8];
+    struct option names[MAX_RULES + 3];
+};
+
+static struct getopt_tables make_tables(const struct command_line *command)
+{
+    /* "-": words come in their place among the options, as code WORD; ":": a missing value is
+     * told from an unknown option. */
+    struct getopt_tables tables = {.letters = "-:h"};
+    size_t n_letters = strlen(tables.letters), n_names = 0;
+    for (size_t i = 0; i < command->n_rules; i++) {
+        const struct option_rule *rule = &command->rules[i];
+        if (rule->letter) {
+            tables.letters[n_letters++] = rule->letter;
+            if (rule->value)
+                tables.letters[n_letters++] = ':';
+        }
+        if (rule->name)
+            tables.names[n_names++] =
+                (struct option){rule->name, rule->value ? required_argument : no_argument, NULL,
+                                FIRST_LONG + (int)i};
+    }
+    tables.names[n_names++] = (struct option){"help", no_argument, NULL, HELP};
+    tables.names[n_names++] = (struct option){"version", no_argument, NULL, VERSION};
+    return tables;
+}
+
+static const struct option_rule *find_rule(const struct command_line *command, int code)
+{
+    if (code >= FIRST_LONG && (size_t)(code - FIRST_LONG) < command->n_rules)
+        return &command->rules[code - FIRST_LONG];
+    for (size_t i = 0; i < command->n_rules; i++)
+        if (code && code == command->rules[i].letter)
+            return &command->rules[i];
+    return NULL;
+}
+
+/* getopt_long leaves the code in optopt, or 0 for an unknown long option, the word before. */
+static enum status refuse(const struct command_line *command, int code, char **argv,
+                          struct error *error)
+{
+    const struct option_rule *rule = find_rule(command, optopt);
+    char name[NAME_SIZE];
+    if (rule) {
+        name_rule(rule, name);
+        return smol_fail(error, STATUS_USAGE, "%s: %s", name,
+                         code == ':' ? "its value is missing" : "it takes no value");
+    }
+    if (optopt > 0 && optopt < FIRST_LONG)
+        return smol_fail(error, STATUS_USAGE, "-%c: unknown option", optopt);
+    return smol_fail(error, STATUS_USAGE, "%s: unknown option", argv[optind - 1]);
+}
+
+/* What a walk over the words fills. */
+struct result {
+    void *settings;
+    const char **words;
+    size_t n_words;
+};
+
+static enum status add_word(const struct command_line *command, const char *word,
+                            struct result *result, struct error *error)
+{
+    if (result->n_words == command->max_words)
+        return smol_fail(error, STATUS_USAGE,
+                         "\"%s\" is one argument too many: put quotes around a text", word);
+    result->words[result->n_words++] = word;
+    return STATUS_OK;
+}
+
+static enum status add_option(const struct command_line *command, int code, char **argv,
+                              struct result *result, struct error *error)
+{
+    if (code == WORD)
+        return add_word(command, optarg, result, error);
+    const struct option_rule *rule = find_rule(command, code);
+    if (!rule)
+        return refuse(command, code, argv, error);
+    char name[NAME_SIZE];
+    name_rule(rule, name);
+    return set_option(rule, name, optarg, result->settings, error);
+}
+
+static void show(const struct command_line *command, int code)
+{
+    if (code == HELP)
+        print_help(command);
+    else
+        printf("%s %s\n", command->program, SMOL_VERSION);
+}
+
+enum status smol_options_parse(const struct command_line *command, int argc, char **argv,
+                               void *settings, const char **words, bool *shown, struct error *error)
+{
+    struct getopt_tables tables = make_tables(command);
+    struct result result = {settings, words, 0};
+    enum status status = STATUS_OK;
+    int code;
+    *shown = false;
+    for (size_t i = 0; i < command->max_words; i++)
+        words[i] = NULL;
+    opterr = 0;
+    optind = 0; /* start anew, whoever parsed before */
+    while (!status && (code = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
+        if (code == HELP || code == VERSION) {
+            show(command, code);
+            *shown = true;
+            return STATUS_OK;
+        }
+        status = add_option(command, code, argv, &result, error);
+    }
+    while (!status && optind < argc)
+        status = add_word(command, argv[optind++], &result, error);
+    return status;
+}
+
+void smol_options_usage(const struct command_line *command)
+{
+    print_usage(stderr, command);
 }

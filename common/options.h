@@ -1,50 +1,62 @@
-/* Command lines: one table per command serves parsing (getopt_long) and --help. */
+/* Command lines. Each command has one table of options, from which its words are parsed (with
+ * getopt_long) and its --help is printed. */
 #ifndef SMOL_COMMON_OPTIONS_H
 #define SMOL_COMMON_OPTIONS_H
 
-#include <stdint.h>
-#include <stdio.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "common/error.h"
 
-/* One option. A table ends with an entry whose name is NULL. */
-struct option_spec {
-    int id;            /* > 0; what smol_options_next reports */
-    char letter;       /* short form, or 0 */
-    const char *name;  /* long form, without dashes */
-    const char *value; /* what --help calls its argument; NULL: it takes none */
-    const char *help;
+/* What an option's value is, and the type of its field in the command's settings. */
+enum option_kind {
+    OPTION_FLAG,   /* int: set to 1; has no value */
+    OPTION_COUNT,  /* uint32_t: a whole number within [low, high] */
+    OPTION_LIMIT,  /* size_t: a whole number, or -1 for SIZE_MAX */
+    OPTION_SEED,   /* uint64_t */
+    OPTION_REAL,   /* float within [low, high] */
+    OPTION_TEXT,   /* const char * */
+    OPTION_TEXTS,  /* struct option_texts: may be repeated */
+    OPTION_CHOICE, /* int or enum: the index of the value in `choices`, plus `low` */
 };
 
-enum { MAX_OPTIONS = 32 };
+enum { OPTION_MAX_TEXTS = 64 };
+struct option_texts {
+    const char *items[OPTION_MAX_TEXTS];
+    size_t n;
+};
 
-/* A walk over argv; options and operands may be mixed, `--` ends the options. */
-struct options;
+struct option_rule {
+    const char *name;  /* after --, or NULL */
+    char letter;       /* after -, or 0 */
+    const char *value; /* the value's name in the help; NULL: it takes none */
+    const char *help;
+    enum option_kind kind;
+    size_t field; /* offset in the settings */
+    double low, high;
+    const char *const *choices; /* ends with NULL */
+};
 
-/* Starts at argv[1]. One walk at a time in a process: getopt has global state. NULL: out of
- * memory. The caller frees it. */
-struct options *smol_options_start(const struct option_spec *table, int argc, char **argv);
+/* One command. --help and --version come by themselves. */
+struct command_line {
+    const char *program;
+    const char *words; /* as in the help: sub-command and arguments, without options */
+    const char *about; /* paragraphs of the help, before and after the options */
+    const char *notes;
+    size_t max_words; /* arguments that are no options */
+    const struct option_rule *rules;
+    size_t n_rules;
+};
 
-/* The next option: its id and argument (NULL where it takes none); id 0 at the end. Errors:
- * STATUS_USAGE, naming the option. */
-enum status smol_options_next(struct options *options, int *id, const char **value,
-                              struct error *error);
+/* Parses argv[1..argc): options into *settings, which holds the defaults, the rest into words
+ * (max_words), NULL where there is none. Both may be mixed; `--` ends the options. *shown: --help
+ * or --version was answered and nothing else is to be done. One call at a time in a process, as
+ * getopt has global state. Errors: STATUS_USAGE, naming the option. */
+enum status smol_options_parse(const struct command_line *command, int argc, char **argv,
+                               void *settings, const char **words, bool *shown,
+                               struct error *error);
 
-/* After the end: what is left of the command line. */
-void smol_options_operands(const struct options *options, int *n, char ***operands);
-
-/* A line for each option of the table. */
-void smol_options_help(FILE *out, const struct option_spec *table);
-
-/* The argument `text` of option `name` as a whole number min..max, or a finite real min..max;
- * nothing else may stand in it, and the locale does not matter. Errors: STATUS_USAGE. */
-enum status smol_options_integer(const char *name, const char *text, int64_t min, int64_t max,
-                                 int64_t *value, struct error *error);
-enum status smol_options_real(const char *name, const char *text, double min, double max,
-                              double *value, struct error *error);
-
-/* The index of `text` in the NULL-terminated list `words`. Errors: STATUS_USAGE, listing them. */
-enum status smol_options_word(const char *name, const char *text, const char *const *words,
-                              int *index, struct error *error);
+/* The first line of the help, on standard error. */
+void smol_options_usage(const struct command_line *command);
 
 #endif

@@ -75,9 +75,9 @@ static enum status import_tokenizer(struct conversion *c, struct error *error)
     return status;
 }
 
-/* inv_freq[i] = 1 / theta^(2i / head_dim), rounded to f32 at each step as the reference does
- * (transformers, modeling_rope_utils.py); the power itself is computed in double and rounded
- * once, so that it does not depend on a vector library. */
+/* inv_freq[i] = 1 / theta^(2i / head_dim), theta included rounded to f32 at each step as the
+ * reference does (transformers, modeling_llama.py); the power itself is computed in double and
+ * rounded once, so that it does not depend on a vector library. */
 static enum status compute_inv_freq(struct conversion *c, struct error *error)
 {
     uint32_t head_dim = c->config.model.head_dim;
@@ -86,7 +86,7 @@ static enum status compute_inv_freq(struct conversion *c, struct error *error)
         return smol_fail_memory(error, "the RoPE table");
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         float exponent = (float)(2 * i) / (float)head_dim;
-        c->inv_freq[i] = 1.0f / (float)pow(c->config.model.rope_theta, exponent);
+        c->inv_freq[i] = 1.0f / (float)pow((float)c->config.model.rope_theta, exponent);
     }
     return STATUS_OK;
 }

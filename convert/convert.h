@@ -2,16 +2,16 @@
 #ifndef SMOL_CONVERT_CONVERT_H
 #define SMOL_CONVERT_CONVERT_H
 
-#include <stdbool.h>
+#include <stdint.h>
 
 #include "common/error.h"
 #include "format/format.h"
 
 struct convert_options {
     enum blob_dtype dtype; /* of the matrices */
-    unsigned n_threads;
-    bool force; /* overwrite the output */
-    bool quiet; /* no progress bar */
+    uint32_t n_threads;
+    int force; /* 1: overwrite the output */
+    int quiet; /* 1: no progress bar */
 };
 
 /* Converts `input` (a checkpoint's folder, or the model.safetensors in it) into the blob

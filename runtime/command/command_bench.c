@@ -14,23 +14,25 @@ enum { RUNS = 5, DEFAULT_PREFILL = 512, DEFAULT_DECODE = 128 };
 
 static const struct option_rule rules[] = {
     {NULL, 'p', "N", "tokens of a prompt (512, or what the context holds)", OPTION_COUNT,
-     FIELD(n_prefill), 1, UINT32_MAX},
+     FIELD(n_prefill), 1, UINT32_MAX, NULL},
     {NULL, 'n', "N", "tokens to generate (128, or what the context holds)", OPTION_COUNT,
-     FIELD(n_decode), 1, UINT32_MAX},
+     FIELD(n_decode), 1, UINT32_MAX, NULL},
     {"depth", 0, "D", "tokens that are in the context already (0)", OPTION_COUNT, FIELD(depth), 0,
-     UINT32_MAX},
+     UINT32_MAX, NULL},
     RULE_THREADS,
     RULE_KV,
     RULE_JSON,
 };
 
-static const struct command command = {
+static const struct command_line command = {
+    .program = "smolrun",
     .words = "bench FILE.smol",
     .about = "Measures prefill (a prompt of -p tokens) and decode (-n tokens, one by one), each\n"
              "behind --depth tokens: medians of 5 runs after a warm-up, and the slowest and the\n"
              "fastest. The first token is timed once, for a prompt of -p tokens in an empty\n"
              "context right after loading.\n",
     .notes = "The token ids are arbitrary; choosing a token is not part of the figures.\n",
+    .max_words = 1,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
@@ -226,7 +228,7 @@ int smol_command_bench(int argc, char **argv)
     struct bench bench = {0};
     int exit_status;
     smol_error error;
-    if (!smol_options_parse(&command, argc, argv, &bench.settings, &exit_status))
+    if (!smol_settings_parse(&command, argc, argv, &bench.settings, &exit_status))
         return exit_status;
     smol_status status = run(&bench, &error);
     free(bench.ids);

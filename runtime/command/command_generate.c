@@ -10,34 +10,39 @@
 #include "runtime/command/session.h"
 #include "runtime/command/text_in.h"
 
+static const char *const verify_words[] = {"first", "open", "off", NULL}; /* as smol_verify */
+
 static const struct option_rule rules[] = {
     {NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,
-     FIELD(max_tokens), 0, 0},
+     FIELD(max_tokens), 0, 0, NULL},
     {"temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)", OPTION_REAL,
-     FIELD(sampler.temperature), 0, FLT_MAX},
+     FIELD(sampler.temperature), 0, FLT_MAX, NULL},
     {"top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,
-     FIELD(sampler.top_k), 0, UINT32_MAX},
+     FIELD(sampler.top_k), 0, UINT32_MAX, NULL},
     {"top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)", OPTION_REAL,
-     FIELD(sampler.top_p), 0, 1},
+     FIELD(sampler.top_p), 0, 1, NULL},
     {"min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",
-     OPTION_REAL, FIELD(sampler.min_p), 0, 1},
+     OPTION_REAL, FIELD(sampler.min_p), 0, 1, NULL},
     {"repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",
-     OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX},
-    {"seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0},
-    {"stop", 0, "STRING", "end before STRING; may be repeated", OPTION_STOP, 0, 0, 0},
+     OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL},
+    {"seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0,
+     NULL},
+    {"stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0, 0,
+     NULL},
     {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
-     FIELD(context.n_ctx), 1, UINT32_MAX},
+     FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
     RULE_THREADS,
     RULE_KV,
-    {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0},
+    {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
     {"verify", 0, "WHEN", "check the blob's checksums at `first` use, at `open`, or `off` (first)",
-     OPTION_VERIFY, FIELD(open.verify), 0, 0},
+     OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, verify_words},
     {"no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,
-     FIELD(open.no_mmap), 0, 0},
+     FIELD(open.no_mmap), 0, 0, NULL},
 };
 
-static const struct command command = {
+static const struct command_line command = {
+    .program = "smolrun",
     .words = "FILE.smol PROMPT",
     .about = "Continues PROMPT and prints the continuation, followed by one newline.\n"
              "PROMPT -: standard input, as it is; empty: the bos token.\n\n"
@@ -49,7 +54,7 @@ static const struct command command = {
              "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable\n"
              "(without words when the reader of the output has gone away), 4 a blob damaged,\n"
              "5 not supported, 6 out of memory, 7 a numeric failure, 8 the context is full.\n",
-    .takes_text = true,
+    .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
@@ -159,8 +164,8 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     const struct settings *settings = run->settings;
     const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
-        .stop = settings->stop,
-        .n_stop = settings->n_stop,
+        .stop = settings->stop.items,
+        .n_stop = settings->stop.n,
         .on_text = take_text,
         .user = run,
     };
@@ -196,7 +201,7 @@ int smol_command_generate(int argc, char **argv)
 {
     struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
     int exit_status;
-    if (!smol_options_parse(&command, argc, argv, &settings, &exit_status))
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
     /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
     if (settings.sampler.top_p == 0)

@@ -10,21 +10,22 @@
 
 static const struct option_rule rules[] = {
     {"tokens", 0, "IDS", "evaluate these token ids instead of TEXT; -: standard input", OPTION_TEXT,
-     FIELD(tokens), 0, 0},
+     FIELD(tokens), 0, 0, NULL},
     {NULL, 'o', "FILE", "write to FILE (required; replaced when it exists)", OPTION_TEXT,
-     FIELD(output), 0, 0},
+     FIELD(output), 0, 0, NULL},
     {"last", 0, "K", "only the last K positions, or all when there are fewer", OPTION_COUNT,
-     FIELD(last), 1, UINT32_MAX},
+     FIELD(last), 1, UINT32_MAX, NULL},
     RULE_KV,
     RULE_THREADS,
 };
 
-static const struct command command = {
+static const struct command_line command = {
+    .program = "smolrun",
     .words = "logits FILE.smol TEXT -o FILE",
     .about = "Writes the logits after each token of TEXT: float32, little-endian, an array of\n"
              "(positions, vocabulary). TEXT -: standard input; empty: the bos token.\n",
     .notes = "FILE appears whole or not at all.\n",
-    .takes_text = true,
+    .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
@@ -133,7 +134,7 @@ int smol_command_logits(int argc, char **argv)
     struct settings settings = {0};
     int status;
     smol_error error;
-    if (!smol_options_parse(&command, argc, argv, &settings, &status))
+    if (!smol_settings_parse(&command, argc, argv, &settings, &status))
         return status;
     return smol_command_status(logits(&settings, &error), &error);
 }

@@ -3,23 +3,24 @@
 #include <stdlib.h>
 
 #include "runtime/command/command.h"
-#include "runtime/command/options.h"
 #include "runtime/command/print.h"
+#include "runtime/command/settings.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
 #include "runtime/stream.h"
 
 static const struct option_rule rules[] = {
     {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
-     FIELD(decode), 0, 0},
+     FIELD(decode), 0, 0, NULL},
 };
 
-static const struct command command = {
+static const struct command_line command = {
+    .program = "smolrun",
     .words = "tokenize FILE.smol TEXT",
     .about = "Prints the token ids of TEXT on one line. TEXT -: standard input, as it is.\n",
     .notes = "IDS are separated by spaces. Their text is followed by one newline; bytes that are\n"
              "not UTF-8 are shown as U+FFFD.\n",
-    .takes_text = true,
+    .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
@@ -99,7 +100,7 @@ int smol_command_tokenize(int argc, char **argv)
     struct settings settings = {0};
     int status;
     smol_error error;
-    if (!smol_options_parse(&command, argc, argv, &settings, &status))
+    if (!smol_settings_parse(&command, argc, argv, &settings, &status))
         return status;
     return smol_command_status(tokenize(&settings, &error), &error);
 }

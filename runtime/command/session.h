@@ -2,7 +2,7 @@
 #ifndef SMOL_RUNTIME_COMMAND_SESSION_H
 #define SMOL_RUNTIME_COMMAND_SESSION_H
 
-#include "runtime/command/options.h"
+#include "runtime/command/settings.h"
 
 struct session {
     smol_model *model;

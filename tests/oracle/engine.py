@@ -6,18 +6,16 @@ that is not OK becomes a SmolError."""
 import atexit
 import ctypes
 import functools
-import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from internal import BUILD, OK, USAGE, Error, lib
+from internal import BUILD, OK, ROOT, Error, lib
 
-F32, INT8 = 1, 3  # enum blob_dtype of format/format.h
-DTYPES = {"f32": F32, "int8": INT8}
+DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
-NO_TOKEN = 2**32 - 1
 
 
 class SmolError(Exception):
@@ -37,8 +35,8 @@ class ConvertOptions(ctypes.Structure):
     _fields_ = [
         ("dtype", ctypes.c_int),
         ("n_threads", ctypes.c_uint),
-        ("force", ctypes.c_bool),
-        ("quiet", ctypes.c_bool),
+        ("force", ctypes.c_int),
+        ("quiet", ctypes.c_int),
     ]
 
 
@@ -231,10 +229,11 @@ class Context:
         return logits
 
 
-# --- instruction sets -------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------
 
 lib.smol_kernels_at.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
 lib.smol_kernels_at.restype = ctypes.c_void_p
+N_KV_TYPES = 3
 
 
 def kernel_sets():
@@ -244,3 +243,23 @@ def kernel_sets():
         name = ctypes.c_char_p.from_address(address).value.decode()  # the struct's first member
         sets.append((name, address, runs.value))
     return sets
+
+
+@functools.cache
+def kernel_slots():
+    """{function: its place among the pointers of struct kernels}, read from kernels.h."""
+    header = (ROOT / "runtime/kernels/kernels.h").read_text()
+    body = re.search(r"^struct kernels \{\n(.*?)^\};", header, re.S | re.M)[1]
+    body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
+    slots, place = {}, 1  # behind the name
+    for name, array in re.findall(r"\(\*(\w+)(\[KV_TYPES\])?\)\(", body):
+        slots[name] = place
+        place += N_KV_TYPES if array else 1
+    return slots
+
+
+def kernel(address, name, result, *arguments, index=0):
+    """One function of the struct kernels at `address`."""
+    place = kernel_slots()[name] + index
+    pointer = ctypes.c_void_p.from_address(address + place * ctypes.sizeof(ctypes.c_void_p))
+    return ctypes.CFUNCTYPE(result, *arguments)(pointer.value)

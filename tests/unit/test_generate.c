@@ -1,6 +1,7 @@
 /* The generation loop through the public header, on the bundled model. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cmocka.h>

@@ -11,27 +11,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/command/number_in.h"
-#include "runtime/command/options.h"
+#include "common/numerals.h"
+#include "runtime/command/settings.h"
+
+static const char *const verify_words[] = {"first", "open", "off", NULL};
 
 static const struct option_rule rules[] = {
-    {NULL, 'n', "N", "", OPTION_LIMIT, FIELD(max_tokens), 0, 0},
-    {"temp", 0, "T", "", OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX},
-    {"top-k", 'k', "K", "", OPTION_COUNT, FIELD(sampler.top_k), 0, UINT32_MAX},
-    {"seed", 0, "S", "", OPTION_SEED, FIELD(sampler.seed), 0, 0},
-    {"stop", 0, "STRING", "", OPTION_STOP, 0, 0, 0},
-    {"ids", 'i', NULL, "", OPTION_FLAG, FIELD(ids), 0, 0},
-    {"verify", 0, "WHEN", "", OPTION_VERIFY, FIELD(open.verify), 0, 0},
+    {NULL, 'n', "N", "", OPTION_LIMIT, FIELD(max_tokens), 0, 0, NULL},
+    {"temp", 0, "T", "", OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL},
+    {"top-k", 'k', "K", "", OPTION_COUNT, FIELD(sampler.top_k), 0, UINT32_MAX, NULL},
+    {"seed", 0, "S", "", OPTION_SEED, FIELD(sampler.seed), 0, 0, NULL},
+    {"stop", 0, "STRING", "", OPTION_TEXTS, FIELD(stop), 0, 0, NULL},
+    {"ids", 'i', NULL, "", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
+    {"verify", 0, "WHEN", "", OPTION_CHOICE, FIELD(open.verify), 0, 0, verify_words},
     RULE_THREADS,
     RULE_KV,
     RULE_JSON,
 };
 
-static const struct command command = {
+static const struct command_line command = {
+    .program = "test",
     .words = "FILE TEXT",
     .about = "",
     .notes = "",
-    .takes_text = true,
+    .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
@@ -44,7 +47,7 @@ static struct settings parse(char *line)
     for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
         words[n++] = word;
     struct settings settings = {0};
-    assert_true(smol_options_parse(&command, n, words, &settings, &status));
+    assert_true(smol_settings_parse(&command, n, words, &settings, &status));
     assert_int_equal(status, 0);
     return settings;
 }
@@ -98,9 +101,9 @@ static void stop_strings_add_up(void **state)
     (void)state;
     char line[] = "file --stop a --stop -b";
     struct settings s = parse(line);
-    assert_int_equal(s.n_stop, 2);
-    assert_string_equal(s.stop[0], "a");
-    assert_string_equal(s.stop[1], "-b");
+    assert_int_equal(s.stop.n, 2);
+    assert_string_equal(s.stop.items[0], "a");
+    assert_string_equal(s.stop.items[1], "-b");
 }
 
 static void choices_have_names(void **state)
@@ -130,17 +133,17 @@ static void whole_numbers_are_digits_within_their_range(void **state)
         "",    "0",   "11",  "-1",  "+1", " 1",       "1 ",
         "1.0", "0x1", "1e1", "ten", "1k", "\xd9\xa1", "18446744073709551617"};
     uint64_t value;
-    smol_error error;
+    struct error error;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(smol_parse_whole("-n", good[i], 1, 10, &value, &error), SMOL_OK);
+        assert_int_equal(smol_parse_whole("-n", good[i], 1, 10, &value, &error), STATUS_OK);
         assert_int_equal(value, atoi(good[i]));
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(smol_parse_whole("-n", bad[i], 1, 10, &value, &error), SMOL_ERROR_USAGE);
-    assert_int_equal(smol_parse_whole("-n", "x", 1, 10, &value, &error), SMOL_ERROR_USAGE);
+        assert_int_equal(smol_parse_whole("-n", bad[i], 1, 10, &value, &error), STATUS_USAGE);
+    assert_int_equal(smol_parse_whole("-n", "x", 1, 10, &value, &error), STATUS_USAGE);
     assert_string_equal(error.message, "-n: \"x\" is not a whole number from 1 to 10");
     assert_int_equal(smol_parse_whole("-n", "18446744073709551615", 0, UINT64_MAX, &value, &error),
-                     SMOL_OK);
+                     STATUS_OK);
     assert_true(value == UINT64_MAX);
 }
 
@@ -151,21 +154,20 @@ static void reals_are_decimal_and_within_their_range(void **state)
     static const char *const bad[] = {"",  "1.1", "-0.1", "nan", "inf", "0x1",  "0,5", " 1",
                                       ".", "1e",  "1f",   "e",   "-",   "1e99", "1 ",  "0.5.5"};
     float value;
-    smol_error error;
+    struct error error;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(smol_parse_real("--top-p", good[i], 0, 1, &value, &error), SMOL_OK);
+        assert_int_equal(smol_parse_real("--top-p", good[i], 0, 1, &value, &error), STATUS_OK);
         assert_true(value == (float)atof(good[i]));
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(smol_parse_real("--top-p", bad[i], 0, 1, &value, &error),
-                         SMOL_ERROR_USAGE);
+        assert_int_equal(smol_parse_real("--top-p", bad[i], 0, 1, &value, &error), STATUS_USAGE);
 }
 
 static void messages_about_reals_say_what_is_wrong_and_what_would_be_right(void **state)
 {
     (void)state;
     float value;
-    smol_error error;
+    struct error error;
     smol_parse_real("--temp", "x", 0, FLT_MAX, &value, &error);
     assert_string_equal(error.message, "--temp: \"x\" is not a number: give one of at least 0");
     smol_parse_real("--top-p", "1.5", 0, 1, &value, &error);

@@ -1,5 +1,5 @@
-/* Numbers on the command line, see number_in.h. */
-#include "runtime/command/number_in.h"
+/* Numbers on the command line, see numerals.h. */
+#include "common/numerals.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/command/print.h"
-
-smol_status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
-                             uint64_t *value, smol_error *error)
+enum status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
+                             uint64_t *value, struct error *error)
 {
     uint64_t number = 0;
     bool good = *text != '\0';
@@ -19,11 +17,11 @@ smol_status smol_parse_whole(const char *name, const char *text, uint64_t low, u
                !__builtin_add_overflow(number, (uint64_t)(*c - '0'), &number);
     if (good && number >= low && number <= high) {
         *value = number;
-        return SMOL_OK;
+        return STATUS_OK;
     }
-    return smol_command_fail(error, SMOL_ERROR_USAGE,
-                             "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64, name,
-                             text, low, high);
+    return smol_fail(error, STATUS_USAGE,
+                     "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64, name, text,
+                     low, high);
 }
 
 static void describe_range(float low, float high, char *out, size_t size)
@@ -36,25 +34,25 @@ static void describe_range(float low, float high, char *out, size_t size)
         snprintf(out, size, "from %g to %g", (double)low, (double)high);
 }
 
-/* Leaves hexadecimal, infinity, NaN and leading spaces, which strtod also takes, outside. smolrun
- * never leaves the "C" locale, so that the decimal point is a point. */
+/* Leaves hexadecimal, infinity, NaN and leading spaces, which strtod also takes, outside. The tools
+ * never leave the "C" locale, so that the decimal point is a point. */
 static bool is_decimal(const char *text)
 {
     return *text != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0';
 }
 
-smol_status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
-                            smol_error *error)
+enum status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
+                            struct error *error)
 {
     char *end = NULL;
     double number = is_decimal(text) ? strtod(text, &end) : 0;
     bool good = end && end != text && *end == '\0';
     if (good && number >= (double)low && number <= (double)high) {
         *value = (float)number;
-        return SMOL_OK;
+        return STATUS_OK;
     }
     char range[64];
     describe_range(low, high, range, sizeof range);
-    return smol_command_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
-                             good ? "out of range" : "not a number", range);
+    return smol_fail(error, STATUS_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
+                     good ? "out of range" : "not a number", range);
 }

@@ -1,0 +1,21 @@
+/* Numbers on the command line: decimal, the whole text, the same in every locale. */
+#ifndef SMOL_COMMON_NUMERALS_H
+#define SMOL_COMMON_NUMERALS_H
+
+#include <float.h>
+
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* A whole number from low to high; `name` is whose value it is, for the message. Errors:
+ * STATUS_USAGE. */
+enum status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
+                             uint64_t *value, struct error *error);
+
+/* A number from low to high, of which FLT_MIN means above 0 and FLT_MAX no bound. Errors:
+ * STATUS_USAGE. */
+enum status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
+                            struct error *error);
+
+#endif

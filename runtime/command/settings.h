@@ -1,0 +1,60 @@
+/* What can be set on smolrun's command lines, and the rows that several of its option tables
+ * share. */
+#ifndef SMOL_RUNTIME_COMMAND_SETTINGS_H
+#define SMOL_RUNTIME_COMMAND_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "common/options.h"
+#include "common/pool.h"
+#include "runtime/smol.h"
+
+/* The settings of all sub-commands; each uses those that its table names. */
+struct settings {
+    const char *model; /* FILE.smol */
+    const char *text;  /* the second word, or NULL */
+    smol_model_params open;
+    smol_context_params context;
+    /* generate */
+    smol_sampler_params sampler;
+    size_t max_tokens;
+    struct option_texts stop;
+    int ids;
+    /* generate, bench */
+    int json;
+    /* tokenize */
+    const char *decode;
+    /* logits */
+    const char *tokens;
+    const char *output;
+    uint32_t last;
+    /* bench; 0: not given */
+    uint32_t n_prefill, n_decode, depth;
+};
+
+#define FIELD(name) offsetof(struct settings, name)
+
+extern const char *const smol_kv_words[]; /* in the order of smol_kv */
+
+/* Rows that several tables share. */
+#define RULE_THREADS                                                                               \
+    {                                                                                              \
+        "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
+            FIELD(context.n_threads), 1, POOL_MAX_THREADS, NULL                                    \
+    }
+#define RULE_KV                                                                                    \
+    {                                                                                              \
+        "kv", 0, "TYPE", "KV cache: f32, f16 or int8 (f32 for f32 blobs, otherwise f16)",          \
+            OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words                        \
+    }
+#define RULE_JSON                                                                                  \
+    {                                                                                              \
+        "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
+    }
+
+/* Parses a sub-command's words into *settings, which holds the defaults. False: there is nothing
+ * left to do but to return *status, after --help, --version or a mistake, which was printed. */
+bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
+                         struct settings *settings, int *status);
+
+#endif
