@@ -3,6 +3,7 @@ the sequence, every instruction set and every floating-point state of the caller
 for any number of threads."""
 
 import ctypes
+import ctypes.util
 import hashlib
 import platform
 import shutil
@@ -11,16 +12,17 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make
-from engine import KV_TYPES, Model, blob_of, convert, kernel_sets
+from engine import Model, blob_of, convert, kernel, kernel_sets
 from internal import ROOT
 from texts import prose
 from tokenizers import Tokenizer
 
 THREADS = [1, 2, 3, 7]
 DTYPES = ["f32", "int8"]
-KVS = [kv for kv in KV_TYPES if kv != "default"]
+KVS = ["f32", "f16", "int8"]
 DEMO = ROOT / "demo/model"
 TOKENS = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()]
+TOKENS_OF_FAINT = [i % 101 for i in TOKENS[:70]]
 DIGESTS = ROOT / "tests/data/demo-logits.sha256"
 
 
@@ -180,7 +182,7 @@ def test_real_model_gives_the_same_logits_for_every_instruction_set(
 
 # --- the caller's floating-point state --------------------------------------------------------
 
-libm = ctypes.CDLL("libm.so.6")
+libm = ctypes.CDLL(ctypes.util.find_library("m"))
 FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO = {
     "x86_64": (0x400, 0x800, 0xC00),
     "aarch64": (0x800000, 0x400000, 0xC00000),
@@ -272,9 +274,6 @@ def test_callers_rounding_and_flushing_change_nothing_and_stay(state, threads, c
     assert same_bits(logits, usual)
 
 
-TOKENS_OF_FAINT = [i % 101 for i in TOKENS[:70]]
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_states_would_change_results_that_are_not_protected(state):
     """The kernels themselves do not set the state: what the test above guards against is real."""
@@ -282,7 +281,9 @@ def test_states_would_change_results_that_are_not_protected(state):
     assert name == "scalar"
     x = np.concatenate([np.full(40, 1e-39), np.random.default_rng(3).normal(size=60) * 1e-19])
     x, weight, out = x.astype(np.float32), np.ones(100, np.float32), {}
-    rms_norm = rms_norm_of(address)
+    pointer = ctypes.c_void_p
+    kinds = [pointer, pointer, ctypes.c_size_t, ctypes.c_float, pointer]
+    rms_norm = kernel(address, "rms_norm", None, *kinds)
     enter, _, leave = STATES[state]
     for protected in (True, False):
         out[protected] = np.empty(100, np.float32)
@@ -292,14 +293,6 @@ def test_states_would_change_results_that_are_not_protected(state):
         if not protected:
             leave()
     assert not same_bits(out[True], out[False])
-
-
-def rms_norm_of(address):
-    """struct kernels: name, quantize, matmul_int8, matmul_f32, rms_norm, ..."""
-    kind = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float, ctypes.c_void_p
-    )
-    return kind(ctypes.c_void_p.from_address(address + 4 * ctypes.sizeof(ctypes.c_void_p)).value)
 
 
 # --- blobs ------------------------------------------------------------------------------------
