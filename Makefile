@@ -15,7 +15,9 @@ LDLIBS_CONVERT := -ljansson $(LDLIBS_RUN)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
-COMMON_SRC := $(wildcard common/*.c)
+# Command lines are for the two programs, not for the library, which must not print.
+PROGRAM_SRC := common/options.c common/numerals.c
+COMMON_SRC := $(filter-out $(PROGRAM_SRC),$(wildcard common/*.c))
 FORMAT_SRC := $(wildcard format/*.c)
 CONVERT_SRC := $(wildcard convert/*.c)
 RUNTIME_SRC := $(wildcard runtime/*.c runtime/kernels/*.c)
@@ -27,20 +29,22 @@ SHARED_OBJ := $(call objects,$(COMMON_SRC) $(FORMAT_SRC))
 CONVERT_OBJ := $(call objects,$(CONVERT_SRC))
 RUNTIME_OBJ := $(call objects,$(RUNTIME_SRC))
 COMMAND_OBJ := $(call objects,$(COMMAND_SRC))
+PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 # what tests link: everything but the two main functions
-INTERNAL_OBJ := $(SHARED_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RUNTIME_OBJ) \
+INTERNAL_OBJ := $(SHARED_OBJ) $(PROGRAM_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RUNTIME_OBJ) \
 	$(filter-out %/command/main.o,$(COMMAND_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 
+.SECONDARY: # keep the tests' objects
 .PHONY: all runtime tests test bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
 
-$(BUILD)/smolconv: $(CONVERT_OBJ) $(SHARED_OBJ)
+$(BUILD)/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
 
-$(BUILD)/smolrun: $(COMMAND_OBJ) $(BUILD)/libsmol.a
+$(BUILD)/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
@@ -84,7 +88,8 @@ bench: all ## measure speed and memory on the real model
 	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" scripts/bench
 
 tidy: ## run clang-tidy
-	clang-tidy --quiet $(COMMON_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) $(COMMAND_SRC) -- \
+	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
+		$(RUNTIME_SRC) $(COMMAND_SRC) -- \
 		$(SMOL_CFLAGS) -mavx2 -mfma -mf16c
 
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
