@@ -1,0 +1,369 @@
+"""A second reader of .smol blobs, written from format/FORMAT.md alone: no code is shared with the
+tools that it checks. Slow and strict; section numbers in comments are FORMAT.md's."""
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MAGIC = b"\x89SML\r\n\x1a\n"
+CHUNK = 65536
+NO_TOKEN = 0xFFFFFFFF
+F32, BF16, INT8 = 1, 2, 3
+MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
+TOKENIZER, WEIGHTS = 32, 33
+KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
+
+
+class Damaged(Exception):
+    pass
+
+
+class Unsupported(Exception):
+    pass
+
+
+def need(condition, what):
+    if not condition:
+        raise Damaged(what)
+
+
+def round_up(value, unit):
+    return -(-value // unit) * unit
+
+
+def is_utf8(data):
+    try:
+        return data.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+# 5.1
+MODEL_FIELDS = """family dtype n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
+    vocab_size context_length bos_id tied_embeddings rms_norm_eps attention_bias mlp_bias reserved0
+    rope_theta""".split()
+RANGES = {
+    "family": (1, 1), "dtype": (1, 3), "n_layers": (1, 2**10), "hidden_size": (1, 2**20),
+    "intermediate_size": (1, 2**22), "n_heads": (1, 2**12), "n_kv_heads": (1, 2**12),
+    "head_dim": (2, 2**10), "vocab_size": (1, 2**24), "context_length": (1, 2**24),
+    "tied_embeddings": (0, 1), "attention_bias": (0, 1), "mlp_bias": (0, 1), "reserved0": (0, 0),
+}  # fmt: skip
+
+# 5.4
+GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
+
+# 7.1: role, name, per layer, shape, what it needs
+ROLES = [
+    (0, "embed", False, "VH", None),
+    (1, "attn_norm", True, "H", None),
+    (2, "attn_q", True, "QH", None),
+    (3, "attn_k", True, "KH", None),
+    (4, "attn_v", True, "KH", None),
+    (5, "attn_o", True, "HQ", None),
+    (6, "attn_q_bias", True, "Q", "attention_bias"),
+    (7, "attn_k_bias", True, "K", "attention_bias"),
+    (8, "attn_v_bias", True, "K", "attention_bias"),
+    (9, "attn_o_bias", True, "H", "attention_bias"),
+    (10, "mlp_norm", True, "H", None),
+    (11, "mlp_gate", True, "IH", None),
+    (12, "mlp_up", True, "IH", None),
+    (13, "mlp_down", True, "HI", None),
+    (14, "mlp_gate_bias", True, "I", "mlp_bias"),
+    (15, "mlp_up_bias", True, "I", "mlp_bias"),
+    (16, "mlp_down_bias", True, "H", "mlp_bias"),
+    (17, "final_norm", False, "H", None),
+    (18, "output", False, "VH", None),
+]
+
+
+def block_bytes(dtype, cols):
+    """7.3 to 7.5: bytes of a block of 16 rows."""
+    if dtype == F32:
+        return cols * 64
+    if dtype == BF16:
+        return -(-cols // 2) * 64
+    groups = -(-cols // 32)
+    return groups * 512 + -(-groups // 2) * 64
+
+
+@dataclass
+class Tensor:
+    name: str
+    dtype: int
+    rows: int
+    cols: int
+    offset: int
+    size: int
+    is_vector: bool
+    data: bytes
+
+    def elements(self, row, col, offset, kind):
+        """The elements at the byte offsets that offset(block_offset, r, c) gives; 7.3 to 7.5."""
+        blocks = (row // 16) * block_bytes(self.dtype, self.cols)
+        at = offset(blocks, row % 16, col)
+        size = np.dtype(kind).itemsize
+        raw = np.frombuffer(self.data, np.uint8)
+        return raw[at[..., None] + np.arange(size)].view(kind)[..., 0]
+
+    def steps_and_scales(self, rows, cols):
+        """int8: the steps of each weight, and the f16 scale that goes with it; 7.5."""
+        row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+        steps = self.elements(
+            row, col,
+            lambda b, r, c: b + c // 64 * 1088 + 64 + c // 32 % 2 * 512 + c % 32 // 4 * 64 + r * 4
+            + c % 4, "<i1",
+        )  # fmt: skip
+        scales = self.elements(
+            row, col, lambda b, r, c: b + c // 64 * 1088 + c // 32 % 2 * 32 + r * 2, "<f2"
+        )
+        return steps, scales
+
+    def values(self, rows=None, cols=None):
+        """The elements as float32; more rows and columns than the shape has show the padding."""
+        rows, cols = rows or self.rows, cols or self.cols
+        if self.is_vector:
+            return np.frombuffer(self.data, "<f4")[:cols]
+        row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+        if self.dtype == F32:
+            return self.elements(row, col, lambda b, r, c: b + c * 64 + r * 4, "<f4")
+        if self.dtype == BF16:
+            half = self.elements(
+                row, col, lambda b, r, c: b + c // 2 * 64 + r * 4 + c % 2 * 2, "<u2"
+            )
+            return (half.astype(np.uint32) << 16).view(np.float32)
+        steps, scales = self.steps_and_scales(rows, cols)
+        return steps.astype(np.float32) * scales.astype(np.float32)
+
+
+class Tokenizer:
+    """6: the tables, and the rules that keep a reader within them."""
+
+    def __init__(self, data, vocab_size):
+        need(len(data) >= 64, "no tokenizer header")
+        (n_tokens, n_text, n_slots, self.max_probe, n_added, n_blocks, self.pretokenizer, zero,
+         *offsets, zero1) = struct.unpack_from("<16I", data)  # fmt: skip
+        need(n_tokens <= vocab_size, "n_tokens")
+        need(n_slots and n_slots & (n_slots - 1) == 0, "n_merge_slots")
+        need(self.max_probe <= 255 and self.pretokenizer in (2, 3), "probe or pretokenizer")
+        need(zero == 0 and zero1 == 0, "reserved")
+        sizes = [n_tokens * 8, n_text, 1024, n_slots * 16, n_added * 16, 4352 * 2, n_blocks * 256]
+        tables, end = [], 64
+        for offset, size in zip(offsets, sizes, strict=True):
+            start = round_up(end, 64)
+            need(offset == start and start + size <= len(data), "table out of place")
+            need(not any(data[end:start]), "padding")
+            tables.append(data[start : start + size])
+            end = start + size
+        need(end == len(data), "section size")
+        spans, self.text, self.byte_tokens, merges, added, index, self.class_blocks = tables
+        self.spans = list(struct.iter_unpack("<IHH", spans))
+        self.byte_tokens = struct.unpack("<256I", self.byte_tokens)
+        self.merges = list(struct.iter_unpack("<4I", merges))
+        self.added = list(struct.iter_unpack("<4I", added))
+        self.class_index = struct.unpack("<4352H", index)
+        self.check(n_tokens, n_blocks)
+
+    def check(self, n_tokens, n_blocks):
+        for start, length, flags in self.spans:
+            need(flags <= 1 or (start, length, flags) == (0, 0, 2), "span")
+            need(start + length <= len(self.text), "span")
+        need(all(t < n_tokens or t == NO_TOKEN for t in self.byte_tokens), "byte token")
+        for slot, (left, right, rank, merged) in enumerate(self.merges):
+            if left == NO_TOKEN:
+                need((right, rank, merged) == (0, 0, 0), "empty slot")
+            else:
+                need(max(left, right, merged) < n_tokens and rank < len(self.merges), "merge")
+                need(self.find(left, right) == slot, "merge out of reach")
+        keys = []
+        for id_, start, length, flags in self.added:
+            text = self.text[start : start + length]
+            need(id_ < n_tokens and flags <= 1 and 1 <= length <= 1024, "added token")
+            need(len(text) == length and is_utf8(text), "added token's text")
+            keys.append((flags, text))
+        need(all(a < b for a, b in zip(keys, keys[1:])), "order of added tokens")
+        need(all(block < n_blocks for block in self.class_index), "class index")
+        for classes in set(self.class_blocks):
+            need(classes < 16 and (classes & 7) in (0, 1, 2, 4), "class")
+        need(self.classes(0x20) & 4, "the space")
+
+    def find(self, left, right):
+        """The slot of a merge, or None."""
+        mask = len(self.merges) - 1
+        slot = ((left << 32 | right) * 0x9E3779B97F4A7C15 % 2**64 >> 32) & mask
+        for _ in range(self.max_probe):
+            if self.merges[slot][:2] == (left, right):
+                return slot
+            if self.merges[slot][0] == NO_TOKEN:
+                return None
+            slot = (slot + 1) & mask
+        return None
+
+    def classes(self, code_point):
+        return self.class_blocks[self.class_index[code_point // 256] * 256 + code_point % 256]
+
+    def bytes_of(self, token):
+        start, length, _ = self.spans[token]
+        return self.text[start : start + length]
+
+
+@dataclass
+class Blob:
+    """9: a blob's contents, checked in the order that FORMAT.md gives. `digest` is XXH3-64."""
+
+    data: bytes
+    digest: object
+    model: dict = field(default_factory=dict)
+    tensors: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.check_header()
+        self.check_sections()
+        self.read_model()
+        self.read_small_sections()
+        self.read_tensors()
+        self.check_chunks()
+        self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"])
+
+    def check_header(self):
+        data = self.data
+        need(data[:8] == MAGIC and len(data) >= 64, "magic")
+        (front_digest, major, self.minor, self.n_sections, file_size, self.data_offset, required,
+         self.optional_features, reserved) = struct.unpack_from("<QHHIQQQQQ", data, 8)  # fmt: skip
+        if major != 1:
+            raise Unsupported(f"version {major}")
+        need(file_size == len(data), "file_size")
+        need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
+        need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
+        if required:
+            raise Unsupported(f"features {required:#x}")
+        need(reserved == 0, "reserved")
+
+    def check_sections(self):
+        need(self.n_sections == 9, "n_sections")
+        self.places, end = {}, 64 + 9 * 24
+        for i, expected in enumerate(KINDS):
+            kind, reserved, offset, size = struct.unpack_from("<IIQQ", self.data, 64 + i * 24)
+            need(kind == expected and reserved == 0, "section kind")
+            front = kind < 32
+            start = round_up(end, 64 if front else CHUNK)
+            limit = self.data_offset if front else len(self.data)
+            need(offset == start and start + size <= limit, "section out of place")
+            need(not any(self.data[end:start]), "padding")
+            self.places[kind] = (offset, size)
+            end = start + size
+        need(self.places[TOKENIZER][0] == self.data_offset, "data_offset")
+        need(end == len(self.data), "bytes behind the last section")
+
+    def section(self, kind):
+        offset, size = self.places[kind]
+        return self.data[offset : offset + size]
+
+    def entries(self, kind, layout):
+        """A section that is an array."""
+        data = self.section(kind)
+        need(len(data) % struct.calcsize(layout) == 0, "odd section size")
+        return list(struct.iter_unpack(layout, data))
+
+    def read_model(self):
+        data = self.section(MODEL)
+        need(len(data) == 128 and not any(data[72:]), "model section")
+        m = self.model = dict(zip(MODEL_FIELDS, struct.unpack_from("<12IfIIId", data), strict=True))
+        for name, (low, high) in RANGES.items():
+            need(low <= m[name] <= high, name)
+        need(m["n_heads"] % m["n_kv_heads"] == 0 and m["head_dim"] % 2 == 0, "heads")
+        need(m["bos_id"] < m["vocab_size"] or m["bos_id"] == NO_TOKEN, "bos_id")
+        need(0 <= m["rms_norm_eps"] < 1 and 1 <= m["rope_theta"] <= 1e30, "eps or theta")
+        need(len(self.section(INV_FREQ)) == m["head_dim"] // 2 * 4, "inv_freq size")
+        self.inv_freq = np.frombuffer(self.section(INV_FREQ), "<f4")
+        need(np.all((self.inv_freq >= 0) & (self.inv_freq <= 1)), "inv_freq")
+
+    def read_small_sections(self):
+        self.stop = [i for (i,) in self.entries(STOP, "<I")]
+        need(self.stop == sorted(set(self.stop)), "stop order")
+        need(all(i < self.model["vocab_size"] for i in self.stop), "stop range")
+        data = self.section(GENERATION)
+        need(len(data) == 64 and not any(data[28:]), "generation section")
+        present, do_sample, top_k, temperature, top_p, min_p, penalty = struct.unpack_from(
+            "<IIIffff", data
+        )
+        values = (do_sample, temperature, top_k, top_p, min_p, penalty)
+        need(present < 64 and do_sample <= 1, "generation")
+        need(all(0 <= v < float("inf") for v in values), "generation")
+        self.generation = {}
+        for bit, (name, value) in enumerate(zip(GENERATION_FIELDS, values, strict=True)):
+            need(present >> bit & 1 or value == 0, "absent default")
+            if present >> bit & 1:
+                self.generation[name] = value
+        self.provenance = self.section(PROVENANCE).decode(errors="replace")
+
+    def expected_tensors(self):
+        """7.1: (role, layer, name, shape) in order."""
+        m = self.model
+        extents = {
+            "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
+            "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
+        }  # fmt: skip
+        present = [r for r in ROLES if r[4] is None or m[r[4]]]
+        order = [(r, 0) for r in present if r[0] == 0]
+        order += [(r, layer) for layer in range(m["n_layers"]) for r in present if r[2]]
+        order += [(r, 0) for r in present if r[0] > 16]
+        for (role, name, per_layer, shape, _), layer in order:
+            full = f"layers.{layer}.{name}" if per_layer else name
+            yield role, layer, full, [extents[letter] for letter in shape]
+
+    def read_tensors(self):
+        table = self.entries(TENSORS, "<IIIIQQQQ16s")
+        expected = list(self.expected_tensors())
+        need(len(table) == len(expected), "number of tensors")
+        end, weights_size = self.places[WEIGHTS]
+        weights_end = end + weights_size
+        for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
+            is_vector = len(shape) == 1
+            rows, cols = [1, *shape][-2:]
+            dtype = F32 if is_vector else self.model["dtype"]
+            size = (
+                round_up(cols * 4, 64) if is_vector else -(-rows // 16) * block_bytes(dtype, cols)
+            )
+            alias = name == "output" and self.model["tied_embeddings"]
+            offset = table[0][6] if alias else end
+            want = (role, layer, dtype, 0 if is_vector else 1, rows, cols, offset, size, bytes(16))
+            need(entry == want, f"tensor {name}")
+            data = self.data[offset : offset + size]
+            self.tensors[name] = Tensor(name, dtype, rows, cols, offset, size, is_vector, data)
+            end += 0 if alias else size
+        need(end == weights_end, "tensors do not fill the section")
+
+    def check_chunks(self):
+        self.chunk_digests = [d for (d,) in self.entries(DIGESTS, "<Q")]
+        starts = range(self.data_offset, len(self.data), CHUNK)
+        need(len(self.chunk_digests) == len(starts), "number of digests")
+        for start, digest in zip(starts, self.chunk_digests, strict=True):
+            need(self.digest(self.data[start : start + CHUNK]) == digest, f"chunk at {start}")
+
+    def check_padding(self):
+        """9, step 20: what is no element of a tensor is zero; numbers are finite."""
+        for tensor in self.tensors.values():
+            if tensor.is_vector:
+                need(not any(tensor.data[tensor.cols * 4 :]), "vector padding")
+                continue
+            step = {F32: 1, BF16: 2, INT8: 64}[tensor.dtype]  # a pair of groups shares its scales
+            rows, cols = round_up(tensor.rows, 16), round_up(tensor.cols, step)
+            if tensor.dtype != INT8:
+                values = tensor.values(rows, cols).view(np.uint32)
+            else:
+                groups = -(-tensor.cols // 32)
+                steps, _ = tensor.steps_and_scales(rows, groups * 32)
+                need(np.all(steps != -128), "-128")
+                values = np.pad(steps, ((0, 0), (0, cols - groups * 32)))
+                # columns of a group that does not exist have scales only
+                group_cols = np.arange(0, cols, 32)
+                row, col = np.meshgrid(np.arange(rows), group_cols, indexing="ij")
+                scales = tensor.elements(
+                    row, col, lambda b, r, c: b + c // 64 * 1088 + c // 32 % 2 * 32 + r * 2, "<u2"
+                )
+                need(np.all(scales < 0x7C00), "scale")
+                need(not scales[tensor.rows :].any() and not scales[:, groups:].any(), "scale pad")
+            need(not values[tensor.rows :].any(), "row padding")
+            need(not values[:, tensor.cols :].any(), "column padding")
+            need(np.isfinite(tensor.values()).all(), "not finite")
