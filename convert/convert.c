@@ -84,9 +84,10 @@ static enum status compute_inv_freq(struct conversion *c, struct error *error)
     c->inv_freq = calloc(head_dim / 2, sizeof(float));
     if (!c->inv_freq)
         return smol_fail_memory(error, "the RoPE table");
+    float theta = (float)c->config.model.rope_theta;
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         float exponent = (float)(2 * i) / (float)head_dim;
-        c->inv_freq[i] = 1.0f / (float)pow((float)c->config.model.rope_theta, exponent);
+        c->inv_freq[i] = 1.0f / (float)pow((double)theta, (double)exponent);
     }
     return STATUS_OK;
 }

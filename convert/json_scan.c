@@ -198,12 +198,18 @@ static bool take_number(struct json_scan *scan)
     return true;
 }
 
+/* Whether `c` may stand behind a number. */
+static bool is_delimiter(uint8_t c)
+{
+    return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 /* Numbers that overflow a double are refused because the reference refuses them. The delimiter
  * behind the number, checked first, is what stops strtod within the text. */
 static enum status skip_number(struct json_scan *scan)
 {
     const uint8_t *start = scan->at;
-    if (!take_number(scan) || scan->at == scan->end || !memchr(",]} \t\r\n", *scan->at, 7))
+    if (!take_number(scan) || scan->at == scan->end || !is_delimiter(*scan->at))
         return smol_scan_fail(scan, "not a number");
     if (isinf(strtod((const char *)start, NULL)))
         return smol_scan_fail(scan, "a number out of range");

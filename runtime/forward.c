@@ -156,13 +156,16 @@ static size_t count_blocks(const struct product *product)
 
 /* Row blocks [begin, end) of several products, counted through from the first to the last. */
 static void multiply_blocks(struct pass *pass, const struct input *input,
-                            const struct product *products, size_t begin, size_t end)
+                            const struct product *products, size_t n_products, size_t begin,
+                            size_t end)
 {
-    for (size_t first = 0; first < end; first += count_blocks(products++)) {
-        size_t low = begin > first ? begin - first : 0;
-        size_t high = end - first < count_blocks(products) ? end - first : count_blocks(products);
+    size_t first = 0; /* of this product's blocks */
+    for (size_t i = 0; i < n_products; i++) {
+        size_t behind = first + count_blocks(&products[i]);
+        size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
         for (size_t block = low; block < high; block++)
-            multiply_block(pass, products, input, block);
+            multiply_block(pass, &products[i], input, block - first);
+        first = behind;
     }
 }
 
@@ -181,7 +184,7 @@ static void multiply(const struct worker *w, const struct input *input,
     while (smol_pool_claim(&stage)) {
         size_t begin, end;
         pool_share(total, stage.item, n_runs, &begin, &end);
-        multiply_blocks(w->pass, input, products, begin, end);
+        multiply_blocks(w->pass, input, products, n_products, begin, end);
     }
 }
 

@@ -19,15 +19,9 @@
 #include "convert/tile.h"
 #include "format/reader.h"
 #include "format/writer.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define SANITIZED 0
-#endif
 enum { FLIP_STRIDE = SANITIZED ? 61 : 1 }; /* sanitizers hash slowly: they try every 61st flip */
 
 static struct temporary temporary;

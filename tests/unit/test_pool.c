@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "common/pool.h"
+#include "tests/unit/sanitized.h"
 
 static const unsigned sizes[] = {1, 2, 3, 7, 64};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], N_ITEMS = 1000 };
@@ -285,13 +286,6 @@ static int create_without_memory_for_stacks(void)
 static void a_team_that_the_system_refuses_leaves_no_threads_behind(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    enum { SANITIZED = 1 };
-#elif defined(__has_feature)
-    enum { SANITIZED = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) };
-#else
-    enum { SANITIZED = 0 };
-#endif
     if (SANITIZED) {
         print_message("SKIPPED: sanitizers need more address space than this test leaves\n");
         skip();

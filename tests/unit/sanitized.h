@@ -1,0 +1,13 @@
+/* Whether the tests run under a sanitizer, which needs memory and time of its own. */
+#ifndef SMOL_TESTS_SANITIZED_H
+#define SMOL_TESTS_SANITIZED_H
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED 0
+#endif
+
+#endif
