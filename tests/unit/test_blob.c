@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/checked.h"
 #include "common/hash.h"
 #include "convert/tile.h"
 #include "format/reader.h"
@@ -348,6 +349,32 @@ static void what_is_written_is_read(void **state)
     }
 }
 
+static void tensors_come_in_order_and_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "embed",           "layers.0.attn_norm", "layers.0.attn_q",   "layers.0.attn_k",
+        "layers.0.attn_v", "layers.0.attn_o",    "layers.0.mlp_norm", "layers.0.mlp_gate",
+        "layers.0.mlp_up", "layers.0.mlp_down",  "layers.1.attn_norm"};
+    struct blob_model model = odd_model;
+    model.attention_bias = model.mlp_bias = 0;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    char name[MAX_NAME];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_string_equal(smol_tensor_name(key, name), names[i]);
+        assert_int_equal(smol_role_is_matrix(key.role), !strstr(names[i], "norm"));
+        assert_true(smol_tensor_next(&model, &key));
+    }
+    while (key.role < ROLE_FINAL_NORM)
+        assert_true(smol_tensor_next(&model, &key));
+    assert_string_equal(smol_tensor_name(key, name), "final_norm");
+    assert_int_equal(key.layer, 0);
+    assert_true(smol_tensor_next(&model, &key));
+    assert_string_equal(smol_tensor_name(key, name), "output");
+    assert_int_equal(key.layer, 0);
+    assert_false(smol_tensor_next(&model, &key));
+}
+
 static void sections_may_be_empty_where_the_model_has_nothing(void **state)
 {
     (void)state;
@@ -655,6 +682,50 @@ static void front_sections_must_have_the_size_of_their_contents(void **state)
     refuses("wrong number of chunk digests");
     section(SECTION_DIGESTS)->size = 17;
     refuses("odd size");
+}
+
+/* Makes a front section `delta` bytes (a multiple of 64) larger or smaller and moves what lies
+ * behind it, so that all sections are in place again. */
+static void resize(enum section_kind kind, int delta)
+{
+    uint64_t end = round_up(section(kind)->offset + section(kind)->size, BLOB_ALIGN);
+    uint64_t rest = image.digests_offset + section(SECTION_DIGESTS)->size - end;
+    memmove(image.bytes + end + delta, image.bytes + end, rest);
+    if (delta > 0)
+        memset(image.bytes + end, 0, (size_t)delta);
+    else
+        memset(image.bytes + end + delta + rest, 0, (size_t)-delta);
+    section(kind)->size += (uint64_t)delta;
+    for (enum section_kind behind = kind + 1; behind <= SECTION_DIGESTS; behind++)
+        section(behind)->offset += (uint64_t)delta;
+    image.digests_offset += (uint64_t)delta;
+}
+
+static void resized_front_sections_are_refused_even_in_place(void **state)
+{
+    (void)state;
+    static const struct {
+        enum section_kind kind;
+        int delta;
+        const char *part;
+    } cases[] = {
+        {SECTION_MODEL, 128, "the model section has the wrong size"},
+        {SECTION_MODEL, -128, "the model section has the wrong size"},
+        {SECTION_INV_FREQ, 64, "inv_freq does not fit head_dim"},
+        {SECTION_GENERATION, 64, "generation defaults"},
+        {SECTION_GENERATION, -64, "generation defaults"},
+        {SECTION_TENSORS, 64, "wrong number of tensors"},
+        {SECTION_TENSORS, -64, "wrong number of tensors"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t digests_offset = image.digests_offset;
+        resize(cases[i].kind, cases[i].delta);
+        refuses(cases[i].part);
+        image.digests_offset = digests_offset;
+    }
+    resize(SECTION_PROVENANCE, 64); /* this one may have any size */
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_OFF), STATUS_OK);
 }
 
 static void hyper_parameters_are_checked_at_open(void **state)
@@ -1223,6 +1294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(what_is_written_is_read),
+        cmocka_unit_test(tensors_come_in_order_and_have_names),
         in_folder(sections_may_be_empty_where_the_model_has_nothing),
         on_image(data_starts_at_the_next_64_kib_and_padding_is_zero),
         on_image(every_truncation_is_refused),
@@ -1244,6 +1316,7 @@ int main(void)
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),
         on_image(front_sections_must_have_the_size_of_their_contents),
+        on_image(resized_front_sections_are_refused_even_in_place),
         on_image(hyper_parameters_are_checked_at_open),
         on_image(inv_freq_must_be_between_0_and_1),
         on_image(stop_ids_must_ascend_within_the_vocabulary),
