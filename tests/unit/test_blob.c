@@ -1241,30 +1241,57 @@ static void giving_up_leaves_nothing_behind(void **state)
     smol_writer_abort(NULL);
 }
 
-/* Every limit on the size of files: the write fails sooner or later, or not at all. */
+/* Writes a blob while no file may grow beyond `limit` bytes. */
+static enum status write_within(rlim_t limit, const struct blob_contents *contents)
+{
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const struct rlimit small = {limit, old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum status status = write_blob(path, true, contents);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    return status;
+}
+
 static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **state)
 {
     (void)state;
     struct blob_model model = wide_model(); /* larger than the writer's buffer of 1 MiB */
     model.intermediate_size = 1800;
     const struct blob_contents contents = contents_of(&model);
-    struct rlimit old;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    signal(SIGXFSZ, SIG_IGN);
     make_blob(&model);
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     assert_true(info.st_size > 1 << 20);
     for (rlim_t limit = 0; limit < (rlim_t)info.st_size; limit += 100000) {
         temporary_write_text(&temporary, "tiny.smol", "old");
-        const struct rlimit small = {limit, old.rlim_max};
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-        enum status status = write_blob(path, true, &contents);
-        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-        complains(status, STATUS_FILE, "cannot write (File too large)");
+        complains(write_within(limit, &contents), STATUS_FILE, "cannot write (File too large)");
         assert_true(file_is("old"));
         assert_int_equal(count_entries(), 1);
     }
+}
+
+/* What fails while data streams through must not be forgotten when the disk has room again. */
+static void appending_reports_a_failing_write_itself(void **state)
+{
+    (void)state;
+    static const uint8_t data[3 << 20];
+    struct blob_model model = wide_model();
+    model.vocab_size = 1 << 16; /* 17 MiB, of which these are the first */
+    const struct blob_contents contents = contents_of(&model);
+    struct blob_writer *writer;
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    const struct rlimit small = {100000, old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), STATUS_OK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    enum status status = smol_writer_append(writer, data, sizeof data, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    complains(status, STATUS_FILE, "cannot write");
+    smol_writer_abort(writer);
+    assert_int_equal(count_entries(), 0);
 }
 
 static void a_folder_that_is_missing_is_reported(void **state)
@@ -1344,6 +1371,7 @@ int main(void)
         in_folder(an_existing_file_is_kept_without_force),
         in_folder(giving_up_leaves_nothing_behind),
         in_folder(a_failing_write_keeps_the_old_file_and_leaves_nothing_behind),
+        in_folder(appending_reports_a_failing_write_itself),
         in_folder(a_folder_that_is_missing_is_reported),
         in_folder(the_umask_is_honoured),
     };
