@@ -1,0 +1,1 @@
+"""Parts of scripts/train-demo-model: the small world, its texts, the tokenizer and the model."""

@@ -1,0 +1,60 @@
+"""The README.md of the checkpoint folder, from the figures of the run."""
+
+import textwrap
+
+TEXT = """# Willowby: the demo model of smol
+
+A tiny Llama model ({parameters:,} parameters) that tells stories about the village of Willowby:
+Mila and her cat Pepper, Anna the baker, Felix the clockmaker and their neighbours. It knows
+nothing else. It is here so that smol has a small real checkpoint to convert, run and test.
+
+The text was made by the generator in `scripts/demo_model`; no other data was used. Tokenizer and
+weights come from one run of
+
+    "$(scripts/venv)" scripts/train-demo-model{arguments}
+
+| | |
+|---|---|
+| layers, hidden size, MLP size | {layers}, {hidden}, {mlp} |
+| heads, key/value heads, head size | {heads}, {kv_heads}, {head_dim} |
+| vocabulary, context | {vocab:,}, {context} |
+| seed | {seed} |
+| training text | {documents:,} documents, {corpus_tokens:,} tokens |
+| trained on | {seen:,} tokens in {steps:,} steps |
+| wall time of the run | {minutes:.0f} minutes with {threads} CPU thread(s) |
+| training loss at the end | {train_loss:.4f} nats a token |
+| held-out loss, float32 weights | {held_out:.4f} nats a token |
+| held-out loss, bfloat16 weights (this folder) | {held_out_rounded:.4f} nats a token |
+
+The held-out loss is over {held_out_tokens:,} tokens of documents made with other seeds (a few short
+ones, like sums, coincide with training documents); `training-log.csv` has its
+course. The log measures it on windows of 512 tokens, and training uses windows of 256 until 70%
+of the steps: hence the drop there. The same seed, versions and number of threads should give the
+same weights; another machine may round differently and end slightly elsewhere.
+
+The model also knows short chats: `tokenizer_config.json` has the chat template. A document ends
+with `<|endoftext|>`, a message in a chat with `<|im_end|>`.
+
+## Samples
+
+Produced by these weights with `transformers`, computing in float32; the first is greedy, the
+second at temperature 0.8. The lines are wrapped here; what was not finished after 200 tokens is
+cut off.
+
+{samples}
+Licence: MIT, like the rest of smol.
+"""
+
+
+def readme(figures, samples):
+    """The text, with the prompts and what the model made of them."""
+    parts = []
+    for prompt, greedy, warm in samples:
+        parts.append(f"Prompt `{prompt}`:\n\n{quoted(greedy)}\n\n{quoted(warm)}\n")
+    return TEXT.format(samples="\n".join(parts), **figures)
+
+
+def quoted(text):
+    """The text as an indented block, which Markdown leaves alone, in lines of moderate length."""
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 90) or [""]]
+    return "\n".join(("    " + line).rstrip() for line in lines)
