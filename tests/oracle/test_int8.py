@@ -38,7 +38,8 @@ def compare(exact, ours, ids):
 def measured(real_model_dir, is_original, windows):
     torch.set_num_threads(2)
     parts = []
-    with Model(blob_of(real_model_dir, "f32")) as f32, Model(blob_of(real_model_dir, "int8")) as int8:
+    f32_blob, int8_blob = blob_of(real_model_dir, "f32"), blob_of(real_model_dir, "int8")
+    with Model(f32_blob) as f32, Model(int8_blob) as int8:
         for ids in windows:
             exact, ours = f32.logits(ids, threads=2), int8.logits(ids, threads=2)
             parts.append(compare(exact, ours, ids))

@@ -216,7 +216,9 @@ def mean_divergence(logits, others):
     return (p.exp() * (p - q)).sum(dim=1).mean().item()
 
 
-@pytest.mark.parametrize("kv, most_difference, most_divergence", [("f16", 3e-3, 3e-6), ("int8", 8e-2, 3e-3)])
+@pytest.mark.parametrize(
+    "kv, most_difference, most_divergence", [("f16", 3e-3, 3e-6), ("int8", 8e-2, 3e-3)]
+)
 def test_smaller_kv_types_change_the_logits_little(
     kv, most_difference, most_divergence, real_f32, real_ids, record_property
 ):
