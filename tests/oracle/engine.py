@@ -56,6 +56,19 @@ class ContextParams(ctypes.Structure):
     _fields_ = [("n_ctx", ctypes.c_uint32), ("n_threads", ctypes.c_uint32), ("kv", ctypes.c_int)]
 
 
+class SamplerParams(ctypes.Structure):
+    """smol_sampler_params."""
+
+    _fields_ = [
+        ("temperature", ctypes.c_float),
+        ("top_k", ctypes.c_uint32),
+        ("top_p", ctypes.c_float),
+        ("min_p", ctypes.c_float),
+        ("repetition_penalty", ctypes.c_float),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
 class ContextInfo(ctypes.Structure):
     """smol_context_info."""
 
@@ -93,6 +106,9 @@ lib.smol_eval.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p,
     ctypes.c_void_p,
 ]  # fmt: skip
+lib.smol_sampler_create.argtypes = [ctypes.c_void_p] * 3
+lib.smol_sampler_free.argtypes = [ctypes.c_void_p]
+lib.smol_sampler_free.restype = None
 
 
 def as_ids(ids):

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 import torch
 from checkpoints import load_reference
-from engine import Model, as_ids, blob_of, check
+from engine import Model, SamplerParams, as_ids, blob_of, check
 from internal import Error, lib
 from tokenizers import Tokenizer
 
@@ -69,19 +69,6 @@ ON_TEXT = ctypes.CFUNCTYPE(
 STOP, LENGTH = 0, 1  # smol_finish
 
 
-class SamplerParams(ctypes.Structure):
-    """smol_sampler_params."""
-
-    _fields_ = [
-        ("temperature", ctypes.c_float),
-        ("top_k", ctypes.c_uint32),
-        ("top_p", ctypes.c_float),
-        ("min_p", ctypes.c_float),
-        ("repetition_penalty", ctypes.c_float),
-        ("seed", ctypes.c_uint64),
-    ]
-
-
 class GenerateParams(ctypes.Structure):
     """smol_generate_params."""
 
@@ -108,7 +95,6 @@ class GenerateResult(ctypes.Structure):
     ]
 
 
-lib.smol_sampler_free.argtypes = [ctypes.c_void_p]
 lib.smol_generate.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] + [ctypes.c_void_p] * 3
 
 

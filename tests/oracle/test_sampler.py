@@ -9,6 +9,7 @@ import ctypes
 import numpy as np
 import pytest
 import torch
+from engine import SamplerParams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import Error, lib
@@ -26,19 +27,6 @@ from transformers.generation.utils import GenerationMixin
 ROUNDING = 2e-5  # of a sum of a few thousand float32 probabilities
 
 
-class Params(ctypes.Structure):
-    """smol_sampler_params."""
-
-    _fields_ = [
-        ("temperature", ctypes.c_float),
-        ("top_k", ctypes.c_uint32),
-        ("top_p", ctypes.c_float),
-        ("min_p", ctypes.c_float),
-        ("repetition_penalty", ctypes.c_float),
-        ("seed", ctypes.c_uint64),
-    ]
-
-
 class Candidate(ctypes.Structure):
     _fields_ = [("id", ctypes.c_uint32), ("weight", ctypes.c_float)]
 
@@ -47,7 +35,7 @@ class Sampler(ctypes.Structure):
     """struct smol_sampler of runtime/sampler.h."""
 
     _fields_ = [
-        ("params", Params),
+        ("params", SamplerParams),
         ("n_calls", ctypes.c_uint64),
         ("capacity", ctypes.c_size_t),
         ("heap", ctypes.c_void_p),
@@ -58,13 +46,6 @@ class Sampler(ctypes.Structure):
 
 FLOATS, IDS = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_uint32)
 SAMPLER = ctypes.POINTER(Sampler)
-lib.smol_sampler_create.argtypes = [
-    ctypes.POINTER(Params),
-    ctypes.POINTER(SAMPLER),
-    ctypes.c_void_p,
-]
-lib.smol_sampler_free.argtypes = [SAMPLER]
-lib.smol_sampler_free.restype = None
 lib.smol_sample.argtypes = [
     SAMPLER, FLOATS, ctypes.c_size_t, IDS, ctypes.c_size_t, IDS, ctypes.c_void_p,
 ]  # fmt: skip
@@ -84,7 +65,7 @@ class Ours:
     def __init__(self, **params):
         self.handle, error = SAMPLER(), Error()
         status = lib.smol_sampler_create(
-            ctypes.byref(Params(**params)), ctypes.byref(self.handle), ctypes.byref(error)
+            ctypes.byref(SamplerParams(**params)), ctypes.byref(self.handle), ctypes.byref(error)
         )
         assert status == 0, str(error)
 
