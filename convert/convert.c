@@ -103,7 +103,10 @@ static enum status describe_source(FILE *out, const char *path, bool optional, s
     enum status status = smol_file_map(path, &file, error);
     if (status)
         return status;
-    fprintf(out, "source: %s, %zu bytes, xxh3 %016" PRIx64 "\n", smol_base_name(path), file.size,
+    fputs("source: ", out);
+    for (const char *c = smol_base_name(path); *c; c++) /* a line feed would forge a line */
+        fputc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+    fprintf(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file.size,
             smol_digest(file.data, file.size));
     smol_file_close(&file);
     return STATUS_OK;

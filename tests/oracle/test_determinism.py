@@ -143,7 +143,7 @@ def test_contexts_of_one_model_do_not_disturb_each_other(case):
         assert same_bits(np.concatenate(parts), expected)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "int8"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_logits_have_the_committed_digest(dtype):
     """After a change of demo/model: scripts/update-digests."""
     assert DIGESTS.is_file(), f"{DIGESTS} is missing: run scripts/update-digests"
@@ -161,7 +161,7 @@ def real_ids(real_model_dir):
     return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:2000]).ids
 
 
-@pytest.mark.parametrize("dtype", ["f32", "int8"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_real_model_gives_the_same_logits_for_threads_and_splits(dtype, real_model_dir, real_ids):
     ids = real_ids[:75]
     with Model(blob_of(real_model_dir, dtype)) as model:
@@ -172,7 +172,7 @@ def test_real_model_gives_the_same_logits_for_threads_and_splits(dtype, real_mod
             assert same_bits(eval_in_parts(context, ids, [1, 1, 1, 40, 7, 1, 1]), expected)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "int8"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_real_model_gives_the_same_logits_for_every_instruction_set(
     dtype, real_model_dir, real_ids, monkeypatch
 ):
