@@ -4,9 +4,79 @@
 
 #include <immintrin.h>
 
-#include "runtime/kernels/elementwise_template.h"
+#include <stddef.h>
+#include <stdint.h>
 
-#include "common/checked.h"
+#include "common/number.h"
+#include "runtime/kernels/kernels.h"
+
+/* --- vector operations -------------------------------------------------------------------- */
+
+typedef __m256 V;
+enum { LANES = 8, TOKENS_MANY = 6, TOKENS_FEW = 2 };
+
+static inline V v_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+static inline V v_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline V v_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+
+static inline void v_store(float *p, V v)
+{
+    _mm256_storeu_ps(p, v);
+}
+
+static inline V v_add(V a, V b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline V v_mul(V a, V b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline V v_fma(V a, V b, V c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+/* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
+static inline V v_even(const uint32_t *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_load_si256((const void *)p), 16));
+}
+
+static inline V v_odd(const uint32_t *p)
+{
+    return _mm256_castsi256_ps(
+        _mm256_and_si256(_mm256_load_si256((const void *)p), _mm256_set1_epi32((int)0xffff0000)));
+}
+
+static inline __attribute__((always_inline)) V v_cache(const void *data, size_t i,
+                                                       enum kv_type type)
+{
+    switch (type) {
+    case KV_F32:
+        return _mm256_loadu_ps((const float *)data + i);
+    case KV_F16:
+        return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)data + i)));
+    default:
+        return _mm256_cvtepi32_ps(
+            _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)((const int8_t *)data + i))));
+    }
+}
+
+#include "runtime/kernels/vector_template.h"
 
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
@@ -14,7 +84,7 @@ enum { INT8_TOKENS = 4 }; /* tokens that share a pass over a tile: all accumulat
 
 /* 32 products of weights and activations summed by fours into eight 32-bit lanes. maddubs takes
  * one unsigned operand, so the weight gives up its sign to the activation; with values within
- * -127..127 its 16-bit sums stay below 2 * 127 * 127 = 32258. */
+ * -127..127 its 16-bit sums are at most 2 * 127 * 127 = 32258. */
 static inline __m256i dot_quads(__m256i magnitude, __m256i weights, __m256i q, __m256i sum)
 {
     __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, weights));
@@ -89,104 +159,7 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const int8_t *q, 
                     scale_stride, out + t * out_stride, out_stride, 1);
 }
 
-/* --- f32 matrix product ------------------------------------------------------------------- */
-
-enum { F32_TOKENS = 6 };
-
-static inline __attribute__((always_inline)) void f32_tokens(const float *block, size_t cols,
-                                                             const float *x, size_t x_stride,
-                                                             float *out, size_t out_stride,
-                                                             const size_t n_tokens)
-{
-    __m256 low[F32_TOKENS], high[F32_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++)
-        low[t] = high[t] = _mm256_setzero_ps();
-    for (size_t col = 0; col < cols; col++) {
-        __m256 w_low = _mm256_load_ps(block + col * TILE_ROWS);
-        __m256 w_high = _mm256_load_ps(block + col * TILE_ROWS + 8);
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m256 value = _mm256_broadcast_ss(x + t * x_stride + col);
-            low[t] = _mm256_fmadd_ps(w_low, value, low[t]);
-            high[t] = _mm256_fmadd_ps(w_high, value, high[t]);
-        }
-    }
-    for (size_t t = 0; t < n_tokens; t++) {
-        _mm256_storeu_ps(out + t * out_stride, low[t]);
-        _mm256_storeu_ps(out + t * out_stride + 8, high[t]);
-    }
-}
-
-static void matmul_f32(const float *block, size_t cols, const float *x, size_t x_stride,
-                       size_t n_tokens, float *out, size_t out_stride)
-{
-    size_t t = 0;
-    for (; t + F32_TOKENS <= n_tokens; t += F32_TOKENS)
-        f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                   F32_TOKENS);
-    for (; t + 2 <= n_tokens; t += 2)
-        f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 2);
-    if (t < n_tokens)
-        f32_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
-}
-
-/* --- bf16 matrix product ------------------------------------------------------------------ */
-
-/* The even columns' weights are the low halves of the lanes, the odd columns' the high ones; moved
- * to the top of a lane, each is the f32 that it stands for. */
-static inline __m256 even_weights(__m256i pairs)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
-}
-
-static inline __m256 odd_weights(__m256i pairs)
-{
-    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
-}
-
-static inline __attribute__((always_inline)) void bf16_tokens(const uint32_t *block, size_t cols,
-                                                              const float *x, size_t x_stride,
-                                                              float *out, size_t out_stride,
-                                                              const size_t n_tokens)
-{
-    __m256 low[F32_TOKENS], high[F32_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++)
-        low[t] = high[t] = _mm256_setzero_ps();
-    for (size_t col = 0; col < cols; col += 2, block += TILE_ROWS) {
-        __m256i pairs_low = _mm256_load_si256((const void *)block);
-        __m256i pairs_high = _mm256_load_si256((const void *)(block + 8));
-        __m256 w_low = even_weights(pairs_low), w_high = even_weights(pairs_high);
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m256 value = _mm256_broadcast_ss(x + t * x_stride + col);
-            low[t] = _mm256_fmadd_ps(w_low, value, low[t]);
-            high[t] = _mm256_fmadd_ps(w_high, value, high[t]);
-        }
-        if (col + 1 == cols)
-            break;
-        w_low = odd_weights(pairs_low);
-        w_high = odd_weights(pairs_high);
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m256 value = _mm256_broadcast_ss(x + t * x_stride + col + 1);
-            low[t] = _mm256_fmadd_ps(w_low, value, low[t]);
-            high[t] = _mm256_fmadd_ps(w_high, value, high[t]);
-        }
-    }
-    for (size_t t = 0; t < n_tokens; t++) {
-        _mm256_storeu_ps(out + t * out_stride, low[t]);
-        _mm256_storeu_ps(out + t * out_stride + 8, high[t]);
-    }
-}
-
-static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
-                        size_t n_tokens, float *out, size_t out_stride)
-{
-    size_t t = 0;
-    for (; t + 4 <= n_tokens; t += 4)
-        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 4);
-    for (; t < n_tokens; t++)
-        bf16_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride, 1);
-}
-
-/* --- attention ---------------------------------------------------------------------------- */
+/* --- the set ------------------------------------------------------------------------------ */
 
 static void to_f16(const float *x, size_t n, uint16_t *out)
 {
@@ -197,105 +170,11 @@ static void to_f16(const float *x, size_t n, uint16_t *out)
         out[i] = f16_from_f32(x[i]);
 }
 
-/* Eight elements of the cache as f32, from element i. */
-static inline __attribute__((always_inline)) __m256 load_eight(const void *data, size_t i,
-                                                               enum kv_type type)
-{
-    switch (type) {
-    case KV_F32:
-        return _mm256_loadu_ps((const float *)data + i);
-    case KV_F16:
-        return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)data + i)));
-    default:
-        return _mm256_cvtepi32_ps(
-            _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)((const int8_t *)data + i))));
-    }
-}
-
-enum { BLOCK_VECTORS = KV_BLOCK / 8 };
-
-static inline __attribute__((always_inline)) void
-attention_scores(const float *q, const struct kv_block *block, size_t head_dim, float scale,
-                 float scores[KV_BLOCK], enum kv_type type)
-{
-    __m256 sum[BLOCK_VECTORS];
-    for (size_t i = 0; i < BLOCK_VECTORS; i++)
-        sum[i] = _mm256_setzero_ps();
-    for (size_t c = 0; c < head_dim; c++) {
-        __m256 value = _mm256_broadcast_ss(q + c);
-        for (size_t i = 0; i < BLOCK_VECTORS; i++) {
-            __m256 k = load_eight(block->k, (i / 2 * head_dim + c) * 16 + i % 2 * 8, type);
-            sum[i] = _mm256_add_ps(sum[i], _mm256_mul_ps(value, k));
-        }
-    }
-    for (size_t i = 0; i < BLOCK_VECTORS; i++) {
-        if (type == KV_INT8)
-            sum[i] = _mm256_mul_ps(sum[i], _mm256_loadu_ps(block->k_scale + i * 8));
-        _mm256_storeu_ps(scores + i * 8, _mm256_mul_ps(sum[i], _mm256_set1_ps(scale)));
-    }
-}
-
-/* Channels [c, c + 8 * n_vectors) of the weighted sum of V. */
-static inline __attribute__((always_inline)) void
-value_channels(const float *weights, size_t n, const struct kv_block *block, size_t stride,
-               size_t c, float *out, enum kv_type type, const size_t n_vectors)
-{
-    __m256 sum[8];
-    for (size_t j = 0; j < n_vectors; j++)
-        sum[j] = _mm256_setzero_ps();
-    for (size_t i = 0; i < n; i++) {
-        __m256 weight =
-            _mm256_set1_ps(type == KV_INT8 ? weights[i] * block->v_scale[i] : weights[i]);
-        for (size_t j = 0; j < n_vectors; j++) {
-            __m256 v = load_eight(block->v, i * stride + c + j * 8, type);
-            sum[j] = _mm256_add_ps(sum[j], _mm256_mul_ps(weight, v));
-        }
-    }
-    for (size_t j = 0; j < n_vectors; j++)
-        _mm256_storeu_ps(out + c + j * 8, sum[j]);
-}
-
-static inline __attribute__((always_inline)) void attention_values(const float *weights, size_t n,
-                                                                   const struct kv_block *block,
-                                                                   size_t head_dim, float *out,
-                                                                   enum kv_type type)
-{
-    size_t stride = round_up(head_dim, 16);
-    size_t c = 0;
-    for (; c + 64 <= stride; c += 64)
-        value_channels(weights, n, block, stride, c, out, type, 8);
-    for (; c < stride; c += 16)
-        value_channels(weights, n, block, stride, c, out, type, 2);
-}
-
-#define ATTENTION_KERNELS(name, type)                                                              \
-    static void scores_##name(const float *q, const struct kv_block *block, size_t head_dim,       \
-                              float scale, float scores[KV_BLOCK])                                 \
-    {                                                                                              \
-        attention_scores(q, block, head_dim, scale, scores, type);                                 \
-    }                                                                                              \
-    static void values_##name(const float *weights, size_t n, const struct kv_block *block,        \
-                              size_t head_dim, float *out)                                         \
-    {                                                                                              \
-        attention_values(weights, n, block, head_dim, out, type);                                  \
-    }
-
-ATTENTION_KERNELS(f32, KV_F32)
-ATTENTION_KERNELS(f16, KV_F16)
-ATTENTION_KERNELS(int8, KV_INT8)
-
 const struct kernels smol_kernels_avx2 = {
     .name = "avx2",
-    .quantize = quantize,
     .matmul_int8 = matmul_int8,
-    .matmul_f32 = matmul_f32,
-    .matmul_bf16 = matmul_bf16,
-    .rms_norm = rms_norm,
-    .swiglu = swiglu,
-    .softmax = softmax,
-    .attention_scores = {scores_f32, scores_f16, scores_int8},
-    .attention_values = {values_f32, values_f16, values_int8},
     .to_f16 = to_f16,
+    VECTOR_KERNELS,
 };
 
 #else
