@@ -8,7 +8,7 @@ EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md).
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno \
+	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off -fno-math-errno \
 	-ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson $(LDLIBS_RUN)

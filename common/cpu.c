@@ -3,11 +3,22 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <stdatomic.h>
 
+/* Asked once: CPUID takes microseconds in a virtual machine, where it traps, and every digest of
+ * a chunk asks. (The builtins below remember their answers; not all compilers have one for this.)
+ */
 static bool has_f16c(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+    enum { UNKNOWN, NO, YES };
+    static atomic_int known = UNKNOWN;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        unsigned eax, ebx, ecx, edx;
+        answer = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) ? YES : NO;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == YES;
 }
 
 bool smol_cpu_has_avx2(void)

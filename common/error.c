@@ -12,7 +12,7 @@ enum status smol_fail(struct error *error, enum status status, const char *forma
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     for (char *c = error->message; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+        if (is_control(*c))
             *c = '?';
     return status;
 }

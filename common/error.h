@@ -2,6 +2,8 @@
 #ifndef SMOL_COMMON_ERROR_H
 #define SMOL_COMMON_ERROR_H
 
+#include <stdbool.h>
+
 /* What kind of thing went wrong. The values are the exit statuses of smolconv and smolrun. */
 enum status {
     STATUS_OK = 0,
@@ -14,6 +16,12 @@ enum status {
     STATUS_NUMERIC = 7,      /* NaN or infinity where a number was due */
     STATUS_CONTEXT_FULL = 8, /* no room for another token */
 };
+
+/* Whether byte `c` could steer a terminal: text from files is shown with '?' in its place. */
+static inline bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
 
 /* Room for a path, a place and a remedy; longer messages are cut, never overrun. */
 enum { ERROR_MESSAGE_SIZE = 512 };

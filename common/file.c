@@ -14,7 +14,9 @@ static const uint8_t empty_file[1];
 
 static enum status fail_errno(struct error *error, const char *path, const char *action)
 {
-    return smol_fail(error, STATUS_FILE, "%s: cannot %s (%s)", path, action, strerror(errno));
+    return smol_fail(error, STATUS_FILE,
+                     "%.300s: cannot %s (%s): check the path, its permissions and the disk", path,
+                     action, strerror(errno));
 }
 
 /* Opens a regular file; a folder, a device or a pipe has no size that could be relied on.
@@ -139,8 +141,10 @@ enum status smol_output_open(const char *path, bool force, struct output *output
 {
     static const char suffix[] = ".tmp-XXXXXX";
     *output = (struct output){.fd = -1};
-    struct stat info;
+    struct stat info, target;
     bool exists = lstat(path, &info) == 0;
+    if (exists && stat(path, &target) == 0)
+        info = target; /* what a link leads to must not be a device either */
     if (exists && !force)
         return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
     /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */

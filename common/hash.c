@@ -6,8 +6,6 @@
 
 #include "common/cpu.h"
 
-uint64_t smol_digest_avx2(const void *data, size_t size);
-
 uint64_t smol_digest(const void *data, size_t size)
 {
 #if defined(__x86_64__)

@@ -6,8 +6,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-uint64_t smol_digest_avx2(const void *data, size_t size);
-
 uint64_t smol_digest_avx2(const void *data, size_t size)
 {
     return XXH3_64bits(data, size);

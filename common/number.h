@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __FAST_MATH__
+#error "the results are defined to the bit: compile without -ffast-math"
+#endif
 _Static_assert(FLT_EVAL_METHOD == 0, "floats must be computed as floats: use -msse2 -mfpmath=sse");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "smol runs on little-endian machines");
 

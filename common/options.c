@@ -168,6 +168,8 @@ static const struct option_rule *find_rule(const struct command_line *command, i
     return NULL;
 }
 
+#define HINT ": see --help, or put -- before a text that begins with -"
+
 /* getopt_long leaves the code in optopt, or 0 for an unknown long option, the word before. */
 static enum status refuse(const struct command_line *command, int code, char **argv,
                           struct error *error)
@@ -179,9 +181,11 @@ static enum status refuse(const struct command_line *command, int code, char **a
         return smol_fail(error, STATUS_USAGE, "%s: %s", name,
                          code == ':' ? "its value is missing" : "it takes no value");
     }
+    if (optopt == HELP || optopt == VERSION) /* known, so a value was given */
+        return smol_fail(error, STATUS_USAGE, "%s: takes no value", argv[optind - 1]);
     if (optopt > 0 && optopt < FIRST_LONG)
-        return smol_fail(error, STATUS_USAGE, "-%c: unknown option", optopt);
-    return smol_fail(error, STATUS_USAGE, "%s: unknown option", argv[optind - 1]);
+        return smol_fail(error, STATUS_USAGE, "-%c: unknown option" HINT, optopt);
+    return smol_fail(error, STATUS_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
 }
 
 /* What a walk over the words fills. */

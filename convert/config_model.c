@@ -87,8 +87,8 @@ static const struct size {
     uint32_t fallback; /* 0: follows from others */
 } sizes[] = {
     {"hidden_size", offsetof(struct blob_model, hidden_size), 1 << 20, 4096},
-    {"intermediate_size", offsetof(struct blob_model, intermediate_size), 1 << 20, 11008},
-    {"num_hidden_layers", offsetof(struct blob_model, n_layers), 4096, 32},
+    {"intermediate_size", offsetof(struct blob_model, intermediate_size), 1 << 22, 11008},
+    {"num_hidden_layers", offsetof(struct blob_model, n_layers), 1024, 32},
     {"num_attention_heads", offsetof(struct blob_model, n_heads), 4096, 32},
     {"num_key_value_heads", offsetof(struct blob_model, n_kv_heads), 4096, 0},
     {"head_dim", offsetof(struct blob_model, head_dim), 1024, 0},

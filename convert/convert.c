@@ -23,7 +23,7 @@
 #include "format/layout.h"
 #include "format/writer.h"
 
-enum { BATCH_BYTES = 4 << 20 }; /* tiles made between two writes: enough for every thread */
+enum { BATCH_BYTES = 16 << 20 }; /* tiles made between two writes: enough for every thread */
 
 /* Everything that a conversion owns. */
 struct conversion {
@@ -105,7 +105,7 @@ static enum status describe_source(FILE *out, const char *path, bool optional, s
         return status;
     fputs("source: ", out);
     for (const char *c = smol_base_name(path); *c; c++) /* a line feed would forge a line */
-        fputc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+        fputc(is_control(*c) ? '?' : *c, out);
     fprintf(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file.size,
             smol_digest(file.data, file.size));
     smol_file_close(&file);
@@ -192,8 +192,8 @@ static enum status write_matrix(struct conversion *c, const struct safetensors_t
     uint64_t n_blocks = (layout->rows + TILE_ROWS - 1) / TILE_ROWS;
     uint64_t block_bytes = smol_block_bytes(layout->dtype, layout->cols);
     uint64_t per_batch = BATCH_BYTES / block_bytes;
-    if (per_batch < n_threads)
-        per_batch = n_threads;
+    if (per_batch < 1)
+        per_batch = 1;
     if (per_batch > n_blocks)
         per_batch = n_blocks;
     struct tile_fault faults[POOL_MAX_THREADS] = {{STATUS_OK, 0, 0, NULL}};
@@ -202,7 +202,7 @@ static enum status write_matrix(struct conversion *c, const struct safetensors_t
         .layout = layout,
         .block_bytes = block_bytes,
         .out = malloc(per_batch * block_bytes),
-        .scratch = malloc(n_threads * layout->cols * sizeof(float)),
+        .scratch = calloc(n_threads, layout->cols * sizeof(float)),
         .fault = faults,
     };
     enum status status = batch.out && batch.scratch ? STATUS_OK : smol_fail_memory(error, "tiles");
@@ -264,6 +264,17 @@ static enum status write_weights(struct conversion *c, struct error *error)
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
+
+/* The output must not be the checkpoint's own file: renaming over it would lose the source. */
+static enum status check_output(const struct conversion *c, const char *output, struct error *error)
+{
+    struct stat source, target;
+    if (stat(output, &target) || stat(c->weights_path, &source) || target.st_dev != source.st_dev ||
+        target.st_ino != source.st_ino)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_USAGE, "%s: is the checkpoint itself: name another output",
+                     output);
+}
 
 static enum status load(struct conversion *c, const char *input, struct error *error)
 {
@@ -336,6 +347,8 @@ enum status smol_convert(const char *input, const char *output,
 {
     struct conversion conversion = {.options = options};
     enum status status = load(&conversion, input, error);
+    if (!status)
+        status = check_output(&conversion, output, error);
     if (!status)
         status = write(&conversion, output, error);
     release(&conversion);

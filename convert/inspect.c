@@ -10,10 +10,8 @@
 /* Text from a file, control bytes shown as '?': names must not steer a terminal. */
 static void print_text(FILE *out, const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        fputc((c < 0x20 && c != '\n') || c == 0x7f ? '?' : c, out);
-    }
+    for (size_t i = 0; i < size; i++)
+        fputc(is_control(text[i]) && text[i] != '\n' ? '?' : text[i], out);
 }
 
 static void print_bytes(FILE *out, uint64_t bytes)

@@ -2,12 +2,31 @@
 #include "convert/json.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "common/file.h"
 #include "convert/foreign.h"
 
-enum { JSON_MAX_SIZE = 64 << 20 };
+/* A value costs jansson up to some 200 bytes of memory and as little as two bytes of text, so both
+ * are bounded. The largest tokenizers have about two million values. */
+enum { JSON_MAX_SIZE = 64 << 20, JSON_MAX_VALUES = 4000000 };
+
+/* Commas and opening brackets outside strings: at least as many as there are values, but one. */
+static size_t count_values(const uint8_t *text, size_t size)
+{
+    size_t n = 0;
+    bool within = false;
+    for (size_t i = 0; i < size; i++) {
+        if (within && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            within = !within;
+        else if (!within)
+            n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return n;
+}
 
 static enum status fail_parse(const char *path, const struct file_view *file,
                               const json_error_t *cause, struct error *error)
@@ -31,6 +50,9 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
                          path, file->size, JSON_MAX_SIZE);
     if (file->size == 0)
         return smol_fail(error, STATUS_DAMAGED, "%s: empty: download it again", path);
+    if (count_values(file->data, file->size) > JSON_MAX_VALUES)
+        return smol_fail(error, STATUS_DAMAGED, "%s: more than %d values: name the right file",
+                         path, JSON_MAX_VALUES);
     json_error_t cause;
     const char *text = (const char *)file->data;
     json_t *value = json_loadb(text, file->size, JSON_REJECT_DUPLICATES, &cause);

@@ -3,7 +3,8 @@
  *
  * The measure is the reference, the `safetensors` package 0.8, and not the format's README: white
  * space in front of the header passes. On purpose we are stricter in four things:
- * - A tensor's name twice, or a field twice: the reference takes the last of the names, other
+ * - A tensor's name twice, or one of its three fields twice (fields that nobody reads and the
+ *   strings of __metadata__ may repeat): the reference takes the last of the names, other
  *   JSON readers the first, and a scanner for malware may have looked at the other one.
  * - A description that is a list, or a dtype that is an object: serde accepts such spellings of a
  *   struct and an enum by accident, no other reader does.
@@ -144,17 +145,11 @@ static enum status check_frame(const struct safetensors *reader, uint64_t *heade
 
 static enum status check_utf8(struct json_scan *scan)
 {
-    const uint8_t *text = scan->at;
-    while (scan->at < scan->end) {
-        uint32_t code_point;
-        size_t size = smol_utf8_decode(scan->at, (size_t)(scan->end - scan->at), &code_point);
-        bool written_so = size == 3 && memcmp(scan->at, "\xef\xbf\xbd", 3) == 0;
-        if (code_point == UTF8_REPLACEMENT && !written_so)
-            return smol_scan_fail(scan, "not UTF-8");
-        scan->at += size;
-    }
-    scan->at = text;
-    return STATUS_OK;
+    size_t size = (size_t)(scan->end - scan->at), good = utf8_well_formed(scan->at, size);
+    if (good == size)
+        return STATUS_OK;
+    scan->at += good;
+    return smol_scan_fail(scan, "not UTF-8");
 }
 
 static enum status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,

@@ -5,8 +5,8 @@
 
 #include "common/checked.h"
 
-/* The ranges keep products small: rows < 2^24, cols < 2^22, so that a tensor has less than 2^49
- * bytes and a model of 2^12 layers less than 2^64. */
+/* The ranges keep products small: rows and cols of at most 2^24 and 2^22, so that a tensor has less
+ * than 2^49 bytes and a model of 2^10 layers less than 2^64. */
 struct range {
     const char *name;
     uint32_t value, low, high;
@@ -47,7 +47,7 @@ enum status smol_model_check(const struct blob_model *m, struct error *error)
         return smol_fail(error, STATUS_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
                          (double)m->rms_norm_eps);
     if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
-        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be at least 1",
+        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
                          m->rope_theta);
     for (size_t i = 0; i < sizeof m->reserved; i++)
         if (m->reserved[i])
@@ -55,7 +55,7 @@ enum status smol_model_check(const struct blob_model *m, struct error *error)
     return STATUS_OK;
 }
 
-/* What a role is. `width` and `height` name the hyper-parameters that give its shape. */
+/* What a role is; rows and cols name the hyper-parameters that give its shape. */
 enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, INTERMEDIATE, VOCAB };
 enum presence { ALWAYS, WITH_ATTENTION_BIAS, WITH_MLP_BIAS };
 static const struct role_info {
@@ -138,11 +138,6 @@ size_t smol_tensor_count(const struct blob_model *model)
 {
     size_t per_layer = 9 + (model->attention_bias ? 4u : 0u) + (model->mlp_bias ? 3u : 0u);
     return 3 + per_layer * model->n_layers;
-}
-
-bool smol_role_is_matrix(enum tensor_role role)
-{
-    return roles[role].matrix;
 }
 
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME])

@@ -38,8 +38,6 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key);
 /* Number of tensors, the tied output included. */
 size_t smol_tensor_count(const struct blob_model *model);
 
-bool smol_role_is_matrix(enum tensor_role role);
-
 /* "layers.3.attn_q", "embed": for messages and listings. Returns `name`. */
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME]);
 

@@ -79,7 +79,7 @@ SMOL_API void smol_model_close(smol_model *model);
 #define SMOL_NO_TOKEN UINT32_MAX
 
 typedef struct smol_model_info {
-    const char *dtype; /* "int8", "f32" */
+    const char *dtype; /* "int8", "bf16", "f32" */
     uint32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim;
     uint32_t vocab_size;
     uint32_t context_length; /* most tokens that the model was made for */
@@ -152,7 +152,7 @@ SMOL_API void smol_context_truncate(smol_context *context, size_t n);
 typedef struct smol_context_info {
     uint32_t n_threads;
     const char *kv;     /* "f16", ... */
-    const char *isa;    /* the kernel set in use: "scalar", "avx2" */
+    const char *isa;    /* the kernel set in use: "scalar", "avx2", ... */
     size_t kv_bytes;    /* memory of the KV cache now */
     size_t state_bytes; /* memory of the context besides */
 } smol_context_info;

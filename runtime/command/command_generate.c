@@ -175,7 +175,9 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         status = finish_output(run, error);
     if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                                   "the context is full (%zu tokens): the text ends here",
+                                   "%s: the context is full (%zu tokens) and the text ends here: "
+                                   "use a longer --ctx or a shorter prompt",
+                                   settings->model,
                                    smol_context_capacity(run->session.context));
     return status;
 }

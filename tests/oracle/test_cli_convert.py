@@ -202,6 +202,27 @@ def test_a_full_disk_is_status_3_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_devices_and_the_source_itself_are_not_written_over(tmp_path, checkpoint):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/null")
+    assert_fails(smolconv("--force", DEMO, link), 3, "link", "device")
+    assert link.is_symlink()
+    source = checkpoint / "model.safetensors"
+    content = source.read_bytes()
+    assert_fails(smolconv("--force", checkpoint, source), 2, "the checkpoint itself")
+    assert source.read_bytes() == content
+
+
+def test_json_of_too_many_values_is_refused_before_it_takes_memory(tmp_path, checkpoint):
+    (checkpoint / "tokenizer.json").write_text('{"x":[' + "{}," * 10_000_000 + "0]}")
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+
+    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited)
+    assert_fails(result, 4, "tokenizer.json", "values")
+
+
 def test_a_closed_standard_output_is_status_3(blob):
     with open("/dev/full", "w") as full:
         result = subprocess.run(
