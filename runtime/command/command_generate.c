@@ -177,8 +177,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
                                    "use a longer --ctx or a shorter prompt",
-                                   settings->model,
-                                   smol_context_capacity(run->session.context));
+                                   settings->model, smol_context_capacity(run->session.context));
     return status;
 }
 

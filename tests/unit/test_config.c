@@ -187,8 +187,8 @@ static void refuses_sizes_out_of_range(void **state)
     static const struct {
         const char *key;
         unsigned max;
-    } sizes[] = {{"hidden_size", 1 << 20},      {"intermediate_size", 1 << 20},
-                 {"num_hidden_layers", 4096},   {"num_attention_heads", 4096},
+    } sizes[] = {{"hidden_size", 1 << 20},      {"intermediate_size", 1 << 22},
+                 {"num_hidden_layers", 1024},   {"num_attention_heads", 4096},
                  {"num_key_value_heads", 4096}, {"head_dim", 1024},
                  {"vocab_size", 1 << 24},       {"max_position_embeddings", 1 << 24}};
     static const char *const bad[] = {"0", "-1", "8.0", "\"8\"", "true", "[8]", "{}"};
