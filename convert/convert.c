@@ -192,10 +192,10 @@ static enum status write_matrix(struct conversion *c, const struct safetensors_t
     uint64_t n_blocks = (layout->rows + TILE_ROWS - 1) / TILE_ROWS;
     uint64_t block_bytes = smol_block_bytes(layout->dtype, layout->cols);
     uint64_t per_batch = BATCH_BYTES / block_bytes;
-    if (per_batch < 1)
-        per_batch = 1;
     if (per_batch > n_blocks)
         per_batch = n_blocks;
+    if (per_batch < 1)
+        per_batch = 1;
     struct tile_fault faults[POOL_MAX_THREADS] = {{STATUS_OK, 0, 0, NULL}};
     struct batch batch = {
         .source = source,
