@@ -94,20 +94,26 @@ static enum status compute_inv_freq(struct conversion *c, struct error *error)
 
 /* --- provenance --------------------------------------------------------------------------- */
 
-static enum status describe_source(FILE *out, const char *path, bool optional, struct error *error)
+static void describe_source(FILE *out, const char *path, const struct file_view *file)
+{
+    fputs("source: ", out);
+    for (const char *c = smol_base_name(path); *c; c++) /* a line feed would forge a line */
+        fputc(is_control(*c) ? '?' : *c, out);
+    fprintf(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file->size,
+            smol_digest(file->data, file->size));
+}
+
+/* A JSON file of the checkpoint; which of them must be there was settled before. */
+static enum status describe_json(FILE *out, const char *path, struct error *error)
 {
     struct stat info;
-    if (optional && stat(path, &info))
+    if (stat(path, &info))
         return STATUS_OK;
     struct file_view file;
     enum status status = smol_file_map(path, &file, error);
     if (status)
         return status;
-    fputs("source: ", out);
-    for (const char *c = smol_base_name(path); *c; c++) /* a line feed would forge a line */
-        fputc(is_control(*c) ? '?' : *c, out);
-    fprintf(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file.size,
-            smol_digest(file.data, file.size));
+    describe_source(out, path, &file);
     smol_file_close(&file);
     return STATUS_OK;
 }
@@ -123,11 +129,11 @@ static enum status describe(struct conversion *c, struct error *error)
         return smol_fail_memory(error, "the provenance");
     fprintf(out, "converter: smolconv %s\ndtype: %s\n", SMOL_VERSION,
             smol_dtype_name(c->options->dtype));
-    enum status status = describe_source(out, c->weights_path, false, error);
+    describe_source(out, c->weights_path, &c->reader.file);
+    enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < sizeof names / sizeof names[0]; i++) {
         char *path = smol_path_join(c->folder, names[i]);
-        status =
-            path ? describe_source(out, path, true, error) : smol_fail_memory(error, "a file name");
+        status = path ? describe_json(out, path, error) : smol_fail_memory(error, "a file name");
         free(path);
     }
     if (fclose(out) && !status)
@@ -189,7 +195,7 @@ static enum status write_matrix(struct conversion *c, const struct safetensors_t
                                 struct error *error)
 {
     unsigned n_threads = smol_pool_size(c->pool);
-    uint64_t n_blocks = (layout->rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint64_t n_blocks = count_blocks(layout->rows);
     uint64_t block_bytes = smol_block_bytes(layout->dtype, layout->cols);
     uint64_t per_batch = BATCH_BYTES / block_bytes;
     if (per_batch > n_blocks)

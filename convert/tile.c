@@ -57,7 +57,7 @@ static uint16_t quantize_group(const float *values, uint64_t n, int8_t steps[GRO
 static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint64_t row,
                                        uint64_t start, uint8_t *block)
 {
-    uint64_t n_groups = (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
+    uint64_t n_groups = count_groups(cols);
     for (uint64_t group = 0; group < n_groups; group++) {
         uint64_t first = group * GROUP_INPUTS;
         uint64_t n = cols - first < GROUP_INPUTS ? cols - first : GROUP_INPUTS;
@@ -115,7 +115,7 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
                                   uint8_t *out)
 {
     uint64_t cols = layout->cols;
-    uint64_t rows = layout->rows - row < TILE_ROWS ? layout->rows - row : TILE_ROWS;
+    uint64_t rows = rows_in_block(row, layout->rows);
     memset(out, 0, smol_block_bytes(layout->dtype, cols));
     for (uint64_t r = 0; r < rows; r++) {
         uint64_t start = (row + r) * cols;

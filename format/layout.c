@@ -155,7 +155,7 @@ uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols)
         return cols * TILE_ROWS * sizeof(float);
     if (dtype == DTYPE_BF16)
         return (cols + 1) / 2 * TILE_ROWS * sizeof(uint32_t);
-    uint64_t groups = (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
+    uint64_t groups = count_groups(cols);
     return groups * GROUP_BYTES + (groups + 1) / 2 * SCALES_BYTES;
 }
 
@@ -171,8 +171,7 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
         .cols = extent_of(model, info->cols),
     };
     if (info->matrix)
-        tensor.size =
-            (tensor.rows + TILE_ROWS - 1) / TILE_ROWS * smol_block_bytes(model->dtype, tensor.cols);
+        tensor.size = count_blocks(tensor.rows) * smol_block_bytes(model->dtype, tensor.cols);
     else
         tensor.size = round_up(tensor.cols * sizeof(float), BLOB_ALIGN);
     return tensor;

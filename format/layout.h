@@ -47,6 +47,22 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
 /* Bytes of one block of TILE_ROWS rows with `cols` inputs. */
 uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols);
 
+/* Row blocks of a matrix of `rows`, and how many of the rows from `row` on are in one block. */
+static inline uint64_t count_blocks(uint64_t rows)
+{
+    return (rows + TILE_ROWS - 1) / TILE_ROWS;
+}
+static inline uint64_t rows_in_block(uint64_t row, uint64_t rows)
+{
+    return rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
+}
+
+/* int8: groups of a row of `cols` inputs, the last one perhaps shorter. */
+static inline uint64_t count_groups(uint64_t cols)
+{
+    return (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
+}
+
 /* int8: where a group's weights and its TILE_ROWS scales lie within a row block. */
 static inline size_t group_weights_offset(size_t group)
 {

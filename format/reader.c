@@ -414,7 +414,7 @@ static bool bf16_block_is_well_formed(const uint16_t *block, uint64_t cols, uint
 /* Scales are finite and not negative; -128 never occurs; what is not a weight is zero. */
 static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint64_t rows)
 {
-    uint64_t groups = (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
+    uint64_t groups = count_groups(cols);
     if (groups % 2 && !all_zero(block + group_scales_offset(groups), SCALES_BYTES / 2))
         return false;
     for (uint64_t group = 0; group < groups; group++) {
@@ -457,7 +457,7 @@ static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor 
     }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, data += bytes) {
-        uint64_t rows = tensor->rows - row < TILE_ROWS ? tensor->rows - row : TILE_ROWS;
+        uint64_t rows = rows_in_block(row, tensor->rows);
         if (!block_is_well_formed(data, tensor->dtype, tensor->cols, rows))
             return false;
     }

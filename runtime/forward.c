@@ -118,9 +118,8 @@ static void multiply_tile(struct pass *pass, const struct blob_tensor *weight, s
                                 TILE_ROWS);
         break;
     case DTYPE_INT8:
-        c->kernels->matmul_int8(data, (weight->cols + GROUP_INPUTS - 1) / GROUP_INPUTS, c->q,
-                                c->q_stride, c->scales, c->scale_stride, input->n, tile[0],
-                                TILE_ROWS);
+        c->kernels->matmul_int8(data, count_groups(weight->cols), c->q, c->q_stride, c->scales,
+                                c->scale_stride, input->n, tile[0], TILE_ROWS);
     }
 }
 
@@ -138,7 +137,7 @@ static void multiply_block(struct pass *pass, const struct product *product,
             tile[t][r] = tile[2 * t][r] + tile[2 * t + 1][r];
 
     size_t row = block * TILE_ROWS;
-    size_t rows = weight->rows - row < TILE_ROWS ? weight->rows - row : TILE_ROWS;
+    size_t rows = rows_in_block(row, weight->rows);
     const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
     for (size_t t = 0; t < n; t++) {
         float *out = product->out + t * weight->rows + row;
@@ -149,11 +148,6 @@ static void multiply_block(struct pass *pass, const struct product *product,
     }
 }
 
-static size_t count_blocks(const struct product *product)
-{
-    return (product->weight->rows + TILE_ROWS - 1) / TILE_ROWS;
-}
-
 /* Row blocks [begin, end) of several products, counted through from the first to the last. */
 static void multiply_blocks(struct pass *pass, const struct input *input,
                             const struct product *products, size_t n_products, size_t begin,
@@ -161,7 +155,7 @@ static void multiply_blocks(struct pass *pass, const struct input *input,
 {
     size_t first = 0; /* of this product's blocks */
     for (size_t i = 0; i < n_products; i++) {
-        size_t behind = first + count_blocks(&products[i]);
+        size_t behind = first + count_blocks(products[i].weight->rows);
         size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
         for (size_t block = low; block < high; block++)
             multiply_block(pass, &products[i], input, block - first);
@@ -177,7 +171,7 @@ static void multiply(const struct worker *w, const struct input *input,
     enum { RUNS_PER_THREAD = 2 };
     size_t total = 0;
     for (size_t i = 0; i < n_products; i++)
-        total += count_blocks(&products[i]);
+        total += count_blocks(products[i].weight->rows);
     size_t n_runs = (size_t)w->thread->n_threads * RUNS_PER_THREAD;
     n_runs = n_runs < total ? n_runs : total;
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_runs);

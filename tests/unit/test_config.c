@@ -10,25 +10,10 @@
 
 #include "convert/config.h"
 #include "convert/json.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/temporary_fixture.h"
 
-static struct temporary temporary;
 static struct config config;
 static struct error error;
-
-static int set_up(void **state)
-{
-    (void)state;
-    temporary_make(&temporary);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    temporary_remove(&temporary);
-    return 0;
-}
 
 /* A small model in the style of SmolLM2. */
 static const char base[] =
@@ -640,5 +625,5 @@ int main(void)
         cmocka_unit_test(refuses_json_over_the_limit),
         cmocka_unit_test(cuts_long_values_in_messages),
     };
-    return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("config", tests, temporary_set_up, temporary_tear_down);
 }

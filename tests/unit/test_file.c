@@ -13,24 +13,9 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/temporary_fixture.h"
 
-static struct temporary temporary;
 static struct error error;
-
-static int set_up(void **state)
-{
-    (void)state;
-    temporary_make(&temporary);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    temporary_remove(&temporary);
-    return 0;
-}
 
 static const char *path_of(const char *name)
 {
@@ -355,7 +340,7 @@ static void two_writers_of_one_file_do_not_mix(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-#define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define in_folder(test) cmocka_unit_test_setup_teardown(test, temporary_set_up, temporary_tear_down)
 
 int main(void)
 {

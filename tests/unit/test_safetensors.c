@@ -11,25 +11,10 @@
 
 #include "convert/safetensors.h"
 #include "tests/unit/sanitized.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/temporary_fixture.h"
 
-static struct temporary temporary;
 static struct safetensors reader;
 static struct error error;
-
-static int set_up(void **state)
-{
-    (void)state;
-    temporary_make(&temporary);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    temporary_remove(&temporary);
-    return 0;
-}
 
 /* Writes a file: the header's length, the header, and data bytes that count up from 0. */
 static const char *write_file(const char *header, size_t header_size, size_t data_size)
@@ -647,5 +632,5 @@ int main(void)
         cmocka_unit_test(survives_millions_of_tiny_tensors),
         cmocka_unit_test(survives_millions_of_tensors_of_one_name),
     };
-    return cmocka_run_group_tests_name("safetensors", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("safetensors", tests, temporary_set_up, temporary_tear_down);
 }
