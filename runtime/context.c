@@ -25,33 +25,33 @@ static size_t place_activations(smol_context *c)
     size_t query = (size_t)m->n_heads * m->head_dim;
     size_t key = (size_t)m->n_kv_heads * m->head_dim;
     size_t widest = larger(larger(m->hidden_size, m->intermediate_size), query);
-    size_t quantized = m->dtype == DTYPE_INT8 ? round_up(widest, GROUP_INPUTS) : 0;
-    c->q_stride = quantized;
-    c->scale_stride = quantized / GROUP_INPUTS;
+    size_t stride = m->dtype == DTYPE_INT8 ? round_up(widest, GROUP_INPUTS) : 0;
+    c->quantized.stride = stride;
     const struct {
-        float **array;
-        size_t width;
+        void *array;  /* a pointer to the pointer */
+        size_t bytes; /* per token */
     } arrays[] = {
-        {&c->x, m->hidden_size},
-        {&c->normed, m->hidden_size},
-        {&c->query, query},
-        {&c->key, key},
-        {&c->value, key},
-        {&c->gate, m->intermediate_size},
-        {&c->up, m->intermediate_size},
-        {&c->cosine, m->head_dim / 2},
-        {&c->sine, m->head_dim / 2},
-        {&c->scales, c->scale_stride},
+        {&c->x, m->hidden_size * sizeof(float)},
+        {&c->normed, m->hidden_size * sizeof(float)},
+        {&c->query, query * sizeof(float)},
+        {&c->key, key * sizeof(float)},
+        {&c->value, key * sizeof(float)},
+        {&c->gate, m->intermediate_size * sizeof(float)},
+        {&c->up, m->intermediate_size * sizeof(float)},
+        {&c->cosine, m->head_dim / 2 * sizeof(float)},
+        {&c->sine, m->head_dim / 2 * sizeof(float)},
+        {&c->quantized.steps, stride},
+        {&c->quantized.scales, stride / GROUP_INPUTS * sizeof(float)},
+        {&c->quantized.offsets, stride / GROUP_INPUTS * sizeof(int32_t)},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        uint8_t *place = (uint8_t *)c->memory + used;
         if (c->memory)
-            *arrays[i].array = (float *)((uint8_t *)c->memory + used);
-        used += round_up(BATCH * arrays[i].width * sizeof(float), 64);
+            memcpy(arrays[i].array, &place, sizeof place);
+        used += round_up(BATCH * arrays[i].bytes, 64);
     }
-    if (c->memory)
-        c->q = (int8_t *)c->memory + used;
-    return used + BATCH * c->q_stride;
+    return used;
 }
 
 static enum status create(smol_context *c, const smol_context_params *params, struct error *error)
@@ -110,6 +110,7 @@ void smol_context_free(smol_context *context)
         return;
     smol_pool_destroy(context->pool);
     smol_kv_free(&context->kv);
+    smol_attention_free(&context->attention);
     free(context->memory);
     free(context);
 }
@@ -140,6 +141,8 @@ static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size
 {
     uint32_t vocab_size = c->model->blob.model->vocab_size;
     enum status status = smol_kv_reserve(&c->kv, c->length + n, error);
+    if (!status)
+        status = smol_attention_reserve(c, c->length + n, error);
     for (size_t done = 0; !status && done < n;) {
         size_t rest = n - done;
         size_t batch = rest < BATCH ? rest : BATCH;
@@ -197,6 +200,6 @@ smol_context_info smol_context_get_info(const smol_context *context)
         .kv = kv_names[context->kv.type],
         .isa = context->kernels->name,
         .kv_bytes = smol_kv_bytes(&context->kv),
-        .state_bytes = context->memory_bytes + sizeof *context,
+        .state_bytes = context->memory_bytes + smol_attention_bytes(context) + sizeof *context,
     };
 }

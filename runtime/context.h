@@ -3,6 +3,7 @@
 #define SMOL_RUNTIME_CONTEXT_H
 
 #include "common/pool.h"
+#include "runtime/attention.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/kv.h"
 #include "runtime/model.h"
@@ -22,16 +23,15 @@ struct smol_context {
     /* Activations, (BATCH, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;             /* (hidden_size): the residual stream */
-    float *normed;        /* (hidden_size) */
-    float *query;         /* (n_heads * head_dim); attention's output replaces it */
-    float *key;           /* (n_kv_heads * head_dim) */
-    float *value;         /* (n_kv_heads * head_dim) */
-    float *gate, *up;     /* (intermediate_size) */
-    float *cosine, *sine; /* (head_dim / 2): RoPE at each token's position */
-    int8_t *q;            /* (q_stride): the quantized input of a matrix product, int8 only */
-    float *scales;        /* (scale_stride) */
-    size_t q_stride, scale_stride;
+    float *x;                   /* (hidden_size): the residual stream */
+    float *normed;              /* (hidden_size) */
+    float *query;               /* (n_heads * head_dim); attention's output replaces it */
+    float *key;                 /* (n_kv_heads * head_dim) */
+    float *value;               /* (n_kv_heads * head_dim) */
+    float *gate, *up;           /* (intermediate_size) */
+    float *cosine, *sine;       /* (head_dim / 2): RoPE at each token's position */
+    struct quantized quantized; /* the input of a matrix product, int8 only */
+    struct attention_memory attention;
 };
 
 /* Runs ids[0..n), 0 < n <= BATCH, through the model at positions length.. of the context, whose

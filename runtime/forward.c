@@ -6,7 +6,6 @@
  * threads cannot change a bit. */
 #include "runtime/context.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,8 +95,7 @@ static void prepare(struct pass *pass, const float *row, size_t cols, size_t t, 
                     size_t layer)
 {
     struct smol_context *c = pass->c;
-    if (pass->m->dtype == DTYPE_INT8 &&
-        !c->kernels->quantize(row, cols, c->q + t * c->q_stride, c->scales + t * c->scale_stride))
+    if (pass->m->dtype == DTYPE_INT8 && !c->kernels->quantize(row, cols, &c->quantized, t))
         fail_numeric(pass, what, layer, t);
 }
 
@@ -118,8 +116,8 @@ static void multiply_tile(struct pass *pass, const struct blob_tensor *weight, s
                                 TILE_ROWS);
         break;
     case DTYPE_INT8:
-        c->kernels->matmul_int8(data, count_groups(weight->cols), c->q, c->q_stride, c->scales,
-                                c->scale_stride, input->n, tile[0], TILE_ROWS);
+        c->kernels->matmul_int8(data, count_groups(weight->cols), &c->quantized, input->n, tile[0],
+                                TILE_ROWS);
     }
 }
 
@@ -260,72 +258,19 @@ static void rotate_and_store(const struct worker *w, size_t layer)
     }
 }
 
-/* A softmax-weighted sum over some positions: largest score, sum of exp(score - largest), and
- * the values weighted so (Milakov and Gimelshein, 2018). */
-struct partial {
-    float max, sum;
-    float values[MAX_HEAD_DIM]; /* (round_up(head_dim, 16)) */
-};
-
-static void attend_block(const struct smol_context *c, const float *query,
-                         const struct kv_block *block, size_t n_positions, struct partial *out)
-{
-    size_t dim = c->kv.head_dim;
-    float scores[KV_BLOCK];
-    float scale = 1.0f / sqrtf((float)dim);
-    c->kernels->attention_scores[c->kv.type](query, block, dim, scale, scores);
-    out->sum = c->kernels->softmax(scores, n_positions, &out->max);
-    c->kernels->attention_values[c->kv.type](scores, n_positions, block, dim, out->values);
-}
-
-/* total = total combined with next, both rescaled to the larger maximum. */
-static void combine(struct partial *total, const struct partial *next, size_t dim)
-{
-    float max = next->max > total->max ? next->max : total->max;
-    float a = math_exp(total->max - max), b = math_exp(next->max - max);
-    total->max = max;
-    total->sum = total->sum * a + next->sum * b;
-    for (size_t i = 0; i < dim; i++)
-        total->values[i] = total->values[i] * a + next->values[i] * b;
-}
-
-/* One query head over positions 0..position, block by block from the first; the blocks lie at
- * fixed positions, so that prefill and decode combine the same partial results in the same
- * order. The result replaces the query. */
-static void attend(const struct smol_context *c, size_t layer, size_t kv_head, size_t position,
-                   float *query)
-{
-    size_t dim = c->kv.head_dim;
-    struct partial total, next;
-    for (size_t start = 0; start <= position; start += KV_BLOCK) {
-        size_t rest = position + 1 - start;
-        struct kv_block block = smol_kv_block(&c->kv, layer, kv_head, start / KV_BLOCK);
-        attend_block(c, query, &block, rest < KV_BLOCK ? rest : KV_BLOCK,
-                     start == 0 ? &total : &next);
-        if (start > 0)
-            combine(&total, &next, dim);
-    }
-    for (size_t i = 0; i < dim; i++)
-        query[i] = total.values[i] / total.sum;
-}
-
-/* Attention of every token and query head; split by both, then quantized by token. */
+/* Attention of every token, made ready for the output product. */
 static void attend_all(const struct worker *w, size_t layer)
 {
     struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
-    const struct blob_model *m = pass->m;
-    size_t width = (size_t)m->n_heads * m->head_dim;
-    size_t heads_per_kv = m->n_heads / m->n_kv_heads;
-    struct pool_stage heads = pool_stage(w->thread, (uint32_t)(pass->n * m->n_heads));
-    while (smol_pool_claim(&heads)) {
-        size_t t = heads.item / m->n_heads, head = heads.item % m->n_heads;
-        attend(c, layer, head / heads_per_kv, pass->first + t, c->query + heads.item * m->head_dim);
+    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    smol_attend(c, w->thread, layer, pass->first, pass->n);
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
+        smol_attention_finish(c, pass->first, pass->n, t);
+        prepare(pass, c->query + t * width, width, t, "attention output", layer);
     }
-    struct pool_stage tokens = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&tokens))
-        prepare(pass, c->query + tokens.item * width, width, tokens.item, "attention output",
-                layer);
 }
 
 /* --- layers ------------------------------------------------------------------------------- */
@@ -404,10 +349,11 @@ static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t t)
     if (pass->m->dtype != DTYPE_INT8)
         return;
     prepare(pass, row, cols, 2 * t, "output layer's input", pass->m->n_layers);
-    const int8_t *q = c->q + 2 * t * c->q_stride;
-    const float *scales = c->scales + 2 * t * c->scale_stride;
+    const struct quantized *q = &c->quantized;
+    const int8_t *steps = q->steps + 2 * t * q->stride;
+    const float *scales = q->scales + 2 * t * (q->stride / GROUP_INPUTS);
     for (size_t i = 0; i < cols; i++)
-        row[i] -= (float)q[i] * scales[i / GROUP_INPUTS];
+        row[i] -= (float)steps[i] * scales[i / GROUP_INPUTS];
     prepare(pass, row, cols, 2 * t + 1, "output layer's input", pass->m->n_layers);
 }
 

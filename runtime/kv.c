@@ -77,8 +77,8 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
     return (struct kv_block){
         .k = data,
         .v = data + cache->k_bytes,
-        .k_scale = (const float *)scales,
-        .v_scale = (const float *)(scales + cache->scale_bytes),
+        .k_scale = cache->type == KV_INT8 ? (const float *)scales : NULL,
+        .v_scale = cache->type == KV_INT8 ? (const float *)(scales + cache->scale_bytes) : NULL,
     };
 }
 
@@ -102,12 +102,6 @@ static float quantize_vector(const float *x, size_t n, int8_t *q)
     return amax / 127.0f;
 }
 
-/* Element (channel) of `position` in K, see struct kv_block. */
-static size_t k_index(const struct kv_cache *cache, size_t position, size_t channel)
-{
-    return (position / 16 * cache->head_dim + channel) * 16 + position % 16;
-}
-
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v)
 {
@@ -118,19 +112,19 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
     void *k_out = (void *)(uintptr_t)block.k, *v_out = (void *)(uintptr_t)block.v;
     if (cache->type == KV_F32) {
         for (size_t c = 0; c < dim; c++)
-            ((float *)k_out)[k_index(cache, slot, c)] = k[c];
+            ((float *)k_out)[c * KV_BLOCK + slot] = k[c];
         memcpy((float *)v_out + v_index, v, dim * sizeof *v);
     } else if (cache->type == KV_F16) {
         uint16_t halves[MAX_HEAD_DIM];
         kernels->to_f16(k, dim, halves);
         for (size_t c = 0; c < dim; c++)
-            ((uint16_t *)k_out)[k_index(cache, slot, c)] = halves[c];
+            ((uint16_t *)k_out)[c * KV_BLOCK + slot] = halves[c];
         kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
     } else {
         int8_t steps[MAX_HEAD_DIM];
         ((float *)(uintptr_t)block.k_scale)[slot] = quantize_vector(k, dim, steps);
         for (size_t c = 0; c < dim; c++)
-            ((int8_t *)k_out)[k_index(cache, slot, c)] = steps[c];
+            ((int8_t *)k_out)[c * KV_BLOCK + slot] = steps[c];
         ((float *)(uintptr_t)block.v_scale)[slot] =
             quantize_vector(v, dim, (int8_t *)v_out + v_index);
     }

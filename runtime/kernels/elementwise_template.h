@@ -2,6 +2,7 @@
  * do not depend on it. Included by scalar.c for the baseline and by each instruction set's file,
  * which is compiled with more features, so that both hold their own static copies. */
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -42,27 +43,39 @@ static void swiglu(float *gate, const float *up, size_t n)
         gate[i] = gate[i] / (1.0f + math_exp(-gate[i])) * up[i];
 }
 
-static float softmax(float scores[KV_BLOCK], size_t n, float *max)
+/* Scores of one query become weights, see `attend`; returns the factor for what was summed so far.
+ */
+static float softmax(float scores[KV_BLOCK], uint32_t visible, float *max, float *sum)
 {
-    float largest = scores[0];
-    for (size_t i = 1; i < n; i++)
-        largest = scores[i] > largest ? scores[i] : largest;
+    float lanes[16];
+    for (size_t lane = 0; lane < 16; lane++)
+        lanes[lane] = *max;
+    for (uint32_t i = 0; i < KV_BLOCK; i += 16)
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            float score = i + lane < visible ? scores[i + lane] : -FLT_MAX;
+            lanes[lane] = score > lanes[lane] ? score : lanes[lane];
+        }
+    float largest = lanes[0];
+    for (size_t lane = 1; lane < 16; lane++)
+        largest = lanes[lane] > largest ? lanes[lane] : largest;
+
+    for (size_t lane = 0; lane < 16; lane++)
+        lanes[lane] = 0;
+    for (uint32_t i = 0; i < KV_BLOCK; i += 16)
+        for (uint32_t lane = 0; lane < 16; lane++) {
+            float weight = math_exp(scores[i + lane] - largest);
+            weight = i + lane < visible ? weight : 0;
+            scores[i + lane] = weight;
+            lanes[lane] += weight;
+        }
+    float rescale = math_exp(*max - largest);
     *max = largest;
-    for (size_t i = n; i < KV_BLOCK; i++)
-        scores[i] = largest; /* whatever lies behind the newest position must not matter */
-    for (size_t i = 0; i < KV_BLOCK; i++)
-        scores[i] = math_exp(scores[i] - largest);
-    for (size_t i = n; i < KV_BLOCK; i++)
-        scores[i] = 0;
-    float lanes[16] = {0};
-    for (size_t i = 0; i < KV_BLOCK; i += 16)
-        for (size_t lane = 0; lane < 16; lane++)
-            lanes[lane] += scores[i + lane];
-    return sum_lanes(lanes);
+    *sum = *sum * rescale + sum_lanes(lanes);
+    return rescale;
 }
 
 /* One group of the quantizer: false when an element is not finite. */
-static bool quantize_group(const float *x, size_t n, int8_t *q, float *scale)
+static bool quantize_group(const float *x, size_t n, int8_t *steps, float *scale, int32_t *offset)
 {
     uint32_t amax_bits = 0; /* magnitudes order like their bits, infinity and NaN last */
     for (size_t i = 0; i < n; i++) {
@@ -70,7 +83,8 @@ static bool quantize_group(const float *x, size_t n, int8_t *q, float *scale)
         amax_bits = magnitude > amax_bits ? magnitude : amax_bits;
     }
     float amax = f32_from_bits(amax_bits);
-    memset(q, 0, GROUP_INPUTS);
+    memset(steps, 0, GROUP_INPUTS);
+    *offset = 0;
     if (amax < 0x1p-100f) { /* 127 / amax might overflow */
         *scale = 0;
         return true;
@@ -79,21 +93,30 @@ static bool quantize_group(const float *x, size_t n, int8_t *q, float *scale)
     *scale = amax / 127.0f;
     if (amax_bits >= 0x7f800000u)
         return false;
-    for (size_t i = 0; i < n; i++)
-        q[i] = (int8_t)f32_round_even(x[i] * inverse);
+    int32_t total = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t step = f32_round_even(x[i] * inverse);
+        steps[i] = (int8_t)step;
+        total += step;
+    }
+    *offset = -128 * total;
     return true;
 }
 
-static bool quantize(const float *x, size_t n, int8_t *q, float *scales)
+static bool quantize(const float *x, size_t n, const struct quantized *out, size_t row)
 {
+    int8_t *steps = out->steps + row * out->stride;
+    float *scales = out->scales + row * (out->stride / GROUP_INPUTS);
+    int32_t *offsets = out->offsets + row * (out->stride / GROUP_INPUTS);
     bool finite = true;
-    for (size_t i = 0; i < n; i += GROUP_INPUTS) {
+    for (size_t i = 0, group = 0; i < n; i += GROUP_INPUTS, group++) {
         size_t rest = n - i;
         /* a constant count lets the compiler unroll whole groups */
         if (rest >= GROUP_INPUTS)
-            finite &= quantize_group(x + i, GROUP_INPUTS, q + i, scales + i / GROUP_INPUTS);
+            finite &=
+                quantize_group(x + i, GROUP_INPUTS, steps + i, &scales[group], &offsets[group]);
         else
-            finite &= quantize_group(x + i, rest, q + i, scales + i / GROUP_INPUTS);
+            finite &= quantize_group(x + i, rest, steps + i, &scales[group], &offsets[group]);
     }
     return finite;
 }

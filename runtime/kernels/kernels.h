@@ -17,37 +17,58 @@
 #include "format/layout.h"
 
 enum {
-    KV_BLOCK = 64, /* positions of a KV cache block; attention combines whole blocks */
+    KV_BLOCK = 64,   /* positions of a KV cache block */
+    QUERY_TILE = 24, /* most queries that attend to a block together */
+};
+
+/* Rows of quantized activations: int8 steps, per group of 32 a scale, and -128 times the sum of the
+ * steps, from which a product with weights that were moved up by 128 must start (instruction sets
+ * that only multiply unsigned by signed bytes). */
+struct quantized {
+    int8_t *steps;    /* (n, stride) */
+    float *scales;    /* (n, stride / GROUP_INPUTS) */
+    int32_t *offsets; /* (n, stride / GROUP_INPUTS) */
+    size_t stride;    /* a multiple of GROUP_INPUTS */
 };
 
 /* Element type of the KV cache. */
 enum kv_type { KV_F32, KV_F16, KV_INT8, KV_TYPES };
 
 /* One KV block of one layer and one key-value head. K lies with positions side by side, so that
- * scores need no horizontal sums: k[position / 16][channel][position % 16]; V lies as
- * v[position][channel], channels padded to a multiple of 16 with zeros. int8 elements are steps of
- * their position's scale. */
+ * scores need no horizontal sums, V with channels side by side, so that their weighted sum needs
+ * none. int8 elements are steps of their position's scale. */
 struct kv_block {
-    const void *k;        /* (KV_BLOCK / 16, head_dim, 16) */
-    const void *v;        /* (KV_BLOCK, round_up(head_dim, 16)) */
+    const void *k;        /* (head_dim, KV_BLOCK) */
+    const void *v;        /* (KV_BLOCK, round_up(head_dim, 16)), padded with zeros */
     const float *k_scale; /* (KV_BLOCK), int8 only */
     const float *v_scale; /* (KV_BLOCK), int8 only */
+};
+
+/* Attention of some queries that share a key-value head, as far as it has come: the largest score
+ * so far, the sum of exp(score - max), and the values weighted so (online softmax, Milakov and
+ * Gimelshein, 2018). Starts with max = -FLT_MAX, sum = 0 and values = 0. */
+struct attention {
+    size_t n; /* queries, at most QUERY_TILE */
+    size_t head_dim;
+    const float *queries; /* (n, head_dim) */
+    float *max, *sum;     /* (n) */
+    float *values;        /* (n, round_up(head_dim, 16)) */
+    float *scores;        /* (n, KV_BLOCK): working memory */
 };
 
 struct kernels {
     const char *name;
 
-    /* Quantizes x (n): per group of 32, scale = amax / 127 and q = x * (127 / amax) rounded to
-     * nearest even; amax below 2^-100 counts as 0 and gives scale 0. q has room for and is zeroed
-     * to a multiple of 32. False when an element is NaN or infinite. */
-    bool (*quantize)(const float *x, size_t n, int8_t *q, float *scales);
+    /* Quantizes x (n) into row `row` of out, n <= out->stride: per group of 32, scale = amax / 127
+     * and step = x * (127 / amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives
+     * scale 0. Steps are zeroed to a multiple of 32. False when an element is NaN or infinite. */
+    bool (*quantize)(const float *x, size_t n, const struct quantized *out, size_t row);
 
-    /* One int8 row block times n_tokens vectors: out[t][r] for the TILE_ROWS rows r. Per group,
-     * in order: out += (float)dot * (weight scale * activation scale), each operation rounded.
-     * q (n_tokens, q_stride), scales (n_tokens, scale_stride), out (n_tokens, out_stride). */
-    void (*matmul_int8)(const uint8_t *block, size_t n_groups, const int8_t *q, size_t q_stride,
-                        const float *scales, size_t scale_stride, size_t n_tokens, float *out,
-                        size_t out_stride);
+    /* One int8 row block times rows 0..n_tokens of x: out[t][r] for the TILE_ROWS rows r. Per
+     * group, in order: out += (float)dot * (weight scale * activation scale), each operation
+     * rounded. out (n_tokens, out_stride). */
+    void (*matmul_int8)(const uint8_t *block, size_t n_groups, const struct quantized *x,
+                        size_t n_tokens, float *out, size_t out_stride);
 
     /* One f32 row block (cols, TILE_ROWS) times n_tokens vectors: out[t][r] = fused multiply-add
      * over the columns in order, from 0. */
@@ -66,19 +87,22 @@ struct kernels {
     /* gate = gate / (1 + exp(-gate)) * up, element by element (SwiGLU). */
     void (*swiglu)(float *gate, const float *up, size_t n);
 
-    /* scores[i] = exp(scores[i] - max) for i < n, 0 up to KV_BLOCK; returns their sum, *max is the
-     * largest of scores[0..n), n > 0. */
-    float (*softmax)(float scores[KV_BLOCK], size_t n, float *max);
-
-    /* scores[i] = scale * (sum over channels c, in order, of q[c] * k[i][c]) for all KV_BLOCK
-     * positions; for int8, the sum is first multiplied by the position's k_scale. */
-    void (*attention_scores[KV_TYPES])(const float *q, const struct kv_block *block,
-                                       size_t head_dim, float scale, float scores[KV_BLOCK]);
-
-    /* out[c] = sum over positions i < n, in order, of weights[i] * v[i][c], multiply then add,
-     * for all channels, the padding included; for int8, weights[i] * v_scale[i] comes first. */
-    void (*attention_values[KV_TYPES])(const float *weights, size_t n, const struct kv_block *block,
-                                       size_t head_dim, float *out);
+    /* Takes one more block into each query's attention. Query j sees the block's first visible[j]
+     * positions, 0 to KV_BLOCK of them. In this order, multiply then add throughout:
+     *
+     *   score[i] = scale * (sum over channels c, in order, of q[c] * k[c][i]); for int8, that sum
+     *              is first multiplied by k_scale[i]
+     *   new      = largest of max and of score[i], i < visible
+     *   rescale  = exp(max - new)
+     *   weight   = exp(score[i] - new), 0 from i = visible on
+     *   sum      = sum * rescale + (sum of the weights)
+     *   values   = values * rescale + (sum over positions, in order from 0, of weight * v[i]);
+     *              for int8, weight * v_scale[i] comes first
+     *
+     * Positions that no query sees are not read from V. Those that only some queries see change
+     * nothing for the others, since no partial sum here is ever -0. */
+    void (*attend[KV_TYPES])(const struct attention *attention, const struct kv_block *block,
+                             const uint32_t *visible, float scale);
 
     /* n f32 to f16, to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *out);

@@ -16,9 +16,8 @@ static void dot_group(const int8_t *weights, const int8_t *q, int32_t dot[TILE_R
                 dot[row] += weights[quad * QUAD_BYTES + row * 4 + i] * q[quad * 4 + i];
 }
 
-static void matmul_int8(const uint8_t *block, size_t n_groups, const int8_t *q, size_t q_stride,
-                        const float *scales, size_t scale_stride, size_t n_tokens, float *out,
-                        size_t out_stride)
+static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
+                        size_t n_tokens, float *out, size_t out_stride)
 {
     for (size_t t = 0; t < n_tokens; t++) {
         float sum[TILE_ROWS] = {0};
@@ -26,8 +25,8 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const int8_t *q, 
             const uint16_t *weight_scales = (const void *)(block + group_scales_offset(group));
             int32_t dot[TILE_ROWS];
             dot_group((const void *)(block + group_weights_offset(group)),
-                      q + t * q_stride + group * GROUP_INPUTS, dot);
-            float scale = scales[t * scale_stride + group];
+                      x->steps + t * x->stride + group * GROUP_INPUTS, dot);
+            float scale = x->scales[t * (x->stride / GROUP_INPUTS) + group];
             for (size_t row = 0; row < TILE_ROWS; row++)
                 sum[row] += (float)dot[row] * (f32_from_f16(weight_scales[row]) * scale);
         }
@@ -88,33 +87,35 @@ static inline float load_int8(const void *data, size_t i)
     return (float)((const int8_t *)data)[i];
 }
 
-#define ATTENTION_KERNELS(type, scaled)                                                            \
-    static void scores_##type(const float *q, const struct kv_block *block, size_t head_dim,       \
-                              float scale, float scores[KV_BLOCK])                                 \
+/* See `attend`; a query at a time, over the positions that it sees. */
+#define ATTENTION_KERNEL(type, scaled)                                                             \
+    static void attend_##type(const struct attention *a, const struct kv_block *block,             \
+                              const uint32_t *visible, float scale)                                \
     {                                                                                              \
-        for (size_t i = 0; i < KV_BLOCK; i++) {                                                    \
-            float sum = 0;                                                                         \
-            for (size_t c = 0; c < head_dim; c++)                                                  \
-                sum += q[c] * load_##type(block->k, (i / 16 * head_dim + c) * 16 + i % 16);        \
-            scores[i] = (scaled ? sum * block->k_scale[i] : sum) * scale;                          \
-        }                                                                                          \
-    }                                                                                              \
-    static void values_##type(const float *weights, size_t n, const struct kv_block *block,        \
-                              size_t head_dim, float *out)                                         \
-    {                                                                                              \
-        size_t stride = round_up(head_dim, 16);                                                    \
-        for (size_t c = 0; c < stride; c++)                                                        \
-            out[c] = 0;                                                                            \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            float weight = scaled ? weights[i] * block->v_scale[i] : weights[i];                   \
-            for (size_t c = 0; c < stride; c++)                                                    \
-                out[c] += weight * load_##type(block->v, i * stride + c);                          \
+        size_t stride = round_up(a->head_dim, 16);                                                 \
+        for (size_t j = 0; j < a->n; j++) {                                                        \
+            float *scores = a->scores + j * KV_BLOCK, *values = a->values + j * stride;            \
+            for (size_t i = 0; i < visible[j]; i++) {                                              \
+                float sum = 0;                                                                     \
+                for (size_t c = 0; c < a->head_dim; c++)                                           \
+                    sum +=                                                                         \
+                        a->queries[j * a->head_dim + c] * load_##type(block->k, c * KV_BLOCK + i); \
+                scores[i] = (scaled ? sum * block->k_scale[i] : sum) * scale;                      \
+            }                                                                                      \
+            float rescale = softmax(scores, visible[j], &a->max[j], &a->sum[j]);                   \
+            for (size_t c = 0; c < stride; c++) {                                                  \
+                float sum = 0;                                                                     \
+                for (size_t i = 0; i < visible[j]; i++)                                            \
+                    sum += (scaled ? scores[i] * block->v_scale[i] : scores[i]) *                  \
+                           load_##type(block->v, i * stride + c);                                  \
+                values[c] = values[c] * rescale + sum;                                             \
+            }                                                                                      \
         }                                                                                          \
     }
 
-ATTENTION_KERNELS(f32, false)
-ATTENTION_KERNELS(f16, false)
-ATTENTION_KERNELS(int8, true)
+ATTENTION_KERNEL(f32, false)
+ATTENTION_KERNEL(f16, false)
+ATTENTION_KERNEL(int8, true)
 
 const struct kernels smol_kernels_scalar = {
     .name = "scalar",
@@ -124,8 +125,6 @@ const struct kernels smol_kernels_scalar = {
     .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
-    .softmax = softmax,
-    .attention_scores = {scores_f32, scores_f16, scores_int8},
-    .attention_values = {values_f32, values_f16, values_int8},
+    .attend = {attend_f32, attend_f16, attend_int8},
     .to_f16 = to_f16,
 };

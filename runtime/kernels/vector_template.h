@@ -4,6 +4,7 @@
  *
  *   V                  the vector type, of LANES floats (8 or 16: TILE_ROWS is a multiple)
  *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, as registers allow
+ *   QUERIES_MANY, _FEW queries that share a pass over CACHE_VECTORS columns of the KV cache
  *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
  *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
  *   v_cache(data, i, type)  LANES elements of the KV cache, from element i, as floats
@@ -108,79 +109,143 @@ static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size
 
 /* --- attention ---------------------------------------------------------------------------- */
 
-enum { BLOCK_VECTORS = KV_BLOCK / LANES };
+/* out (rows, width) = a (rows, n_steps) times b (n_steps, width), b being a part of the cache:
+ * queries times K are scores, weights times V are values. Where `rescale` is given, out is first
+ * multiplied by its row's factor and added. */
+struct cache_product {
+    const float *a;
+    size_t a_stride;
+    size_t n_rows, n_steps;
+    const void *b;
+    size_t b_stride; /* in elements */
+    size_t width;    /* a multiple of 16 */
+    const float *rescale;
+    float *out;
+    size_t out_stride;
+};
 
-static ALWAYS_INLINE void attention_scores(const float *q, const struct kv_block *block,
-                                           size_t head_dim, float scale, float scores[KV_BLOCK],
-                                           enum kv_type type)
+enum { CACHE_COLUMNS = CACHE_VECTORS * LANES };
+
+/* Rows [row, row + n_rows) and columns [col, col + n_vectors * LANES). */
+static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, size_t col,
+                                     enum kv_type type, const size_t n_rows, const size_t n_vectors)
 {
-    V sum[BLOCK_VECTORS];
-    for (size_t i = 0; i < BLOCK_VECTORS; i++)
-        sum[i] = v_zero();
-    for (size_t c = 0; c < head_dim; c++) {
-        V value = v_set1(q[c]);
-        for (size_t i = 0; i < BLOCK_VECTORS; i++) {
-            size_t position = i * LANES; /* K's layout: (position / 16, channel, position % 16) */
-            V k = v_cache(block->k, (position / 16 * head_dim + c) * 16 + position % 16, type);
-            sum[i] = v_add(sum[i], v_mul(value, k));
+    V sum[QUERIES_MANY][CACHE_VECTORS];
+    for (size_t j = 0; j < n_rows; j++)
+        for (size_t v = 0; v < n_vectors; v++)
+            sum[j][v] = v_zero();
+    const float *a = p->a + row * p->a_stride;
+    for (size_t step = 0; step < p->n_steps; step++) {
+        V b[CACHE_VECTORS];
+        for (size_t v = 0; v < n_vectors; v++)
+            b[v] = v_cache(p->b, step * p->b_stride + col + v * LANES, type);
+        for (size_t j = 0; j < n_rows; j++) {
+            V value = v_set1(a[j * p->a_stride + step]);
+            for (size_t v = 0; v < n_vectors; v++)
+                sum[j][v] = v_add(sum[j][v], v_mul(value, b[v]));
         }
     }
-    for (size_t i = 0; i < BLOCK_VECTORS; i++) {
-        if (type == KV_INT8)
-            sum[i] = v_mul(sum[i], v_load(block->k_scale + i * LANES));
-        v_store(scores + i * LANES, v_mul(sum[i], v_set1(scale)));
-    }
+    for (size_t j = 0; j < n_rows; j++)
+        for (size_t v = 0; v < n_vectors; v++) {
+            float *out = p->out + (row + j) * p->out_stride + col + v * LANES;
+            if (p->rescale)
+                sum[j][v] = v_add(v_mul(v_load(out), v_set1(p->rescale[row + j])), sum[j][v]);
+            v_store(out, sum[j][v]);
+        }
 }
 
-/* Channels [c, c + n_vectors * LANES) of the weighted sum of V. */
-static ALWAYS_INLINE void value_channels(const float *weights, size_t n,
-                                         const struct kv_block *block, size_t stride, size_t c,
-                                         float *out, enum kv_type type, const size_t n_vectors)
+static ALWAYS_INLINE void cache_columns(const struct cache_product *p, size_t col,
+                                        enum kv_type type, const size_t n_vectors)
 {
-    V sum[64 / LANES];
-    for (size_t j = 0; j < n_vectors; j++)
-        sum[j] = v_zero();
-    for (size_t i = 0; i < n; i++) {
-        V weight = v_set1(type == KV_INT8 ? weights[i] * block->v_scale[i] : weights[i]);
-        for (size_t j = 0; j < n_vectors; j++)
-            sum[j] =
-                v_add(sum[j], v_mul(weight, v_cache(block->v, i * stride + c + j * LANES, type)));
-    }
-    for (size_t j = 0; j < n_vectors; j++)
-        v_store(out + c + j * LANES, sum[j]);
+    size_t row = 0;
+    for (; row + QUERIES_MANY <= p->n_rows; row += QUERIES_MANY)
+        cache_tile(p, row, col, type, QUERIES_MANY, n_vectors);
+    for (; row + QUERIES_FEW <= p->n_rows; row += QUERIES_FEW)
+        cache_tile(p, row, col, type, QUERIES_FEW, n_vectors);
+    for (; row < p->n_rows; row++)
+        cache_tile(p, row, col, type, 1, n_vectors);
 }
 
-static ALWAYS_INLINE void attention_values(const float *weights, size_t n,
-                                           const struct kv_block *block, size_t head_dim,
-                                           float *out, enum kv_type type)
+static ALWAYS_INLINE void cache_multiply(const struct cache_product *p, enum kv_type type)
 {
-    size_t stride = round_up(head_dim, 16);
-    size_t c = 0;
-    for (; c + 64 <= stride; c += 64)
-        value_channels(weights, n, block, stride, c, out, type, 64 / LANES);
-    for (; c < stride; c += 16)
-        value_channels(weights, n, block, stride, c, out, type, 16 / LANES);
+    size_t col = 0;
+    for (; col + CACHE_COLUMNS <= p->width; col += CACHE_COLUMNS)
+        cache_columns(p, col, type, CACHE_VECTORS);
+    for (; col < p->width; col += 16)
+        cache_columns(p, col, type, 16 / LANES);
 }
 
-#define ATTENTION_KERNELS(name, type)                                                              \
-    static void scores_##name(const float *q, const struct kv_block *block, size_t head_dim,       \
-                              float scale, float scores[KV_BLOCK])                                 \
+/* row[i] *= factors[i], i < KV_BLOCK */
+static void scale_row(float *row, const float *factors)
+{
+    for (size_t i = 0; i < KV_BLOCK; i++)
+        row[i] *= factors[i];
+}
+
+typedef void multiply_cache(const struct cache_product *p);
+
+static void attend(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
+                   float scale, multiply_cache *multiply)
+{
+    size_t stride = round_up(a->head_dim, 16);
+    uint32_t furthest = 0;
+    for (size_t j = 0; j < a->n; j++)
+        furthest = visible[j] > furthest ? visible[j] : furthest;
+    const struct cache_product scores = {
+        .a = a->queries,
+        .a_stride = a->head_dim,
+        .n_rows = a->n,
+        .n_steps = a->head_dim,
+        .b = block->k,
+        .b_stride = KV_BLOCK,
+        .width = round_up(furthest, 16),
+        .out = a->scores,
+        .out_stride = KV_BLOCK,
+    };
+    multiply(&scores);
+
+    float rescale[QUERY_TILE];
+    for (size_t j = 0; j < a->n; j++) {
+        float *row = a->scores + j * KV_BLOCK;
+        if (block->k_scale)
+            scale_row(row, block->k_scale);
+        for (size_t i = 0; i < KV_BLOCK; i++)
+            row[i] *= scale;
+        rescale[j] = softmax(row, visible[j], &a->max[j], &a->sum[j]);
+        if (block->v_scale)
+            scale_row(row, block->v_scale);
+    }
+    const struct cache_product values = {
+        .a = a->scores,
+        .a_stride = KV_BLOCK,
+        .n_rows = a->n,
+        .n_steps = furthest,
+        .b = block->v,
+        .b_stride = stride,
+        .width = stride,
+        .rescale = rescale,
+        .out = a->values,
+        .out_stride = stride,
+    };
+    multiply(&values);
+}
+
+#define ATTENTION_KERNEL(name, type)                                                               \
+    static void multiply_##name(const struct cache_product *p)                                     \
     {                                                                                              \
-        attention_scores(q, block, head_dim, scale, scores, type);                                 \
+        cache_multiply(p, type);                                                                   \
     }                                                                                              \
-    static void values_##name(const float *weights, size_t n, const struct kv_block *block,        \
-                              size_t head_dim, float *out)                                         \
+    static void attend_##name(const struct attention *attention, const struct kv_block *block,     \
+                              const uint32_t *visible, float scale)                                \
     {                                                                                              \
-        attention_values(weights, n, block, head_dim, out, type);                                  \
+        attend(attention, block, visible, scale, multiply_##name);                                 \
     }
 
-ATTENTION_KERNELS(f32, KV_F32)
-ATTENTION_KERNELS(f16, KV_F16)
-ATTENTION_KERNELS(int8, KV_INT8)
+ATTENTION_KERNEL(f32, KV_F32)
+ATTENTION_KERNEL(f16, KV_F16)
+ATTENTION_KERNEL(int8, KV_INT8)
 
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .matmul_f32 = matmul_f32, .matmul_bf16 = matmul_bf16,                    \
-    .rms_norm = rms_norm, .swiglu = swiglu, .softmax = softmax,                                    \
-    .attention_scores = {scores_f32, scores_f16, scores_int8},                                     \
-    .attention_values = {values_f32, values_f16, values_int8}
+    .rms_norm = rms_norm, .swiglu = swiglu, .attend = {attend_f32, attend_f16, attend_int8}

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,12 +87,14 @@ static void check_matmul_int8(const struct kernels *scalar, const struct kernels
 {
     for (int round = 0; round < ROUNDS; round++) {
         enum pattern pattern = round % PATTERNS;
-        size_t n_groups = random_up_to(40), n_tokens = random_up_to(11);
+        size_t n_groups = random_up_to(40), n_tokens = random_up_to(33);
         size_t q_stride = n_groups * GROUP_INPUTS, out_stride = TILE_ROWS + random_up_to(5) - 1;
         size_t block_bytes = smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS);
         struct guarded block = guarded_new(block_bytes, 64);
         struct guarded q = guarded_new(n_tokens * q_stride, 1);
         struct guarded scales = guarded_new(n_tokens * n_groups * sizeof(float), 4);
+        struct guarded offsets = guarded_new(n_tokens * n_groups * sizeof(int32_t), 4);
+        struct quantized x = {q.data, scales.data, offsets.data, q_stride};
         size_t out_size = ((n_tokens - 1) * out_stride + TILE_ROWS) * sizeof(float);
         struct guarded want = guarded_new(out_size, 4), got = guarded_new(out_size, 4);
         for (size_t group = 0; group < n_groups; group++) {
@@ -104,12 +107,14 @@ static void check_matmul_int8(const struct kernels *scalar, const struct kernels
         }
         for (size_t i = 0; i < n_tokens * q_stride; i++)
             ((int8_t *)q.data)[i] = pattern_step(pattern);
-        for (size_t i = 0; i < n_tokens * n_groups; i++)
-            ((float *)scales.data)[i] = fabsf(random_float());
-        scalar->matmul_int8(block.data, n_groups, q.data, q_stride, scales.data, n_groups, n_tokens,
-                            want.data, out_stride);
-        set->matmul_int8(block.data, n_groups, q.data, q_stride, scales.data, n_groups, n_tokens,
-                         got.data, out_stride);
+        for (size_t i = 0; i < n_tokens * n_groups; i++) {
+            x.scales[i] = fabsf(random_float());
+            x.offsets[i] = 0;
+            for (size_t j = 0; j < GROUP_INPUTS; j++)
+                x.offsets[i] -= 128 * x.steps[i * GROUP_INPUTS + j];
+        }
+        scalar->matmul_int8(block.data, n_groups, &x, n_tokens, want.data, out_stride);
+        set->matmul_int8(block.data, n_groups, &x, n_tokens, got.data, out_stride);
         for (size_t t = 0; t < n_tokens; t++)
             assert_same_bits((float *)want.data + t * out_stride,
                              (float *)got.data + t * out_stride, TILE_ROWS, "matmul_int8",
@@ -117,6 +122,7 @@ static void check_matmul_int8(const struct kernels *scalar, const struct kernels
         guarded_free(&block);
         guarded_free(&q);
         guarded_free(&scales);
+        guarded_free(&offsets);
         guarded_free(&want);
         guarded_free(&got);
     }
@@ -190,6 +196,15 @@ static void bf16_products_are_bit_identical(void **state)
     for_each_set(check_matmul_bf16);
 }
 
+/* One row of n_groups groups. */
+static struct quantized quantized_in(const struct guarded *g, size_t n_groups)
+{
+    float *scales = g->data;
+    int32_t *offsets = (int32_t *)(scales + n_groups);
+    return (struct quantized){(int8_t *)(offsets + n_groups), scales, offsets,
+                              n_groups * GROUP_INPUTS};
+}
+
 static void check_quantize(const struct kernels *scalar, const struct kernels *set)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -200,21 +215,26 @@ static void check_quantize(const struct kernels *scalar, const struct kernels *s
                 ((float *)x.data)[i] = f32_from_bits(random_bits() & 0xbf7fffffu);
         if (round % 7 == 0)
             memset(x.data, 0, n * sizeof(float));
-        struct guarded want_q = guarded_new(n_groups * GROUP_INPUTS, 1);
-        struct guarded got_q = guarded_new(n_groups * GROUP_INPUTS, 1);
-        struct guarded want = random_floats(n_groups, 4), got = random_floats(n_groups, 4);
-        assert_true(scalar->quantize(x.data, n, want_q.data, want.data));
-        assert_true(set->quantize(x.data, n, got_q.data, got.data));
-        assert_memory_equal(want_q.data, got_q.data, n_groups * GROUP_INPUTS);
-        assert_same_bits(want.data, got.data, n_groups, "quantize", set->name);
-        for (size_t i = 0; i < n_groups * GROUP_INPUTS; i++)
-            assert_true(((int8_t *)got_q.data)[i] >= -127);
+        size_t stride = n_groups * GROUP_INPUTS;
+        struct guarded want = guarded_new(stride + n_groups * 8, 4);
+        struct guarded got = guarded_new(stride + n_groups * 8, 4);
+        struct quantized want_q = quantized_in(&want, n_groups),
+                         got_q = quantized_in(&got, n_groups);
+        assert_true(scalar->quantize(x.data, n, &want_q, 0));
+        assert_true(set->quantize(x.data, n, &got_q, 0));
+        assert_memory_equal(want.data, got.data, stride + n_groups * 8);
+        for (size_t group = 0; group < n_groups; group++) {
+            int32_t sum = 0;
+            for (size_t i = 0; i < GROUP_INPUTS; i++) {
+                assert_true(got_q.steps[group * GROUP_INPUTS + i] >= -127);
+                sum += got_q.steps[group * GROUP_INPUTS + i];
+            }
+            assert_int_equal(got_q.offsets[group], -128 * sum);
+        }
         ((float *)x.data)[random_up_to(n) - 1] = round & 1 ? NAN : -INFINITY;
-        assert_false(scalar->quantize(x.data, n, want_q.data, want.data));
-        assert_false(set->quantize(x.data, n, got_q.data, got.data));
+        assert_false(scalar->quantize(x.data, n, &want_q, 0));
+        assert_false(set->quantize(x.data, n, &got_q, 0));
         guarded_free(&x);
-        guarded_free(&want_q);
-        guarded_free(&got_q);
         guarded_free(&want);
         guarded_free(&got);
     }
@@ -246,16 +266,6 @@ static void check_elementwise(const struct kernels *scalar, const struct kernels
         scalar->to_f16(x.data, n, want_half);
         set->to_f16(x.data, n, got_half);
         assert_memory_equal(want_half, got_half, n * sizeof(uint16_t));
-
-        float want_scores[KV_BLOCK], got_scores[KV_BLOCK], want_max, got_max;
-        for (size_t i = 0; i < KV_BLOCK; i++)
-            want_scores[i] = got_scores[i] = random_float() * 10;
-        size_t positions = random_up_to(KV_BLOCK);
-        float want_sum = scalar->softmax(want_scores, positions, &want_max);
-        float got_sum = set->softmax(got_scores, positions, &got_max);
-        assert_same_bits(want_scores, got_scores, KV_BLOCK, "softmax", set->name);
-        assert_same_bits(&want_sum, &got_sum, 1, "softmax's sum", set->name);
-        assert_same_bits(&want_max, &got_max, 1, "softmax's maximum", set->name);
         guarded_free(&x);
         guarded_free(&weight);
         guarded_free(&want);
@@ -282,29 +292,53 @@ static struct guarded random_cache(enum kv_type type, size_t n)
     return g;
 }
 
+/* Each query's maximum, sum and values, then working memory for scores. */
+static struct attention attention_in(const struct guarded *g, size_t n, size_t dim,
+                                     const float *queries)
+{
+    size_t stride = round_up(dim, 16);
+    float *data = g->data;
+    struct attention a = {n, dim, queries, data, data + n, data + 2 * n, data + (2 + stride) * n};
+    for (size_t j = 0; j < n * (2 + stride); j++)
+        data[j] = j < n ? -FLT_MAX : 0;
+    return a;
+}
+
 static void check_attention(const struct kernels *scalar, const struct kernels *set)
 {
     for (int round = 0; round < ROUNDS; round++) {
         enum kv_type type = round % KV_TYPES;
         size_t dim = 2 * random_up_to(80), stride = round_up(dim, 16);
-        size_t n = random_up_to(KV_BLOCK);
-        struct guarded k = random_cache(type, KV_BLOCK * dim);
-        struct guarded v = random_cache(type, KV_BLOCK * stride);
-        struct guarded q = random_floats(dim, 4);
-        struct guarded k_scale = random_floats(KV_BLOCK, 4), v_scale = random_floats(KV_BLOCK, 4);
-        struct guarded weights = random_floats(n, 4);
-        struct kv_block block = {k.data, v.data, k_scale.data, v_scale.data};
-        float want_scores[KV_BLOCK], got_scores[KV_BLOCK];
-        scalar->attention_scores[type](q.data, &block, dim, 0.125f, want_scores);
-        set->attention_scores[type](q.data, &block, dim, 0.125f, got_scores);
-        assert_same_bits(want_scores, got_scores, KV_BLOCK, "attention_scores", set->name);
-        struct guarded want = random_floats(stride, 4), got = random_floats(stride, 4);
-        scalar->attention_values[type](weights.data, n, &block, dim, want.data);
-        set->attention_values[type](weights.data, n, &block, dim, got.data);
-        assert_same_bits(want.data, got.data, stride, "attention_values", set->name);
-        struct guarded *all[] = {&k, &v, &q, &k_scale, &v_scale, &weights, &want, &got};
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-            guarded_free(all[i]);
+        size_t n = random_up_to(QUERY_TILE);
+        struct guarded queries = random_floats(n * dim, 4);
+        size_t state = (2 + stride) * n, all_floats = state + KV_BLOCK * n;
+        struct guarded want = random_floats(all_floats, 4), got = random_floats(all_floats, 4);
+        struct attention a = attention_in(&want, n, dim, queries.data);
+        struct attention b = attention_in(&got, n, dim, queries.data);
+        for (int n_blocks = 0; n_blocks < 3; n_blocks++) {
+            struct guarded k = random_cache(type, KV_BLOCK * dim);
+            struct guarded v = random_cache(type, KV_BLOCK * stride);
+            struct guarded k_scale = random_floats(KV_BLOCK, 4);
+            struct guarded v_scale = random_floats(KV_BLOCK, 4);
+            struct kv_block block = {k.data, v.data, NULL, NULL};
+            if (type == KV_INT8) {
+                block.k_scale = k_scale.data;
+                block.v_scale = v_scale.data;
+            }
+            uint32_t visible[QUERY_TILE];
+            for (size_t j = 0; j < n; j++)
+                visible[j] = (uint32_t)random_up_to(KV_BLOCK + 1) - 1;
+            scalar->attend[type](&a, &block, visible, 0.125f);
+            set->attend[type](&b, &block, visible, 0.125f);
+            assert_same_bits(want.data, got.data, state, "attend", set->name);
+            guarded_free(&k);
+            guarded_free(&v);
+            guarded_free(&k_scale);
+            guarded_free(&v_scale);
+        }
+        guarded_free(&queries);
+        guarded_free(&want);
+        guarded_free(&got);
     }
 }
 

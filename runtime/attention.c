@@ -1,0 +1,269 @@
+/* Attention, see attention.h. Positions come in blocks of KV_BLOCK, and SPAN_BLOCKS blocks make a
+ * span. Within a span, a query's softmax runs from block to block (the kernels' `attend`); the
+ * results of the spans are combined from the first to the last. Blocks and spans lie at fixed
+ * positions, so a query's result is the same bits whatever shares its batch and whoever computes
+ * which span.
+ *
+ * The queries of a batch that share a key-value head are its rows: (n tokens, heads per key-value
+ * head). A tile is QUERY_TILE of these rows, which go through the cache together. For a batch, the
+ * items are tiles. A single token has few tiles, so its items are tiles and spans, and the spans'
+ * results wait in `partials` until all are there. */
+#include "runtime/attention.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "runtime/context.h"
+#include "runtime/kernels/math.h"
+
+enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK };
+
+static size_t count_spans(size_t n_positions)
+{
+    return (n_positions + SPAN - 1) / SPAN;
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+static size_t value_stride(const struct smol_context *c)
+{
+    return round_up(c->model->blob.model->head_dim, 16);
+}
+
+/* Floats for the states of n queries: max, sum and values. */
+static size_t state_floats(const struct smol_context *c, size_t n)
+{
+    return n * (2 + value_stride(c));
+}
+
+/* Floats that a thread works in: a tile's queries and scores, and two states. */
+static size_t thread_floats(const struct smol_context *c)
+{
+    size_t dim = c->model->blob.model->head_dim;
+    return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(c, QUERY_TILE), 16);
+}
+
+/* The states of `n` queries, laid into `memory`. */
+static void place_state(const struct smol_context *c, struct attention *a, float *memory, size_t n)
+{
+    a->values = memory;
+    a->max = memory + n * value_stride(c);
+    a->sum = a->max + n;
+}
+
+enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
+{
+    struct attention_memory *memory = &c->attention;
+    size_t n_heads = c->model->blob.model->n_heads, n_spans = count_spans(n_positions);
+    if (!memory->threads)
+        memory->threads = calloc(smol_pool_size(c->pool) * thread_floats(c), sizeof(float));
+    if (!memory->threads)
+        return smol_fail_memory(error, "attention");
+    if (n_spans <= memory->n_spans)
+        return STATUS_OK;
+    float *partials = malloc(n_spans * state_floats(c, n_heads) * sizeof(float));
+    if (!partials)
+        return smol_fail_memory(error, "attention");
+    free(memory->partials);
+    memory->partials = partials;
+    memory->n_spans = n_spans;
+    return STATUS_OK;
+}
+
+void smol_attention_free(struct attention_memory *memory)
+{
+    free(memory->threads);
+    free(memory->partials);
+    *memory = (struct attention_memory){0};
+}
+
+size_t smol_attention_bytes(const struct smol_context *c)
+{
+    const struct attention_memory *memory = &c->attention;
+    size_t n_heads = c->model->blob.model->n_heads;
+    size_t threads = memory->threads ? smol_pool_size(c->pool) * thread_floats(c) : 0;
+    return (threads + memory->n_spans * state_floats(c, n_heads)) * sizeof(float);
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static void reset(const struct attention *a, size_t stride)
+{
+    for (size_t j = 0; j < a->n; j++) {
+        a->max[j] = -FLT_MAX;
+        a->sum[j] = 0;
+    }
+    memset(a->values, 0, a->n * stride * sizeof(float));
+}
+
+/* Adds query `i` of `next`, of a later span, to query `j` of `total`: both are rescaled to the
+ * larger maximum. A query that saw nothing of that span is left as it is. */
+static void combine(const struct attention *total, size_t j, const struct attention *next, size_t i,
+                    size_t stride)
+{
+    float max = next->max[i] > total->max[j] ? next->max[i] : total->max[j];
+    float a = math_exp(total->max[j] - max), b = math_exp(next->max[i] - max);
+    float *values = total->values + j * stride;
+    const float *more = next->values + i * stride;
+    total->max[j] = max;
+    total->sum[j] = total->sum[j] * a + next->sum[i] * b;
+    for (size_t c = 0; c < stride; c++)
+        values[c] = values[c] * a + more[c] * b;
+}
+
+/* out (head_dim) = the weighted mean of the values. */
+static void finish(const struct attention *total, size_t j, size_t stride, float *out)
+{
+    for (size_t c = 0; c < total->head_dim; c++)
+        out[c] = total->values[j * stride + c] / total->sum[j];
+}
+
+/* --- tiles -------------------------------------------------------------------------------- */
+
+/* Some rows of a batch at one layer and key-value head. */
+struct tile {
+    struct smol_context *c;
+    size_t layer, kv_head;
+    size_t row, n_rows;
+    size_t first; /* position of the batch's first token */
+};
+
+static size_t heads_per_kv(const struct smol_context *c)
+{
+    const struct blob_model *m = c->model->blob.model;
+    return m->n_heads / m->n_kv_heads;
+}
+
+static size_t row_position(const struct tile *tile, size_t j)
+{
+    return tile->first + (tile->row + j) / heads_per_kv(tile->c);
+}
+
+/* The query of row j, and where its result goes. */
+static float *row_query(const struct tile *tile, size_t j)
+{
+    const struct blob_model *m = tile->c->model->blob.model;
+    size_t per = heads_per_kv(tile->c), row = tile->row + j;
+    size_t head = tile->kv_head * per + row % per;
+    return tile->c->query + (row / per * m->n_heads + head) * m->head_dim;
+}
+
+/* All rows of the tile over one span. */
+static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
+{
+    const struct kv_cache *kv = &tile->c->kv;
+    float scale = 1.0f / sqrtf((float)a->head_dim);
+    size_t last = row_position(tile, tile->n_rows - 1);
+    reset(a, round_up(a->head_dim, 16));
+    for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
+        size_t start = block * KV_BLOCK;
+        if (start > last)
+            break;
+        uint32_t visible[QUERY_TILE];
+        for (size_t j = 0; j < tile->n_rows; j++) {
+            size_t behind = row_position(tile, j) + 1;
+            size_t seen = behind > start ? behind - start : 0;
+            visible[j] = (uint32_t)(seen < KV_BLOCK ? seen : KV_BLOCK);
+        }
+        struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
+        tile->c->kernels->attend[kv->type](a, &view, visible, scale);
+    }
+}
+
+/* All rows of the tile over all spans, by thread `index`. */
+static void attend_tile(const struct tile *tile, unsigned index)
+{
+    struct smol_context *c = tile->c;
+    size_t dim = c->model->blob.model->head_dim, stride = value_stride(c);
+    float *queries = c->attention.threads + index * thread_floats(c);
+    float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
+    struct attention total = {
+        .n = tile->n_rows, .head_dim = dim, .queries = queries, .scores = scores};
+    struct attention next = total;
+    place_state(c, &total, states, QUERY_TILE);
+    place_state(c, &next, states + state_floats(c, QUERY_TILE), QUERY_TILE);
+
+    for (size_t j = 0; j < tile->n_rows; j++)
+        memcpy(queries + j * dim, row_query(tile, j), dim * sizeof(float));
+    attend_span(tile, 0, &total);
+    size_t n_spans = count_spans(row_position(tile, tile->n_rows - 1) + 1);
+    for (size_t span = 1; span < n_spans; span++) {
+        attend_span(tile, span, &next);
+        for (size_t j = 0; j < tile->n_rows; j++)
+            combine(&total, j, &next, j, stride);
+    }
+    for (size_t j = 0; j < tile->n_rows; j++)
+        finish(&total, j, stride, row_query(tile, j));
+}
+
+/* --- a single token ----------------------------------------------------------------------- */
+
+/* The states of all heads at one span. */
+static struct attention partial(const struct smol_context *c, size_t span)
+{
+    const struct blob_model *m = c->model->blob.model;
+    struct attention a = {.n = m->n_heads, .head_dim = m->head_dim};
+    place_state(c, &a, c->attention.partials + span * state_floats(c, m->n_heads), m->n_heads);
+    return a;
+}
+
+/* One span of a tile of a single token: the tile's rows are neighbouring heads. */
+static void attend_partly(const struct tile *tile, size_t span, unsigned index)
+{
+    struct smol_context *c = tile->c;
+    size_t head = tile->kv_head * heads_per_kv(c) + tile->row;
+    struct attention a = partial(c, span);
+    a.n = tile->n_rows;
+    a.queries = row_query(tile, 0);
+    a.scores = c->attention.threads + index * thread_floats(c);
+    a.max += head;
+    a.sum += head;
+    a.values += head * value_stride(c);
+    attend_span(tile, span, &a);
+}
+
+void smol_attention_finish(struct smol_context *c, size_t first, size_t n, size_t t)
+{
+    if (n > 1)
+        return; /* attend_tile has done it */
+    const struct blob_model *m = c->model->blob.model;
+    size_t n_spans = count_spans(first + 1), stride = value_stride(c);
+    struct attention total = partial(c, 0);
+    for (size_t head = 0; head < m->n_heads; head++) {
+        for (size_t span = 1; span < n_spans; span++) {
+            struct attention next = partial(c, span);
+            combine(&total, head, &next, head, stride);
+        }
+        finish(&total, head, stride, c->query + (t * m->n_heads + head) * m->head_dim);
+    }
+}
+
+/* --- the stage ---------------------------------------------------------------------------- */
+
+void smol_attend(struct smol_context *c, struct pool_thread *thread, size_t layer, size_t first,
+                 size_t n)
+{
+    size_t rows = n * heads_per_kv(c), n_tiles = (rows + QUERY_TILE - 1) / QUERY_TILE;
+    size_t n_parts = n == 1 ? count_spans(first + 1) : 1;
+    size_t n_items = c->model->blob.model->n_kv_heads * n_tiles * n_parts;
+    struct pool_stage stage = pool_stage(thread, (uint32_t)n_items);
+    while (smol_pool_claim(&stage)) {
+        size_t part = stage.item % n_parts, rest = stage.item / n_parts;
+        size_t row = rest % n_tiles * QUERY_TILE;
+        struct tile tile = {
+            .c = c,
+            .layer = layer,
+            .kv_head = rest / n_tiles,
+            .row = row,
+            .n_rows = rows - row < QUERY_TILE ? rows - row : QUERY_TILE,
+            .first = first,
+        };
+        if (n == 1)
+            attend_partly(&tile, part, thread->index);
+        else
+            attend_tile(&tile, thread->index);
+    }
+}
