@@ -18,10 +18,18 @@ struct tile_fault {
 };
 
 /* Converts rows [row, min(row + TILE_ROWS, layout->rows)) of a matrix into out, which has room
- * for smol_block_bytes(layout->dtype, layout->cols). `scratch` holds `cols` floats. */
-struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
-                                  const struct blob_tensor *layout, uint64_t row, float *scratch,
-                                  uint8_t *out);
+ * for smol_block_bytes(layout->dtype, layout->cols). `scratch` holds `cols` floats. Uses AVX2 where
+ * the processor has it; the bytes are the same. */
+typedef struct tile_fault tile_block(const struct safetensors_tensor *source,
+                                     const struct blob_tensor *layout, uint64_t row, float *scratch,
+                                     uint8_t *out);
+tile_block smol_tile_block;
+
+/* The same for one instruction set; called by smol_tile_block and by tests. */
+tile_block smol_tile_block_baseline;
+#if defined(__x86_64__)
+tile_block smol_tile_block_avx2; /* where the processor has it */
+#endif
 
 /* Converts a vector into out[0..layout->size). */
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,

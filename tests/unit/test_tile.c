@@ -1,5 +1,6 @@
 /* Widening, quantizing and tiling: where each element lies, what is zero, how far a quantized
- * weight may be from its source, and what is refused with which index. */
+ * weight may be from its source, and what is refused with which index. All of it for each
+ * instruction set that this machine has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/cpu.h"
 #include "common/number.h"
 #include "convert/tile.h"
 #include "tests/unit/guarded.h"
@@ -41,6 +43,8 @@ struct matrix {
     struct guarded block, scratch;
 };
 static struct matrix m;
+
+static tile_block *tile_under_test;
 
 static void make(enum safetensors_dtype source_dtype, enum blob_dtype dtype, uint64_t rows,
                  uint64_t cols)
@@ -83,7 +87,7 @@ static struct tile_fault tile(uint64_t row)
         .dtype = m.dtype, .layout = LAYOUT_TILES, .rows = m.rows, .cols = m.cols};
     store();
     memset(m.block.data, 0xaa, smol_block_bytes(m.dtype, m.cols));
-    return smol_tile_block(&source, &layout, row, m.scratch.data, m.block.data);
+    return tile_under_test(&source, &layout, row, m.scratch.data, m.block.data);
 }
 
 static void tile_without_fault(uint64_t row)
@@ -393,6 +397,30 @@ static void what_is_not_finite_is_refused_with_its_index(void **state)
     }
 }
 
+/* --- instruction sets ----------------------------------------------------------------------- */
+
+static void every_instruction_set_gives_the_same_bytes(void **state)
+{
+    (void)state;
+    static uint8_t expected[MAX_COLS * 16 * sizeof(float)];
+    static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
+    for (int i = 0; i < 3 * 3 * 100; i++) {
+        uint64_t cols = 1 + random_bits() % MAX_COLS;
+        make(sources[i % 3], dtypes[i / 3 % 3], 1 + random_bits() % 16, cols);
+        for (uint64_t k = 0; k < m.rows * m.cols; k++) /* all exponents that int8 takes */
+            m.values[k] = ldexpf(m.values[k] / 4, (int)(random_bits() % 34) - 20);
+        tile_without_fault(0);
+        memcpy(expected, m.block.data, smol_block_bytes(m.dtype, cols));
+        tile_block *other = tile_under_test;
+        tile_under_test = smol_tile_block_baseline;
+        tile_without_fault(0);
+        tile_under_test = other;
+        assert_memory_equal(m.block.data, expected, smol_block_bytes(m.dtype, cols));
+        release();
+    }
+}
+
 /* --- vectors -------------------------------------------------------------------------------- */
 
 static struct tile_fault convert_vector(struct guarded *out, uint64_t size)
@@ -424,7 +452,7 @@ static void vectors_hold_the_source_exactly_and_zeros_behind(void **state)
     }
 }
 
-int main(void)
+static int run_with(const char *name, tile_block *variant)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_tiles_hold_the_source_exactly_and_zeros_elsewhere),
@@ -440,7 +468,20 @@ int main(void)
         cmocka_unit_test(a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index),
         cmocka_unit_test(f32_tiles_take_what_int8_refuses),
         cmocka_unit_test(what_is_not_finite_is_refused_with_its_index),
+        cmocka_unit_test(every_instruction_set_gives_the_same_bytes),
         cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_behind),
     };
-    return cmocka_run_group_tests_name("tile", tests, NULL, NULL);
+    tile_under_test = variant;
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+    int failed = run_with("tile, baseline", smol_tile_block_baseline);
+#if defined(__x86_64__)
+    if (smol_cpu_has_avx2())
+        return failed + run_with("tile, AVX2", smol_tile_block_avx2);
+#endif
+    print_message("SKIPPED: this machine cannot run the AVX2 tiler\n");
+    return failed;
 }

@@ -1,0 +1,213 @@
+/* A row block's way from the checkpoint into tiles, compiled once for each instruction set by the
+ * file that includes this one, which defines before:
+ *
+ *   TILE_BLOCK  the name of the function to define: smol_tile_block for this instruction set
+ *
+ * Plain C throughout: each operation is on integers or one of IEEE 754's, so all sets give the
+ * same bytes. Loops run over GROUP_INPUTS elements wherever that many are left, because compilers
+ * turn loops of a constant count into vectors. */
+
+#include <string.h>
+
+#include "common/number.h"
+#include "convert/tile.h"
+
+/* --- widening ----------------------------------------------------------------------------- */
+
+static inline void widen_bf16(const uint8_t *restrict data, uint64_t n, float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, data + 2 * i, sizeof half); /* at any alignment */
+        out[i] = f32_from_bf16(half);
+    }
+}
+
+static inline void widen_f16(const uint8_t *restrict data, uint64_t n, float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, data + 2 * i, sizeof half);
+        out[i] = f32_from_f16(half);
+    }
+}
+
+/* Elements [start, start + n) of the tensor as f32: exact for each source type. */
+static void widen(const struct safetensors_tensor *source, uint64_t start, uint64_t n, float *out)
+{
+    uint64_t i = 0;
+    const uint8_t *halves = source->data + start * 2;
+    switch (source->dtype) {
+    case ST_BF16:
+        for (; n - i >= GROUP_INPUTS; i += GROUP_INPUTS)
+            widen_bf16(halves + 2 * i, GROUP_INPUTS, out + i);
+        widen_bf16(halves + 2 * i, n - i, out + i);
+        break;
+    case ST_F16:
+        widen_f16(halves, n, out);
+        break;
+    default:
+        memcpy(out, source->data + start * sizeof(float), n * sizeof(float));
+    }
+}
+
+/* --- looking for what is no number -------------------------------------------------------- */
+
+/* The bits of the largest |value|; those of infinities and NaNs are larger than all others. */
+static inline uint32_t largest_magnitude(const float *values, uint64_t n)
+{
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t magnitude = f32_bits(values[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+}
+
+/* One pass without a branch on a value; the place is looked for only on a fault. */
+static struct tile_fault find_not_finite(const float *values, uint64_t n, uint64_t start)
+{
+    uint32_t worst = 0;
+    uint64_t i = 0;
+    for (; n - i >= GROUP_INPUTS; i += GROUP_INPUTS) {
+        uint32_t largest = largest_magnitude(values + i, GROUP_INPUTS);
+        worst = largest > worst ? largest : worst;
+    }
+    uint32_t largest = largest_magnitude(values + i, n - i);
+    if (worst < 0x7f800000u && largest < 0x7f800000u)
+        return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    for (i = 0; f32_is_finite(values[i]);)
+        i++;
+    return (struct tile_fault){STATUS_NUMERIC, start + i, values[i], "is not finite"};
+}
+
+/* --- tiling a row ------------------------------------------------------------------------- */
+
+/* Group number `group` of a row of `cols` values: in its place, or copied into `padded` with zeros
+ * behind where the row ends within it. */
+static inline const float *whole_group(const float *values, uint64_t cols, uint64_t group,
+                                       float padded[GROUP_INPUTS])
+{
+    uint64_t first = group * GROUP_INPUTS;
+    if (cols - first >= GROUP_INPUTS)
+        return values + first;
+    memset(padded, 0, GROUP_INPUTS * sizeof *padded);
+    memcpy(padded, values + first, (cols - first) * sizeof *padded);
+    return padded;
+}
+
+/* One row's share of a group: the scale is amax / 127 rounded up to f16, so that no weight
+ * exceeds 127 steps and nothing is clamped, however small the scale; weights are then counted
+ * in steps of the rounded scale. Returns the scale's bits; infinity where f16 is too narrow. */
+static inline uint16_t quantize_group(const float *restrict values, int8_t *restrict steps)
+{
+    float amax = f32_from_bits(largest_magnitude(values, GROUP_INPUTS));
+    uint16_t bits = f16_from_f32_up(amax / 127.0f);
+    if (amax > 0 && bits == 0) /* the quotient was too small for f32 */
+        bits = 1;
+    float scale = amax > 0 ? f32_from_f16(bits) : 1; /* zeros are no steps of any size */
+    for (uint64_t i = 0; i < GROUP_INPUTS; i++)
+        steps[i] = (int8_t)f32_round_even(values[i] / scale);
+    return bits;
+}
+
+static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint64_t row,
+                                       uint64_t start, uint8_t *block)
+{
+    uint64_t n_groups = count_groups(cols);
+    for (uint64_t group = 0; group < n_groups; group++) {
+        float padded[GROUP_INPUTS];
+        int8_t steps[GROUP_INPUTS];
+        uint16_t scale = quantize_group(whole_group(values, cols, group, padded), steps);
+        uint64_t first = group * GROUP_INPUTS;
+        if (scale >= 0x7c00)
+            return (struct tile_fault){STATUS_UNSUPPORTED, start + first, values[first],
+                                       "is in a group too large for int8's f16 scales"};
+        memcpy(block + group_scales_offset(group) + row * sizeof scale, &scale, sizeof scale);
+        uint8_t *weights = block + group_weights_offset(group) + row * 4;
+        for (uint64_t quad = 0; quad < GROUP_INPUTS / 4; quad++)
+            memcpy(weights + quad * QUAD_BYTES, steps + quad * 4, 4);
+    }
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+/* Rounds a group to bf16; whether all of it stays finite. */
+static inline bool round_group(const float *restrict values, uint16_t *restrict halves)
+{
+    uint16_t largest = 0;
+    for (uint64_t i = 0; i < GROUP_INPUTS; i++) {
+        halves[i] = bf16_from_f32(values[i]);
+        uint16_t magnitude = halves[i] & 0x7fff;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < 0x7f80;
+}
+
+static struct tile_fault find_infinite(const float *values, const uint16_t *halves, uint64_t start)
+{
+    uint64_t i = 0;
+    while ((halves[i] & 0x7fff) < 0x7f80)
+        i++;
+    return (struct tile_fault){STATUS_UNSUPPORTED, start + i, values[i],
+                               "rounds to infinity in bf16"};
+}
+
+static struct tile_fault tile_row_bf16(const float *values, uint64_t cols, uint64_t row,
+                                       uint64_t start, uint8_t *block)
+{
+    uint64_t n_groups = count_groups(cols);
+    for (uint64_t group = 0; group < n_groups; group++) {
+        float padded[GROUP_INPUTS];
+        uint16_t halves[GROUP_INPUTS];
+        uint64_t first = group * GROUP_INPUTS;
+        if (!round_group(whole_group(values, cols, group, padded), halves))
+            return find_infinite(values + first, halves, start + first);
+        uint64_t n = cols - first < GROUP_INPUTS ? cols - first : GROUP_INPUTS;
+        uint8_t *pairs = block + (first / 2 * TILE_ROWS + row) * 4;
+        for (uint64_t i = 0; i < n; i += 2)
+            memcpy(pairs + i / 2 * TILE_ROWS * 4, halves + i, 4);
+    }
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+static struct tile_fault tile_row_f32(const float *values, uint64_t cols, uint64_t row,
+                                      uint8_t *block)
+{
+    for (uint64_t col = 0; col < cols; col++)
+        memcpy(block + (col * TILE_ROWS + row) * sizeof(float), &values[col], sizeof(float));
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+static struct tile_fault tile_row(const float *values, const struct blob_tensor *layout,
+                                  uint64_t row, uint64_t start, uint8_t *block)
+{
+    switch ((enum blob_dtype)layout->dtype) {
+    case DTYPE_BF16:
+        return tile_row_bf16(values, layout->cols, row, start, block);
+    case DTYPE_INT8:
+        return tile_row_int8(values, layout->cols, row, start, block);
+    case DTYPE_F32:
+        break;
+    }
+    return tile_row_f32(values, layout->cols, row, block);
+}
+
+/* --- a block ------------------------------------------------------------------------------ */
+
+struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
+                             const struct blob_tensor *layout, uint64_t row, float *scratch,
+                             uint8_t *out) {
+    uint64_t cols = layout->cols;
+    uint64_t rows = rows_in_block(row, layout->rows);
+    memset(out, 0, smol_block_bytes(layout->dtype, cols));
+    for (uint64_t r = 0; r < rows; r++) {
+        uint64_t start = (row + r) * cols;
+        widen(source, start, cols, scratch);
+        struct tile_fault fault = find_not_finite(scratch, cols, start);
+        if (!fault.status)
+            fault = tile_row(scratch, layout, r, start, out);
+        if (fault.status)
+            return fault;
+    }
+    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
