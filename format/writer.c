@@ -9,20 +9,17 @@
 #include "common/hash.h"
 #include "format/layout.h"
 
-enum {
-    N_SECTIONS = 9,
-    BUFFER_CHUNKS = 16, /* chunks gathered before they are written: 1 MiB */
-};
+enum { N_SECTIONS = 9 };
 
 struct blob_writer {
     struct output output;
     uint8_t *front; /* (data_offset) bytes */
     struct blob_header *header;
     uint64_t *digests; /* (n_chunks), within front */
-    uint64_t written;  /* bytes of the file before the buffer */
-    size_t buffered;
     size_t n_digested;
-    uint8_t buffer[BUFFER_CHUNKS * BLOB_CHUNK_SIZE];
+    uint64_t written; /* bytes of the file before the partial chunk */
+    size_t n_partial;
+    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
 };
 
 /* A section on its way into the file; data NULL: filled in later. */
@@ -124,39 +121,45 @@ static enum status build_front(struct blob_writer *writer, const struct blob_con
     return STATUS_OK;
 }
 
-/* Digests and writes what is in the buffer. Called with whole chunks but for the very last. */
-static enum status flush(struct blob_writer *writer, struct error *error)
+/* Digests and writes whole chunks, or the last of all, which may be shorter. */
+static enum status write_chunks(struct blob_writer *writer, const uint8_t *bytes, size_t size,
+                                struct error *error)
 {
-    for (size_t at = 0; at < writer->buffered; at += BLOB_CHUNK_SIZE) {
-        size_t rest = writer->buffered - at;
-        size_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
-        writer->digests[writer->n_digested++] = smol_digest(writer->buffer + at, length);
+    for (size_t at = 0; at < size; at += BLOB_CHUNK_SIZE) {
+        size_t length = size - at < BLOB_CHUNK_SIZE ? size - at : BLOB_CHUNK_SIZE;
+        writer->digests[writer->n_digested++] = smol_digest(bytes + at, length);
     }
-    enum status status = smol_output_write(&writer->output, writer->written, writer->buffer,
-                                           writer->buffered, error);
-    writer->written += writer->buffered;
-    writer->buffered = 0;
+    enum status status = smol_output_write(&writer->output, writer->written, bytes, size, error);
+    writer->written += size;
     return status;
+}
+
+/* Adds as many of the bytes to the partial chunk as it has room for, and returns how many. */
+static size_t keep(struct blob_writer *writer, const uint8_t *bytes, size_t size)
+{
+    size_t room = sizeof writer->partial - writer->n_partial;
+    size_t n = size < room ? size : room;
+    memcpy(writer->partial + writer->n_partial, bytes, n);
+    writer->n_partial += n;
+    return n;
 }
 
 enum status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
                                struct error *error)
 {
     const uint8_t *bytes = data;
-    while (size > 0) {
-        if (writer->buffered == sizeof writer->buffer) {
-            enum status status = flush(writer, error);
-            if (status)
-                return status;
-        }
-        size_t room = sizeof writer->buffer - writer->buffered;
-        size_t n = size < room ? size : room;
-        memcpy(writer->buffer + writer->buffered, bytes, n);
-        writer->buffered += n;
-        bytes += n;
-        size -= n;
+    enum status status = STATUS_OK;
+    size_t n = writer->n_partial > 0 ? keep(writer, bytes, size) : 0;
+    if (writer->n_partial == sizeof writer->partial) {
+        status = write_chunks(writer, writer->partial, sizeof writer->partial, error);
+        writer->n_partial = 0;
     }
-    return STATUS_OK;
+    size_t whole = (size - n) / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
+    if (!status) /* straight from the caller's memory */
+        status = write_chunks(writer, bytes + n, whole, error);
+    if (!status)
+        keep(writer, bytes + n + whole, size - n - whole);
+    return status;
 }
 
 static enum status append_tokenizer(struct blob_writer *writer,
@@ -193,7 +196,7 @@ enum status smol_writer_open(const char *path, bool force, const struct blob_con
 
 enum status smol_writer_finish(struct blob_writer *writer, struct error *error)
 {
-    enum status status = flush(writer, error);
+    enum status status = write_chunks(writer, writer->partial, writer->n_partial, error);
     if (!status) {
         struct blob_header *header = writer->header;
         header->front_digest =
