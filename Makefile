@@ -8,8 +8,8 @@ EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md).
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off -fno-math-errno \
-	-ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
+	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
+	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson $(LDLIBS_RUN)
 
@@ -34,9 +34,10 @@ PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 INTERNAL_OBJ := $(SHARED_OBJ) $(PROGRAM_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RUNTIME_OBJ) \
 	$(filter-out %/command/main.o,$(COMMAND_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime tests test bench tidy install uninstall clean help
+.PHONY: all runtime check_kernels tests test bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -58,7 +59,14 @@ $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/inter
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_CONVERT)
 
-tests: $(TESTS) $(BUILD)/tests/libsmol_internal.so ## build the tests
+# Needs libc only, so it is built for other machines too.
+check_kernels: $(BUILD)/tests/check_kernels ## build the test and benchmark of the kernels only
+
+$(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
+
+tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)

@@ -151,6 +151,17 @@ static float *row_query(const struct tile *tile, size_t j)
     return tile->c->query + (row / per * m->n_heads + head) * m->head_dim;
 }
 
+/* The rows' queries become the columns of queries (head_dim, QUERY_TILE). */
+static void gather_queries(const struct tile *tile, float *queries)
+{
+    size_t dim = tile->c->model->blob.model->head_dim;
+    for (size_t j = 0; j < tile->n_rows; j++) {
+        const float *query = row_query(tile, j);
+        for (size_t i = 0; i < dim; i++)
+            queries[i * QUERY_TILE + j] = query[i];
+    }
+}
+
 /* All rows of the tile over one span. */
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
@@ -186,8 +197,7 @@ static void attend_tile(const struct tile *tile, unsigned index)
     place_state(c, &total, states, QUERY_TILE);
     place_state(c, &next, states + state_floats(c, QUERY_TILE), QUERY_TILE);
 
-    for (size_t j = 0; j < tile->n_rows; j++)
-        memcpy(queries + j * dim, row_query(tile, j), dim * sizeof(float));
+    gather_queries(tile, queries);
     attend_span(tile, 0, &total);
     size_t n_spans = count_spans(row_position(tile, tile->n_rows - 1) + 1);
     for (size_t span = 1; span < n_spans; span++) {
@@ -217,8 +227,10 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
     size_t head = tile->kv_head * heads_per_kv(c) + tile->row;
     struct attention a = partial(c, span);
     a.n = tile->n_rows;
-    a.queries = row_query(tile, 0);
-    a.scores = c->attention.threads + index * thread_floats(c);
+    float *queries = c->attention.threads + index * thread_floats(c);
+    gather_queries(tile, queries);
+    a.queries = queries;
+    a.scores = queries + QUERY_TILE * a.head_dim;
     a.max += head;
     a.sum += head;
     a.values += head * value_stride(c);

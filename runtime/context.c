@@ -25,8 +25,7 @@ static size_t place_activations(smol_context *c)
     size_t query = (size_t)m->n_heads * m->head_dim;
     size_t key = (size_t)m->n_kv_heads * m->head_dim;
     size_t widest = larger(larger(m->hidden_size, m->intermediate_size), query);
-    size_t stride = m->dtype == DTYPE_INT8 ? round_up(widest, GROUP_INPUTS) : 0;
-    c->quantized.stride = stride;
+    size_t groups = m->dtype == DTYPE_INT8 ? count_groups(widest) : 0;
     const struct {
         void *array;  /* a pointer to the pointer */
         size_t bytes; /* per token */
@@ -40,9 +39,9 @@ static size_t place_activations(smol_context *c)
         {&c->up, m->intermediate_size * sizeof(float)},
         {&c->cosine, m->head_dim / 2 * sizeof(float)},
         {&c->sine, m->head_dim / 2 * sizeof(float)},
-        {&c->quantized.steps, stride},
-        {&c->quantized.scales, stride / GROUP_INPUTS * sizeof(float)},
-        {&c->quantized.offsets, stride / GROUP_INPUTS * sizeof(int32_t)},
+        {&c->quantized.steps, groups * GROUP_INPUTS},
+        {&c->quantized.scales, groups * sizeof(float)},
+        {&c->quantized.offsets, groups * sizeof(int32_t)},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {

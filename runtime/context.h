@@ -30,7 +30,7 @@ struct smol_context {
     float *value;               /* (n_kv_heads * head_dim) */
     float *gate, *up;           /* (intermediate_size) */
     float *cosine, *sine;       /* (head_dim / 2): RoPE at each token's position */
-    struct quantized quantized; /* the input of a matrix product, int8 only */
+    struct quantized quantized; /* the input of a matrix product, int8 only; n is set for each */
     struct attention_memory attention;
 };
 

@@ -83,41 +83,77 @@ struct product {
     bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
 };
 
-/* The input of a product: f32 blobs read x, int8 blobs the quantized copy that `prepare` made. */
+/* The input of a product: f32 and bf16 blobs read x, int8 blobs the quantized copy that `prepare`
+ * made. */
 struct input {
     const float *x; /* (n, stride) */
     size_t n;
     size_t stride;
 };
 
-/* Makes row `t` of an input ready: int8 blobs quantize it. */
-static void prepare(struct pass *pass, const float *row, size_t cols, size_t t, const char *what,
-                    size_t layer)
+/* The quantized copy of n rows. */
+static struct quantized quantized(const struct pass *pass, size_t n)
 {
-    struct smol_context *c = pass->c;
-    if (pass->m->dtype == DTYPE_INT8 && !c->kernels->quantize(row, cols, &c->quantized, t))
+    struct quantized view = pass->c->quantized;
+    view.n = n;
+    return view;
+}
+
+/* Makes row t of an input of n rows ready: int8 blobs quantize it. */
+static void prepare(struct pass *pass, const float *row, size_t cols, size_t n, size_t t,
+                    const char *what, size_t layer)
+{
+    if (pass->m->dtype != DTYPE_INT8)
+        return;
+    const struct quantized view = quantized(pass, n);
+    if (!pass->c->kernels->quantize(row, cols, &view, t))
         fail_numeric(pass, what, layer, t);
 }
 
 /* The products of one row block of `weight` with every row of the input. */
 static void multiply_tile(struct pass *pass, const struct blob_tensor *weight, size_t block,
-                          const struct input *input, float tile[BATCH][TILE_ROWS])
+                          const struct input *input, float *out, size_t out_stride)
 {
-    struct smol_context *c = pass->c;
+    const struct kernels *kernels = pass->c->kernels;
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
     const void *data = tensor_bytes(pass, weight, block * bytes, bytes);
+    const struct quantized view = quantized(pass, input->n);
     switch ((enum blob_dtype)weight->dtype) {
     case DTYPE_F32:
-        c->kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, tile[0],
-                               TILE_ROWS);
+        kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, out, out_stride);
         break;
     case DTYPE_BF16:
-        c->kernels->matmul_bf16(data, weight->cols, input->x, input->stride, input->n, tile[0],
-                                TILE_ROWS);
+        kernels->matmul_bf16(data, weight->cols, input->x, input->stride, input->n, out,
+                             out_stride);
         break;
     case DTYPE_INT8:
-        c->kernels->matmul_int8(data, count_groups(weight->cols), &c->quantized, input->n, tile[0],
-                                TILE_ROWS);
+        kernels->matmul_int8(data, count_groups(weight->cols), &view, out, out_stride);
+    }
+}
+
+static inline void add_to(float *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] += x[i];
+}
+
+/* What a product does besides multiplying: pairs, bias, adding to what is there. The tile's rows
+ * go to `rows` elements of each row of out (n, stride). */
+static void finish_tile(const struct product *product, float tile[][TILE_ROWS], size_t n,
+                        const float *bias, float *out, size_t stride, size_t rows)
+{
+    for (size_t t = 0; t < n; t++) {
+        float *result = tile[product->pairs ? 2 * t : t];
+        if (product->pairs)
+            add_to(result, result + TILE_ROWS, TILE_ROWS);
+        if (bias)
+            add_to(result, bias, rows);
+        if (product->add && rows == TILE_ROWS)
+            add_to(out + t * stride, result, TILE_ROWS); /* a constant count is quicker */
+        else if (product->add)
+            add_to(out + t * stride, result, rows);
+        else
+            memcpy(out + t * stride, result, rows * sizeof(float));
     }
 }
 
@@ -126,24 +162,17 @@ static void multiply_block(struct pass *pass, const struct product *product,
                            const struct input *input, size_t block)
 {
     const struct blob_tensor *weight = product->weight;
-    float tile[BATCH][TILE_ROWS];
-    multiply_tile(pass, weight, block, input, tile);
-
-    size_t n = product->pairs ? input->n / 2 : input->n;
-    for (size_t t = 0; product->pairs && t < n; t++)
-        for (size_t r = 0; r < TILE_ROWS; r++)
-            tile[t][r] = tile[2 * t][r] + tile[2 * t + 1][r];
-
-    size_t row = block * TILE_ROWS;
-    size_t rows = rows_in_block(row, weight->rows);
-    const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
-    for (size_t t = 0; t < n; t++) {
-        float *out = product->out + t * weight->rows + row;
-        for (size_t r = 0; bias && r < rows; r++)
-            tile[t][r] += bias[r];
-        for (size_t r = 0; r < rows; r++)
-            out[r] = product->add ? out[r] + tile[t][r] : tile[t][r];
+    size_t row = block * TILE_ROWS, rows = rows_in_block(row, weight->rows);
+    float *out = product->out + row;
+    if (rows == TILE_ROWS && !product->bias && !product->pairs && !product->add) {
+        multiply_tile(pass, weight, block, input, out, weight->rows);
+        return;
     }
+    float tile[BATCH][TILE_ROWS];
+    multiply_tile(pass, weight, block, input, tile[0], TILE_ROWS);
+    size_t n = product->pairs ? input->n / 2 : input->n;
+    const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
+    finish_tile(product, tile, n, bias, out, weight->rows, rows);
 }
 
 /* Row blocks [begin, end) of several products, counted through from the first to the last. */
@@ -180,6 +209,23 @@ static void multiply(const struct worker *w, const struct input *input,
     }
 }
 
+/* --- work by token ------------------------------------------------------------------------ */
+
+/* Calls work for every token of the pass. Threads get runs of tokens, whose quantized copies
+ * share no cache line with those of others. */
+typedef void token_work(struct pass *pass, size_t layer, size_t t);
+static void each_token(const struct worker *w, token_work *work, size_t layer)
+{
+    enum { RUN = 16 };
+    size_t n = w->pass->n;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)((n + RUN - 1) / RUN));
+    while (smol_pool_claim(&stage)) {
+        size_t begin = stage.item * RUN, end = begin + RUN < n ? begin + RUN : n;
+        for (size_t t = begin; t < end; t++)
+            work(w->pass, layer, t);
+    }
+}
+
 /* --- embedding ---------------------------------------------------------------------------- */
 
 /* Element (row, col) of a row block. */
@@ -207,20 +253,16 @@ static void embed(struct pass *pass, uint32_t id, float *x)
         x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col);
 }
 
-static void start_tokens(const struct worker *w)
+static void start_token(struct pass *pass, size_t layer, size_t t)
 {
-    struct pass *pass = w->pass;
+    (void)layer;
     struct smol_context *c = pass->c;
     size_t half = pass->m->head_dim / 2;
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&stage)) {
-        size_t t = stage.item;
-        embed(pass, pass->ids[t], c->x + t * pass->m->hidden_size);
-        float position = (float)(pass->first + t); /* below 2^24: exact */
-        for (size_t i = 0; i < half; i++)
-            math_sincos(position * c->model->blob.inv_freq[i], &c->sine[t * half + i],
-                        &c->cosine[t * half + i]);
-    }
+    embed(pass, pass->ids[t], c->x + t * pass->m->hidden_size);
+    float position = (float)(pass->first + t); /* below 2^24: exact */
+    for (size_t i = 0; i < half; i++)
+        math_sincos(position * c->model->blob.inv_freq[i], &c->sine[t * half + i],
+                    &c->cosine[t * half + i]);
 }
 
 /* --- attention ---------------------------------------------------------------------------- */
@@ -236,60 +278,63 @@ static void rotate(float *head, size_t half, const float *cosine, const float *s
     }
 }
 
-/* Rotates queries and keys, and puts keys and values into the cache; split by token. */
-static void rotate_and_store(const struct worker *w, size_t layer)
+/* Rotates a token's queries and keys, and puts its keys and values into the cache. */
+static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 {
-    struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     const struct blob_model *m = pass->m;
     size_t dim = m->head_dim, half = dim / 2;
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&stage)) {
-        size_t t = stage.item;
-        const float *cosine = c->cosine + t * half, *sine = c->sine + t * half;
-        for (size_t head = 0; head < m->n_heads; head++)
-            rotate(c->query + (t * m->n_heads + head) * dim, half, cosine, sine);
-        for (size_t head = 0; head < m->n_kv_heads; head++) {
-            size_t offset = (t * m->n_kv_heads + head) * dim;
-            rotate(c->key + offset, half, cosine, sine);
-            smol_kv_store(&c->kv, c->kernels, layer, head, pass->first + t, c->key + offset,
-                          c->value + offset);
-        }
-    }
-}
-
-/* Attention of every token, made ready for the output product. */
-static void attend_all(const struct worker *w, size_t layer)
-{
-    struct pass *pass = w->pass;
-    struct smol_context *c = pass->c;
-    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
-    smol_attend(c, w->thread, layer, pass->first, pass->n);
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&stage)) {
-        size_t t = stage.item;
-        smol_attention_finish(c, pass->first, pass->n, t);
-        prepare(pass, c->query + t * width, width, t, "attention output", layer);
+    const float *cosine = c->cosine + t * half, *sine = c->sine + t * half;
+    for (size_t head = 0; head < m->n_heads; head++)
+        rotate(c->query + (t * m->n_heads + head) * dim, half, cosine, sine);
+    for (size_t head = 0; head < m->n_kv_heads; head++) {
+        size_t offset = (t * m->n_kv_heads + head) * dim;
+        rotate(c->key + offset, half, cosine, sine);
+        smol_kv_store(&c->kv, c->kernels, layer, head, pass->first + t, c->key + offset,
+                      c->value + offset);
     }
 }
 
 /* --- layers ------------------------------------------------------------------------------- */
 
-/* Normalizes the residual stream and makes it ready for a product; split by token. */
-static void normalize(const struct worker *w, const struct blob_tensor *norm, const char *what,
+/* Each makes a token's row ready for the next product. */
+
+static void normalize(struct pass *pass, const struct blob_tensor *norm, size_t t, const char *what,
                       size_t layer)
 {
-    struct pass *pass = w->pass;
     struct smol_context *c = pass->c;
     size_t hidden = pass->m->hidden_size;
-    const float *weight = vector(pass, norm);
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&stage)) {
-        size_t t = stage.item;
-        float *out = c->normed + t * hidden;
-        c->kernels->rms_norm(c->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, out);
-        prepare(pass, out, hidden, t, what, layer);
-    }
+    float *out = c->normed + t * hidden;
+    c->kernels->rms_norm(c->x + t * hidden, vector(pass, norm), hidden, pass->m->rms_norm_eps, out);
+    prepare(pass, out, hidden, pass->n, t, what, layer);
+}
+
+static void normalize_for_attention(struct pass *pass, size_t layer, size_t t)
+{
+    const struct blob_tensor *norm = pass->c->model->layers[layer].tensor[ROLE_ATTN_NORM];
+    normalize(pass, norm, t, "attention input", layer);
+}
+
+static void finish_attention(struct pass *pass, size_t layer, size_t t)
+{
+    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    smol_attention_finish(pass->c, pass->first, pass->n, t);
+    prepare(pass, pass->c->query + t * width, width, pass->n, t, "attention output", layer);
+}
+
+static void normalize_for_mlp(struct pass *pass, size_t layer, size_t t)
+{
+    const struct blob_tensor *norm = pass->c->model->layers[layer].tensor[ROLE_MLP_NORM];
+    normalize(pass, norm, t, "MLP input", layer);
+}
+
+static void activate(struct pass *pass, size_t layer, size_t t)
+{
+    struct smol_context *c = pass->c;
+    size_t width = pass->m->intermediate_size;
+    float *gate = c->gate + t * width;
+    c->kernels->swiglu(gate, c->up + t * width, width);
+    prepare(pass, gate, width, pass->n, t, "MLP activation", layer);
 }
 
 static void attention(const struct worker *w, size_t layer)
@@ -306,10 +351,11 @@ static void attention(const struct worker *w, size_t layer)
     };
     const struct product output = {tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS], .out = c->x,
                                    .add = true};
-    normalize(w, tensor[ROLE_ATTN_NORM], "attention input", layer);
+    each_token(w, normalize_for_attention, layer);
     multiply(w, &normed, qkv, 3);
-    rotate_and_store(w, layer);
-    attend_all(w, layer);
+    each_token(w, rotate_and_store, layer);
+    smol_attend(c, w->thread, layer, w->pass->first, w->pass->n);
+    each_token(w, finish_attention, layer);
     multiply(w, &attended, &output, 1);
 }
 
@@ -327,14 +373,9 @@ static void mlp(const struct worker *w, size_t layer)
     };
     const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], .out = c->x,
                                  .add = true};
-    normalize(w, tensor[ROLE_MLP_NORM], "MLP input", layer);
+    each_token(w, normalize_for_mlp, layer);
     multiply(w, &normed, gate_up, 2);
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n);
-    while (smol_pool_claim(&stage)) {
-        float *gate = c->gate + stage.item * width;
-        c->kernels->swiglu(gate, c->up + stage.item * width, width);
-        prepare(pass, gate, width, stage.item, "MLP activation", layer);
-    }
+    each_token(w, activate, layer);
     multiply(w, &gated, &down, 1);
 }
 
@@ -343,18 +384,17 @@ static void mlp(const struct worker *w, size_t layer)
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
  * first left over. The logits see every bit of this row, and the product is bound by the weights'
  * bytes, which are read once for both (docs/architecture.md has the figures). */
-static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t t)
+static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t n, size_t t)
 {
-    struct smol_context *c = pass->c;
     if (pass->m->dtype != DTYPE_INT8)
         return;
-    prepare(pass, row, cols, 2 * t, "output layer's input", pass->m->n_layers);
-    const struct quantized *q = &c->quantized;
-    const int8_t *steps = q->steps + 2 * t * q->stride;
-    const float *scales = q->scales + 2 * t * (q->stride / GROUP_INPUTS);
+    const char *what = "output layer's input";
+    prepare(pass, row, cols, 2 * n, 2 * t, what, pass->m->n_layers);
+    const struct quantized q = quantized(pass, 2 * n);
     for (size_t i = 0; i < cols; i++)
-        row[i] -= (float)steps[i] * scales[i / GROUP_INPUTS];
-    prepare(pass, row, cols, 2 * t + 1, "output layer's input", pass->m->n_layers);
+        row[i] -= (float)q.steps[(i / 4 * q.n + 2 * t) * 4 + i % 4] *
+                  q.scales[i / GROUP_INPUTS * q.n + 2 * t];
+    prepare(pass, row, cols, 2 * n, 2 * t + 1, what, pass->m->n_layers);
 }
 
 /* Logits (n, vocab_size) of tokens [from, from + n). */
@@ -374,7 +414,7 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
         float *out = c->normed + t * hidden;
         c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
                              out);
-        prepare_fine(pass, out, hidden, t);
+        prepare_fine(pass, out, hidden, n, t);
     }
     multiply(w, &normed, &head, 1);
 }
@@ -415,7 +455,7 @@ static void run(void *argument, struct pool_thread *thread)
     const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
-    start_tokens(&worker);
+    each_token(&worker, start_token, 0);
     for (size_t layer = 0; layer < pass->m->n_layers; layer++) {
         attention(&worker, layer);
         mlp(&worker, layer);

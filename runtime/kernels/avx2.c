@@ -14,7 +14,7 @@
 
 typedef __m256 V;
 enum { LANES = 8, TOKENS_MANY = 6, TOKENS_FEW = 2 };
-enum { QUERIES_MANY = 3, QUERIES_FEW = 2, CACHE_VECTORS = 4 };
+enum { QUERIES_MANY = 4, QUERIES_FEW = 3, FEW_VECTORS = 2 };
 
 static inline V v_zero(void)
 {
@@ -106,55 +106,55 @@ static inline __m256 accumulate(__m256 sum, __m256i dot, __m256 weight_scales, _
     return _mm256_add_ps(sum, _mm256_mul_ps(_mm256_cvtepi32_ps(dot), factor));
 }
 
-/* Rows [first, first + n_tokens) of x. */
+/* Tokens [first, first + n_tokens) of x. */
 static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                       const struct quantized *x, size_t first, float *out,
                                       size_t out_stride, const size_t n_tokens)
 {
-    const int8_t *steps = x->steps + first * x->stride;
-    const float *scales = x->scales + first * (x->stride / GROUP_INPUTS);
+    const int8_t *steps = x->steps + 4 * first;
     __m256 low[INT8_TOKENS], high[INT8_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++)
+    UNROLLED (t, n_tokens)
         low[t] = high[t] = _mm256_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
         const uint8_t *weights = block + group_weights_offset(group);
         __m256i dot_low[INT8_TOKENS], dot_high[INT8_TOKENS];
-        for (size_t t = 0; t < n_tokens; t++)
+        UNROLLED (t, n_tokens)
             dot_low[t] = dot_high[t] = _mm256_setzero_si256();
         for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
             __m256i w_low = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES));
             __m256i w_high = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES + 32));
             __m256i m_low = _mm256_abs_epi8(w_low), m_high = _mm256_abs_epi8(w_high);
-            for (size_t t = 0; t < n_tokens; t++) {
-                __m256i q = broadcast_quad(steps + t * x->stride + group * GROUP_INPUTS + quad * 4);
+            UNROLLED (t, n_tokens) {
+                __m256i q = broadcast_quad(steps + 4 * t);
                 dot_low[t] = dot_quads(m_low, w_low, q, dot_low[t]);
                 dot_high[t] = dot_quads(m_high, w_high, q, dot_high[t]);
             }
+            steps += 4 * x->n;
         }
         const __m128i *halves = (const void *)(block + group_scales_offset(group));
         __m256 scales_low = _mm256_cvtph_ps(_mm_load_si128(halves));
         __m256 scales_high = _mm256_cvtph_ps(_mm_load_si128(halves + 1));
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m256 scale = _mm256_set1_ps(scales[t * (x->stride / GROUP_INPUTS) + group]);
+        UNROLLED (t, n_tokens) {
+            __m256 scale = _mm256_set1_ps(x->scales[group * x->n + first + t]);
             low[t] = accumulate(low[t], dot_low[t], scales_low, scale);
             high[t] = accumulate(high[t], dot_high[t], scales_high, scale);
         }
     }
-    for (size_t t = 0; t < n_tokens; t++) {
+    UNROLLED (t, n_tokens) {
         _mm256_storeu_ps(out + (first + t) * out_stride, low[t]);
         _mm256_storeu_ps(out + (first + t) * out_stride + 8, high[t]);
     }
 }
 
 static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        size_t n_tokens, float *out, size_t out_stride)
+                        float *out, size_t out_stride)
 {
     size_t t = 0;
-    for (; t + INT8_TOKENS <= n_tokens; t += INT8_TOKENS)
+    for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
         int8_tokens(block, n_groups, x, t, out, out_stride, INT8_TOKENS);
-    for (; t + 2 <= n_tokens; t += 2) /* the output layer's pairs of rows */
+    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
         int8_tokens(block, n_groups, x, t, out, out_stride, 2);
-    if (t < n_tokens)
+    if (t < x->n)
         int8_tokens(block, n_groups, x, t, out, out_stride, 1);
 }
 

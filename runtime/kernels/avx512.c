@@ -14,7 +14,7 @@
 
 typedef __m512 V;
 enum { LANES = 16, TOKENS_MANY = 16, TOKENS_FEW = 4 };
-enum { QUERIES_MANY = 12, QUERIES_FEW = 3, CACHE_VECTORS = 2 };
+enum { QUERIES_MANY = 24, QUERIES_FEW = 3, FEW_VECTORS = 4 };
 
 static inline V v_zero(void)
 {
@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
-enum { INT8_TOKENS = 12 }; /* tokens that share a pass over a tile: all accumulators in registers */
+enum { INT8_TOKENS = 16 }; /* tokens that share a pass over a tile */
 
 /* vpdpbusd multiplies unsigned by signed bytes, and takes the signed ones straight from memory as a
  * broadcast, so the weights are moved up by 128, and 128 times the sum of the activations is taken
@@ -93,54 +93,51 @@ static ALWAYS_INLINE __m512i broadcast_quad(const int8_t *steps)
     return _mm512_set1_epi32(bytes);
 }
 
-/* Rows [first, first + n_tokens) of x. */
+/* Tokens [first, first + n_tokens) of x. */
 static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                       const struct quantized *x, size_t first, float *out,
                                       size_t out_stride, const size_t n_tokens)
 {
-    const size_t group_stride = x->stride / GROUP_INPUTS;
-    const int8_t *steps = x->steps + first * x->stride;
-    const float *scales = x->scales + first * group_stride;
-    const int32_t *offsets = x->offsets + first * group_stride;
+    const int8_t *steps = x->steps + 4 * first;
     __m512 sum[INT8_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++)
+    UNROLLED (t, n_tokens)
         sum[t] = _mm512_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
         const uint8_t *weights = block + group_weights_offset(group);
+        const int32_t *offsets = x->offsets + group * x->n + first;
         __m512i dot[INT8_TOKENS];
-        for (size_t t = 0; t < n_tokens; t++)
-            dot[t] = _mm512_set1_epi32(offsets[t * group_stride + group]);
-        for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
+        UNROLLED (t, n_tokens)
+            dot[t] = _mm512_set1_epi32(offsets[t]);
+        UNROLLED (quad, GROUP_INPUTS / 4) {
             __m512i w = _mm512_xor_si512(_mm512_load_si512(weights + quad * QUAD_BYTES),
                                          _mm512_set1_epi8((char)0x80));
-            for (size_t t = 0; t < n_tokens; t++)
-                dot[t] = _mm512_dpbusd_epi32(
-                    dot[t], w,
-                    broadcast_quad(steps + t * x->stride + group * GROUP_INPUTS + quad * 4));
+            UNROLLED (t, n_tokens)
+                dot[t] = _mm512_dpbusd_epi32(dot[t], w, broadcast_quad(steps + 4 * t));
+            steps += 4 * x->n;
         }
+        const float *scales = x->scales + group * x->n + first;
         __m512 weight_scales =
             _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(group))));
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m512 scale = _mm512_set1_ps(scales[t * group_stride + group]);
-            sum[t] = _mm512_add_ps(sum[t], _mm512_mul_ps(_mm512_cvtepi32_ps(dot[t]),
-                                                         _mm512_mul_ps(weight_scales, scale)));
+        UNROLLED (t, n_tokens) {
+            __m512 factor = _mm512_mul_ps(weight_scales, _mm512_set1_ps(scales[t]));
+            sum[t] = _mm512_add_ps(sum[t], _mm512_mul_ps(_mm512_cvtepi32_ps(dot[t]), factor));
         }
     }
-    for (size_t t = 0; t < n_tokens; t++)
+    UNROLLED (t, n_tokens)
         _mm512_storeu_ps(out + (first + t) * out_stride, sum[t]);
 }
 
 static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        size_t n_tokens, float *out, size_t out_stride)
+                        float *out, size_t out_stride)
 {
     size_t t = 0;
-    for (; t + INT8_TOKENS <= n_tokens; t += INT8_TOKENS)
+    for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
         int8_tokens(block, n_groups, x, t, out, out_stride, INT8_TOKENS);
-    for (; t + 4 <= n_tokens; t += 4)
+    for (; t + 4 <= x->n; t += 4)
         int8_tokens(block, n_groups, x, t, out, out_stride, 4);
-    for (; t + 2 <= n_tokens; t += 2) /* the output layer's pairs of rows */
+    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
         int8_tokens(block, n_groups, x, t, out, out_stride, 2);
-    if (t < n_tokens)
+    if (t < x->n)
         int8_tokens(block, n_groups, x, t, out, out_stride, 1);
 }
 

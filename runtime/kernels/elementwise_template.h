@@ -10,11 +10,19 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/math.h"
 
-static float sum_lanes(float lanes[16])
+/* lanes[0..width) += lanes[width..2 * width) */
+static inline void fold_sum(float lanes[16], size_t width)
 {
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < width; i++)
-            lanes[i] += lanes[i + width];
+    for (size_t i = 0; i < width; i++)
+        lanes[i] += lanes[i + width];
+}
+
+static inline float sum_lanes(float lanes[16])
+{
+    fold_sum(lanes, 8);
+    fold_sum(lanes, 4);
+    fold_sum(lanes, 2);
+    fold_sum(lanes, 1);
     return lanes[0];
 }
 
@@ -43,42 +51,60 @@ static void swiglu(float *gate, const float *up, size_t n)
         gate[i] = gate[i] / (1.0f + math_exp(-gate[i])) * up[i];
 }
 
-/* Scores of one query become weights, see `attend`; returns the factor for what was summed so far.
- */
-static float softmax(float scores[KV_BLOCK], uint32_t visible, float *max, float *sum)
+static inline void fold_max(float lanes[16], size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        lanes[i] = lanes[i + width] > lanes[i] ? lanes[i + width] : lanes[i];
+}
+
+static float largest_of(const float values[KV_BLOCK])
 {
     float lanes[16];
-    for (size_t lane = 0; lane < 16; lane++)
-        lanes[lane] = *max;
-    for (uint32_t i = 0; i < KV_BLOCK; i += 16)
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            float score = i + lane < visible ? scores[i + lane] : -FLT_MAX;
-            lanes[lane] = score > lanes[lane] ? score : lanes[lane];
-        }
-    float largest = lanes[0];
-    for (size_t lane = 1; lane < 16; lane++)
-        largest = lanes[lane] > largest ? lanes[lane] : largest;
+    memcpy(lanes, values, sizeof lanes);
+    for (size_t i = 16; i < KV_BLOCK; i += 16)
+        for (size_t lane = 0; lane < 16; lane++)
+            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
+    fold_max(lanes, 8);
+    fold_max(lanes, 4);
+    fold_max(lanes, 2);
+    fold_max(lanes, 1);
+    return lanes[0];
+}
 
-    for (size_t lane = 0; lane < 16; lane++)
-        lanes[lane] = 0;
-    for (uint32_t i = 0; i < KV_BLOCK; i += 16)
-        for (uint32_t lane = 0; lane < 16; lane++) {
-            float weight = math_exp(scores[i + lane] - largest);
-            weight = i + lane < visible ? weight : 0;
-            scores[i + lane] = weight;
-            lanes[lane] += weight;
-        }
+static float sum_of(const float values[KV_BLOCK])
+{
+    float lanes[16] = {0};
+    for (size_t i = 0; i < KV_BLOCK; i += 16)
+        for (size_t lane = 0; lane < 16; lane++)
+            lanes[lane] += values[i + lane];
+    return sum_lanes(lanes);
+}
+
+/* Scores of one query become weights, see `attend`; returns the factor for what was summed so far.
+ * Hidden scores take part in every step, so that the loops have constant counts, and count for
+ * nothing. */
+static float softmax(float scores[KV_BLOCK], uint32_t visible, float *max, float *sum)
+{
+    for (uint32_t i = 0; i < KV_BLOCK; i++)
+        scores[i] = i < visible ? scores[i] : -FLT_MAX;
+    float largest = largest_of(scores);
+    largest = *max > largest ? *max : largest;
+    for (uint32_t i = 0; i < KV_BLOCK; i++)
+        scores[i] = math_exp(scores[i] - largest);
+    for (uint32_t i = 0; i < KV_BLOCK; i++)
+        scores[i] = i < visible ? scores[i] : 0;
     float rescale = math_exp(*max - largest);
     *max = largest;
-    *sum = *sum * rescale + sum_lanes(lanes);
+    *sum = *sum * rescale + sum_of(scores);
     return rescale;
 }
 
 /* One group of the quantizer: false when an element is not finite. */
-static bool quantize_group(const float *x, size_t n, int8_t *steps, float *scale, int32_t *offset)
+static bool quantize_group(const float *x, size_t size, int8_t steps[GROUP_INPUTS], float *scale,
+                           int32_t *offset)
 {
     uint32_t amax_bits = 0; /* magnitudes order like their bits, infinity and NaN last */
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < size; i++) {
         uint32_t magnitude = f32_bits(x[i]) & 0x7fffffffu;
         amax_bits = magnitude > amax_bits ? magnitude : amax_bits;
     }
@@ -93,30 +119,30 @@ static bool quantize_group(const float *x, size_t n, int8_t *steps, float *scale
     *scale = amax / 127.0f;
     if (amax_bits >= 0x7f800000u)
         return false;
-    int32_t total = 0;
-    for (size_t i = 0; i < n; i++) {
+    int32_t sum = 0;
+    for (size_t i = 0; i < size; i++) {
         int32_t step = f32_round_even(x[i] * inverse);
         steps[i] = (int8_t)step;
-        total += step;
+        sum += step;
     }
-    *offset = -128 * total;
+    *offset = -128 * sum;
     return true;
 }
 
-static bool quantize(const float *x, size_t n, const struct quantized *out, size_t row)
+static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
 {
-    int8_t *steps = out->steps + row * out->stride;
-    float *scales = out->scales + row * (out->stride / GROUP_INPUTS);
-    int32_t *offsets = out->offsets + row * (out->stride / GROUP_INPUTS);
     bool finite = true;
-    for (size_t i = 0, group = 0; i < n; i += GROUP_INPUTS, group++) {
-        size_t rest = n - i;
+    for (size_t start = 0; start < size; start += GROUP_INPUTS) {
+        size_t rest = size - start, at = start / GROUP_INPUTS * out->n + t;
+        int8_t steps[GROUP_INPUTS];
         /* a constant count lets the compiler unroll whole groups */
         if (rest >= GROUP_INPUTS)
             finite &=
-                quantize_group(x + i, GROUP_INPUTS, steps + i, &scales[group], &offsets[group]);
+                quantize_group(x + start, GROUP_INPUTS, steps, &out->scales[at], &out->offsets[at]);
         else
-            finite &= quantize_group(x + i, rest, steps + i, &scales[group], &offsets[group]);
+            finite &= quantize_group(x + start, rest, steps, &out->scales[at], &out->offsets[at]);
+        for (size_t i = 0; i < GROUP_INPUTS; i += 4)
+            memcpy(out->steps + (start + i) * out->n + 4 * t, steps + i, 4);
     }
     return finite;
 }

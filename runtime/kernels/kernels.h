@@ -21,14 +21,16 @@ enum {
     QUERY_TILE = 24, /* most queries that attend to a block together */
 };
 
-/* Rows of quantized activations: int8 steps, per group of 32 a scale, and -128 times the sum of the
- * steps, from which a product with weights that were moved up by 128 must start (instruction sets
- * that only multiply unsigned by signed bytes). */
+/* Quantized activations of n tokens: int8 steps of a scale for each group of 32 inputs. Tokens lie
+ * side by side, in units of the four inputs that a dot product instruction takes.
+ *
+ * -128 times the sum of a group's steps is what a product starts from whose weights were moved up
+ * by 128, for instruction sets that can only multiply unsigned by signed bytes. */
 struct quantized {
-    int8_t *steps;    /* (n, stride) */
-    float *scales;    /* (n, stride / GROUP_INPUTS) */
-    int32_t *offsets; /* (n, stride / GROUP_INPUTS) */
-    size_t stride;    /* a multiple of GROUP_INPUTS */
+    int8_t *steps;    /* (n_groups * 8, n, 4) */
+    float *scales;    /* (n_groups, n) */
+    int32_t *offsets; /* (n_groups, n) */
+    size_t n;
 };
 
 /* Element type of the KV cache. */
@@ -50,7 +52,7 @@ struct kv_block {
 struct attention {
     size_t n; /* queries, at most QUERY_TILE */
     size_t head_dim;
-    const float *queries; /* (n, head_dim) */
+    const float *queries; /* (head_dim, QUERY_TILE): a column each */
     float *max, *sum;     /* (n) */
     float *values;        /* (n, round_up(head_dim, 16)) */
     float *scores;        /* (n, KV_BLOCK): working memory */
@@ -59,16 +61,17 @@ struct attention {
 struct kernels {
     const char *name;
 
-    /* Quantizes x (n) into row `row` of out, n <= out->stride: per group of 32, scale = amax / 127
-     * and step = x * (127 / amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives
-     * scale 0. Steps are zeroed to a multiple of 32. False when an element is NaN or infinite. */
-    bool (*quantize)(const float *x, size_t n, const struct quantized *out, size_t row);
+    /* Quantizes x (size) into token t of out, which has room for size / 32 groups, rounded up: per
+     * group, scale = amax / 127 and step = x * (127 / amax) rounded to nearest even; amax below
+     * 2^-100 counts as 0 and gives scale 0. Steps behind the end are 0. False when an element is
+     * NaN or infinite. */
+    bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t t);
 
-    /* One int8 row block times rows 0..n_tokens of x: out[t][r] for the TILE_ROWS rows r. Per
-     * group, in order: out += (float)dot * (weight scale * activation scale), each operation
-     * rounded. out (n_tokens, out_stride). */
+    /* One int8 row block times x: out[t][r] for each token and the TILE_ROWS rows r. Per group, in
+     * order: out += (float)dot * (weight scale * activation scale), each operation rounded.
+     * out (x->n, out_stride). */
     void (*matmul_int8)(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        size_t n_tokens, float *out, size_t out_stride);
+                        float *out, size_t out_stride);
 
     /* One f32 row block (cols, TILE_ROWS) times n_tokens vectors: out[t][r] = fused multiply-add
      * over the columns in order, from 0. */

@@ -5,28 +5,30 @@
 
 #include "common/checked.h"
 
-/* Integer dot products of one group with its TILE_ROWS rows: exact in any order. */
-static void dot_group(const int8_t *weights, const int8_t *q, int32_t dot[TILE_ROWS])
+/* Integer dot products of one group of weights with token t's group: exact in any order. */
+static void dot_group(const int8_t *weights, const struct quantized *x, size_t group, size_t t,
+                      int32_t dot[TILE_ROWS])
 {
     for (size_t row = 0; row < TILE_ROWS; row++)
         dot[row] = 0;
-    for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++)
+    for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
+        const int8_t *steps = x->steps + ((group * GROUP_INPUTS / 4 + quad) * x->n + t) * 4;
         for (size_t row = 0; row < TILE_ROWS; row++)
             for (size_t i = 0; i < 4; i++)
-                dot[row] += weights[quad * QUAD_BYTES + row * 4 + i] * q[quad * 4 + i];
+                dot[row] += weights[quad * QUAD_BYTES + row * 4 + i] * steps[i];
+    }
 }
 
 static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        size_t n_tokens, float *out, size_t out_stride)
+                        float *out, size_t out_stride)
 {
-    for (size_t t = 0; t < n_tokens; t++) {
+    for (size_t t = 0; t < x->n; t++) {
         float sum[TILE_ROWS] = {0};
         for (size_t group = 0; group < n_groups; group++) {
             const uint16_t *weight_scales = (const void *)(block + group_scales_offset(group));
             int32_t dot[TILE_ROWS];
-            dot_group((const void *)(block + group_weights_offset(group)),
-                      x->steps + t * x->stride + group * GROUP_INPUTS, dot);
-            float scale = x->scales[t * (x->stride / GROUP_INPUTS) + group];
+            dot_group((const void *)(block + group_weights_offset(group)), x, group, t, dot);
+            float scale = x->scales[group * x->n + t];
             for (size_t row = 0; row < TILE_ROWS; row++)
                 sum[row] += (float)dot[row] * (f32_from_f16(weight_scales[row]) * scale);
         }
@@ -99,7 +101,7 @@ static inline float load_int8(const void *data, size_t i)
                 float sum = 0;                                                                     \
                 for (size_t c = 0; c < a->head_dim; c++)                                           \
                     sum +=                                                                         \
-                        a->queries[j * a->head_dim + c] * load_##type(block->k, c * KV_BLOCK + i); \
+                        a->queries[c * QUERY_TILE + j] * load_##type(block->k, c * KV_BLOCK + i);  \
                 scores[i] = (scaled ? sum * block->k_scale[i] : sum) * scale;                      \
             }                                                                                      \
             float rescale = softmax(scores, visible[j], &a->max[j], &a->sum[j]);                   \

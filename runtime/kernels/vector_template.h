@@ -4,10 +4,11 @@
  *
  *   V                  the vector type, of LANES floats (8 or 16: TILE_ROWS is a multiple)
  *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, as registers allow
- *   QUERIES_MANY, _FEW queries that share a pass over CACHE_VECTORS columns of the KV cache
- *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
- *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
- *   v_cache(data, i, type)  LANES elements of the KV cache, from element i, as floats
+ *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns at
+ * a time, FEW, and single ones, over FEW_VECTORS vectors of them v_zero() v_set1(x) v_load(p)
+ * v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c) v_even(p) v_odd(p) the even, odd columns'
+ * weights of LANES bf16 pairs v_cache(data, i, type)  LANES elements of the KV cache, from element
+ * i, as floats
  *
  * The loops over vectors and tokens have constant counts once inlined, so that the arrays of
  * accumulators become registers. */
@@ -17,6 +18,13 @@
 #include "common/checked.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+/* A loop whose count is constant once inlined, unrolled whole, so that what it indexes can live in
+ * registers. */
+#if defined(__clang__)
+#define UNROLLED(i, n) _Pragma("unroll") for (size_t i = 0; i < (n); i++)
+#else
+#define UNROLLED(i, n) _Pragma("GCC unroll 32") for (size_t i = 0; i < (n); i++)
+#endif
 enum { TILE_VECTORS = TILE_ROWS / LANES };
 
 /* --- f32 and bf16 matrix products --------------------------------------------------------- */
@@ -29,7 +37,7 @@ struct column {
 static ALWAYS_INLINE struct column f32_column(const void *block, size_t col)
 {
     struct column column;
-    for (size_t v = 0; v < TILE_VECTORS; v++)
+    UNROLLED (v, TILE_VECTORS)
         column.weights[v] = v_load((const float *)block + col * TILE_ROWS + v * LANES);
     return column;
 }
@@ -38,7 +46,7 @@ static ALWAYS_INLINE struct column bf16_column(const void *block, size_t col)
 {
     struct column column;
     const uint32_t *pairs = (const uint32_t *)block + col / 2 * TILE_ROWS;
-    for (size_t v = 0; v < TILE_VECTORS; v++)
+    UNROLLED (v, TILE_VECTORS)
         column.weights[v] = col % 2 ? v_odd(pairs + v * LANES) : v_even(pairs + v * LANES);
     return column;
 }
@@ -52,9 +60,9 @@ static ALWAYS_INLINE struct column load_column(const void *block, size_t col, en
 static ALWAYS_INLINE void add_column(V sum[][TILE_VECTORS], struct column column, const float *x,
                                      size_t x_stride, const size_t n_tokens)
 {
-    for (size_t t = 0; t < n_tokens; t++) {
+    UNROLLED (t, n_tokens) {
         V value = v_set1(x[t * x_stride]);
-        for (size_t v = 0; v < TILE_VECTORS; v++)
+        UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_fma(column.weights[v], value, sum[t][v]);
     }
 }
@@ -64,8 +72,8 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
                                        enum blob_dtype dtype, const size_t n_tokens)
 {
     V sum[TOKENS_MANY][TILE_VECTORS];
-    for (size_t t = 0; t < n_tokens; t++)
-        for (size_t v = 0; v < TILE_VECTORS; v++)
+    UNROLLED (t, n_tokens)
+        UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
     size_t col = 0;
     for (; col + 2 <= cols; col += 2) { /* by pairs, as bf16 has them */
@@ -74,8 +82,8 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
     }
     if (col < cols)
         add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
-    for (size_t t = 0; t < n_tokens; t++)
-        for (size_t v = 0; v < TILE_VECTORS; v++)
+    UNROLLED (t, n_tokens)
+        UNROLLED (v, TILE_VECTORS)
             v_store(out + t * out_stride + v * LANES, sum[t][v]);
 }
 
@@ -109,44 +117,41 @@ static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size
 
 /* --- attention ---------------------------------------------------------------------------- */
 
-/* out (rows, width) = a (rows, n_steps) times b (n_steps, width), b being a part of the cache:
- * queries times K are scores, weights times V are values. Where `rescale` is given, out is first
- * multiplied by its row's factor and added. */
+/* Queries times K are scores, weights times V are values: out (n_rows, width) = a (n_rows, n_steps)
+ * times b (n_steps, width), where b is half of a cache block. */
 struct cache_product {
+    enum kv_type type;
     const float *a;
-    size_t a_stride;
+    size_t a_row, a_step; /* how far apart a's elements lie in both directions: constants */
     size_t n_rows, n_steps;
     const void *b;
-    size_t b_stride; /* in elements */
-    size_t width;    /* a multiple of 16 */
-    const float *rescale;
+    size_t b_stride, width; /* width: a multiple of 16 */
+    const float *rescale;   /* (n_rows) or NULL: multiply out by these first, and add */
     float *out;
     size_t out_stride;
 };
 
-enum { CACHE_COLUMNS = CACHE_VECTORS * LANES };
-
 /* Rows [row, row + n_rows) and columns [col, col + n_vectors * LANES). */
 static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, size_t col,
-                                     enum kv_type type, const size_t n_rows, const size_t n_vectors)
+                                     const size_t n_rows, const size_t n_vectors)
 {
-    V sum[QUERIES_MANY][CACHE_VECTORS];
-    for (size_t j = 0; j < n_rows; j++)
-        for (size_t v = 0; v < n_vectors; v++)
+    V sum[QUERIES_MANY][FEW_VECTORS];
+    UNROLLED (j, n_rows)
+        UNROLLED (v, n_vectors)
             sum[j][v] = v_zero();
-    const float *a = p->a + row * p->a_stride;
+    const float *a = p->a + row * p->a_row;
     for (size_t step = 0; step < p->n_steps; step++) {
-        V b[CACHE_VECTORS];
-        for (size_t v = 0; v < n_vectors; v++)
-            b[v] = v_cache(p->b, step * p->b_stride + col + v * LANES, type);
-        for (size_t j = 0; j < n_rows; j++) {
-            V value = v_set1(a[j * p->a_stride + step]);
-            for (size_t v = 0; v < n_vectors; v++)
+        V b[FEW_VECTORS];
+        UNROLLED (v, n_vectors)
+            b[v] = v_cache(p->b, step * p->b_stride + col + v * LANES, p->type);
+        UNROLLED (j, n_rows) {
+            V value = v_set1(a[j * p->a_row + step * p->a_step]);
+            UNROLLED (v, n_vectors)
                 sum[j][v] = v_add(sum[j][v], v_mul(value, b[v]));
         }
     }
-    for (size_t j = 0; j < n_rows; j++)
-        for (size_t v = 0; v < n_vectors; v++) {
+    UNROLLED (j, n_rows)
+        UNROLLED (v, n_vectors) {
             float *out = p->out + (row + j) * p->out_stride + col + v * LANES;
             if (p->rescale)
                 sum[j][v] = v_add(v_mul(v_load(out), v_set1(p->rescale[row + j])), sum[j][v]);
@@ -154,25 +159,25 @@ static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, 
         }
 }
 
-static ALWAYS_INLINE void cache_columns(const struct cache_product *p, size_t col,
-                                        enum kv_type type, const size_t n_vectors)
+static ALWAYS_INLINE void cache_rows(const struct cache_product *p, size_t row, const size_t n_rows,
+                                     const size_t n_vectors)
+{
+    size_t col = 0;
+    for (; col + n_vectors * LANES <= p->width; col += n_vectors * LANES)
+        cache_tile(p, row, col, n_rows, n_vectors);
+    for (; col < p->width; col += 16)
+        cache_tile(p, row, col, n_rows, 16 / LANES);
+}
+
+static ALWAYS_INLINE void cache_multiply(const struct cache_product *p)
 {
     size_t row = 0;
     for (; row + QUERIES_MANY <= p->n_rows; row += QUERIES_MANY)
-        cache_tile(p, row, col, type, QUERIES_MANY, n_vectors);
+        cache_rows(p, row, QUERIES_MANY, 16 / LANES);
     for (; row + QUERIES_FEW <= p->n_rows; row += QUERIES_FEW)
-        cache_tile(p, row, col, type, QUERIES_FEW, n_vectors);
+        cache_rows(p, row, QUERIES_FEW, FEW_VECTORS);
     for (; row < p->n_rows; row++)
-        cache_tile(p, row, col, type, 1, n_vectors);
-}
-
-static ALWAYS_INLINE void cache_multiply(const struct cache_product *p, enum kv_type type)
-{
-    size_t col = 0;
-    for (; col + CACHE_COLUMNS <= p->width; col += CACHE_COLUMNS)
-        cache_columns(p, col, type, CACHE_VECTORS);
-    for (; col < p->width; col += 16)
-        cache_columns(p, col, type, 16 / LANES);
+        cache_rows(p, row, 1, FEW_VECTORS);
 }
 
 /* row[i] *= factors[i], i < KV_BLOCK */
@@ -182,29 +187,10 @@ static void scale_row(float *row, const float *factors)
         row[i] *= factors[i];
 }
 
-typedef void multiply_cache(const struct cache_product *p);
-
-static void attend(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
-                   float scale, multiply_cache *multiply)
+/* All queries' scores become weights; rescale (n) gets the factors for what was summed so far. */
+static void weigh(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
+                  float scale, float *rescale)
 {
-    size_t stride = round_up(a->head_dim, 16);
-    uint32_t furthest = 0;
-    for (size_t j = 0; j < a->n; j++)
-        furthest = visible[j] > furthest ? visible[j] : furthest;
-    const struct cache_product scores = {
-        .a = a->queries,
-        .a_stride = a->head_dim,
-        .n_rows = a->n,
-        .n_steps = a->head_dim,
-        .b = block->k,
-        .b_stride = KV_BLOCK,
-        .width = round_up(furthest, 16),
-        .out = a->scores,
-        .out_stride = KV_BLOCK,
-    };
-    multiply(&scores);
-
-    float rescale[QUERY_TILE];
     for (size_t j = 0; j < a->n; j++) {
         float *row = a->scores + j * KV_BLOCK;
         if (block->k_scale)
@@ -215,9 +201,35 @@ static void attend(const struct attention *a, const struct kv_block *block, cons
         if (block->v_scale)
             scale_row(row, block->v_scale);
     }
-    const struct cache_product values = {
+}
+
+static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_block *block,
+                                 const uint32_t *visible, float scale, enum kv_type type)
+{
+    size_t stride = round_up(a->head_dim, 16);
+    uint32_t furthest = 0;
+    for (size_t j = 0; j < a->n; j++)
+        furthest = visible[j] > furthest ? visible[j] : furthest;
+    cache_multiply(&(struct cache_product){
+        .type = type,
+        .a = a->queries,
+        .a_row = 1,
+        .a_step = QUERY_TILE,
+        .n_rows = a->n,
+        .n_steps = a->head_dim,
+        .b = block->k,
+        .b_stride = KV_BLOCK,
+        .width = round_up(furthest, 16),
+        .out = a->scores,
+        .out_stride = KV_BLOCK,
+    });
+    float rescale[QUERY_TILE];
+    weigh(a, block, visible, scale, rescale);
+    cache_multiply(&(struct cache_product){
+        .type = type,
         .a = a->scores,
-        .a_stride = KV_BLOCK,
+        .a_row = KV_BLOCK,
+        .a_step = 1,
         .n_rows = a->n,
         .n_steps = furthest,
         .b = block->v,
@@ -226,19 +238,14 @@ static void attend(const struct attention *a, const struct kv_block *block, cons
         .rescale = rescale,
         .out = a->values,
         .out_stride = stride,
-    };
-    multiply(&values);
+    });
 }
 
 #define ATTENTION_KERNEL(name, type)                                                               \
-    static void multiply_##name(const struct cache_product *p)                                     \
-    {                                                                                              \
-        cache_multiply(p, type);                                                                   \
-    }                                                                                              \
     static void attend_##name(const struct attention *attention, const struct kv_block *block,     \
                               const uint32_t *visible, float scale)                                \
     {                                                                                              \
-        attend(attention, block, visible, scale, multiply_##name);                                 \
+        attend(attention, block, visible, scale, type);                                            \
     }
 
 ATTENTION_KERNEL(f32, KV_F32)

@@ -88,13 +88,13 @@ static void check_matmul_int8(const struct kernels *scalar, const struct kernels
     for (int round = 0; round < ROUNDS; round++) {
         enum pattern pattern = round % PATTERNS;
         size_t n_groups = random_up_to(40), n_tokens = random_up_to(33);
-        size_t q_stride = n_groups * GROUP_INPUTS, out_stride = TILE_ROWS + random_up_to(5) - 1;
+        size_t size = n_groups * GROUP_INPUTS, out_stride = TILE_ROWS + random_up_to(5) - 1;
         size_t block_bytes = smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS);
         struct guarded block = guarded_new(block_bytes, 64);
-        struct guarded q = guarded_new(n_tokens * q_stride, 1);
+        struct guarded q = guarded_new(n_tokens * size, 1);
         struct guarded scales = guarded_new(n_tokens * n_groups * sizeof(float), 4);
         struct guarded offsets = guarded_new(n_tokens * n_groups * sizeof(int32_t), 4);
-        struct quantized x = {q.data, scales.data, offsets.data, q_stride};
+        struct quantized x = {q.data, scales.data, offsets.data, n_tokens};
         size_t out_size = ((n_tokens - 1) * out_stride + TILE_ROWS) * sizeof(float);
         struct guarded want = guarded_new(out_size, 4), got = guarded_new(out_size, 4);
         for (size_t group = 0; group < n_groups; group++) {
@@ -105,16 +105,16 @@ static void check_matmul_int8(const struct kernels *scalar, const struct kernels
             for (size_t i = 0; i < GROUP_BYTES; i++)
                 weights[i] = pattern_step(pattern);
         }
-        for (size_t i = 0; i < n_tokens * q_stride; i++)
+        for (size_t i = 0; i < n_tokens * size; i++)
             ((int8_t *)q.data)[i] = pattern_step(pattern);
         for (size_t i = 0; i < n_tokens * n_groups; i++) {
             x.scales[i] = fabsf(random_float());
             x.offsets[i] = 0;
-            for (size_t j = 0; j < GROUP_INPUTS; j++)
-                x.offsets[i] -= 128 * x.steps[i * GROUP_INPUTS + j];
         }
-        scalar->matmul_int8(block.data, n_groups, &x, n_tokens, want.data, out_stride);
-        set->matmul_int8(block.data, n_groups, &x, n_tokens, got.data, out_stride);
+        for (size_t i = 0; i < n_tokens * size; i++) /* (n_groups, 8, n_tokens, 4) */
+            x.offsets[i / (32 * n_tokens) * n_tokens + i / 4 % n_tokens] -= 128 * x.steps[i];
+        scalar->matmul_int8(block.data, n_groups, &x, want.data, out_stride);
+        set->matmul_int8(block.data, n_groups, &x, got.data, out_stride);
         for (size_t t = 0; t < n_tokens; t++)
             assert_same_bits((float *)want.data + t * out_stride,
                              (float *)got.data + t * out_stride, TILE_ROWS, "matmul_int8",
@@ -201,8 +201,7 @@ static struct quantized quantized_in(const struct guarded *g, size_t n_groups)
 {
     float *scales = g->data;
     int32_t *offsets = (int32_t *)(scales + n_groups);
-    return (struct quantized){(int8_t *)(offsets + n_groups), scales, offsets,
-                              n_groups * GROUP_INPUTS};
+    return (struct quantized){(int8_t *)(offsets + n_groups), scales, offsets, 1};
 }
 
 static void check_quantize(const struct kernels *scalar, const struct kernels *set)
