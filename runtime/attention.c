@@ -33,10 +33,10 @@ static size_t value_stride(const struct smol_context *c)
     return round_up(c->model->blob.model->head_dim, 16);
 }
 
-/* Floats for the states of n queries: max, sum and values. */
+/* Floats for the states of n queries: values, sums and maxima. */
 static size_t state_floats(const struct smol_context *c, size_t n)
 {
-    return n * (2 + value_stride(c));
+    return n * (value_stride(c) + 16 + 1);
 }
 
 /* Floats that a thread works in: a tile's queries and scores, and two states. */
@@ -50,8 +50,8 @@ static size_t thread_floats(const struct smol_context *c)
 static void place_state(const struct smol_context *c, struct attention *a, float *memory, size_t n)
 {
     a->values = memory;
-    a->max = memory + n * value_stride(c);
-    a->sum = a->max + n;
+    a->sums = a->values + n * value_stride(c);
+    a->max = a->sums + n * 16;
 }
 
 enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
@@ -92,11 +92,17 @@ size_t smol_attention_bytes(const struct smol_context *c)
 
 static void reset(const struct attention *a, size_t stride)
 {
-    for (size_t j = 0; j < a->n; j++) {
+    for (size_t j = 0; j < a->n; j++)
         a->max[j] = -FLT_MAX;
-        a->sum[j] = 0;
-    }
+    memset(a->sums, 0, a->n * 16 * sizeof(float));
     memset(a->values, 0, a->n * stride * sizeof(float));
+}
+
+/* x = x * a + y * b, n elements */
+static void blend(float *x, float a, const float *y, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] * a + y[i] * b;
 }
 
 /* Adds query `i` of `next`, of a later span, to query `j` of `total`: both are rescaled to the
@@ -106,19 +112,20 @@ static void combine(const struct attention *total, size_t j, const struct attent
 {
     float max = next->max[i] > total->max[j] ? next->max[i] : total->max[j];
     float a = math_exp(total->max[j] - max), b = math_exp(next->max[i] - max);
-    float *values = total->values + j * stride;
-    const float *more = next->values + i * stride;
     total->max[j] = max;
-    total->sum[j] = total->sum[j] * a + next->sum[i] * b;
-    for (size_t c = 0; c < stride; c++)
-        values[c] = values[c] * a + more[c] * b;
+    blend(total->sums + j * 16, a, next->sums + i * 16, b, 16);
+    blend(total->values + j * stride, a, next->values + i * stride, b, stride);
 }
 
-/* out (head_dim) = the weighted mean of the values. */
+/* out (head_dim) = the weighted mean of the values. The sums are added in a fixed tree. */
 static void finish(const struct attention *total, size_t j, size_t stride, float *out)
 {
+    float *sums = total->sums + j * 16;
+    for (size_t width = 8; width > 0; width /= 2)
+        for (size_t i = 0; i < width; i++)
+            sums[i] += sums[i + width];
     for (size_t c = 0; c < total->head_dim; c++)
-        out[c] = total->values[j * stride + c] / total->sum[j];
+        out[c] = total->values[j * stride + c] / sums[0];
 }
 
 /* --- tiles -------------------------------------------------------------------------------- */
@@ -232,7 +239,7 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
     a.queries = queries;
     a.scores = queries + QUERY_TILE * a.head_dim;
     a.max += head;
-    a.sum += head;
+    a.sums += head * 16;
     a.values += head * value_stride(c);
     attend_span(tile, span, &a);
 }

@@ -51,6 +51,18 @@ static inline V v_fma(V a, V b, V c)
     return _mm256_fmadd_ps(a, b, c);
 }
 
+static inline V v_max(V a, V b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+static inline float v_reduce_max(V v)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {

@@ -51,6 +51,16 @@ static inline V v_fma(V a, V b, V c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
+static inline V v_max(V a, V b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+static inline float v_reduce_max(V v)
+{
+    return _mm512_reduce_max_ps(v);
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {

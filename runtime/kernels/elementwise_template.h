@@ -2,7 +2,6 @@
  * do not depend on it. Included by scalar.c for the baseline and by each instruction set's file,
  * which is compiled with more features, so that both hold their own static copies. */
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,54 +48,6 @@ static void swiglu(float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         gate[i] = gate[i] / (1.0f + math_exp(-gate[i])) * up[i];
-}
-
-static inline void fold_max(float lanes[16], size_t width)
-{
-    for (size_t i = 0; i < width; i++)
-        lanes[i] = lanes[i + width] > lanes[i] ? lanes[i + width] : lanes[i];
-}
-
-static float largest_of(const float values[KV_BLOCK])
-{
-    float lanes[16];
-    memcpy(lanes, values, sizeof lanes);
-    for (size_t i = 16; i < KV_BLOCK; i += 16)
-        for (size_t lane = 0; lane < 16; lane++)
-            lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-    fold_max(lanes, 8);
-    fold_max(lanes, 4);
-    fold_max(lanes, 2);
-    fold_max(lanes, 1);
-    return lanes[0];
-}
-
-static float sum_of(const float values[KV_BLOCK])
-{
-    float lanes[16] = {0};
-    for (size_t i = 0; i < KV_BLOCK; i += 16)
-        for (size_t lane = 0; lane < 16; lane++)
-            lanes[lane] += values[i + lane];
-    return sum_lanes(lanes);
-}
-
-/* Scores of one query become weights, see `attend`; returns the factor for what was summed so far.
- * Hidden scores take part in every step, so that the loops have constant counts, and count for
- * nothing. */
-static float softmax(float scores[KV_BLOCK], uint32_t visible, float *max, float *sum)
-{
-    for (uint32_t i = 0; i < KV_BLOCK; i++)
-        scores[i] = i < visible ? scores[i] : -FLT_MAX;
-    float largest = largest_of(scores);
-    largest = *max > largest ? *max : largest;
-    for (uint32_t i = 0; i < KV_BLOCK; i++)
-        scores[i] = math_exp(scores[i] - largest);
-    for (uint32_t i = 0; i < KV_BLOCK; i++)
-        scores[i] = i < visible ? scores[i] : 0;
-    float rescale = math_exp(*max - largest);
-    *max = largest;
-    *sum = *sum * rescale + sum_of(scores);
-    return rescale;
 }
 
 /* One group of the quantizer: false when an element is not finite. */

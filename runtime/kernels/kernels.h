@@ -47,13 +47,15 @@ struct kv_block {
 };
 
 /* Attention of some queries that share a key-value head, as far as it has come: the largest score
- * so far, the sum of exp(score - max), and the values weighted so (online softmax, Milakov and
- * Gimelshein, 2018). Starts with max = -FLT_MAX, sum = 0 and values = 0. */
+ * so far, 16 partial sums of the weights exp(score - max), position i in sum i mod 16, and the
+ * values so weighted (online softmax, Milakov and Gimelshein, 2018). Starts with max = -FLT_MAX,
+ * sums and values 0. */
 struct attention {
     size_t n; /* queries, at most QUERY_TILE */
     size_t head_dim;
     const float *queries; /* (head_dim, QUERY_TILE): a column each */
-    float *max, *sum;     /* (n) */
+    float *max;           /* (n) */
+    float *sums;          /* (n, 16) */
     float *values;        /* (n, round_up(head_dim, 16)) */
     float *scores;        /* (n, KV_BLOCK): working memory */
 };
@@ -98,7 +100,7 @@ struct kernels {
      *   new      = largest of max and of score[i], i < visible
      *   rescale  = exp(max - new)
      *   weight   = exp(score[i] - new), 0 from i = visible on
-     *   sum      = sum * rescale + (sum of the weights)
+     *   sums     = sums * rescale + (16 partial sums of the weights, in order from 0)
      *   values   = values * rescale + (sum over positions, in order from 0, of weight * v[i]);
      *              for int8, weight * v_scale[i] comes first
      *

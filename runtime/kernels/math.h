@@ -7,8 +7,8 @@
 
 #include "common/number.h"
 
-/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller and larger x give the
- * value at that end (about 1e-38 and 2e38), NaN gives NaN.
+/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller x give 0, larger ones the
+ * value at the end (about 2e38), NaN gives NaN.
  *
  * x = n ln 2 + r with |r| <= ln 2 / 2; e^r from its Taylor polynomial of degree 7 (remainder
  * 5e-9), 2^n from the exponent bits (Muller et al., Handbook of Floating-Point Arithmetic,
@@ -16,11 +16,10 @@
 static inline float math_exp(float x)
 {
     const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
-    x = x < -87.3f ? -87.3f : x;
-    x = x > 88.3f ? 88.3f : x;
-    float shifted = x * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
+    float y = x > 88.3f ? 88.3f : x;
+    float shifted = y * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
     float n = shifted - 0x1.8p23f;
-    float r = (x - n * ln2_high) - n * ln2_low;
+    float r = (y - n * ln2_high) - n * ln2_low;
     float p = 1.0f / 5040;
     p = p * r + 1.0f / 720;
     p = p * r + 1.0f / 120;
@@ -30,7 +29,7 @@ static inline float math_exp(float x)
     p = (p * r) * r + r;
     p = p + 1.0f;
     uint32_t exponent = (f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23;
-    return p * f32_from_bits(exponent);
+    return x < -87.3f ? 0 : p * f32_from_bits(exponent);
 }
 
 /* *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17 (by test,

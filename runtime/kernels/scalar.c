@@ -89,6 +89,26 @@ static inline float load_int8(const void *data, size_t i)
     return (float)((const int8_t *)data)[i];
 }
 
+/* Scores of the positions that query j sees become weights; returns the factor for what was summed
+ * so far. */
+static float weigh(const struct attention *a, size_t j, float *scores, uint32_t visible)
+{
+    float largest = a->max[j];
+    for (size_t i = 0; i < visible; i++)
+        largest = scores[i] > largest ? scores[i] : largest;
+    largest += 0.0f; /* no -0 */
+    float sums[16] = {0};
+    for (size_t i = 0; i < visible; i++) {
+        scores[i] = math_exp(scores[i] - largest);
+        sums[i % 16] += scores[i];
+    }
+    float rescale = math_exp(a->max[j] - largest);
+    for (size_t lane = 0; lane < 16; lane++)
+        a->sums[j * 16 + lane] = a->sums[j * 16 + lane] * rescale + sums[lane];
+    a->max[j] = largest;
+    return rescale;
+}
+
 /* See `attend`; a query at a time, over the positions that it sees. */
 #define ATTENTION_KERNEL(type, scaled)                                                             \
     static void attend_##type(const struct attention *a, const struct kv_block *block,             \
@@ -104,7 +124,7 @@ static inline float load_int8(const void *data, size_t i)
                         a->queries[c * QUERY_TILE + j] * load_##type(block->k, c * KV_BLOCK + i);  \
                 scores[i] = (scaled ? sum * block->k_scale[i] : sum) * scale;                      \
             }                                                                                      \
-            float rescale = softmax(scores, visible[j], &a->max[j], &a->sum[j]);                   \
+            float rescale = weigh(a, j, scores, visible[j]);                                       \
             for (size_t c = 0; c < stride; c++) {                                                  \
                 float sum = 0;                                                                     \
                 for (size_t i = 0; i < visible[j]; i++)                                            \

@@ -15,6 +15,8 @@
 
 #include "runtime/kernels/elementwise_template.h"
 
+#include <float.h>
+
 #include "common/checked.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -181,10 +183,29 @@ static ALWAYS_INLINE void cache_multiply(const struct cache_product *p)
 }
 
 /* row[i] *= factors[i], i < KV_BLOCK */
-static void scale_row(float *row, const float *factors)
+static inline void scale_row(float *row, const float *factors)
 {
     for (size_t i = 0; i < KV_BLOCK; i++)
         row[i] *= factors[i];
+}
+
+static inline float largest_score(const float *row, float max)
+{
+    V largest = v_set1(max);
+    UNROLLED (i, KV_BLOCK / LANES)
+        largest = v_max(largest, v_load(row + i * LANES));
+    return v_reduce_max(largest) + 0.0f; /* no -0 */
+}
+
+/* sums (16) = sums * rescale + the 16 partial sums of row. */
+static inline void add_weights(const float *row, float rescale, float *sums)
+{
+    UNROLLED (v, 16 / LANES) {
+        V sum = v_load(row + v * LANES);
+        UNROLLED (i, KV_BLOCK / 16 - 1)
+            sum = v_add(sum, v_load(row + (i + 1) * 16 + v * LANES));
+        v_store(sums + v * LANES, v_add(v_mul(v_load(sums + v * LANES), v_set1(rescale)), sum));
+    }
 }
 
 /* All queries' scores become weights; rescale (n) gets the factors for what was summed so far. */
@@ -197,7 +218,14 @@ static void weigh(const struct attention *a, const struct kv_block *block, const
             scale_row(row, block->k_scale);
         for (size_t i = 0; i < KV_BLOCK; i++)
             row[i] *= scale;
-        rescale[j] = softmax(row, visible[j], &a->max[j], &a->sum[j]);
+        for (size_t i = visible[j]; i < KV_BLOCK; i++)
+            row[i] = -FLT_MAX; /* weight 0 */
+        float largest = largest_score(row, a->max[j]);
+        for (size_t i = 0; i < KV_BLOCK; i++)
+            row[i] = math_exp(row[i] - largest);
+        rescale[j] = math_exp(a->max[j] - largest);
+        a->max[j] = largest;
+        add_weights(row, rescale[j], a->sums + j * 16);
         if (block->v_scale)
             scale_row(row, block->v_scale);
     }

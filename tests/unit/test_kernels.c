@@ -297,8 +297,8 @@ static struct attention attention_in(const struct guarded *g, size_t n, size_t d
 {
     size_t stride = round_up(dim, 16);
     float *data = g->data;
-    struct attention a = {n, dim, queries, data, data + n, data + 2 * n, data + (2 + stride) * n};
-    for (size_t j = 0; j < n * (2 + stride); j++)
+    struct attention a = {n, dim, queries, data, data + n, data + 17 * n, data + (17 + stride) * n};
+    for (size_t j = 0; j < n * (17 + stride); j++)
         data[j] = j < n ? -FLT_MAX : 0;
     return a;
 }
@@ -310,7 +310,7 @@ static void check_attention(const struct kernels *scalar, const struct kernels *
         size_t dim = 2 * random_up_to(80), stride = round_up(dim, 16);
         size_t n = random_up_to(QUERY_TILE);
         struct guarded queries = random_floats(n * dim, 4);
-        size_t state = (2 + stride) * n, all_floats = state + KV_BLOCK * n;
+        size_t state = (17 + stride) * n, all_floats = state + KV_BLOCK * n;
         struct guarded want = random_floats(all_floats, 4), got = random_floats(all_floats, 4);
         struct attention a = attention_in(&want, n, dim, queries.data);
         struct attention b = attention_in(&got, n, dim, queries.data);
@@ -374,7 +374,7 @@ static void exp_is_within_two_units_of_the_c_library(void **state)
     (void)state;
     for (float x = -87.3f; x < 88.3f; x += 0.0037f)
         assert_true(ulps(exp((double)x), math_exp(x)) < 2);
-    assert_true(math_exp(-INFINITY) < 1e-37f && math_exp(-INFINITY) > 0);
+    assert_true(math_exp(-INFINITY) == 0 && math_exp(-87.4f) == 0);
     assert_true(math_exp(0) == 1.0f);
     assert_true(isnan(math_exp(NAN)));
 }
