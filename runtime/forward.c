@@ -6,225 +6,11 @@
  * threads cannot change a bit. */
 #include "runtime/context.h"
 
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "common/checked.h"
 #include "common/number.h"
 #include "runtime/fpenv.h"
 #include "runtime/kernels/math.h"
-
-/* One call of smol_forward, shared by its threads. */
-struct pass {
-    struct smol_context *c;
-    const struct blob_model *m;
-    const uint32_t *ids;
-    size_t n;     /* tokens in the batch */
-    size_t first; /* position of the first one */
-    size_t n_logits;
-    float *logits;
-    atomic_flag failed; /* taken by the first thread that fills *error */
-    enum status status;
-    struct error *error;
-};
-
-/* One thread's view of the pass. */
-struct worker {
-    struct pass *pass;
-    struct pool_thread *thread;
-};
-
-/* Errors do not stop the pass, whose reads and writes stay in bounds whatever the bytes; the
- * first one becomes its result. */
-static void fail(struct pass *pass, const struct error *error)
-{
-    if (atomic_flag_test_and_set(&pass->failed))
-        return;
-    *pass->error = *error;
-    pass->status = error->status;
-}
-
-static void fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token)
-{
-    struct error error;
-    smol_fail(
-        &error, STATUS_NUMERIC,
-        "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
-        "of range",
-        pass->c->model->blob.path, what, layer, pass->first + token);
-    fail(pass, &error);
-}
-
-/* The bytes [offset, offset + size) of a tensor, digests checked. */
-static const void *tensor_bytes(struct pass *pass, const struct blob_tensor *tensor,
-                                uint64_t offset, uint64_t size)
-{
-    const struct blob *blob = &pass->c->model->blob;
-    struct error error;
-    if (smol_blob_check(blob, tensor->offset + offset, size, &error))
-        fail(pass, &error);
-    return blob->file.data + tensor->offset + offset;
-}
-
-static const float *vector(struct pass *pass, const struct blob_tensor *tensor)
-{
-    return tensor_bytes(pass, tensor, 0, tensor->size);
-}
-
-/* --- matrix products ---------------------------------------------------------------------- */
-
-/* out (n, stride) = or += x (n, cols) times the transpose of `weight` (rows, cols), plus bias. */
-struct product {
-    const struct blob_tensor *weight;
-    const struct blob_tensor *bias; /* or NULL */
-    float *out;
-    bool add;   /* to what is in out: the residual stream */
-    bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
-};
-
-/* The input of a product: f32 and bf16 blobs read x, int8 blobs the quantized copy that `prepare`
- * made. */
-struct input {
-    const float *x; /* (n, stride) */
-    size_t n;
-    size_t stride;
-};
-
-/* The quantized copy of n rows. */
-static struct quantized quantized(const struct pass *pass, size_t n)
-{
-    struct quantized view = pass->c->quantized;
-    view.n = n;
-    return view;
-}
-
-/* Makes row t of an input of n rows ready: int8 blobs quantize it. */
-static void prepare(struct pass *pass, const float *row, size_t cols, size_t n, size_t t,
-                    const char *what, size_t layer)
-{
-    if (pass->m->dtype != DTYPE_INT8)
-        return;
-    const struct quantized view = quantized(pass, n);
-    if (!pass->c->kernels->quantize(row, cols, &view, t))
-        fail_numeric(pass, what, layer, t);
-}
-
-/* The products of one row block of `weight` with every row of the input. */
-static void multiply_tile(struct pass *pass, const struct blob_tensor *weight, size_t block,
-                          const struct input *input, float *out, size_t out_stride)
-{
-    const struct kernels *kernels = pass->c->kernels;
-    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    const void *data = tensor_bytes(pass, weight, block * bytes, bytes);
-    const struct quantized view = quantized(pass, input->n);
-    switch ((enum blob_dtype)weight->dtype) {
-    case DTYPE_F32:
-        kernels->matmul_f32(data, weight->cols, input->x, input->stride, input->n, out, out_stride);
-        break;
-    case DTYPE_BF16:
-        kernels->matmul_bf16(data, weight->cols, input->x, input->stride, input->n, out,
-                             out_stride);
-        break;
-    case DTYPE_INT8:
-        kernels->matmul_int8(data, count_groups(weight->cols), &view, out, out_stride);
-    }
-}
-
-static inline void add_to(float *out, const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] += x[i];
-}
-
-/* What a product does besides multiplying: pairs, bias, adding to what is there. The tile's rows
- * go to `rows` elements of each row of out (n, stride). */
-static void finish_tile(const struct product *product, float tile[][TILE_ROWS], size_t n,
-                        const float *bias, float *out, size_t stride, size_t rows)
-{
-    for (size_t t = 0; t < n; t++) {
-        float *result = tile[product->pairs ? 2 * t : t];
-        if (product->pairs)
-            add_to(result, result + TILE_ROWS, TILE_ROWS);
-        if (bias)
-            add_to(result, bias, rows);
-        if (product->add && rows == TILE_ROWS)
-            add_to(out + t * stride, result, TILE_ROWS); /* a constant count is quicker */
-        else if (product->add)
-            add_to(out + t * stride, result, rows);
-        else
-            memcpy(out + t * stride, result, rows * sizeof(float));
-    }
-}
-
-/* One row block of a product: TILE_ROWS outputs for every token. */
-static void multiply_block(struct pass *pass, const struct product *product,
-                           const struct input *input, size_t block)
-{
-    const struct blob_tensor *weight = product->weight;
-    size_t row = block * TILE_ROWS, rows = rows_in_block(row, weight->rows);
-    float *out = product->out + row;
-    if (rows == TILE_ROWS && !product->bias && !product->pairs && !product->add) {
-        multiply_tile(pass, weight, block, input, out, weight->rows);
-        return;
-    }
-    float tile[BATCH][TILE_ROWS];
-    multiply_tile(pass, weight, block, input, tile[0], TILE_ROWS);
-    size_t n = product->pairs ? input->n / 2 : input->n;
-    const float *bias = product->bias ? vector(pass, product->bias) + row : NULL;
-    finish_tile(product, tile, n, bias, out, weight->rows, rows);
-}
-
-/* Row blocks [begin, end) of several products, counted through from the first to the last. */
-static void multiply_blocks(struct pass *pass, const struct input *input,
-                            const struct product *products, size_t n_products, size_t begin,
-                            size_t end)
-{
-    size_t first = 0; /* of this product's blocks */
-    for (size_t i = 0; i < n_products; i++) {
-        size_t behind = first + count_blocks(products[i].weight->rows);
-        size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
-        for (size_t block = low; block < high; block++)
-            multiply_block(pass, &products[i], input, block - first);
-        first = behind;
-    }
-}
-
-/* Several products of the same input as one stage. Each thread gets a few runs of row blocks:
- * long ones read memory best, and more than one lets fast threads take over from slow ones. */
-static void multiply(const struct worker *w, const struct input *input,
-                     const struct product *products, size_t n_products)
-{
-    enum { RUNS_PER_THREAD = 2 };
-    size_t total = 0;
-    for (size_t i = 0; i < n_products; i++)
-        total += count_blocks(products[i].weight->rows);
-    size_t n_runs = (size_t)w->thread->n_threads * RUNS_PER_THREAD;
-    n_runs = n_runs < total ? n_runs : total;
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_runs);
-    while (smol_pool_claim(&stage)) {
-        size_t begin, end;
-        pool_share(total, stage.item, n_runs, &begin, &end);
-        multiply_blocks(w->pass, input, products, n_products, begin, end);
-    }
-}
-
-/* --- work by token ------------------------------------------------------------------------ */
-
-/* Calls work for every token of the pass. Threads get runs of tokens, whose quantized copies
- * share no cache line with those of others. */
-typedef void token_work(struct pass *pass, size_t layer, size_t t);
-static void each_token(const struct worker *w, token_work *work, size_t layer)
-{
-    enum { RUN = 16 };
-    size_t n = w->pass->n;
-    struct pool_stage stage = pool_stage(w->thread, (uint32_t)((n + RUN - 1) / RUN));
-    while (smol_pool_claim(&stage)) {
-        size_t begin = stage.item * RUN, end = begin + RUN < n ? begin + RUN : n;
-        for (size_t t = begin; t < end; t++)
-            work(w->pass, layer, t);
-    }
-}
+#include "runtime/pass.h"
+#include "runtime/product.h"
 
 /* --- embedding ---------------------------------------------------------------------------- */
 
@@ -248,7 +34,7 @@ static void embed(struct pass *pass, uint32_t id, float *x)
 {
     const struct blob_tensor *weight = pass->c->model->outer.tensor[ROLE_EMBED];
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    const void *block = tensor_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
+    const void *block = smol_pass_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
     for (size_t col = 0; col < weight->cols; col++)
         x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col);
 }
@@ -305,8 +91,9 @@ static void normalize(struct pass *pass, const struct blob_tensor *norm, size_t 
     struct smol_context *c = pass->c;
     size_t hidden = pass->m->hidden_size;
     float *out = c->normed + t * hidden;
-    c->kernels->rms_norm(c->x + t * hidden, vector(pass, norm), hidden, pass->m->rms_norm_eps, out);
-    prepare(pass, out, hidden, pass->n, t, what, layer);
+    c->kernels->rms_norm(c->x + t * hidden, smol_pass_vector(pass, norm), hidden,
+                         pass->m->rms_norm_eps, out);
+    smol_product_prepare(pass, out, hidden, pass->n, t, what, layer);
 }
 
 static void normalize_for_attention(struct pass *pass, size_t layer, size_t t)
@@ -319,7 +106,8 @@ static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
     smol_attention_finish(pass->c, pass->first, pass->n, t);
-    prepare(pass, pass->c->query + t * width, width, pass->n, t, "attention output", layer);
+    smol_product_prepare(pass, pass->c->query + t * width, width, pass->n, t, "attention output",
+                         layer);
 }
 
 static void normalize_for_mlp(struct pass *pass, size_t layer, size_t t)
@@ -334,7 +122,7 @@ static void activate(struct pass *pass, size_t layer, size_t t)
     size_t width = pass->m->intermediate_size;
     float *gate = c->gate + t * width;
     c->kernels->swiglu(gate, c->up + t * width, width);
-    prepare(pass, gate, width, pass->n, t, "MLP activation", layer);
+    smol_product_prepare(pass, gate, width, pass->n, t, "MLP activation", layer);
 }
 
 static void attention(const struct worker *w, size_t layer)
@@ -351,12 +139,12 @@ static void attention(const struct worker *w, size_t layer)
     };
     const struct product output = {tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS], .out = c->x,
                                    .add = true};
-    each_token(w, normalize_for_attention, layer);
-    multiply(w, &normed, qkv, 3);
-    each_token(w, rotate_and_store, layer);
+    smol_pass_each_token(w, normalize_for_attention, layer);
+    smol_multiply(w, &normed, qkv, 3);
+    smol_pass_each_token(w, rotate_and_store, layer);
     smol_attend(c, w->thread, layer, w->pass->first, w->pass->n);
-    each_token(w, finish_attention, layer);
-    multiply(w, &attended, &output, 1);
+    smol_pass_each_token(w, finish_attention, layer);
+    smol_multiply(w, &attended, &output, 1);
 }
 
 static void mlp(const struct worker *w, size_t layer)
@@ -373,10 +161,10 @@ static void mlp(const struct worker *w, size_t layer)
     };
     const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], .out = c->x,
                                  .add = true};
-    each_token(w, normalize_for_mlp, layer);
-    multiply(w, &normed, gate_up, 2);
-    each_token(w, activate, layer);
-    multiply(w, &gated, &down, 1);
+    smol_pass_each_token(w, normalize_for_mlp, layer);
+    smol_multiply(w, &normed, gate_up, 2);
+    smol_pass_each_token(w, activate, layer);
+    smol_multiply(w, &gated, &down, 1);
 }
 
 /* --- output ------------------------------------------------------------------------------- */
@@ -389,12 +177,12 @@ static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t n, s
     if (pass->m->dtype != DTYPE_INT8)
         return;
     const char *what = "output layer's input";
-    prepare(pass, row, cols, 2 * n, 2 * t, what, pass->m->n_layers);
-    const struct quantized q = quantized(pass, 2 * n);
+    smol_product_prepare(pass, row, cols, 2 * n, 2 * t, what, pass->m->n_layers);
+    const struct quantized q = smol_product_quantized(pass, 2 * n);
     for (size_t i = 0; i < cols; i++)
         row[i] -= (float)q.steps[(i / 4 * q.n + 2 * t) * 4 + i % 4] *
                   q.scales[i / GROUP_INPUTS * q.n + 2 * t];
-    prepare(pass, row, cols, 2 * n, 2 * t + 1, what, pass->m->n_layers);
+    smol_product_prepare(pass, row, cols, 2 * n, 2 * t + 1, what, pass->m->n_layers);
 }
 
 /* Logits (n, vocab_size) of tokens [from, from + n). */
@@ -407,7 +195,7 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
     bool pairs = pass->m->dtype == DTYPE_INT8;
     const struct input normed = {c->normed, pairs ? 2 * n : n, hidden};
     const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
-    const float *weight = vector(pass, outer->tensor[ROLE_FINAL_NORM]);
+    const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {
         size_t t = stage.item;
@@ -416,7 +204,7 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
                              out);
         prepare_fine(pass, out, hidden, n, t);
     }
-    multiply(w, &normed, &head, 1);
+    smol_multiply(w, &normed, &head, 1);
 }
 
 /* A NaN or infinity among the logits is an error; it must not look like an answer. */
@@ -433,7 +221,8 @@ static void check_logits(const struct worker *w)
             largest = magnitude > largest ? magnitude : largest;
         }
         if (largest >= 0x7f800000u)
-            fail_numeric(pass, "logits", pass->m->n_layers, pass->n - pass->n_logits + stage.item);
+            smol_pass_fail_numeric(pass, "logits", pass->m->n_layers,
+                                   pass->n - pass->n_logits + stage.item);
     }
 }
 
@@ -455,7 +244,7 @@ static void run(void *argument, struct pool_thread *thread)
     const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
-    each_token(&worker, start_token, 0);
+    smol_pass_each_token(&worker, start_token, 0);
     for (size_t layer = 0; layer < pass->m->n_layers; layer++) {
         attention(&worker, layer);
         mlp(&worker, layer);

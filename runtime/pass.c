@@ -1,0 +1,50 @@
+/* What all parts of a forward pass need, see pass.h. */
+#include "runtime/pass.h"
+
+#include <stdio.h>
+
+void smol_pass_fail(struct pass *pass, const struct error *error)
+{
+    if (atomic_flag_test_and_set(&pass->failed))
+        return;
+    *pass->error = *error;
+    pass->status = error->status;
+}
+
+void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token)
+{
+    struct error error;
+    smol_fail(
+        &error, STATUS_NUMERIC,
+        "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
+        "of range",
+        pass->c->model->blob.path, what, layer, pass->first + token);
+    smol_pass_fail(pass, &error);
+}
+
+const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
+                            uint64_t size)
+{
+    const struct blob *blob = &pass->c->model->blob;
+    struct error error;
+    if (smol_blob_check(blob, tensor->offset + offset, size, &error))
+        smol_pass_fail(pass, &error);
+    return blob->file.data + tensor->offset + offset;
+}
+
+const float *smol_pass_vector(struct pass *pass, const struct blob_tensor *tensor)
+{
+    return smol_pass_bytes(pass, tensor, 0, tensor->size);
+}
+
+void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer)
+{
+    enum { RUN = 16 };
+    size_t n = w->pass->n;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)((n + RUN - 1) / RUN));
+    while (smol_pool_claim(&stage)) {
+        size_t begin = stage.item * RUN, end = begin + RUN < n ? begin + RUN : n;
+        for (size_t t = begin; t < end; t++)
+            work(w->pass, layer, t);
+    }
+}
