@@ -1,5 +1,5 @@
 /* The conversion of a checkpoint, see convert.h: read the JSON files, pair the tensors with their
- * roles, then stream them through the tilers into the writer. */
+ * roles, hand everything to the writer. */
 #include "convert/convert.h"
 
 #include <inttypes.h>
@@ -16,14 +16,11 @@
 #include "common/version.h"
 #include "convert/checkpoint.h"
 #include "convert/config.h"
-#include "convert/progress.h"
 #include "convert/safetensors.h"
-#include "convert/tile.h"
 #include "convert/tokenizer.h"
+#include "convert/weights.h"
 #include "format/layout.h"
 #include "format/writer.h"
-
-enum { BATCH_BYTES = 16 << 20 }; /* tiles made between two writes: enough for every thread */
 
 /* Everything that a conversion owns. */
 struct conversion {
@@ -141,134 +138,6 @@ static enum status describe(struct conversion *c, struct error *error)
     return status;
 }
 
-/* --- weights ------------------------------------------------------------------------------ */
-
-/* A run of row blocks that the threads make together. */
-struct batch {
-    const struct safetensors_tensor *source;
-    const struct blob_tensor *layout;
-    uint64_t first_block;
-    uint32_t n_blocks;
-    uint64_t block_bytes;
-    uint8_t *out;             /* (n_blocks, block_bytes) */
-    float *scratch;           /* (n_threads, cols) */
-    struct tile_fault *fault; /* (n_threads) */
-};
-
-static void tile_batch(void *argument, struct pool_thread *thread)
-{
-    struct batch *batch = argument;
-    float *scratch = batch->scratch + thread->index * batch->layout->cols;
-    struct tile_fault *fault = &batch->fault[thread->index];
-    struct pool_stage stage = pool_stage(thread, batch->n_blocks);
-    while (smol_pool_claim(&stage))
-        if (!fault->status)
-            *fault = smol_tile_block(batch->source, batch->layout,
-                                     (batch->first_block + stage.item) * TILE_ROWS, scratch,
-                                     batch->out + stage.item * batch->block_bytes);
-}
-
-/* The fault of the lowest index, so that the report does not depend on the threads: blocks are
- * claimed in order, and a thread looks at each of its blocks until one is at fault. */
-static struct tile_fault first_fault(const struct batch *batch, unsigned n_threads)
-{
-    struct tile_fault first = {STATUS_OK, 0, 0, NULL};
-    for (unsigned i = 0; i < n_threads; i++)
-        if (batch->fault[i].status && (!first.status || batch->fault[i].index < first.index))
-            first = batch->fault[i];
-    return first;
-}
-
-static enum status report_fault(const struct conversion *c, const struct safetensors_tensor *source,
-                                const struct tile_fault *fault, struct error *error)
-{
-    /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
-    enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
-    return smol_fail(error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
-                     c->weights_path, source->name, fault->index, (double)fault->value,
-                     fault->reason,
-                     status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
-}
-
-static enum status write_matrix(struct conversion *c, const struct safetensors_tensor *source,
-                                const struct blob_tensor *layout, struct progress *progress,
-                                struct error *error)
-{
-    unsigned n_threads = smol_pool_size(c->pool);
-    uint64_t n_blocks = count_blocks(layout->rows);
-    uint64_t block_bytes = smol_block_bytes(layout->dtype, layout->cols);
-    uint64_t per_batch = BATCH_BYTES / block_bytes;
-    if (per_batch > n_blocks)
-        per_batch = n_blocks;
-    if (per_batch < 1)
-        per_batch = 1;
-    struct tile_fault faults[POOL_MAX_THREADS] = {{STATUS_OK, 0, 0, NULL}};
-    struct batch batch = {
-        .source = source,
-        .layout = layout,
-        .block_bytes = block_bytes,
-        .out = malloc(per_batch * block_bytes),
-        .scratch = calloc(n_threads, layout->cols * sizeof(float)),
-        .fault = faults,
-    };
-    enum status status = batch.out && batch.scratch ? STATUS_OK : smol_fail_memory(error, "tiles");
-    for (uint64_t block = 0; !status && block < n_blocks; block += per_batch) {
-        batch.first_block = block;
-        batch.n_blocks = (uint32_t)(n_blocks - block < per_batch ? n_blocks - block : per_batch);
-        smol_pool_run(c->pool, tile_batch, &batch);
-        struct tile_fault fault = first_fault(&batch, n_threads);
-        status = fault.status ? report_fault(c, source, &fault, error)
-                              : smol_writer_append(c->writer, batch.out,
-                                                   batch.n_blocks * block_bytes, error);
-        smol_progress_advance(progress, batch.n_blocks * block_bytes);
-    }
-    free(batch.scratch);
-    free(batch.out);
-    return status;
-}
-
-static enum status write_vector(struct conversion *c, const struct safetensors_tensor *source,
-                                const struct blob_tensor *layout, struct progress *progress,
-                                struct error *error)
-{
-    uint8_t *out = malloc(layout->size);
-    if (!out)
-        return smol_fail_memory(error, "a vector");
-    struct tile_fault fault = smol_tile_vector(source, layout, out);
-    enum status status = fault.status ? report_fault(c, source, &fault, error)
-                                      : smol_writer_append(c->writer, out, layout->size, error);
-    smol_progress_advance(progress, layout->size);
-    free(out);
-    return status;
-}
-
-static enum status write_weights(struct conversion *c, struct error *error)
-{
-    const struct blob_model *model = &c->config.model;
-    uint64_t total = 0;
-    struct tensor_key key = {ROLE_EMBED, 0};
-    do
-        total += smol_tensor_layout(model, key).size;
-    while (smol_tensor_next(model, &key));
-
-    struct progress progress = smol_progress_start(total, c->options->quiet);
-    enum status status = STATUS_OK;
-    size_t i = 0;
-    key = (struct tensor_key){ROLE_EMBED, 0};
-    do {
-        struct blob_tensor layout = smol_tensor_layout(model, key);
-        const struct safetensors_tensor *source = c->sources[i++];
-        if (!source) /* tied: stored already */
-            smol_progress_advance(&progress, layout.size);
-        else if (layout.layout == LAYOUT_TILES)
-            status = write_matrix(c, source, &layout, &progress, error);
-        else
-            status = write_vector(c, source, &layout, &progress, error);
-    } while (!status && smol_tensor_next(model, &key));
-    smol_progress_end(&progress);
-    return status;
-}
-
 /* --- the whole ---------------------------------------------------------------------------- */
 
 /* The output must not be the checkpoint's own file: renaming over it would lose the source. */
@@ -323,11 +192,12 @@ static enum status write(struct conversion *c, const char *output, struct error 
         .tokenizer = c->tokenizer.data,
         .n_tokenizer = c->tokenizer.size,
     };
+    const struct weights weights = {c->weights_path, &c->config.model, c->sources};
     enum status status = smol_writer_open(output, c->options->force, &contents, &c->writer, error);
     if (!status)
         status = smol_pool_create(c->options->n_threads, &c->pool, error);
     if (!status)
-        status = write_weights(c, error);
+        status = smol_weights_write(&weights, c->pool, c->writer, c->options->quiet, error);
     if (!status) {
         status = smol_writer_finish(c->writer, error);
         c->writer = NULL;

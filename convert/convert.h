@@ -16,8 +16,8 @@ struct convert_options {
 
 /* Converts `input` (a checkpoint's folder, or the model.safetensors in it) into the blob
  * `output`, which appears whole or not at all. The same input gives the same bytes for any
- * number of threads. Memory beyond the mapped source: the imported tokenizer, then 16 MiB of
- * tiles (or one row block, where that is larger) and a row of floats for each thread. */
+ * number of threads. Memory beyond the mapped source: what the import of the tokenizer takes, then
+ * the batches of weights.h. */
 enum status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, struct error *error);
 

@@ -1,0 +1,223 @@
+/* Streaming the weights, see weights.h.
+ *
+ * The weights section is a sequence of pieces: row blocks of matrices and whole vectors. All
+ * threads make a batch of pieces, while the first of them to come by writes the batch before it.
+ * Two batches take turns, so memory does not grow with the model. */
+#include "convert/weights.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/checked.h"
+#include "convert/progress.h"
+#include "convert/tile.h"
+#include "format/layout.h"
+
+enum {
+    BATCH_BYTES = 2 << 20, /* little enough to be in the cache still when it is written */
+    BATCH_PIECES = 512,
+};
+
+/* A tensor to convert. */
+struct tensor {
+    const struct safetensors_tensor *source;
+    struct blob_tensor layout;
+};
+
+/* A row block of a matrix, or a whole vector. */
+struct piece {
+    const struct tensor *tensor;
+    uint64_t row;    /* the first one */
+    uint64_t offset; /* in the batch */
+};
+
+struct batch {
+    uint8_t *bytes; /* (capacity) */
+    uint64_t size;
+    uint32_t n_pieces;
+    struct piece pieces[BATCH_PIECES];
+};
+
+/* What one thread found wrong with the batch. */
+struct finding {
+    uint32_t piece;
+    struct tile_fault fault;
+};
+
+struct stream {
+    struct tensor *tensors; /* (n_tensors), a tied output left out */
+    size_t n_tensors;
+    size_t next_tensor; /* where the next batch begins */
+    uint64_t next_row;
+    uint64_t capacity; /* bytes of a batch */
+    struct batch *made, *written;
+    struct batch batches[2];
+    uint64_t max_cols;
+    float *scratch; /* (n_threads, max_cols) */
+    struct finding findings[POOL_MAX_THREADS];
+    struct blob_writer *writer;
+    enum status write_status;
+    struct error *error;
+};
+
+/* --- batches ------------------------------------------------------------------------------ */
+
+static uint64_t piece_bytes(const struct blob_tensor *layout)
+{
+    return layout->layout == LAYOUT_TILES ? smol_block_bytes(layout->dtype, layout->cols)
+                                          : layout->size;
+}
+
+/* Fills the batch with the pieces that come next; with none at the end. */
+static void plan(struct stream *s, struct batch *batch)
+{
+    batch->n_pieces = 0;
+    batch->size = 0;
+    while (s->next_tensor < s->n_tensors && batch->n_pieces < BATCH_PIECES) {
+        const struct tensor *tensor = &s->tensors[s->next_tensor];
+        uint64_t bytes = piece_bytes(&tensor->layout);
+        if (bytes > s->capacity - batch->size)
+            return;
+        batch->pieces[batch->n_pieces++] = (struct piece){tensor, s->next_row, batch->size};
+        batch->size += bytes;
+        s->next_row += TILE_ROWS; /* a vector is one row */
+        if (s->next_row >= tensor->layout.rows) {
+            s->next_row = 0;
+            s->next_tensor++;
+        }
+    }
+}
+
+static struct tile_fault make_piece(struct stream *s, const struct piece *piece, unsigned thread)
+{
+    const struct tensor *tensor = piece->tensor;
+    uint8_t *out = s->made->bytes + piece->offset;
+    if (tensor->layout.layout == LAYOUT_VECTOR)
+        return smol_tile_vector(tensor->source, &tensor->layout, out);
+    return smol_tile_block(tensor->source, &tensor->layout, piece->row,
+                           s->scratch + thread * s->max_cols, out);
+}
+
+/* Item 0 writes one batch, each other makes a piece of the next. A thread stops at its first
+ * fault: pieces are claimed in order, so the first of all is among the threads' first ones. */
+static void work(void *argument, struct pool_thread *thread)
+{
+    struct stream *s = argument;
+    struct finding *found = &s->findings[thread->index];
+    struct pool_stage stage = pool_stage(thread, 1 + s->made->n_pieces);
+    while (smol_pool_claim(&stage)) {
+        uint32_t piece = stage.item - 1;
+        if (stage.item == 0)
+            s->write_status =
+                smol_writer_append(s->writer, s->written->bytes, s->written->size, s->error);
+        else if (!found->fault.status)
+            *found = (struct finding){piece, make_piece(s, &s->made->pieces[piece], thread->index)};
+    }
+}
+
+/* --- faults ------------------------------------------------------------------------------- */
+
+/* That of the first piece, so that the report does not depend on the threads; or NULL. */
+static const struct finding *first_finding(const struct stream *s, unsigned n_threads)
+{
+    const struct finding *first = NULL;
+    for (unsigned i = 0; i < n_threads; i++) {
+        const struct finding *found = &s->findings[i];
+        if (found->fault.status && (!first || found->piece < first->piece))
+            first = found;
+    }
+    return first;
+}
+
+static enum status report(const struct stream *s, const char *path, const struct finding *found)
+{
+    const struct tile_fault *fault = &found->fault;
+    /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
+    enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
+    return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s", path,
+                     s->made->pieces[found->piece].tensor->source->name, fault->index,
+                     (double)fault->value, fault->reason,
+                     status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static enum status list_tensors(struct stream *s, const struct weights *weights)
+{
+    const struct blob_model *model = weights->model;
+    s->capacity = BATCH_BYTES;
+    s->tensors = calloc(smol_tensor_count(model), sizeof *s->tensors);
+    if (!s->tensors)
+        return smol_fail_memory(s->error, "the tensor list");
+    struct tensor_key key = {ROLE_EMBED, 0};
+    const struct safetensors_tensor *const *source = weights->sources;
+    do {
+        struct tensor tensor = {*source++, smol_tensor_layout(model, key)};
+        if (!tensor.source)
+            continue;
+        s->tensors[s->n_tensors++] = tensor;
+        if (tensor.layout.cols > s->max_cols)
+            s->max_cols = tensor.layout.cols;
+        if (piece_bytes(&tensor.layout) > s->capacity)
+            s->capacity = piece_bytes(&tensor.layout);
+    } while (smol_tensor_next(model, &key));
+    return STATUS_OK;
+}
+
+static enum status allocate(struct stream *s, unsigned n_threads)
+{
+    s->scratch = calloc(n_threads, s->max_cols * sizeof *s->scratch);
+    for (int i = 0; i < 2; i++)
+        s->batches[i].bytes = aligned_alloc(BLOB_ALIGN, round_up(s->capacity, BLOB_ALIGN));
+    return s->scratch && s->batches[0].bytes && s->batches[1].bytes
+               ? STATUS_OK
+               : smol_fail_memory(s->error, "tiles");
+}
+
+static enum status run(struct stream *s, const struct weights *weights, struct pool *pool,
+                       struct progress *progress)
+{
+    enum status status;
+    s->made = &s->batches[0];
+    s->written = &s->batches[1];
+    do {
+        plan(s, s->made);
+        smol_pool_run(pool, work, s);
+        const struct finding *found = first_finding(s, smol_pool_size(pool));
+        status = s->write_status; /* of the batch before: it comes first */
+        if (!status && found)
+            status = report(s, weights->path, found);
+        smol_progress_advance(progress, s->written->size);
+        struct batch *made = s->made;
+        s->made = s->written;
+        s->written = made;
+    } while (!status && s->written->size > 0);
+    return status;
+}
+
+enum status smol_weights_write(const struct weights *weights, struct pool *pool,
+                               struct blob_writer *writer, bool quiet, struct error *error)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return smol_fail_memory(error, "tiles");
+    s->writer = writer;
+    s->error = error;
+    enum status status = list_tensors(s, weights);
+    if (!status)
+        status = allocate(s, smol_pool_size(pool));
+    if (!status) {
+        uint64_t total = 0;
+        for (size_t i = 0; i < s->n_tensors; i++)
+            total += s->tensors[i].layout.size;
+        struct progress progress = smol_progress_start(total, quiet);
+        status = run(s, weights, pool, &progress);
+        smol_progress_end(&progress);
+    }
+    free(s->batches[0].bytes);
+    free(s->batches[1].bytes);
+    free(s->scratch);
+    free(s->tensors);
+    free(s);
+    return status;
+}

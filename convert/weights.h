@@ -1,0 +1,27 @@
+/* The weights' way from the checkpoint into the blob. */
+#ifndef SMOL_CONVERT_WEIGHTS_H
+#define SMOL_CONVERT_WEIGHTS_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "common/pool.h"
+#include "convert/safetensors.h"
+#include "format/format.h"
+#include "format/writer.h"
+
+struct weights {
+    const char *path; /* of the checkpoint, for messages */
+    const struct blob_model *model;
+    const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
+};
+
+/* Appends the whole weights section to the blob, with a progress bar unless `quiet`. The bytes, or
+ * the error, are the same for any number of threads. Takes two batches of memory, 2 MiB each or one
+ * row block where that is larger, and a row of floats for each thread. Errors: STATUS_DAMAGED
+ * (a weight that is no finite number), STATUS_UNSUPPORTED (one that the blob's type cannot hold),
+ * STATUS_FILE, STATUS_MEMORY. */
+enum status smol_weights_write(const struct weights *weights, struct pool *pool,
+                               struct blob_writer *writer, bool quiet, struct error *error);
+
+#endif
