@@ -14,27 +14,38 @@ static const struct {
     [TOKENIZER_CONFIG] = {"tokenizer_config.json", false},
 };
 
-static enum status read_all(const char *folder, const struct settings *from, struct config *config)
+static enum status read_all(const char *folder, const struct settings *from,
+                            struct settings *tokenizer, struct config *config)
 {
     enum status status = smol_config_read_model(&from[CONFIG], &config->model);
     if (!status)
         status = smol_config_read_generation(&from[GENERATION], &config->generation);
     if (!status)
         status = smol_config_read_stop(folder, &from[CONFIG], &from[GENERATION],
-                                       &from[TOKENIZER_CONFIG], config);
+                                       &from[TOKENIZER_CONFIG], tokenizer, config);
+    return status;
+}
+
+enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
+                             struct error *error)
+{
+    struct settings from[N_FILES] = {{0}};
+    enum status status = STATUS_OK;
+    *config = (struct config){0};
+    *tokenizer = (struct settings){0};
+    for (int i = 0; i < N_FILES && !status; i++)
+        status = smol_settings_open(folder, files[i].name, files[i].required, &from[i], error);
+    if (!status)
+        status = read_all(folder, from, tokenizer, config);
+    for (int i = 0; i < N_FILES; i++)
+        smol_settings_close(&from[i]);
     return status;
 }
 
 enum status smol_config_load(const char *folder, struct config *config, struct error *error)
 {
-    struct settings from[N_FILES] = {{0}};
-    enum status status = STATUS_OK;
-    *config = (struct config){0};
-    for (int i = 0; i < N_FILES && !status; i++)
-        status = smol_settings_open(folder, files[i].name, files[i].required, &from[i], error);
-    if (!status)
-        status = read_all(folder, from, config);
-    for (int i = 0; i < N_FILES; i++)
-        smol_settings_close(&from[i]);
+    struct settings tokenizer;
+    enum status status = smol_config_open(folder, config, &tokenizer, error);
+    smol_settings_close(&tokenizer);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/settings.h"
 #include "format/format.h"
 
 enum { CONFIG_MAX_STOP = 64 };
@@ -26,5 +27,10 @@ struct config {
  * key calls for, or contradicting another key), STATUS_UNSUPPORTED (meaningful, but not something
  * we run: an architecture, a rope_type, an activation), STATUS_MEMORY. */
 enum status smol_config_load(const char *folder, struct config *config, struct error *error);
+
+/* The same, but tokenizer.json stays open for its import, as *tokenizer, if it was read; otherwise
+ * its object is NULL. The caller closes it, after an error too. */
+enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
+                             struct error *error);
 
 #endif

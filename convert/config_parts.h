@@ -12,9 +12,11 @@ enum status smol_config_read_model(const struct settings *config, struct blob_mo
 enum status smol_config_read_generation(const struct settings *generation,
                                         struct blob_generation *defaults);
 
-/* config_stop.c: the tokens that end a text, from all three files; result->model is there. */
+/* config_stop.c: the tokens that end a text, from all three files; result->model is there. Opens
+ * tokenizer.json in `folder`, as *tokenizer, where a token's name must be looked up. */
 enum status smol_config_read_stop(const char *folder, const struct settings *config,
                                   const struct settings *generation,
-                                  const struct settings *tokenizer_config, struct config *result);
+                                  const struct settings *tokenizer_config,
+                                  struct settings *tokenizer, struct config *result);
 
 #endif

@@ -74,35 +74,33 @@ static const json_t *find_token(const json_t *tokenizer, const char *text)
 }
 
 static enum status add_eos_token(const char *folder, const struct settings *from,
-                                 struct config *config)
+                                 struct settings *tokenizer, struct config *config)
 {
     const char *text = NULL;
-    struct settings tokenizer;
     enum status status = eos_text(from, &text);
     if (status || !text)
         return status;
-    status = smol_settings_open(folder, "tokenizer.json", true, &tokenizer, from->error);
-    if (!status) {
-        const json_t *id = find_token(tokenizer.object, text);
-        status = id ? add_id(&tokenizer, "the eos_token of tokenizer_config.json", id, config)
-                    : smol_fail(from->error, STATUS_DAMAGED,
-                                "%s: eos_token \"%.64s\" is not in tokenizer.json: "
-                                "correct either file",
-                                from->path, text);
-    }
-    smol_settings_close(&tokenizer);
-    return status;
+    status = smol_settings_open(folder, "tokenizer.json", true, tokenizer, from->error);
+    if (status)
+        return status;
+    const json_t *id = find_token(tokenizer->object, text);
+    if (!id)
+        return smol_fail(from->error, STATUS_DAMAGED,
+                         "%s: eos_token \"%.64s\" is not in tokenizer.json: correct either file",
+                         from->path, text);
+    return add_id(tokenizer, "the eos_token of tokenizer_config.json", id, config);
 }
 
 enum status smol_config_read_stop(const char *folder, const struct settings *config,
                                   const struct settings *generation,
-                                  const struct settings *tokenizer_config, struct config *result)
+                                  const struct settings *tokenizer_config,
+                                  struct settings *tokenizer, struct config *result)
 {
     enum status status = add_ids(config, result);
     if (!status)
         status = add_ids(generation, result);
     if (!status)
-        status = add_eos_token(folder, tokenizer_config, result);
+        status = add_eos_token(folder, tokenizer_config, tokenizer, result);
     bool silent = result->n_stop == 0 && !json_object_get(config->object, "eos_token_id");
     if (!status && silent && DEFAULT_EOS < result->model.vocab_size)
         result->stop[result->n_stop++] = DEFAULT_EOS;

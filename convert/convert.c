@@ -28,6 +28,7 @@ struct conversion {
     char *folder;
     char *weights_path;
     struct config config;
+    struct settings tokenizer_json;
     struct tokenizer_section tokenizer;
     struct safetensors reader;
     const struct safetensors_tensor **sources; /* (n_tensors) */
@@ -63,12 +64,14 @@ static enum status find_input(struct conversion *c, const char *input, struct er
 
 static enum status import_tokenizer(struct conversion *c, struct error *error)
 {
-    char *path = smol_path_join(c->folder, "tokenizer.json");
-    if (!path)
-        return smol_fail_memory(error, "a file name");
-    enum status status =
-        smol_tokenizer_import(path, c->config.model.vocab_size, &c->tokenizer, error);
-    free(path);
+    struct settings *json = &c->tokenizer_json;
+    enum status status = STATUS_OK;
+    if (!json->object)
+        status = smol_settings_open(c->folder, "tokenizer.json", true, json, error);
+    if (!status)
+        status = smol_tokenizer_compile(json->object, json->path, c->config.model.vocab_size,
+                                        &c->tokenizer, error);
+    smol_settings_close(json); /* it is large */
     return status;
 }
 
@@ -157,7 +160,7 @@ static enum status load(struct conversion *c, const char *input, struct error *e
     if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): release() frees the path */
         status = smol_safetensors_open(c->weights_path, &c->reader, error);
     if (!status)
-        status = smol_config_load(c->folder, &c->config, error);
+        status = smol_config_open(c->folder, &c->config, &c->tokenizer_json, error);
     if (status)
         return status;
     struct blob_model *model = &c->config.model;
@@ -210,6 +213,7 @@ static void release(struct conversion *c)
     smol_writer_abort(c->writer);
     smol_pool_destroy(c->pool);
     smol_safetensors_close(&c->reader);
+    smol_settings_close(&c->tokenizer_json);
     smol_tokenizer_section_free(&c->tokenizer);
     free(c->sources);
     free(c->inv_freq);

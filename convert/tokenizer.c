@@ -96,19 +96,26 @@ static enum status lay_out(const struct parts *parts, struct tokenizer_section *
     return STATUS_OK;
 }
 
+enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t vocab_size,
+                                   struct tokenizer_section *section, struct error *error)
+{
+    *section = (struct tokenizer_section){0};
+    struct parts parts = {0};
+    enum status status = read_parts(root, path, vocab_size, &parts, error);
+    if (!status)
+        status = lay_out(&parts, section, error);
+    free_parts(&parts);
+    return status;
+}
+
 enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
                                   struct tokenizer_section *section, struct error *error)
 {
     *section = (struct tokenizer_section){0};
     json_t *root;
     enum status status = smol_json_load(path, &root, error);
-    if (status)
-        return status;
-    struct parts parts = {0};
-    status = read_parts(root, path, vocab_size, &parts, error);
     if (!status)
-        status = lay_out(&parts, section, error);
-    free_parts(&parts);
+        status = smol_tokenizer_compile(root, path, vocab_size, section, error);
     json_decref(root);
     return status;
 }

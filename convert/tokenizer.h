@@ -3,6 +3,7 @@
 #ifndef SMOL_CONVERT_TOKENIZER_H
 #define SMOL_CONVERT_TOKENIZER_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,10 @@ struct tokenizer_section {
  * below `vocab_size`. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
 enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
                                   struct tokenizer_section *section, struct error *error);
+
+/* The same for a file that has been read: `root` is what is in it, `path` is for messages. */
+enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t vocab_size,
+                                   struct tokenizer_section *section, struct error *error);
 
 void smol_tokenizer_section_free(struct tokenizer_section *section);
 
