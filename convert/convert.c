@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/checked.h"
 #include "common/file.h"
@@ -16,6 +17,7 @@
 #include "common/version.h"
 #include "convert/checkpoint.h"
 #include "convert/config.h"
+#include "convert/progress.h"
 #include "convert/safetensors.h"
 #include "convert/tokenizer.h"
 #include "convert/weights.h"
@@ -201,11 +203,15 @@ static enum status write(struct conversion *c, const char *output, struct error 
         status = smol_pool_create(c->options->n_threads, &c->pool, error);
     if (!status)
         status = smol_weights_write(&weights, c->pool, c->writer, c->options->quiet, error);
-    if (!status) {
-        status = smol_writer_finish(c->writer, error);
-        c->writer = NULL;
-    }
     return status;
+}
+
+/* Until here the blob is a temporary in the page cache; this takes as long as the disk does. */
+static enum status sync_output(struct conversion *c, struct error *error)
+{
+    struct blob_writer *writer = c->writer;
+    c->writer = NULL;
+    return smol_writer_finish(writer, error);
 }
 
 static void release(struct conversion *c)
@@ -222,15 +228,30 @@ static void release(struct conversion *c)
     free(c->folder);
 }
 
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 enum status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, struct error *error)
 {
     struct conversion conversion = {.options = options};
+    double start = now();
     enum status status = load(&conversion, input, error);
     if (!status)
         status = check_output(&conversion, output, error);
     if (!status)
         status = write(&conversion, output, error);
+    double written = now();
+    if (!status)
+        status = sync_output(&conversion, error);
+    double synced = now();
+    uint64_t size = conversion.reader.file.size;
     release(&conversion);
+    if (!status && !options->quiet)
+        smol_progress_summary(size, now() - start - (synced - written), synced - written);
     return status;
 }

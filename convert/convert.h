@@ -11,7 +11,7 @@ struct convert_options {
     enum blob_dtype dtype; /* of the matrices */
     uint32_t n_threads;
     int force; /* 1: overwrite the output */
-    int quiet; /* 1: no progress bar */
+    int quiet; /* 1: no progress bar, no summary */
 };
 
 /* Converts `input` (a checkpoint's folder, or the model.safetensors in it) into the blob

@@ -51,7 +51,7 @@ static const struct option_rule convert_rules[] = {
     {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
      POOL_MAX_THREADS, NULL},
     {"force", 0, NULL, "overwrite OUT.smol", OPTION_FLAG, FIELD(force), 0, 0, NULL},
-    {"quiet", 0, NULL, "no progress bar", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
 };
 
 static const struct command {

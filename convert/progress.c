@@ -1,4 +1,4 @@
-/* A progress bar, see progress.h. */
+/* Progress bar and summary, see progress.h. */
 #include "convert/progress.h"
 
 #include <stdio.h>
@@ -33,4 +33,10 @@ void smol_progress_end(struct progress *progress)
 {
     if (progress->shown)
         fprintf(stderr, "\r%*s\r", BAR_WIDTH + 10, "");
+}
+
+void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds)
+{
+    fprintf(stderr, "smolconv: %.1f MB in %.3f s (%.2f GB/s), synced in %.3f s\n",
+            (double)bytes / 1e6, seconds, (double)bytes / 1e9 / seconds, sync_seconds);
 }

@@ -1,4 +1,5 @@
-/* A progress bar on standard error, where that is a terminal. */
+/* What a conversion says on standard error: how far it is, where that is a terminal, and in the end
+ * how long it took. */
 #ifndef SMOL_CONVERT_PROGRESS_H
 #define SMOL_CONVERT_PROGRESS_H
 
@@ -16,5 +17,9 @@ struct progress smol_progress_start(uint64_t total, bool quiet);
 void smol_progress_advance(struct progress *progress, uint64_t n);
 /* Wipes the bar. */
 void smol_progress_end(struct progress *progress);
+
+/* One line about a conversion of `bytes` of source: the time without the final sync, the rate, and
+ * the sync, which depends on the disk alone. */
+void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
 
 #endif

@@ -146,6 +146,7 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
 {
     const struct blob_model *model = weights->model;
     s->capacity = BATCH_BYTES;
+    s->max_cols = 1;
     s->tensors = calloc(smol_tensor_count(model), sizeof *s->tensors);
     if (!s->tensors)
         return smol_fail_memory(s->error, "the tensor list");

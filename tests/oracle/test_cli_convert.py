@@ -3,6 +3,7 @@ broken copies of it."""
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import struct
@@ -124,19 +125,32 @@ def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(tmp_path):
     os.close(slave)
     assert b"100 %" in os.read(master, 65536)
     os.close(master)
-    assert smolconv("--force", DEMO, tmp_path / "out.smol").stderr == ""
+    assert "%" not in smolconv("--force", DEMO, tmp_path / "out.smol").stderr
 
 
-def test_conversion_of_the_real_model_needs_little_memory(tmp_path, real_model_dir):
-    """Private writable memory (RLIMIT_DATA) is bounded: 269 MB of weights go through in 96 MiB,
-    the imported tokenizer included."""
-    limit = 96 << 20
+def test_a_summary_tells_the_rate_and_the_sync_apart(tmp_path):
+    text = smolconv(DEMO, tmp_path / "out.smol").stderr
+    number = r"(\d+\.\d+)"
+    line = rf"smolconv: {number} MB in {number} s \({number} GB/s\), synced in {number} s\n"
+    megabytes, seconds, rate, _ = map(float, re.fullmatch(line, text).groups())
+    assert abs(megabytes * 1e6 - (DEMO / "model.safetensors").stat().st_size) <= 0.05e6
+    assert megabytes / 1e3 / (seconds + 0.001) - 0.01 <= rate  # as far as the digits go
+    assert rate <= megabytes / 1e3 / max(seconds - 0.001, 1e-9) + 0.01
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
+def test_conversion_of_the_real_model_needs_64_megabytes(tmp_path, real_model_dir, dtype):
+    """RLIMIT_DATA bounds private writable memory, so anonymous memory is below it at any time,
+    the import of the tokenizer included."""
+    limit = 64_000_000
 
     def limited():
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    result = smolconv("--threads", 2, real_model_dir, tmp_path / "out.smol", preexec_fn=limited)
+    out = tmp_path / "out.smol"
+    result = smolconv("--dtype", dtype, "--threads", 2, real_model_dir, out, preexec_fn=limited)
     assert result.returncode == 0, result.stderr
+    assert smolconv("verify", out).returncode == 0
 
 
 # --- refusing ---------------------------------------------------------------------------------
