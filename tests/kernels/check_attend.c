@@ -1,0 +1,208 @@
+/* Attention to a block of the KV cache, for each type of the cache. */
+#include "tests/kernels/check_kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/number.h"
+#include "tests/kernels/buffers.h"
+
+static size_t element_size(enum kv_type type)
+{
+    return type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
+}
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+static void random_element(void *data, size_t i, enum kv_type type)
+{
+    float value = random_float();
+    if (type == KV_F32)
+        ((float *)data)[i] = value;
+    else if (type == KV_F16)
+        ((uint16_t *)data)[i] = f16_from_f32(value);
+    else
+        ((int8_t *)data)[i] = random_step();
+}
+
+/* One block of which positions from `furthest` on were never written: buffers start with random
+ * bytes, NaN among them. */
+static struct kv_block random_block(enum kv_type type, size_t dim, size_t furthest)
+{
+    size_t stride = round_up(dim, 16), size = element_size(type);
+    uint8_t *k = buffer_new(dim * KV_BLOCK * size, 16);
+    uint8_t *v = buffer_new(KV_BLOCK * stride * size, 16);
+    for (size_t i = 0; i < furthest; i++) {
+        memset(v + i * stride * size, 0, stride * size); /* the padding stays so */
+        for (size_t c = 0; c < dim; c++) {
+            random_element(k, c * KV_BLOCK + i, type);
+            random_element(v, i * stride + c, type);
+        }
+    }
+    struct kv_block block = {k, v, NULL, NULL};
+    if (type == KV_INT8) {
+        float *k_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
+        float *v_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
+        for (size_t i = 0; i < furthest; i++) {
+            k_scale[i] = fabsf(random_float()) * 0x1p-5f;
+            v_scale[i] = fabsf(random_float()) * 0x1p-5f;
+        }
+        block.k_scale = k_scale;
+        block.v_scale = v_scale;
+    }
+    return block;
+}
+
+/* How many positions each query sees; returns the most. */
+static size_t random_visible(uint32_t visible[QUERY_TILE], size_t n)
+{
+    enum { ANY, SAME, CAUSAL, KINDS };
+    size_t kind = random_bits() % KINDS, first = random_within(0, KV_BLOCK);
+    size_t furthest = 0;
+    for (size_t j = 0; j < n; j++) {
+        size_t seen = kind == ANY ? random_within(0, KV_BLOCK) : kind == SAME ? first : first + j;
+        visible[j] = (uint32_t)(seen < KV_BLOCK ? seen : KV_BLOCK);
+        furthest = visible[j] > furthest ? visible[j] : furthest;
+    }
+    return furthest;
+}
+
+/* Attention that has seen nothing yet. */
+static struct attention attention_new(size_t n, size_t dim, const float *queries)
+{
+    size_t stride = round_up(dim, 16);
+    const struct attention a = {
+        .n = n,
+        .head_dim = dim,
+        .queries = queries,
+        .max = floats_new(n),
+        .sums = floats_new(n * 16),
+        .values = floats_new(n * stride),
+        .scores = floats_new(n * KV_BLOCK),
+    };
+    for (size_t j = 0; j < n; j++)
+        a.max[j] = -FLT_MAX;
+    memset(a.sums, 0, n * 16 * sizeof *a.sums);
+    memset(a.values, 0, n * stride * sizeof *a.values);
+    return a;
+}
+
+/* --- the test -------------------------------------------------------------------------------- */
+
+/* What the kernels made of query j. As long as it has seen no position, only the maximum counts:
+ * the next position rescales sums and values to 0. */
+static bool same_query(const struct attention *want, const struct attention *got, size_t j)
+{
+    size_t stride = round_up(want->head_dim, 16);
+    if (!same_floats("maximum", want->max + j, got->max + j, 1))
+        return false;
+    return want->max[j] == -FLT_MAX ||
+           (same_floats("partial sum", want->sums + j * 16, got->sums + j * 16, 16) &&
+            same_floats("value", want->values + j * stride, got->values + j * stride, stride));
+}
+
+/* Blocks one after the other, each rescaling what is there. */
+static bool run(const struct kernels *set, enum kv_type type)
+{
+    enum { BLOCKS = 3 };
+    static const float scales[] = {0.125f, 8, 0x1p-140f}; /* usual; weights 0 and 1; all equal */
+    float scale = scales[random_bits() % 3];
+    size_t dim = random_within(1, 160), n = random_within(1, QUERY_TILE);
+    float *queries = floats_new(dim * QUERY_TILE);
+    struct attention want = attention_new(n, dim, queries), got = attention_new(n, dim, queries);
+    for (int i = 0; i < BLOCKS; i++) {
+        uint32_t visible[QUERY_TILE];
+        size_t furthest = random_visible(visible, n);
+        describe("block %d, head_dim %zu, %zu queries, scale %g, %zu positions", i, dim, n,
+                 (double)scale, furthest);
+        struct kv_block block = random_block(type, dim, furthest);
+        smol_kernels_scalar.attend[type](&want, &block, visible, scale);
+        set->attend[type](&got, &block, visible, scale);
+        for (size_t j = 0; j < n; j++)
+            if (!same_query(&want, &got, j))
+                return false;
+    }
+    return true;
+}
+
+static bool run_f32(const struct kernels *set)
+{
+    return run(set, KV_F32);
+}
+
+static bool run_f16(const struct kernels *set)
+{
+    return run(set, KV_F16);
+}
+
+static bool run_int8(const struct kernels *set)
+{
+    return run(set, KV_INT8);
+}
+
+/* --- benchmarks ------------------------------------------------------------------------------ */
+
+enum { DIM = 64, PLACES = 64 };
+
+struct bench_operands {
+    const struct kernels *set;
+    enum kv_type type;
+    struct attention attention;
+    struct kv_block blocks[PLACES];
+};
+
+static void attend_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    uint32_t visible[QUERY_TILE];
+    for (size_t j = 0; j < o->attention.n; j++)
+        visible[j] = KV_BLOCK;
+    o->set->attend[o->type](&o->attention, &o->blocks[place], visible, 0.125f);
+}
+
+/* Blocks one behind the other, as the cache of a long text has them. */
+static void bench(const struct kernels *set, enum kv_type type)
+{
+    static _Alignas(64) uint8_t k[PLACES][DIM * KV_BLOCK * 4], v[PLACES][DIM * KV_BLOCK * 4];
+    static float queries[QUERY_TILE * DIM], scales[KV_BLOCK], max[QUERY_TILE];
+    static float sums[QUERY_TILE * 16], values[QUERY_TILE * DIM], scores[QUERY_TILE * KV_BLOCK];
+    static const size_t n_queries[] = {3, QUERY_TILE};
+    struct bench_operands o = {set, type, {0, DIM, queries, max, sums, values, scores}, {{0}}};
+    for (size_t i = 0; i < PLACES; i++)
+        o.blocks[i] = (struct kv_block){k[i], v[i], type == KV_INT8 ? scales : NULL,
+                                        type == KV_INT8 ? scales : NULL};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t places = 1; places <= PLACES; places *= PLACES) {
+            char shape[64];
+            o.attention.n = n_queries[i];
+            const struct work work = {
+                .mul_adds = (double)(2 * o.attention.n * DIM * KV_BLOCK),
+                .bytes = (double)(2 * DIM * KV_BLOCK * element_size(type)),
+            };
+            snprintf(shape, sizeof shape, "%zu queries, %zu block%s", o.attention.n, places,
+                     places == 1 ? "" : "s");
+            bench_line(shape, work, attend_once, &o, places);
+        }
+}
+
+static void bench_f32(const struct kernels *set)
+{
+    bench(set, KV_F32);
+}
+
+static void bench_f16(const struct kernels *set)
+{
+    bench(set, KV_F16);
+}
+
+static void bench_int8(const struct kernels *set)
+{
+    bench(set, KV_INT8);
+}
+
+const struct kernel_check check_attend_f32 = {"attend_f32", run_f32, bench_f32};
+const struct kernel_check check_attend_f16 = {"attend_f16", run_f16, bench_f16};
+const struct kernel_check check_attend_int8 = {"attend_int8", run_int8, bench_int8};

@@ -1,0 +1,215 @@
+/* The kernels that go over vectors: quantizing, normalizing, SwiGLU, conversion to f16. */
+#include "tests/kernels/check_kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "tests/kernels/buffers.h"
+
+enum { MAX_ELEMENTS = 300 };
+
+/* --- quantize -------------------------------------------------------------------------------- */
+
+/* Groups that are random, or of all magnitudes, zero, at the extremes, or half-way between steps.
+ */
+static const char *fill_inputs(float *x, size_t n)
+{
+    size_t kind = random_bits() % 5;
+    float extreme = fabsf(random_wide());
+    for (size_t i = 0; i < n; i++) {
+        float sign = random_bits() & 1 ? -1.0f : 1.0f;
+        float half_way = (float)random_within(0, 126) + 0.5f;
+        const float values[] = {random_float(), random_wide(), sign * 0, sign * extreme,
+                                i % GROUP_INPUTS ? sign * half_way : sign * 127};
+        x[i] = values[kind];
+    }
+    const char *const names[] = {"ordinary", "of all magnitudes", "zero", "extreme", "half-way"};
+    return names[kind];
+}
+
+static bool same_quantized(const struct quantized *want, const struct quantized *got,
+                           size_t n_groups)
+{
+    size_t n = n_groups * want->n;
+    for (size_t i = 0; i < n; i++)
+        if (want->offsets[i] != got->offsets[i])
+            return report("offset %zu of %zu is %d, should be %d", i, n, got->offsets[i],
+                          want->offsets[i]);
+    return same_steps("step", want->steps, got->steps, n * GROUP_INPUTS) &&
+           same_floats("scale", want->scales, got->scales, n);
+}
+
+/* What any answer must hold, the scalar one too: no -128, and the offset of the steps. */
+static bool is_quantized(const struct quantized *q, size_t t, size_t size)
+{
+    for (size_t group = 0; group * GROUP_INPUTS < size; group++) {
+        int32_t sum = 0;
+        for (size_t i = group * GROUP_INPUTS; i < (group + 1) * GROUP_INPUTS; i++) {
+            int8_t step = q->steps[(i / 4 * q->n + t) * 4 + i % 4];
+            if (step < -127 || (i >= size && step))
+                return report("step %zu of %zu is %d", i, size, step);
+            sum += step;
+        }
+        if (q->offsets[group * q->n + t] != -128 * sum)
+            return report("the offset of group %zu does not belong to its steps", group);
+    }
+    return true;
+}
+
+/* One of several tokens; what belongs to the others must stay as it is. */
+static bool run_quantize(const struct kernels *set)
+{
+    size_t size = random_within(1, MAX_ELEMENTS), n_groups = count_groups(size);
+    size_t n = random_within(1, 3), t = random_within(0, n - 1);
+    float *x = floats_new(size);
+    const char *kind = fill_inputs(x, size);
+    describe("%zu elements, token %zu of %zu, %s numbers", size, t, n, kind);
+    const struct quantized want = quantized_new(n, n_groups);
+    const struct quantized got = {buffer_copy(want.steps), buffer_copy(want.scales),
+                                  buffer_copy(want.offsets), n};
+    if (!smol_kernels_scalar.quantize(x, size, &want, t) || !set->quantize(x, size, &got, t))
+        return report("finite numbers were refused");
+    if (!same_quantized(&want, &got, n_groups) || !is_quantized(&got, t, size))
+        return false;
+    x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : -INFINITY;
+    if (smol_kernels_scalar.quantize(x, size, &want, t) || set->quantize(x, size, &got, t))
+        return report("NaN or infinity was not noticed");
+    return true;
+}
+
+/* --- rms_norm, swiglu, to_f16 ---------------------------------------------------------------- */
+
+static bool run_rms_norm(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    describe("%zu elements", n);
+    float *x = floats_new(n), *weight = floats_new(n);
+    float eps = random_bits() & 1 ? 1e-5f : 1e-6f;
+    if (random_bits() % 4 == 0)
+        memset(x, 0, n * sizeof *x);
+    float *want = floats_new(n), *got = buffer_copy(want);
+    smol_kernels_scalar.rms_norm(x, weight, n, eps, want);
+    set->rms_norm(x, weight, n, eps, got);
+    return same_floats("output", want, got, n);
+}
+
+static bool run_swiglu(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    describe("%zu elements", n);
+    float *up = floats_new(n), *want = floats_new(n);
+    for (size_t i = 0; i < n; i++) /* far enough for exp to reach both ends */
+        want[i] = random_bits() % 4 ? random_float() : random_float() * 30;
+    float *got = buffer_copy(want);
+    smol_kernels_scalar.swiglu(want, up, n);
+    set->swiglu(got, up, n);
+    return same_floats("output", want, got, n);
+}
+
+/* Any number: half of them where f16 has its range, some half-way between two f16. */
+static float random_for_f16(void)
+{
+    float value = f32_from_bits(random_bits());
+    if (random_bits() & 1)
+        value = random_float() * f32_from_bits((uint32_t)random_within(100, 145) << 23);
+    if (random_bits() % 4 == 0)
+        value = f32_from_bits((f32_bits(value) & 0xffffe000u) | 0x1000);
+    return value != value ? INFINITY : value;
+}
+
+static bool run_to_f16(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    describe("%zu elements", n);
+    float *x = floats_new(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = random_for_f16();
+    uint16_t *want = buffer_new(n * sizeof *want, sizeof *want), *got = buffer_copy(want);
+    smol_kernels_scalar.to_f16(x, n, want);
+    set->to_f16(x, n, got);
+    return same_halves("half", want, got, n);
+}
+
+/* --- benchmarks ------------------------------------------------------------------------------ */
+
+enum { MAX_BENCH = 1536 };
+static float bench_x[MAX_BENCH], bench_y[MAX_BENCH], bench_out[MAX_BENCH];
+
+struct bench_operands {
+    const struct kernels *set;
+    size_t n;
+};
+
+static void quantize_once(const void *operands, size_t place)
+{
+    static int8_t steps[MAX_BENCH];
+    static float scales[MAX_BENCH / GROUP_INPUTS];
+    static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
+    static const struct quantized out = {steps, scales, offsets, 1};
+    const struct bench_operands *o = operands;
+    o->set->quantize(bench_x, o->n, &out, place);
+}
+
+static void rms_norm_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->rms_norm(bench_x, bench_y, o->n, 1e-5f, bench_out);
+}
+
+static void swiglu_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->swiglu(bench_out, bench_y, o->n);
+}
+
+static void to_f16_once(const void *operands, size_t place)
+{
+    static uint16_t out[MAX_BENCH];
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->to_f16(bench_x, o->n, out);
+}
+
+static void bench(const struct kernels *set, size_t n, void (*call)(const void *, size_t))
+{
+    const struct bench_operands o = {set, n};
+    char shape[32];
+    random_start(1);
+    for (size_t i = 0; i < MAX_BENCH; i++) {
+        bench_x[i] = random_float();
+        bench_y[i] = random_float();
+        bench_out[i] = 0;
+    }
+    snprintf(shape, sizeof shape, "%zu elements", n);
+    bench_line(shape, (struct work){.elements = (double)n}, call, &o, 1);
+}
+
+static void bench_quantize(const struct kernels *set)
+{
+    bench(set, 576, quantize_once);
+    bench(set, 1536, quantize_once);
+}
+
+static void bench_rms_norm(const struct kernels *set)
+{
+    bench(set, 576, rms_norm_once);
+}
+
+static void bench_swiglu(const struct kernels *set)
+{
+    bench(set, 1536, swiglu_once);
+}
+
+static void bench_to_f16(const struct kernels *set)
+{
+    bench(set, 64, to_f16_once);
+}
+
+const struct kernel_check check_quantize = {"quantize", run_quantize, bench_quantize};
+const struct kernel_check check_rms_norm = {"rms_norm", run_rms_norm, bench_rms_norm};
+const struct kernel_check check_swiglu = {"swiglu", run_swiglu, bench_swiglu};
+const struct kernel_check check_to_f16 = {"to_f16", run_to_f16, bench_to_f16};

@@ -1,0 +1,219 @@
+/* The matrix products. */
+#include "tests/kernels/check_kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/number.h"
+#include "tests/kernels/buffers.h"
+
+/* --- int8: operands -------------------------------------------------------------------------- */
+
+/* How int8 operands look. The extremes are where a 16-bit sum would overflow. */
+static const char *const pattern_names[] = {"random", "minimum", "maximum", "mixed extremes"};
+enum { PATTERNS = sizeof pattern_names / sizeof pattern_names[0] };
+
+static int8_t pattern_step(size_t pattern)
+{
+    switch (pattern) {
+    case 0:
+        return random_step();
+    case 1:
+        return -127;
+    case 2:
+        return 127;
+    default:
+        return random_bits() & 1 ? 127 : -127;
+    }
+}
+
+static void fill_block_int8(uint8_t *block, size_t n_groups, size_t pattern)
+{
+    for (size_t group = 0; group < n_groups; group++) {
+        uint16_t *scales = (void *)(block + group_scales_offset(group));
+        int8_t *weights = (void *)(block + group_weights_offset(group));
+        for (size_t row = 0; row < TILE_ROWS; row++)
+            scales[row] = (uint16_t)(random_bits() % 0x7c00); /* finite, subnormals too */
+        for (size_t i = 0; i < GROUP_BYTES; i++)
+            weights[i] = pattern_step(pattern);
+    }
+}
+
+static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pattern)
+{
+    for (size_t group = 0; group < n_groups; group++)
+        for (size_t t = 0; t < x->n; t++) {
+            int32_t sum = 0;
+            for (size_t i = 0; i < GROUP_INPUTS; i++) {
+                int8_t step = pattern_step(pattern);
+                x->steps[((group * GROUP_INPUTS + i) / 4 * x->n + t) * 4 + i % 4] = step;
+                sum += step;
+            }
+            x->scales[group * x->n + t] = fabsf(random_float());
+            x->offsets[group * x->n + t] = -128 * sum;
+        }
+}
+
+/* --- int8: the test -------------------------------------------------------------------------- */
+
+static bool run_int8(const struct kernels *set)
+{
+    size_t n_groups = random_within(1, 40), n_tokens = random_within(1, 40);
+    size_t out_stride = TILE_ROWS + random_within(0, 4);
+    size_t weights = random_bits() % PATTERNS, inputs = random_bits() % PATTERNS;
+    describe("%zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs", n_groups, n_tokens,
+             out_stride, pattern_names[weights], pattern_names[inputs]);
+    uint8_t *block = buffer_new(smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS), 64);
+    struct quantized x = quantized_new(n_tokens, n_groups);
+    fill_block_int8(block, n_groups, weights);
+    fill_quantized(&x, n_groups, inputs);
+    size_t n_out = (n_tokens - 1) * out_stride + TILE_ROWS;
+    float *want = floats_new(n_out), *got = buffer_copy(want);
+    smol_kernels_scalar.matmul_int8(block, n_groups, &x, want, out_stride);
+    set->matmul_int8(block, n_groups, &x, got, out_stride);
+    return same_floats("output", want, got, n_out);
+}
+
+/* --- f32 and bf16: the test ------------------------------------------------------------------ */
+
+static float random_weight(bool wide)
+{
+    return wide ? random_wide() : random_float();
+}
+
+static void *random_float_block(enum blob_dtype dtype, size_t cols, bool wide)
+{
+    size_t size = smol_block_bytes(dtype, cols);
+    uint32_t *block = buffer_new(size, 64);
+    for (size_t i = 0; i < size / sizeof *block; i++) {
+        block[i] = f32_bits(random_weight(wide));
+        if (dtype == DTYPE_BF16)
+            block[i] = block[i] >> 16 | (f32_bits(random_weight(wide)) & 0xffff0000u);
+    }
+    return block;
+}
+
+static void multiply(const struct kernels *set, enum blob_dtype dtype, const void *block,
+                     size_t cols, const float *x, size_t x_stride, size_t n_tokens, float *out,
+                     size_t out_stride)
+{
+    if (dtype == DTYPE_F32)
+        set->matmul_f32(block, cols, x, x_stride, n_tokens, out, out_stride);
+    else
+        set->matmul_bf16(block, cols, x, x_stride, n_tokens, out, out_stride);
+}
+
+static bool run_float(const struct kernels *set, enum blob_dtype dtype)
+{
+    size_t cols = random_within(1, 100), n_tokens = random_within(1, 40);
+    size_t x_stride = cols + random_within(0, 3), out_stride = TILE_ROWS + random_within(0, 4);
+    bool wide = random_bits() % 3 == 0;
+    describe("%zu columns, %zu tokens, x_stride %zu, out_stride %zu, %s numbers", cols, n_tokens,
+             x_stride, out_stride, wide ? "very small to very large" : "ordinary");
+    const void *block = random_float_block(dtype, cols, wide);
+    float *x = floats_new((n_tokens - 1) * x_stride + cols);
+    for (size_t i = 0; wide && i < (n_tokens - 1) * x_stride + cols; i++)
+        x[i] = random_wide();
+    size_t n_out = (n_tokens - 1) * out_stride + TILE_ROWS;
+    float *want = floats_new(n_out), *got = buffer_copy(want);
+    multiply(&smol_kernels_scalar, dtype, block, cols, x, x_stride, n_tokens, want, out_stride);
+    multiply(set, dtype, block, cols, x, x_stride, n_tokens, got, out_stride);
+    return same_floats("output", want, got, n_out);
+}
+
+static bool run_f32(const struct kernels *set)
+{
+    return run_float(set, DTYPE_F32);
+}
+
+static bool run_bf16(const struct kernels *set)
+{
+    return run_float(set, DTYPE_BF16);
+}
+
+/* --- benchmarks ------------------------------------------------------------------------------ */
+
+enum {
+    MAX_COLS = 1536,
+    MAX_TOKENS = 64,
+    STREAM_BYTES = 96 << 20, /* more than caches hold */
+    BLOCKS_ALIGN = 65536,    /* any page size */
+};
+
+/* One product; its weights are one block after the other. */
+struct product {
+    const struct kernels *set;
+    enum blob_dtype dtype;
+    size_t cols, n_tokens, block_bytes;
+    const uint8_t *blocks;
+};
+
+static void multiply_once(const void *operands, size_t place)
+{
+    static float x[MAX_TOKENS * MAX_COLS], out[MAX_TOKENS * TILE_ROWS];
+    static int8_t steps[MAX_TOKENS * MAX_COLS];
+    static float scales[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
+    static int32_t offsets[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
+    const struct product *p = operands;
+    const struct quantized quantized = {steps, scales, offsets, p->n_tokens};
+    const void *block = p->blocks + place * p->block_bytes;
+    if (p->dtype == DTYPE_INT8)
+        p->set->matmul_int8(block, p->cols / GROUP_INPUTS, &quantized, out, TILE_ROWS);
+    else
+        multiply(p->set, p->dtype, block, p->cols, x, p->cols, p->n_tokens, out, TILE_ROWS);
+}
+
+static void bench_product(struct product p, bool streamed)
+{
+    char shape[64];
+    struct work work = {.mul_adds = (double)(p.cols * TILE_ROWS * p.n_tokens)};
+    if (p.n_tokens == 1)
+        work.bytes = (double)p.block_bytes;
+    snprintf(shape, sizeof shape, "%zu columns, %zu token%s, %s", p.cols, p.n_tokens,
+             p.n_tokens == 1 ? "" : "s", streamed ? "streamed" : "cached");
+    bench_line(shape, work, multiply_once, &p, streamed ? STREAM_BYTES / p.block_bytes : 1);
+}
+
+static void bench(const struct kernels *set, enum blob_dtype dtype)
+{
+    static const size_t cols[] = {576, 1536}, tokens[] = {1, 2, 8, 64};
+    uint8_t *blocks = aligned_alloc(BLOCKS_ALIGN, STREAM_BYTES);
+    if (!blocks) {
+        puts("# no memory for this benchmark");
+        return;
+    }
+    madvise(blocks, STREAM_BYTES, MADV_NOHUGEPAGE); /* a mapped blob has small pages */
+    memset(blocks, 0, STREAM_BYTES); /* all its pages exist; speed does not depend on values */
+    for (size_t c = 0; c < 2; c++) {
+        size_t block_bytes = smol_block_bytes(dtype, cols[c]);
+        struct product p = {set, dtype, cols[c], 1, block_bytes, blocks};
+        bench_product(p, true);
+        for (size_t t = 0; t < sizeof tokens / sizeof tokens[0]; t++) {
+            p.n_tokens = tokens[t];
+            bench_product(p, false);
+        }
+    }
+    free(blocks);
+}
+
+static void bench_int8(const struct kernels *set)
+{
+    bench(set, DTYPE_INT8);
+}
+
+static void bench_f32(const struct kernels *set)
+{
+    bench(set, DTYPE_F32);
+}
+
+static void bench_bf16(const struct kernels *set)
+{
+    bench(set, DTYPE_BF16);
+}
+
+const struct kernel_check check_matmul_int8 = {"matmul_int8", run_int8, bench_int8};
+const struct kernel_check check_matmul_f32 = {"matmul_f32", run_f32, bench_f32};
+const struct kernel_check check_matmul_bf16 = {"matmul_bf16", run_bf16, bench_bf16};

@@ -1,0 +1,49 @@
+/* Our own exp, sine and cosine against the C library's in double. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "runtime/kernels/math.h"
+
+/* The distance of `got` from `want` in units of the last place of want as a float. */
+static double ulps(double want, float got)
+{
+    int exponent;
+    frexp(want, &exponent);
+    return fabs(got - want) / ldexp(1, exponent - 24);
+}
+
+static void exp_is_within_two_units_of_the_c_library(void **state)
+{
+    (void)state;
+    for (float x = -87.3f; x < 88.3f; x += 0.0037f)
+        assert_true(ulps(exp((double)x), math_exp(x)) < 2);
+    assert_true(math_exp(-INFINITY) == 0 && math_exp(-87.4f) == 0);
+    assert_true(math_exp(0) == 1.0f);
+    assert_true(isnan(math_exp(NAN)));
+}
+
+static void sine_and_cosine_are_rounded_correctly(void **state)
+{
+    (void)state;
+    for (float x = 0; x < 131072; x = x * 1.0003f + 0.001f) {
+        float s, c;
+        math_sincos(x, &s, &c);
+        assert_true(s == (float)sin((double)x) && c == (float)cos((double)x));
+        math_sincos(-x, &s, &c);
+        assert_true(s == (float)sin(-(double)x) && c == (float)cos((double)x));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_is_within_two_units_of_the_c_library),
+        cmocka_unit_test(sine_and_cosine_are_rounded_correctly),
+    };
+    return cmocka_run_group_tests_name("math", tests, NULL, NULL);
+}
