@@ -158,14 +158,15 @@ static float *row_query(const struct tile *tile, size_t j)
     return tile->c->query + (row / per * m->n_heads + head) * m->head_dim;
 }
 
-/* The rows' queries become the columns of queries (head_dim, QUERY_TILE). */
+/* The rows' queries, scaled, become the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
     size_t dim = tile->c->model->blob.model->head_dim;
+    float scale = 1.0f / sqrtf((float)dim);
     for (size_t j = 0; j < tile->n_rows; j++) {
         const float *query = row_query(tile, j);
         for (size_t i = 0; i < dim; i++)
-            queries[i * QUERY_TILE + j] = query[i];
+            queries[i * QUERY_TILE + j] = query[i] * scale;
     }
 }
 
@@ -173,7 +174,6 @@ static void gather_queries(const struct tile *tile, float *queries)
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
     const struct kv_cache *kv = &tile->c->kv;
-    float scale = 1.0f / sqrtf((float)a->head_dim);
     size_t last = row_position(tile, tile->n_rows - 1);
     reset(a, round_up(a->head_dim, 16));
     for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
@@ -187,7 +187,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
             visible[j] = (uint32_t)(seen < KV_BLOCK ? seen : KV_BLOCK);
         }
         struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
-        tile->c->kernels->attend[kv->type](a, &view, visible, scale);
+        tile->c->kernels->attend[kv->type](a, &view, visible);
     }
 }
 

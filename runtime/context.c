@@ -11,44 +11,58 @@
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-static size_t larger(size_t a, size_t b)
+/* An array (BATCH, bytes per token) and the pointer to it. */
+struct array {
+    void *pointer;
+    size_t bytes;
+};
+
+/* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
+ * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
+static size_t place(uint8_t *memory, const struct array *arrays, size_t n)
 {
-    return a > b ? a : b;
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *array = memory ? memory + used : NULL;
+        memcpy(arrays[i].pointer, &array, sizeof array);
+        used += round_up(BATCH * arrays[i].bytes, 64);
+    }
+    return used;
 }
 
-/* Cuts one block of memory into the activation arrays; called once to measure, with memory
- * NULL, and once to place. Returns the bytes used. Widths were checked with the model: the sum
- * cannot overflow. */
-static size_t place_activations(smol_context *c)
+/* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
+static size_t place_activations(smol_context *c, uint8_t *memory)
 {
     const struct blob_model *m = c->model->blob.model;
-    size_t query = (size_t)m->n_heads * m->head_dim;
-    size_t key = (size_t)m->n_kv_heads * m->head_dim;
-    size_t widest = larger(larger(m->hidden_size, m->intermediate_size), query);
-    size_t groups = m->dtype == DTYPE_INT8 ? count_groups(widest) : 0;
+    bool int8 = m->dtype == DTYPE_INT8;
+    size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
-        void *array;  /* a pointer to the pointer */
-        size_t bytes; /* per token */
-    } arrays[] = {
+        struct quantized *copy;
+        size_t width;
+    } copies[] = {
+        {&c->normed_q, m->hidden_size},
+        {&c->query_q, query},
+        {&c->gated_q, m->intermediate_size},
+    };
+    const struct array arrays[] = {
         {&c->x, m->hidden_size * sizeof(float)},
         {&c->normed, m->hidden_size * sizeof(float)},
         {&c->query, query * sizeof(float)},
         {&c->key, key * sizeof(float)},
         {&c->value, key * sizeof(float)},
-        {&c->gate, m->intermediate_size * sizeof(float)},
-        {&c->up, m->intermediate_size * sizeof(float)},
+        {&c->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
         {&c->cosine, m->head_dim / 2 * sizeof(float)},
         {&c->sine, m->head_dim / 2 * sizeof(float)},
-        {&c->quantized.steps, groups * GROUP_INPUTS},
-        {&c->quantized.scales, groups * sizeof(float)},
-        {&c->quantized.offsets, groups * sizeof(int32_t)},
     };
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        uint8_t *place = (uint8_t *)c->memory + used;
-        if (c->memory)
-            memcpy(arrays[i].array, &place, sizeof place);
-        used += round_up(BATCH * arrays[i].bytes, 64);
+    size_t used = place(memory, arrays, sizeof arrays / sizeof arrays[0]);
+    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
+        size_t groups = count_groups(copies[i].width);
+        const struct array parts[] = {
+            {&copies[i].copy->steps, groups * GROUP_INPUTS},
+            {&copies[i].copy->scales, groups * sizeof(float)},
+            {&copies[i].copy->offsets, groups * sizeof(int32_t)},
+        };
+        used += place(memory ? memory + used : NULL, parts, sizeof parts / sizeof parts[0]);
     }
     return used;
 }
@@ -74,12 +88,12 @@ static enum status create(smol_context *c, const smol_context_params *params, st
                               c->capacity, error);
     if (status)
         return status;
-    c->memory_bytes = place_activations(c);
+    c->memory_bytes = place_activations(c, NULL);
     if (posix_memalign(&c->memory, 64, c->memory_bytes)) {
         c->memory = NULL;
         return smol_fail_memory(error, "activations");
     }
-    place_activations(c);
+    place_activations(c, c->memory);
     unsigned n_threads = params->n_threads ? params->n_threads : smol_cpu_count();
     return smol_pool_create(n_threads, &c->pool, error);
 }

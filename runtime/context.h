@@ -10,7 +10,7 @@
 
 /* Tokens that go through the layers together: enough to reuse a tile well, few enough that
  * their activations stay in the second-level cache. */
-enum { BATCH = 64 };
+enum { BATCH = 128 };
 
 struct smol_context {
     const smol_model *model;
@@ -23,14 +23,16 @@ struct smol_context {
     /* Activations, (BATCH, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;                   /* (hidden_size): the residual stream */
-    float *normed;              /* (hidden_size) */
-    float *query;               /* (n_heads * head_dim); attention's output replaces it */
-    float *key;                 /* (n_kv_heads * head_dim) */
-    float *value;               /* (n_kv_heads * head_dim) */
-    float *gate, *up;           /* (intermediate_size) */
-    float *cosine, *sine;       /* (head_dim / 2): RoPE at each token's position */
-    struct quantized quantized; /* the input of a matrix product, int8 only; n is set for each */
+    float *x;             /* (hidden_size): the residual stream */
+    float *normed;        /* (hidden_size) */
+    float *query;         /* (n_heads * head_dim); attention's output replaces it */
+    float *key;           /* (n_kv_heads * head_dim) */
+    float *value;         /* (n_kv_heads * head_dim) */
+    float *gated;         /* (intermediate_size): the MLP's activation, not for int8 blobs */
+    float *cosine, *sine; /* (head_dim / 2): RoPE at each token's position */
+    /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
+    struct quantized normed_q, query_q, gated_q;
+
     struct attention_memory attention;
 };
 

@@ -6,6 +6,8 @@
  * threads cannot change a bit. */
 #include "runtime/context.h"
 
+#include <string.h>
+
 #include "common/number.h"
 #include "runtime/fpenv.h"
 #include "runtime/kernels/math.h"
@@ -83,17 +85,32 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 
 /* --- layers ------------------------------------------------------------------------------- */
 
-/* Each makes a token's row ready for the next product. */
+static struct input normed_input(const struct pass *pass)
+{
+    return smol_input(pass->c->normed, pass->n, pass->m->hidden_size, pass->c->normed_q);
+}
+
+/* Attention's output, which replaces the queries. */
+static struct input attended_input(const struct pass *pass)
+{
+    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    return smol_input(pass->c->query, pass->n, width, pass->c->query_q);
+}
+
+static struct input gated_input(const struct pass *pass)
+{
+    return smol_input(pass->c->gated, pass->n, pass->m->intermediate_size, pass->c->gated_q);
+}
 
 static void normalize(struct pass *pass, const struct blob_tensor *norm, size_t t, const char *what,
                       size_t layer)
 {
     struct smol_context *c = pass->c;
     size_t hidden = pass->m->hidden_size;
-    float *out = c->normed + t * hidden;
+    const struct input input = normed_input(pass);
     c->kernels->rms_norm(c->x + t * hidden, smol_pass_vector(pass, norm), hidden,
-                         pass->m->rms_norm_eps, out);
-    smol_product_prepare(pass, out, hidden, pass->n, t, what, layer);
+                         pass->m->rms_norm_eps, c->normed + t * hidden);
+    smol_input_prepare(pass, &input, t, what, layer);
 }
 
 static void normalize_for_attention(struct pass *pass, size_t layer, size_t t)
@@ -102,36 +119,24 @@ static void normalize_for_attention(struct pass *pass, size_t layer, size_t t)
     normalize(pass, norm, t, "attention input", layer);
 }
 
-static void finish_attention(struct pass *pass, size_t layer, size_t t)
-{
-    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
-    smol_attention_finish(pass->c, pass->first, pass->n, t);
-    smol_product_prepare(pass, pass->c->query + t * width, width, pass->n, t, "attention output",
-                         layer);
-}
-
 static void normalize_for_mlp(struct pass *pass, size_t layer, size_t t)
 {
     const struct blob_tensor *norm = pass->c->model->layers[layer].tensor[ROLE_MLP_NORM];
     normalize(pass, norm, t, "MLP input", layer);
 }
 
-static void activate(struct pass *pass, size_t layer, size_t t)
+static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
-    struct smol_context *c = pass->c;
-    size_t width = pass->m->intermediate_size;
-    float *gate = c->gate + t * width;
-    c->kernels->swiglu(gate, c->up + t * width, width);
-    smol_product_prepare(pass, gate, width, pass->n, t, "MLP activation", layer);
+    const struct input input = attended_input(pass);
+    smol_attention_finish(pass->c, pass->first, pass->n, t);
+    smol_input_prepare(pass, &input, t, "attention output", layer);
 }
 
 static void attention(const struct worker *w, size_t layer)
 {
     struct smol_context *c = w->pass->c;
-    const struct blob_model *m = w->pass->m;
     const struct blob_tensor *const *tensor = c->model->layers[layer].tensor;
-    const struct input normed = {c->normed, w->pass->n, m->hidden_size};
-    const struct input attended = {c->query, w->pass->n, (size_t)m->n_heads * m->head_dim};
+    const struct input normed = normed_input(w->pass), attended = attended_input(w->pass);
     const struct product qkv[] = {
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = c->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = c->key},
@@ -147,23 +152,52 @@ static void attention(const struct worker *w, size_t layer)
     smol_multiply(w, &attended, &output, 1);
 }
 
+/* One slice of the MLP's activation, SwiGLU of gate and up, is made while it is in the first-level
+ * cache: as many channels as share a scale in its quantized copy. */
+enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS };
+
+/* Channels [slice * SLICE, ...) of one of the two products. */
+static void multiply_slice(struct pass *pass, const struct blob_tensor *weight,
+                           const struct blob_tensor *bias, const struct input *normed, size_t slice,
+                           float out[BATCH][SLICE])
+{
+    size_t block = slice * SLICE_BLOCKS, end = count_blocks(weight->rows);
+    for (size_t i = 0; i < SLICE_BLOCKS && block + i < end; i++)
+        smol_multiply_block(pass, weight, bias, normed, block + i, out[0] + i * TILE_ROWS, SLICE);
+}
+
+static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct kernels *kernels = pass->c->kernels;
+    size_t layer = *(const size_t *)argument;
+    const struct blob_tensor *const *tensor = pass->c->model->layers[layer].tensor;
+    const struct input normed = normed_input(pass), gated = gated_input(pass);
+    for (size_t slice = begin; slice < end; slice++) {
+        float gate[BATCH][SLICE], up[BATCH][SLICE];
+        multiply_slice(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
+                       gate);
+        multiply_slice(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, up);
+        size_t first = slice * SLICE, rest = gated.width - first;
+        size_t width = rest < SLICE ? rest : SLICE;
+        for (size_t t = 0; t < pass->n; t++) {
+            kernels->swiglu(gate[t], up[t], width);
+            if (pass->m->dtype != DTYPE_INT8)
+                memcpy(pass->c->gated + t * gated.width + first, gate[t], width * sizeof(float));
+            else if (!kernels->quantize(gate[t], width, &gated.quantized, slice, t))
+                smol_pass_fail_numeric(pass, "MLP activation", layer, t);
+        }
+    }
+}
+
 static void mlp(const struct worker *w, size_t layer)
 {
-    struct pass *pass = w->pass;
-    struct smol_context *c = pass->c;
+    struct smol_context *c = w->pass->c;
     const struct blob_tensor *const *tensor = c->model->layers[layer].tensor;
-    size_t width = pass->m->intermediate_size;
-    const struct input normed = {c->normed, pass->n, pass->m->hidden_size};
-    const struct input gated = {c->gate, pass->n, width};
-    const struct product gate_up[] = {
-        {tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], .out = c->gate},
-        {tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], .out = c->up},
-    };
+    const struct input gated = gated_input(w->pass);
     const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], .out = c->x,
                                  .add = true};
     smol_pass_each_token(w, normalize_for_mlp, layer);
-    smol_multiply(w, &normed, gate_up, 2);
-    smol_pass_each_token(w, activate, layer);
+    smol_pass_each_range(w, count_groups(gated.width), activate_slices, &layer);
     smol_multiply(w, &gated, &down, 1);
 }
 
@@ -172,17 +206,16 @@ static void mlp(const struct worker *w, size_t layer)
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
  * first left over. The logits see every bit of this row, and the product is bound by the weights'
  * bytes, which are read once for both (docs/architecture.md has the figures). */
-static void prepare_fine(struct pass *pass, float *row, size_t cols, size_t n, size_t t)
+static void prepare_fine(struct pass *pass, const struct input *input, size_t t, float *row)
 {
-    if (pass->m->dtype != DTYPE_INT8)
-        return;
-    const char *what = "output layer's input";
-    smol_product_prepare(pass, row, cols, 2 * n, 2 * t, what, pass->m->n_layers);
-    const struct quantized q = smol_product_quantized(pass, 2 * n);
-    for (size_t i = 0; i < cols; i++)
-        row[i] -= (float)q.steps[(i / 4 * q.n + 2 * t) * 4 + i % 4] *
-                  q.scales[i / GROUP_INPUTS * q.n + 2 * t];
-    smol_product_prepare(pass, row, cols, 2 * n, 2 * t + 1, what, pass->m->n_layers);
+    const struct kernels *kernels = pass->c->kernels;
+    const struct quantized *q = &input->quantized;
+    bool finite = kernels->quantize(row, input->width, q, 0, 2 * t);
+    for (size_t i = 0; i < input->width; i++)
+        row[i] -= (float)q->steps[(i / 4 * q->n + 2 * t) * 4 + i % 4] *
+                  q->scales[i / GROUP_INPUTS * q->n + 2 * t];
+    if (!finite || !kernels->quantize(row, input->width, q, 0, 2 * t + 1))
+        smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers, t);
 }
 
 /* Logits (n, vocab_size) of tokens [from, from + n). */
@@ -193,16 +226,17 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
     const struct layer *outer = &c->model->outer;
     size_t hidden = pass->m->hidden_size;
     bool pairs = pass->m->dtype == DTYPE_INT8;
-    const struct input normed = {c->normed, pairs ? 2 * n : n, hidden};
+    const struct input normed = smol_input(c->normed, pairs ? 2 * n : n, hidden, c->normed_q);
     const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
     const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {
         size_t t = stage.item;
-        float *out = c->normed + t * hidden;
+        float *row = c->normed + t * hidden;
         c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
-                             out);
-        prepare_fine(pass, out, hidden, n, t);
+                             row);
+        if (pairs)
+            prepare_fine(pass, &normed, t, row);
     }
     smol_multiply(w, &normed, &head, 1);
 }

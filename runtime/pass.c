@@ -48,3 +48,17 @@ void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer
             work(w->pass, layer, t);
     }
 }
+
+void smol_pass_each_range(const struct worker *w, size_t total, range_work *work,
+                          const void *argument)
+{
+    enum { RANGES_PER_THREAD = 2 };
+    size_t n = (size_t)w->thread->n_threads * RANGES_PER_THREAD;
+    n = n < total ? n : total;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
+    while (smol_pool_claim(&stage)) {
+        size_t begin, end;
+        pool_share(total, stage.item, n, &begin, &end);
+        work(w->pass, argument, begin, end);
+    }
+}

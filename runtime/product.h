@@ -1,11 +1,25 @@
-/* Matrix products: activations of a batch times the transposed weights of a blob, on all threads.
- */
+/* Matrix products: activations of a batch times the transposed weights of a blob. */
 #ifndef SMOL_RUNTIME_PRODUCT_H
 #define SMOL_RUNTIME_PRODUCT_H
 
 #include "runtime/pass.h"
 
-/* out (n, stride) = or += x (n, cols) times the transpose of `weight` (rows, cols), plus bias. */
+/* The input of a product: f32 and bf16 blobs read x, int8 blobs its quantized copy. */
+struct input {
+    const float *x; /* (n, width) */
+    size_t n, width;
+    struct quantized quantized;
+};
+
+/* n rows of x (n, width), and of the copy that belongs to it. */
+struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
+
+/* Makes row t ready: int8 blobs quantize it. A NaN or infinity is the pass's error, in `what` at
+ * `layer`. */
+void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
+                        size_t layer);
+
+/* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */
 struct product {
     const struct blob_tensor *weight;
     const struct blob_tensor *bias; /* or NULL */
@@ -14,24 +28,14 @@ struct product {
     bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
 };
 
-/* The input of a product: f32 and bf16 blobs read x, int8 blobs the quantized copy that
- * smol_product_prepare made. */
-struct input {
-    const float *x; /* (n, stride) */
-    size_t n;
-    size_t stride;
-};
-
-/* The quantized copy of an input of n rows, int8 blobs only. */
-struct quantized smol_product_quantized(const struct pass *pass, size_t n);
-
-/* Makes row t of an input of n rows ready: int8 blobs quantize it. A NaN or infinity is the pass's
- * error, in `what` at `layer`. */
-void smol_product_prepare(struct pass *pass, const float *row, size_t cols, size_t n, size_t t,
-                          const char *what, size_t layer);
-
-/* One stage: several products of the same input, all of whose rows are ready. */
+/* Several products of the same input, all of whose rows are ready, as one stage. */
 void smol_multiply(const struct worker *w, const struct input *input,
                    const struct product *products, size_t n_products);
+
+/* out (n, stride) = the TILE_ROWS outputs of one row block, bias included, for each row of input.
+ * Outputs behind the last row of `weight` are 0. */
+void smol_multiply_block(struct pass *pass, const struct blob_tensor *weight,
+                         const struct blob_tensor *bias, const struct input *input, size_t block,
+                         float *out, size_t stride);
 
 #endif

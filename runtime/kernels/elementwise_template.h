@@ -80,11 +80,12 @@ static bool quantize_group(const float *x, size_t size, int8_t steps[GROUP_INPUT
     return true;
 }
 
-static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
+static bool quantize(const float *x, size_t size, const struct quantized *out, size_t first,
+                     size_t t)
 {
     bool finite = true;
-    for (size_t start = 0; start < size; start += GROUP_INPUTS) {
-        size_t rest = size - start, at = start / GROUP_INPUTS * out->n + t;
+    for (size_t start = 0, group = first; start < size; start += GROUP_INPUTS, group++) {
+        size_t rest = size - start, at = group * out->n + t;
         int8_t steps[GROUP_INPUTS];
         /* a constant count lets the compiler unroll whole groups */
         if (rest >= GROUP_INPUTS)
@@ -92,8 +93,9 @@ static bool quantize(const float *x, size_t size, const struct quantized *out, s
                 quantize_group(x + start, GROUP_INPUTS, steps, &out->scales[at], &out->offsets[at]);
         else
             finite &= quantize_group(x + start, rest, steps, &out->scales[at], &out->offsets[at]);
-        for (size_t i = 0; i < GROUP_INPUTS; i += 4)
-            memcpy(out->steps + (start + i) * out->n + 4 * t, steps + i, 4);
+        for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++)
+            memcpy(out->steps + ((group * GROUP_INPUTS / 4 + quad) * out->n + t) * 4,
+                   steps + quad * 4, 4);
     }
     return finite;
 }

@@ -53,7 +53,7 @@ struct kv_block {
 struct attention {
     size_t n; /* queries, at most QUERY_TILE */
     size_t head_dim;
-    const float *queries; /* (head_dim, QUERY_TILE): a column each */
+    const float *queries; /* (head_dim, QUERY_TILE): a column each, times 1 / sqrt(head_dim) */
     float *max;           /* (n) */
     float *sums;          /* (n, 16) */
     float *values;        /* (n, round_up(head_dim, 16)) */
@@ -63,11 +63,11 @@ struct attention {
 struct kernels {
     const char *name;
 
-    /* Quantizes x (size) into token t of out, which has room for size / 32 groups, rounded up: per
-     * group, scale = amax / 127 and step = x * (127 / amax) rounded to nearest even; amax below
-     * 2^-100 counts as 0 and gives scale 0. Steps behind the end are 0. False when an element is
-     * NaN or infinite. */
-    bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t t);
+    /* Quantizes x (size) into token t of out, from group `first` on: per group, scale = amax / 127
+     * and step = x * (127 / amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives
+     * scale 0. Steps behind the end are 0. False when an element is NaN or infinite. */
+    bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t first,
+                     size_t t);
 
     /* One int8 row block times x: out[t][r] for each token and the TILE_ROWS rows r. Per group, in
      * order: out += (float)dot * (weight scale * activation scale), each operation rounded.
@@ -95,8 +95,7 @@ struct kernels {
     /* Takes one more block into each query's attention. Query j sees the block's first visible[j]
      * positions, 0 to KV_BLOCK of them. In this order, multiply then add throughout:
      *
-     *   score[i] = scale * (sum over channels c, in order, of q[c] * k[c][i]); for int8, that sum
-     *              is first multiplied by k_scale[i]
+     *   score[i] = sum over channels c, in order, of q[c] * k[c][i]; for int8, times k_scale[i]
      *   new      = largest of max and of score[i], i < visible
      *   rescale  = exp(max - new)
      *   weight   = exp(score[i] - new), 0 from i = visible on
@@ -107,7 +106,7 @@ struct kernels {
      * Positions that no query sees are not read from V. Those that only some queries see change
      * nothing for the others, since no partial sum here is ever -0. */
     void (*attend[KV_TYPES])(const struct attention *attention, const struct kv_block *block,
-                             const uint32_t *visible, float scale);
+                             const uint32_t *visible);
 
     /* n f32 to f16, to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *out);

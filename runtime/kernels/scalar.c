@@ -112,7 +112,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, uint32_t 
 /* See `attend`; a query at a time, over the positions that it sees. */
 #define ATTENTION_KERNEL(type, scaled)                                                             \
     static void attend_##type(const struct attention *a, const struct kv_block *block,             \
-                              const uint32_t *visible, float scale)                                \
+                              const uint32_t *visible)                                             \
     {                                                                                              \
         size_t stride = round_up(a->head_dim, 16);                                                 \
         for (size_t j = 0; j < a->n; j++) {                                                        \
@@ -122,7 +122,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, uint32_t 
                 for (size_t c = 0; c < a->head_dim; c++)                                           \
                     sum +=                                                                         \
                         a->queries[c * QUERY_TILE + j] * load_##type(block->k, c * KV_BLOCK + i);  \
-                scores[i] = (scaled ? sum * block->k_scale[i] : sum) * scale;                      \
+                scores[i] = scaled ? sum * block->k_scale[i] : sum;                                \
             }                                                                                      \
             float rescale = weigh(a, j, scores, visible[j]);                                       \
             for (size_t c = 0; c < stride; c++) {                                                  \

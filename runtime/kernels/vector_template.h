@@ -210,14 +210,12 @@ static inline void add_weights(const float *row, float rescale, float *sums)
 
 /* All queries' scores become weights; rescale (n) gets the factors for what was summed so far. */
 static void weigh(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
-                  float scale, float *rescale)
+                  float *rescale)
 {
     for (size_t j = 0; j < a->n; j++) {
         float *row = a->scores + j * KV_BLOCK;
         if (block->k_scale)
             scale_row(row, block->k_scale);
-        for (size_t i = 0; i < KV_BLOCK; i++)
-            row[i] *= scale;
         for (size_t i = visible[j]; i < KV_BLOCK; i++)
             row[i] = -FLT_MAX; /* weight 0 */
         float largest = largest_score(row, a->max[j]);
@@ -232,7 +230,7 @@ static void weigh(const struct attention *a, const struct kv_block *block, const
 }
 
 static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_block *block,
-                                 const uint32_t *visible, float scale, enum kv_type type)
+                                 const uint32_t *visible, enum kv_type type)
 {
     size_t stride = round_up(a->head_dim, 16);
     uint32_t furthest = 0;
@@ -252,7 +250,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .out_stride = KV_BLOCK,
     });
     float rescale[QUERY_TILE];
-    weigh(a, block, visible, scale, rescale);
+    weigh(a, block, visible, rescale);
     cache_multiply(&(struct cache_product){
         .type = type,
         .a = a->scores,
@@ -271,9 +269,9 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
 
 #define ATTENTION_KERNEL(name, type)                                                               \
     static void attend_##name(const struct attention *attention, const struct kv_block *block,     \
-                              const uint32_t *visible, float scale)                                \
+                              const uint32_t *visible)                                             \
     {                                                                                              \
-        attend(attention, block, visible, scale, type);                                            \
+        attend(attention, block, visible, type);                                                   \
     }
 
 ATTENTION_KERNEL(f32, KV_F32)

@@ -112,6 +112,8 @@ static bool run(const struct kernels *set, enum kv_type type)
     float scale = scales[random_bits() % 3];
     size_t dim = random_within(1, 160), n = random_within(1, QUERY_TILE);
     float *queries = floats_new(dim * QUERY_TILE);
+    for (size_t i = 0; i < dim * QUERY_TILE; i++)
+        queries[i] *= scale;
     struct attention want = attention_new(n, dim, queries), got = attention_new(n, dim, queries);
     for (int i = 0; i < BLOCKS; i++) {
         uint32_t visible[QUERY_TILE];
@@ -119,8 +121,8 @@ static bool run(const struct kernels *set, enum kv_type type)
         describe("block %d, head_dim %zu, %zu queries, scale %g, %zu positions", i, dim, n,
                  (double)scale, furthest);
         struct kv_block block = random_block(type, dim, furthest);
-        smol_kernels_scalar.attend[type](&want, &block, visible, scale);
-        set->attend[type](&got, &block, visible, scale);
+        smol_kernels_scalar.attend[type](&want, &block, visible);
+        set->attend[type](&got, &block, visible);
         for (size_t j = 0; j < n; j++)
             if (!same_query(&want, &got, j))
                 return false;
@@ -160,7 +162,7 @@ static void attend_once(const void *operands, size_t place)
     uint32_t visible[QUERY_TILE];
     for (size_t j = 0; j < o->attention.n; j++)
         visible[j] = KV_BLOCK;
-    o->set->attend[o->type](&o->attention, &o->blocks[place], visible, 0.125f);
+    o->set->attend[o->type](&o->attention, &o->blocks[place], visible);
 }
 
 /* Blocks one behind the other, as the cache of a long text has them. */

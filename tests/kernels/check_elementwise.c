@@ -42,14 +42,15 @@ static bool same_quantized(const struct quantized *want, const struct quantized 
 }
 
 /* What any answer must hold, the scalar one too: no -128, and the offset of the steps. */
-static bool is_quantized(const struct quantized *q, size_t t, size_t size)
+static bool is_quantized(const struct quantized *q, size_t first, size_t t, size_t size)
 {
-    for (size_t group = 0; group * GROUP_INPUTS < size; group++) {
+    size_t begin = first * GROUP_INPUTS, end = begin + size;
+    for (size_t group = first; group * GROUP_INPUTS < end; group++) {
         int32_t sum = 0;
         for (size_t i = group * GROUP_INPUTS; i < (group + 1) * GROUP_INPUTS; i++) {
             int8_t step = q->steps[(i / 4 * q->n + t) * 4 + i % 4];
-            if (step < -127 || (i >= size && step))
-                return report("step %zu of %zu is %d", i, size, step);
+            if (step < -127 || (i >= end && step))
+                return report("step %zu of %zu is %d", i - begin, size, step);
             sum += step;
         }
         if (q->offsets[group * q->n + t] != -128 * sum)
@@ -62,19 +63,22 @@ static bool is_quantized(const struct quantized *q, size_t t, size_t size)
 static bool run_quantize(const struct kernels *set)
 {
     size_t size = random_within(1, MAX_ELEMENTS), n_groups = count_groups(size);
-    size_t n = random_within(1, 3), t = random_within(0, n - 1);
+    size_t n = random_within(1, 3), t = random_within(0, n - 1), first = random_within(0, 2);
     float *x = floats_new(size);
     const char *kind = fill_inputs(x, size);
-    describe("%zu elements, token %zu of %zu, %s numbers", size, t, n, kind);
-    const struct quantized want = quantized_new(n, n_groups);
+    describe("%zu elements from group %zu on, token %zu of %zu, %s numbers", size, first, t, n,
+             kind);
+    const struct quantized want = quantized_new(n, first + n_groups);
     const struct quantized got = {buffer_copy(want.steps), buffer_copy(want.scales),
                                   buffer_copy(want.offsets), n};
-    if (!smol_kernels_scalar.quantize(x, size, &want, t) || !set->quantize(x, size, &got, t))
+    if (!smol_kernels_scalar.quantize(x, size, &want, first, t) ||
+        !set->quantize(x, size, &got, first, t))
         return report("finite numbers were refused");
-    if (!same_quantized(&want, &got, n_groups) || !is_quantized(&got, t, size))
+    if (!same_quantized(&want, &got, first + n_groups) || !is_quantized(&got, first, t, size))
         return false;
     x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : -INFINITY;
-    if (smol_kernels_scalar.quantize(x, size, &want, t) || set->quantize(x, size, &got, t))
+    if (smol_kernels_scalar.quantize(x, size, &want, first, t) ||
+        set->quantize(x, size, &got, first, t))
         return report("NaN or infinity was not noticed");
     return true;
 }
@@ -149,7 +153,7 @@ static void quantize_once(const void *operands, size_t place)
     static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
     static const struct quantized out = {steps, scales, offsets, 1};
     const struct bench_operands *o = operands;
-    o->set->quantize(bench_x, o->n, &out, place);
+    o->set->quantize(bench_x, o->n, &out, 0, place);
 }
 
 static void rms_norm_once(const void *operands, size_t place)
