@@ -92,8 +92,14 @@ test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
 	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
 
-bench: all ## measure speed and memory on the real model
-	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" scripts/bench
+# BENCH="--only decode --rounds 3" chooses what; IK_BENCH=path/to/llama-bench measures ik_llama.cpp too
+bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama.cpp and the machine's limits
+	./scripts/setup bench
+	SMOL_BUILD=$(abspath $(BUILD)) IK_BENCH="$(IK_BENCH)" "$$(./scripts/peer)" scripts/bench $(BENCH)
+
+$(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
 	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
