@@ -7,11 +7,12 @@
 
 #include "common/checked.h"
 #include "runtime/fpenv.h"
+#include "runtime/product.h"
 #include "runtime/report.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-/* An array (BATCH, bytes per token) and the pointer to it. */
+/* An array (tokens, bytes per token) and the pointer to it. */
 struct array {
     void *pointer;
     size_t bytes;
@@ -19,13 +20,13 @@ struct array {
 
 /* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
  * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
-static size_t place(uint8_t *memory, const struct array *arrays, size_t n)
+static size_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
 {
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
         uint8_t *array = memory ? memory + used : NULL;
         memcpy(arrays[i].pointer, &array, sizeof array);
-        used += round_up(BATCH * arrays[i].bytes, 64);
+        used += round_up(n_tokens * arrays[i].bytes, 64);
     }
     return used;
 }
@@ -54,7 +55,7 @@ static size_t place_activations(smol_context *c, uint8_t *memory)
         {&c->cosine, m->head_dim / 2 * sizeof(float)},
         {&c->sine, m->head_dim / 2 * sizeof(float)},
     };
-    size_t used = place(memory, arrays, sizeof arrays / sizeof arrays[0]);
+    size_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
         size_t groups = count_groups(copies[i].width);
         const struct array parts[] = {
@@ -62,7 +63,8 @@ static size_t place_activations(smol_context *c, uint8_t *memory)
             {&copies[i].copy->scales, groups * sizeof(float)},
             {&copies[i].copy->offsets, groups * sizeof(int32_t)},
         };
-        used += place(memory ? memory + used : NULL, parts, sizeof parts / sizeof parts[0]);
+        used += place(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
+                      sizeof parts / sizeof parts[0]);
     }
     return used;
 }

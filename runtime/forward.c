@@ -156,14 +156,41 @@ static void attention(const struct worker *w, size_t layer)
  * cache: as many channels as share a scale in its quantized copy. */
 enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS };
 
-/* Channels [slice * SLICE, ...) of one of the two products. */
+/* Channels [slice * SLICE, ...) of one of the two products; 0 behind the last one. */
 static void multiply_slice(struct pass *pass, const struct blob_tensor *weight,
                            const struct blob_tensor *bias, const struct input *normed, size_t slice,
                            float out[BATCH][SLICE])
 {
     size_t block = slice * SLICE_BLOCKS, end = count_blocks(weight->rows);
+    if (end - block < SLICE_BLOCKS)
+        memset(out, 0, pass->n * sizeof out[0]);
     for (size_t i = 0; i < SLICE_BLOCKS && block + i < end; i++)
         smol_multiply_block(pass, weight, bias, normed, block + i, out[0] + i * TILE_ROWS, SLICE);
+}
+
+/* The first token of a slice that has a NaN or an infinity. */
+static size_t find_not_finite(float activation[BATCH][SLICE], size_t n)
+{
+    for (size_t i = 0; i < n * SLICE; i++)
+        if (!f32_is_finite(activation[i / SLICE][i % SLICE]))
+            return i / SLICE;
+    return 0;
+}
+
+/* Puts a slice of the activation where the next product reads it. */
+static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
+                        float activation[BATCH][SLICE])
+{
+    if (pass->m->dtype == DTYPE_INT8) {
+        if (!pass->c->kernels->quantize_slice(activation[0], pass->n, &gated->quantized, slice))
+            smol_pass_fail_numeric(pass, "MLP activation", layer,
+                                   find_not_finite(activation, pass->n));
+        return;
+    }
+    size_t first = slice * SLICE, rest = gated->width - first;
+    for (size_t t = 0; t < pass->n; t++)
+        memcpy(pass->c->gated + t * gated->width + first, activation[t],
+               (rest < SLICE ? rest : SLICE) * sizeof(float));
 }
 
 static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
@@ -177,15 +204,8 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
         multiply_slice(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
                        gate);
         multiply_slice(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, up);
-        size_t first = slice * SLICE, rest = gated.width - first;
-        size_t width = rest < SLICE ? rest : SLICE;
-        for (size_t t = 0; t < pass->n; t++) {
-            kernels->swiglu(gate[t], up[t], width);
-            if (pass->m->dtype != DTYPE_INT8)
-                memcpy(pass->c->gated + t * gated.width + first, gate[t], width * sizeof(float));
-            else if (!kernels->quantize(gate[t], width, &gated.quantized, slice, t))
-                smol_pass_fail_numeric(pass, "MLP activation", layer, t);
-        }
+        kernels->swiglu(gate[0], up[0], pass->n * SLICE);
+        store_slice(pass, layer, &gated, slice, gate);
     }
 }
 
@@ -210,11 +230,11 @@ static void prepare_fine(struct pass *pass, const struct input *input, size_t t,
 {
     const struct kernels *kernels = pass->c->kernels;
     const struct quantized *q = &input->quantized;
-    bool finite = kernels->quantize(row, input->width, q, 0, 2 * t);
+    bool finite = kernels->quantize(row, input->width, q, 2 * t);
     for (size_t i = 0; i < input->width; i++)
-        row[i] -= (float)q->steps[(i / 4 * q->n + 2 * t) * 4 + i % 4] *
-                  q->scales[i / GROUP_INPUTS * q->n + 2 * t];
-    if (!finite || !kernels->quantize(row, input->width, q, 0, 2 * t + 1))
+        row[i] -= (float)q->steps[(i / 4 * q->stride + 2 * t) * 4 + i % 4] *
+                  q->scales[i / GROUP_INPUTS * q->stride + 2 * t];
+    if (!finite || !kernels->quantize(row, input->width, q, 2 * t + 1))
         smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers, t);
 }
 

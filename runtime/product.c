@@ -6,6 +6,7 @@
 struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
 {
     quantized.n = n;
+    quantized.stride = smol_quantized_stride(n);
     return (struct input){x, n, width, quantized};
 }
 
@@ -14,7 +15,7 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
 {
     const float *row = input->x + t * input->width;
     if (pass->m->dtype == DTYPE_INT8 &&
-        !pass->c->kernels->quantize(row, input->width, &input->quantized, 0, t))
+        !pass->c->kernels->quantize(row, input->width, &input->quantized, t))
         smol_pass_fail_numeric(pass, what, layer, t);
 }
 

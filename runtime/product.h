@@ -11,6 +11,14 @@ struct input {
     struct quantized quantized;
 };
 
+/* Tokens that the quantized copy of n has room for. Whole cache lines of tokens let threads
+ * quantize different ones undisturbed; an odd number of lines spreads the rows of steps over all
+ * sets of the first-level cache. */
+static inline size_t smol_quantized_stride(size_t n)
+{
+    return n < 16 ? n : ((n + 15) / 16 | 1) * 16;
+}
+
 /* n rows of x (n, width), and of the copy that belongs to it. */
 struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 

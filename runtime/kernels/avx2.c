@@ -63,6 +63,33 @@ static inline float v_reduce_max(V v)
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
+static inline V v_max_magnitude(V a, V b)
+{
+    __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(b), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), magnitude));
+}
+
+static inline uint32_t v_reduce_max_bits(V v)
+{
+    __m256i bits = _mm256_castps_si256(v);
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    m = _mm_max_epu32(m, _mm_unpackhi_epi64(m, m));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(m, _mm_srli_epi64(m, 32)));
+}
+
+static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROUP_INPUTS])
+{
+    __m256i a = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+    __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2]), _mm256_cvtps_epi32(v[3]));
+    __m256i mixed = _mm256_packs_epi16(a, b); /* packing works on 128-bit halves */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256((void *)steps, _mm256_permutevar8x32_epi32(mixed, order));
+    __m256i pairs = _mm256_madd_epi16(_mm256_add_epi16(a, b), _mm256_set1_epi16(1));
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    sum = _mm_add_epi32(sum, _mm_unpackhi_epi64(sum, sum));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_srli_epi64(sum, 32)));
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {
@@ -141,13 +168,13 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                 dot_low[t] = dot_quads(m_low, w_low, q, dot_low[t]);
                 dot_high[t] = dot_quads(m_high, w_high, q, dot_high[t]);
             }
-            steps += 4 * x->n;
+            steps += 4 * x->stride;
         }
         const __m128i *halves = (const void *)(block + group_scales_offset(group));
         __m256 scales_low = _mm256_cvtph_ps(_mm_load_si128(halves));
         __m256 scales_high = _mm256_cvtph_ps(_mm_load_si128(halves + 1));
         UNROLLED (t, n_tokens) {
-            __m256 scale = _mm256_set1_ps(x->scales[group * x->n + first + t]);
+            __m256 scale = _mm256_set1_ps(x->scales[group * x->stride + first + t]);
             low[t] = accumulate(low[t], dot_low[t], scales_low, scale);
             high[t] = accumulate(high[t], dot_high[t], scales_high, scale);
         }

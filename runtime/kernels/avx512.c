@@ -61,6 +61,25 @@ static inline float v_reduce_max(V v)
     return _mm512_reduce_max_ps(v);
 }
 
+static inline V v_max_magnitude(V a, V b)
+{
+    __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(b), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a), magnitude));
+}
+
+static inline uint32_t v_reduce_max_bits(V v)
+{
+    return _mm512_reduce_max_epu32(_mm512_castps_si512(v));
+}
+
+static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROUP_INPUTS])
+{
+    __m512i low = _mm512_cvtps_epi32(v[0]), high = _mm512_cvtps_epi32(v[1]);
+    _mm_storeu_si128((void *)steps, _mm512_cvtepi32_epi8(low));
+    _mm_storeu_si128((void *)(steps + 16), _mm512_cvtepi32_epi8(high));
+    return _mm512_reduce_add_epi32(_mm512_add_epi32(low, high));
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {
@@ -114,7 +133,7 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
         sum[t] = _mm512_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
         const uint8_t *weights = block + group_weights_offset(group);
-        const int32_t *offsets = x->offsets + group * x->n + first;
+        const int32_t *offsets = x->offsets + group * x->stride + first;
         __m512i dot[INT8_TOKENS];
         UNROLLED (t, n_tokens)
             dot[t] = _mm512_set1_epi32(offsets[t]);
@@ -123,9 +142,9 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                          _mm512_set1_epi8((char)0x80));
             UNROLLED (t, n_tokens)
                 dot[t] = _mm512_dpbusd_epi32(dot[t], w, broadcast_quad(steps + 4 * t));
-            steps += 4 * x->n;
+            steps += 4 * x->stride;
         }
-        const float *scales = x->scales + group * x->n + first;
+        const float *scales = x->scales + group * x->stride + first;
         __m512 weight_scales =
             _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(group))));
         UNROLLED (t, n_tokens) {

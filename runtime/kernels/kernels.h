@@ -22,15 +22,16 @@ enum {
 };
 
 /* Quantized activations of n tokens: int8 steps of a scale for each group of 32 inputs. Tokens lie
- * side by side, in units of the four inputs that a dot product instruction takes.
+ * side by side, in units of the four inputs that a dot product instruction takes, with room for
+ * `stride` tokens.
  *
  * -128 times the sum of a group's steps is what a product starts from whose weights were moved up
  * by 128, for instruction sets that can only multiply unsigned by signed bytes. */
 struct quantized {
-    int8_t *steps;    /* (n_groups * 8, n, 4) */
-    float *scales;    /* (n_groups, n) */
-    int32_t *offsets; /* (n_groups, n) */
-    size_t n;
+    int8_t *steps;    /* (n_groups * 8, stride, 4) */
+    float *scales;    /* (n_groups, stride) */
+    int32_t *offsets; /* (n_groups, stride) */
+    size_t n, stride;
 };
 
 /* Element type of the KV cache. */
@@ -63,11 +64,14 @@ struct attention {
 struct kernels {
     const char *name;
 
-    /* Quantizes x (size) into token t of out, from group `first` on: per group, scale = amax / 127
-     * and step = x * (127 / amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives
-     * scale 0. Steps behind the end are 0. False when an element is NaN or infinite. */
-    bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t first,
-                     size_t t);
+    /* Quantizes x (size) into token t of out: per group, scale = amax / 127 and step = x * (127 /
+     * amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives scale 0. Steps behind
+     * the end are 0. False when an element is NaN or infinite: what is in the token then is of no
+     * use. */
+    bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t t);
+
+    /* As quantize, for one group of the first n tokens: x (n, GROUP_INPUTS). */
+    bool (*quantize_slice)(const float *x, size_t n, const struct quantized *out, size_t group);
 
     /* One int8 row block times x: out[t][r] for each token and the TILE_ROWS rows r. Per group, in
      * order: out += (float)dot * (weight scale * activation scale), each operation rounded.

@@ -5,6 +5,49 @@
 
 #include "common/checked.h"
 
+/* One group of the quantizer, at place (group, t) of out: false when an element is not finite. */
+static bool quantize_group(const float *x, size_t size, const struct quantized *out, size_t group,
+                           size_t t)
+{
+    float amax = 0;
+    bool finite = true;
+    for (size_t i = 0; i < size; i++) {
+        finite &= f32_is_finite(x[i]);
+        amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
+    }
+    bool zero = amax < 0x1p-100f || !finite; /* 127 / amax might overflow */
+    float inverse = zero ? 0 : 127.0f / amax;
+    int32_t sum = 0;
+    for (size_t i = 0; i < GROUP_INPUTS; i++) {
+        int32_t step = !zero && i < size ? f32_round_even(x[i] * inverse) : 0;
+        size_t quad = group * (GROUP_INPUTS / 4) + i / 4;
+        out->steps[(quad * out->stride + t) * 4 + i % 4] = (int8_t)step;
+        sum += step;
+    }
+    out->scales[group * out->stride + t] = zero ? 0 : amax / 127.0f;
+    out->offsets[group * out->stride + t] = -128 * sum;
+    return finite;
+}
+
+static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
+{
+    bool finite = true;
+    for (size_t start = 0; start < size; start += GROUP_INPUTS) {
+        size_t rest = size - start;
+        finite &= quantize_group(x + start, rest < GROUP_INPUTS ? rest : GROUP_INPUTS, out,
+                                 start / GROUP_INPUTS, t);
+    }
+    return finite;
+}
+
+static bool quantize_slice(const float *x, size_t n, const struct quantized *out, size_t group)
+{
+    bool finite = true;
+    for (size_t t = 0; t < n; t++)
+        finite &= quantize_group(x + t * GROUP_INPUTS, GROUP_INPUTS, out, group, t);
+    return finite;
+}
+
 /* Integer dot products of one group of weights with token t's group: exact in any order. */
 static void dot_group(const int8_t *weights, const struct quantized *x, size_t group, size_t t,
                       int32_t dot[TILE_ROWS])
@@ -12,7 +55,7 @@ static void dot_group(const int8_t *weights, const struct quantized *x, size_t g
     for (size_t row = 0; row < TILE_ROWS; row++)
         dot[row] = 0;
     for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
-        const int8_t *steps = x->steps + ((group * GROUP_INPUTS / 4 + quad) * x->n + t) * 4;
+        const int8_t *steps = x->steps + ((group * GROUP_INPUTS / 4 + quad) * x->stride + t) * 4;
         for (size_t row = 0; row < TILE_ROWS; row++)
             for (size_t i = 0; i < 4; i++)
                 dot[row] += weights[quad * QUAD_BYTES + row * 4 + i] * steps[i];
@@ -28,7 +71,7 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quan
             const uint16_t *weight_scales = (const void *)(block + group_scales_offset(group));
             int32_t dot[TILE_ROWS];
             dot_group((const void *)(block + group_weights_offset(group)), x, group, t, dot);
-            float scale = x->scales[group * x->n + t];
+            float scale = x->scales[group * x->stride + t];
             for (size_t row = 0; row < TILE_ROWS; row++)
                 sum[row] += (float)dot[row] * (f32_from_f16(weight_scales[row]) * scale);
         }
@@ -142,6 +185,7 @@ ATTENTION_KERNEL(int8, true)
 const struct kernels smol_kernels_scalar = {
     .name = "scalar",
     .quantize = quantize,
+    .quantize_slice = quantize_slice,
     .matmul_int8 = matmul_int8,
     .matmul_f32 = matmul_f32,
     .matmul_bf16 = matmul_bf16,

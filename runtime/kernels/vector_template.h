@@ -29,6 +29,90 @@
 #endif
 enum { TILE_VECTORS = TILE_ROWS / LANES };
 
+/* --- quantizing --------------------------------------------------------------------------- */
+
+enum { GROUP_VECTORS = GROUP_INPUTS / LANES };
+
+/* Where quantized groups go: group i to place at + i * at_step of scales and offsets, its steps to
+ * steps + i * steps_step. */
+struct groups {
+    const struct quantized *out;
+    size_t at, at_step, steps, steps_step;
+};
+
+/* The largest magnitude's bits in one group. */
+static ALWAYS_INLINE uint32_t group_amax_bits(const float *x)
+{
+    V largest = v_zero();
+    UNROLLED (v, GROUP_VECTORS)
+        largest = v_max_magnitude(largest, v_load(x + v * LANES));
+    return v_reduce_max_bits(largest);
+}
+
+/* Up to 16 whole groups: first all maxima, then all divisions, then all steps, so that none waits
+ * for another. */
+static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct groups *to)
+{
+    float amax[16] = {0}, inverse[16], scales[16];
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = group_amax_bits(x + i * GROUP_INPUTS);
+        largest = bits > largest ? bits : largest;
+        amax[i] = f32_from_bits(bits);
+    }
+    for (size_t i = 0; i < 16; i++) {
+        bool zero = amax[i] < 0x1p-100f; /* 127 / amax might overflow */
+        inverse[i] = zero ? 0 : 127.0f / amax[i];
+        scales[i] = zero ? 0 : amax[i] / 127.0f;
+    }
+    const struct quantized *out = to->out;
+    for (size_t i = 0; i < n; i++) {
+        V scaled[GROUP_VECTORS];
+        UNROLLED (v, GROUP_VECTORS)
+            scaled[v] = v_mul(v_load(x + i * GROUP_INPUTS + v * LANES), v_set1(inverse[i]));
+        int8_t steps[GROUP_INPUTS];
+        size_t at = to->at + i * to->at_step;
+        out->offsets[at] = -128 * v_steps(scaled, steps);
+        out->scales[at] = scales[i];
+        int8_t *place = out->steps + to->steps + i * to->steps_step;
+        UNROLLED (quad, GROUP_INPUTS / 4)
+            memcpy(place + quad * out->stride * 4, steps + quad * 4, 4);
+    }
+    return largest < 0x7f800000u;
+}
+
+static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
+{
+    struct groups to = {out, t, out->stride, t * 4, GROUP_INPUTS * out->stride};
+    size_t n_whole = size / GROUP_INPUTS, rest = size % GROUP_INPUTS;
+    bool finite = true;
+    for (size_t group = 0; group < n_whole; group += 16) {
+        size_t n = n_whole - group < 16 ? n_whole - group : 16;
+        to.at = group * to.at_step + t;
+        to.steps = group * to.steps_step + t * 4;
+        finite &= quantize_groups(x + group * GROUP_INPUTS, n, &to);
+    }
+    if (rest > 0) {
+        float padded[GROUP_INPUTS] = {0};
+        memcpy(padded, x + n_whole * GROUP_INPUTS, rest * sizeof *x);
+        to.at = n_whole * to.at_step + t;
+        to.steps = n_whole * to.steps_step + t * 4;
+        finite &= quantize_groups(padded, 1, &to);
+    }
+    return finite;
+}
+
+static bool quantize_slice(const float *x, size_t n, const struct quantized *out, size_t group)
+{
+    bool finite = true;
+    for (size_t t = 0; t < n; t += 16) {
+        const struct groups to = {out, group * out->stride + t, 1,
+                                  (group * GROUP_INPUTS * out->stride + t * 4), 4};
+        finite &= quantize_groups(x + t * GROUP_INPUTS, n - t < 16 ? n - t : 16, &to);
+    }
+    return finite;
+}
+
 /* --- f32 and bf16 matrix products --------------------------------------------------------- */
 
 /* The weights of one column, as vectors. */
@@ -280,5 +364,6 @@ ATTENTION_KERNEL(int8, KV_INT8)
 
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
-    .quantize = quantize, .matmul_f32 = matmul_f32, .matmul_bf16 = matmul_bf16,                    \
-    .rms_norm = rms_norm, .swiglu = swiglu, .attend = {attend_f32, attend_f16, attend_int8}
+    .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
+    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu,                            \
+    .attend = {attend_f32, attend_f16, attend_int8}

@@ -114,14 +114,21 @@ float *floats_new(size_t n)
     return data;
 }
 
-struct quantized quantized_new(size_t n, size_t n_groups)
+struct quantized quantized_new(size_t n, size_t stride, size_t n_groups)
 {
     return (struct quantized){
-        .steps = buffer_new(n_groups * GROUP_INPUTS * n, 1),
-        .scales = buffer_new(n_groups * n * sizeof(float), sizeof(float)),
-        .offsets = buffer_new(n_groups * n * sizeof(int32_t), sizeof(int32_t)),
+        .steps = buffer_new(n_groups * GROUP_INPUTS * stride, 1),
+        .scales = buffer_new(n_groups * stride * sizeof(float), sizeof(float)),
+        .offsets = buffer_new(n_groups * stride * sizeof(int32_t), sizeof(int32_t)),
         .n = n,
+        .stride = stride,
     };
+}
+
+struct quantized quantized_copy(const struct quantized *q)
+{
+    return (struct quantized){buffer_copy(q->steps), buffer_copy(q->scales),
+                              buffer_copy(q->offsets), q->n, q->stride};
 }
 
 static bool fences_stand(const struct buffer *b)

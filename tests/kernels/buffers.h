@@ -32,7 +32,8 @@ void *buffer_copy(const void *buffer);
 float *floats_new(size_t n);
 
 /* Quantized activations of n tokens, all bytes random. */
-struct quantized quantized_new(size_t n, size_t n_groups);
+struct quantized quantized_new(size_t n, size_t stride, size_t n_groups);
+struct quantized quantized_copy(const struct quantized *q);
 
 /* Frees all buffers; false, reported, when one was written outside its bounds. */
 bool buffers_release(void);

@@ -32,7 +32,7 @@ static const char *fill_inputs(float *x, size_t n)
 static bool same_quantized(const struct quantized *want, const struct quantized *got,
                            size_t n_groups)
 {
-    size_t n = n_groups * want->n;
+    size_t n = n_groups * want->stride;
     for (size_t i = 0; i < n; i++)
         if (want->offsets[i] != got->offsets[i])
             return report("offset %zu of %zu is %d, should be %d", i, n, got->offsets[i],
@@ -42,18 +42,17 @@ static bool same_quantized(const struct quantized *want, const struct quantized 
 }
 
 /* What any answer must hold, the scalar one too: no -128, and the offset of the steps. */
-static bool is_quantized(const struct quantized *q, size_t first, size_t t, size_t size)
+static bool is_quantized(const struct quantized *q, size_t t, size_t size)
 {
-    size_t begin = first * GROUP_INPUTS, end = begin + size;
-    for (size_t group = first; group * GROUP_INPUTS < end; group++) {
+    for (size_t group = 0; group * GROUP_INPUTS < size; group++) {
         int32_t sum = 0;
         for (size_t i = group * GROUP_INPUTS; i < (group + 1) * GROUP_INPUTS; i++) {
-            int8_t step = q->steps[(i / 4 * q->n + t) * 4 + i % 4];
-            if (step < -127 || (i >= end && step))
-                return report("step %zu of %zu is %d", i - begin, size, step);
+            int8_t step = q->steps[(i / 4 * q->stride + t) * 4 + i % 4];
+            if (step < -127 || (i >= size && step))
+                return report("step %zu of %zu is %d", i, size, step);
             sum += step;
         }
-        if (q->offsets[group * q->n + t] != -128 * sum)
+        if (q->offsets[group * q->stride + t] != -128 * sum)
             return report("the offset of group %zu does not belong to its steps", group);
     }
     return true;
@@ -63,22 +62,39 @@ static bool is_quantized(const struct quantized *q, size_t first, size_t t, size
 static bool run_quantize(const struct kernels *set)
 {
     size_t size = random_within(1, MAX_ELEMENTS), n_groups = count_groups(size);
-    size_t n = random_within(1, 3), t = random_within(0, n - 1), first = random_within(0, 2);
+    size_t n = random_within(1, 3), t = random_within(0, n - 1);
     float *x = floats_new(size);
     const char *kind = fill_inputs(x, size);
-    describe("%zu elements from group %zu on, token %zu of %zu, %s numbers", size, first, t, n,
-             kind);
-    const struct quantized want = quantized_new(n, first + n_groups);
-    const struct quantized got = {buffer_copy(want.steps), buffer_copy(want.scales),
-                                  buffer_copy(want.offsets), n};
-    if (!smol_kernels_scalar.quantize(x, size, &want, first, t) ||
-        !set->quantize(x, size, &got, first, t))
+    describe("%zu elements, token %zu of %zu, %s numbers", size, t, n, kind);
+    const struct quantized want = quantized_new(n, n, n_groups), got = quantized_copy(&want);
+    if (!smol_kernels_scalar.quantize(x, size, &want, t) || !set->quantize(x, size, &got, t))
         return report("finite numbers were refused");
-    if (!same_quantized(&want, &got, first + n_groups) || !is_quantized(&got, first, t, size))
+    if (!same_quantized(&want, &got, n_groups) || !is_quantized(&got, t, size))
         return false;
     x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : -INFINITY;
-    if (smol_kernels_scalar.quantize(x, size, &want, first, t) ||
-        set->quantize(x, size, &got, first, t))
+    if (smol_kernels_scalar.quantize(x, size, &want, t) || set->quantize(x, size, &got, t))
+        return report("NaN or infinity was not noticed");
+    return true;
+}
+
+/* One group of the first tokens; other groups and tokens must stay as they are. */
+static bool run_quantize_slice(const struct kernels *set)
+{
+    size_t stride = random_within(1, 40), n = random_within(1, stride), n_groups = 3;
+    size_t group = random_within(0, n_groups - 1), size = n * GROUP_INPUTS;
+    float *x = floats_new(size);
+    const char *kind = fill_inputs(x, size);
+    describe("group %zu of %zu tokens of %zu, %s numbers", group, n, stride, kind);
+    const struct quantized want = quantized_new(stride, stride, n_groups),
+                           got = quantized_copy(&want);
+    if (!smol_kernels_scalar.quantize_slice(x, n, &want, group) ||
+        !set->quantize_slice(x, n, &got, group))
+        return report("finite numbers were refused");
+    if (!same_quantized(&want, &got, n_groups))
+        return false;
+    x[random_within(0, size - 1)] = random_bits() & 1 ? NAN : INFINITY;
+    if (smol_kernels_scalar.quantize_slice(x, n, &want, group) ||
+        set->quantize_slice(x, n, &got, group))
         return report("NaN or infinity was not noticed");
     return true;
 }
@@ -151,9 +167,20 @@ static void quantize_once(const void *operands, size_t place)
     static int8_t steps[MAX_BENCH];
     static float scales[MAX_BENCH / GROUP_INPUTS];
     static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
-    static const struct quantized out = {steps, scales, offsets, 1};
+    static const struct quantized out = {steps, scales, offsets, 1, 1};
     const struct bench_operands *o = operands;
-    o->set->quantize(bench_x, o->n, &out, 0, place);
+    o->set->quantize(bench_x, o->n, &out, place);
+}
+
+static void quantize_slice_once(const void *operands, size_t place)
+{
+    static int8_t steps[MAX_BENCH];
+    static float scales[MAX_BENCH / GROUP_INPUTS];
+    static int32_t offsets[MAX_BENCH / GROUP_INPUTS];
+    const struct bench_operands *o = operands;
+    size_t n = o->n / GROUP_INPUTS;
+    const struct quantized out = {steps, scales, offsets, n, n};
+    o->set->quantize_slice(bench_x, n, &out, place);
 }
 
 static void rms_norm_once(const void *operands, size_t place)
@@ -198,6 +225,11 @@ static void bench_quantize(const struct kernels *set)
     bench(set, 1536, quantize_once);
 }
 
+static void bench_quantize_slice(const struct kernels *set)
+{
+    bench(set, 1024, quantize_slice_once); /* 32 tokens */
+}
+
 static void bench_rms_norm(const struct kernels *set)
 {
     bench(set, 576, rms_norm_once);
@@ -214,6 +246,8 @@ static void bench_to_f16(const struct kernels *set)
 }
 
 const struct kernel_check check_quantize = {"quantize", run_quantize, bench_quantize};
+const struct kernel_check check_quantize_slice = {"quantize_slice", run_quantize_slice,
+                                                  bench_quantize_slice};
 const struct kernel_check check_rms_norm = {"rms_norm", run_rms_norm, bench_rms_norm};
 const struct kernel_check check_swiglu = {"swiglu", run_swiglu, bench_swiglu};
 const struct kernel_check check_to_f16 = {"to_f16", run_to_f16, bench_to_f16};

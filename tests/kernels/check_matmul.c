@@ -49,11 +49,11 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
             int32_t sum = 0;
             for (size_t i = 0; i < GROUP_INPUTS; i++) {
                 int8_t step = pattern_step(pattern);
-                x->steps[((group * GROUP_INPUTS + i) / 4 * x->n + t) * 4 + i % 4] = step;
+                x->steps[((group * GROUP_INPUTS + i) / 4 * x->stride + t) * 4 + i % 4] = step;
                 sum += step;
             }
-            x->scales[group * x->n + t] = fabsf(random_float());
-            x->offsets[group * x->n + t] = -128 * sum;
+            x->scales[group * x->stride + t] = fabsf(random_float());
+            x->offsets[group * x->stride + t] = -128 * sum;
         }
 }
 
@@ -62,12 +62,12 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
 static bool run_int8(const struct kernels *set)
 {
     size_t n_groups = random_within(1, 40), n_tokens = random_within(1, 40);
-    size_t out_stride = TILE_ROWS + random_within(0, 4);
+    size_t stride = n_tokens + random_within(0, 4), out_stride = TILE_ROWS + random_within(0, 4);
     size_t weights = random_bits() % PATTERNS, inputs = random_bits() % PATTERNS;
     describe("%zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs", n_groups, n_tokens,
              out_stride, pattern_names[weights], pattern_names[inputs]);
     uint8_t *block = buffer_new(smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS), 64);
-    struct quantized x = quantized_new(n_tokens, n_groups);
+    struct quantized x = quantized_new(n_tokens, stride, n_groups);
     fill_block_int8(block, n_groups, weights);
     fill_quantized(&x, n_groups, inputs);
     size_t n_out = (n_tokens - 1) * out_stride + TILE_ROWS;
@@ -158,7 +158,7 @@ static void multiply_once(const void *operands, size_t place)
     static float scales[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
     static int32_t offsets[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
     const struct product *p = operands;
-    const struct quantized quantized = {steps, scales, offsets, p->n_tokens};
+    const struct quantized quantized = {steps, scales, offsets, p->n_tokens, p->n_tokens};
     const void *block = p->blocks + place * p->block_bytes;
     if (p->dtype == DTYPE_INT8)
         p->set->matmul_int8(block, p->cols / GROUP_INPUTS, &quantized, out, TILE_ROWS);
