@@ -66,10 +66,14 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
-tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so ## build the tests
+tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
+
+$(BUILD)/tests/replay: $(BUILD)/obj/tests/replay.o $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
 # Kernels are worth the optimizer's full effort. Files that hold one instruction set are compiled
 # for it; everything else for the baseline.

@@ -21,7 +21,8 @@ THREADS = [1, 2, 3, 7]
 DTYPES = ["f32", "bf16", "int8"]
 KVS = ["f32", "f16", "int8"]
 DEMO = ROOT / "demo/model"
-TOKENS = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()]
+LONG = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()]
+TOKENS = LONG[:150]
 TOKENS_OF_FAINT = [i % 101 for i in TOKENS[:70]]
 DIGESTS = ROOT / "tests/data/demo-logits.sha256"
 
@@ -43,6 +44,10 @@ def eval_in_parts(context, ids, sizes):
 def random_sizes(seed, n):
     rng = np.random.default_rng(seed)
     return rng.integers(1, rng.choice([4, 20, 70, n]), n).tolist()
+
+
+def random_threads(*seed):
+    return int(np.random.default_rng(seed).integers(1, 9))
 
 
 # --- the bundled model ------------------------------------------------------------------------
@@ -73,10 +78,11 @@ def test_bf16_blob_of_a_bf16_checkpoint_gives_the_logits_of_its_f32_blob():
         assert same_bits(f32.logits(TOKENS, kv="f32"), bf16.logits(TOKENS, kv="f32"))
 
 
-def test_tokens_cross_two_kv_blocks(case):
+def test_tokens_cross_two_kv_blocks_and_all_of_them_a_span(case):
+    """Blocks of 64 positions, spans of 256."""
     model, _, _ = case
-    assert 128 < len(TOKENS) <= model.info.context_length
-    assert max(TOKENS) < model.vocab_size
+    assert 128 < len(TOKENS) and 256 < len(LONG) <= model.info.context_length
+    assert max(LONG) < model.vocab_size
 
 
 @pytest.mark.parametrize("threads", THREADS)
@@ -120,6 +126,21 @@ def test_logits_are_the_same_for_every_instruction_set(isa, case, monkeypatch):
         assert same_bits(eval_in_parts(context, TOKENS, [70, 1, 1, 3]), expected)
 
 
+@pytest.mark.parametrize("place", range(len(kernel_sets())), ids=[s[0] for s in kernel_sets()])
+def test_long_prompt_is_the_same_for_every_set_with_random_threads_and_splits(
+    place, case, monkeypatch
+):
+    isa, _, runs = kernel_sets()[place]
+    if not runs:
+        pytest.skip(f"this machine cannot run the {isa} kernels")
+    model, kv, _ = case
+    expected = model.logits(LONG, kv=kv)
+    seed = [place, len(model.info.dtype), KVS.index(kv)]
+    monkeypatch.setenv("SMOL_ISA", isa)
+    with model.context(random_threads(*seed), kv) as context:
+        assert same_bits(eval_in_parts(context, LONG, random_sizes(seed, len(LONG))), expected)
+
+
 @pytest.mark.parametrize("keep", [0, 1, 63, 64, 65, 100, 128, 149])
 def test_truncated_context_forgets_the_rest(keep, case):
     """What lies behind the newest position, here other tokens' keys and values, has no effect."""
@@ -143,14 +164,14 @@ def test_contexts_of_one_model_do_not_disturb_each_other(case):
         assert same_bits(np.concatenate(parts), expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_logits_have_the_committed_digest(dtype):
+def test_logits_have_the_committed_digest(case):
     """After a change of demo/model: scripts/update-digests."""
+    model, kv, _ = case
     assert DIGESTS.is_file(), f"{DIGESTS} is missing: run scripts/update-digests"
     digests = dict(reversed(line.split()) for line in DIGESTS.read_text().splitlines())
-    with Model(blob_of(DEMO, dtype)) as model:
-        logits = model.logits(TOKENS, threads=2)
-    assert hashlib.sha256(logits.tobytes()).hexdigest() == digests[f"demo-{dtype}.logits"]
+    logits = model.logits(LONG, threads=2, kv=kv)
+    name = f"demo-{model.info.dtype.decode()}-kv-{kv}.logits"
+    assert hashlib.sha256(logits.tobytes()).hexdigest() == digests[name]
 
 
 # --- a real model -----------------------------------------------------------------------------
@@ -158,18 +179,68 @@ def test_logits_have_the_committed_digest(dtype):
 
 @pytest.fixture(scope="module")
 def real_ids(real_model_dir):
-    return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:2000]).ids
+    return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:8000]).ids
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_real_model_gives_the_same_logits_for_threads_and_splits(dtype, real_model_dir, real_ids):
-    ids = real_ids[:75]
+@pytest.fixture(
+    scope="module", params=[(dtype, kv) for dtype in DTYPES for kv in KVS], ids="/".join
+)
+def real_case(request, real_model_dir, real_ids):
+    """(model, kv, tokens across two spans, their logits in one call on one thread)"""
+    dtype, kv = request.param
+    ids = real_ids[:530]
     with Model(blob_of(real_model_dir, dtype)) as model:
-        expected = model.logits(ids)
-        for threads in THREADS[1:]:
-            assert same_bits(model.logits(ids, threads=threads), expected)
-        with model.context(2) as context:
-            assert same_bits(eval_in_parts(context, ids, [1, 1, 1, 40, 7, 1, 1]), expected)
+        yield model, kv, ids, model.logits(ids, kv=kv)
+
+
+def wide_sets():
+    """The kernel sets of this machine but the scalar one, which takes minutes on a real model."""
+    names = [name for name, _, runs in kernel_sets() if runs]
+    return names[1:] or names
+
+
+@pytest.mark.parametrize("isa", wide_sets())
+def test_real_model_gives_the_same_logits_for_random_threads_and_splits(
+    isa, real_case, monkeypatch
+):
+    model, kv, ids, expected = real_case
+    seed = [*isa.encode(), len(model.info.dtype), KVS.index(kv)]
+    rng = np.random.default_rng(seed)
+    cuts = np.sort(rng.choice(np.arange(1, len(ids)), rng.integers(4, 24), replace=False))
+    monkeypatch.setenv("SMOL_ISA", isa)
+    with model.context(random_threads(*seed), kv) as context:
+        for part in np.split(np.array(ids), cuts):
+            logits = context.eval(part, min(3, len(part)))
+            assert same_bits(logits, expected[len(context) - len(logits) : len(context)])
+
+
+def logits_at_depths(model, kv, ids, threads):
+    """The logits of four tokens at each of some depths, decoded; those of prefill are the same."""
+    rows = []
+    with model.context(threads, kv) as context:
+        for depth in (300, 700, 1100):
+            context.eval(ids[len(context) : depth - 140], 0)
+            prefilled = context.eval(ids[depth - 140 : depth], 4)
+            context.truncate(depth - 4)
+            rows += [context.eval(ids[i : i + 1]) for i in range(depth - 4, depth)]
+            assert same_bits(np.concatenate(rows[-4:]), prefilled)
+    return np.concatenate(rows)
+
+
+@pytest.mark.parametrize("kv", KVS)
+def test_real_model_decodes_at_depth_what_it_prefills(kv, real_model_dir, real_ids, monkeypatch):
+    found = []
+    with Model(blob_of(real_model_dir, "int8")) as model:
+        for isa in wide_sets():
+            monkeypatch.setenv("SMOL_ISA", isa)
+            threads = random_threads(*isa.encode(), KVS.index(kv))
+            found.append(logits_at_depths(model, kv, real_ids, threads))
+    assert all(same_bits(other, found[0]) for other in found)
+
+
+def test_real_model_in_f32_decodes_at_depth_what_it_prefills(real_model_dir, real_ids):
+    with Model(blob_of(real_model_dir, "f32")) as model:
+        logits_at_depths(model, "f32", real_ids, threads=3)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
