@@ -37,7 +37,7 @@ TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime check_kernels tests test bench tidy install uninstall clean help
+.PHONY: all runtime static check_kernels tests test bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -53,6 +53,18 @@ $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
 
 $(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_RUN)
+
+# One file that runs on any Linux of its architecture: made by the same rules, with another compiler
+# and in a folder of its own. musl-gcc does not look into /usr/include, where glibc's headers are:
+# it gets a folder with a link to the one header that is wanted from there.
+STATIC_CC ?= musl-gcc
+static: $(BUILD)/static/include/xxhash.h ## build a small static smolrun with musl (build/static)
+	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" CFLAGS="-O2" \
+		LDFLAGS="-static -s" $(BUILD)/static/smolrun
+
+$(BUILD)/static/include/xxhash.h:
+	@mkdir -p $(@D)
+	ln -sf /usr/include/xxhash.h $@
 
 # Everything with its internal symbols, for the Python oracles to call through ctypes.
 $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
