@@ -20,6 +20,7 @@
 #include "convert/progress.h"
 #include "convert/safetensors.h"
 #include "convert/tokenizer.h"
+#include "convert/tokenizer_rules.h"
 #include "convert/weights.h"
 #include "format/layout.h"
 #include "format/writer.h"
@@ -30,7 +31,8 @@ struct conversion {
     char *folder;
     char *weights_path;
     struct config config;
-    struct settings tokenizer_json;
+    struct settings tokenizer_json; /* open until it is compiled */
+    uint32_t pretokenizer;
     struct tokenizer_section tokenizer;
     struct safetensors reader;
     const struct safetensors_tensor **sources; /* (n_tensors) */
@@ -64,15 +66,23 @@ static enum status find_input(struct conversion *c, const char *input, struct er
     return c->folder && c->weights_path ? STATUS_OK : smol_fail_memory(error, "a file name");
 }
 
-static enum status import_tokenizer(struct conversion *c, struct error *error)
+/* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
+static enum status check_tokenizer(struct conversion *c, struct error *error)
 {
     struct settings *json = &c->tokenizer_json;
     enum status status = STATUS_OK;
     if (!json->object)
         status = smol_settings_open(c->folder, "tokenizer.json", true, json, error);
     if (!status)
-        status = smol_tokenizer_compile(json->object, json->path, c->config.model.vocab_size,
-                                        &c->tokenizer, error);
+        status = smol_tokenizer_check_rules(json->object, json->path, &c->pretokenizer, error);
+    return status;
+}
+
+static enum status compile_tokenizer(struct conversion *c, struct error *error)
+{
+    struct settings *json = &c->tokenizer_json;
+    enum status status = smol_tokenizer_compile(json->object, json->path, c->pretokenizer,
+                                                c->config.model.vocab_size, &c->tokenizer, error);
     smol_settings_close(json); /* it is large */
     return status;
 }
@@ -143,6 +153,42 @@ static enum status describe(struct conversion *c, struct error *error)
     return status;
 }
 
+/* --- what takes long ---------------------------------------------------------------------- */
+
+/* Parts of the reading that do not need each other: describing means a digest of the weights. They
+ * come behind the cheap checks, so that what is not supported is refused at once. */
+typedef enum status part(struct conversion *c, struct error *error);
+static part *const parts[] = {compile_tokenizer, describe};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+struct reading {
+    struct conversion *conversion;
+    enum status status[N_PARTS];
+    struct error errors[N_PARTS];
+};
+
+static void read_part(void *argument, struct pool_thread *thread)
+{
+    struct reading *reading = argument;
+    struct pool_stage stage = pool_stage(thread, N_PARTS);
+    while (smol_pool_claim(&stage))
+        reading->status[stage.item] =
+            parts[stage.item](reading->conversion, &reading->errors[stage.item]);
+}
+
+static enum status read_parts(struct conversion *c, struct error *error)
+{
+    struct reading reading = {.conversion = c};
+    smol_pool_run(c->pool, read_part, &reading);
+    for (int i = 0; i < N_PARTS; i++) {
+        if (reading.status[i]) {
+            *error = reading.errors[i];
+            return reading.status[i];
+        }
+    }
+    return STATUS_OK;
+}
+
 /* --- the whole ---------------------------------------------------------------------------- */
 
 /* The output must not be the checkpoint's own file: renaming over it would lose the source. */
@@ -176,11 +222,13 @@ static enum status load(struct conversion *c, const char *input, struct error *e
         return smol_fail_memory(error, "the tensor list");
     status = smol_checkpoint_map(&c->reader, model, c->sources, error);
     if (!status)
-        status = import_tokenizer(c, error);
+        status = check_tokenizer(c, error);
     if (!status)
         status = compute_inv_freq(c, error);
     if (!status)
-        status = describe(c, error);
+        status = smol_pool_create(c->options->n_threads, &c->pool, error);
+    if (!status)
+        status = read_parts(c, error);
     return status;
 }
 
@@ -199,8 +247,6 @@ static enum status write(struct conversion *c, const char *output, struct error 
     };
     const struct weights weights = {c->weights_path, &c->config.model, c->sources};
     enum status status = smol_writer_open(output, c->options->force, &contents, &c->writer, error);
-    if (!status)
-        status = smol_pool_create(c->options->n_threads, &c->pool, error);
     if (!status)
         status = smol_weights_write(&weights, c->pool, c->writer, c->options->quiet, error);
     return status;

@@ -33,8 +33,7 @@ static enum status read_parts(const json_t *root, const char *path, uint32_t voc
                               struct parts *parts, struct error *error)
 {
     enum status status;
-    if ((status = smol_tokenizer_check_rules(root, path, &parts->pretokenizer, error)) ||
-        (status = smol_vocabulary_read(root, path, vocab_size, &parts->vocabulary, error)) ||
+    if ((status = smol_vocabulary_read(root, path, vocab_size, &parts->vocabulary, error)) ||
         (status = smol_tokenizer_check_unknown(root, path, covers_all_bytes(&parts->vocabulary),
                                                error)) ||
         (status = smol_merge_table_read(root, path, &parts->merges, error)) ||
@@ -96,11 +95,12 @@ static enum status lay_out(const struct parts *parts, struct tokenizer_section *
     return STATUS_OK;
 }
 
-enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t vocab_size,
-                                   struct tokenizer_section *section, struct error *error)
+enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t pretokenizer,
+                                   uint32_t vocab_size, struct tokenizer_section *section,
+                                   struct error *error)
 {
     *section = (struct tokenizer_section){0};
-    struct parts parts = {0};
+    struct parts parts = {.pretokenizer = pretokenizer};
     enum status status = read_parts(root, path, vocab_size, &parts, error);
     if (!status)
         status = lay_out(&parts, section, error);
@@ -113,9 +113,12 @@ enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
 {
     *section = (struct tokenizer_section){0};
     json_t *root;
+    uint32_t pretokenizer;
     enum status status = smol_json_load(path, &root, error);
     if (!status)
-        status = smol_tokenizer_compile(root, path, vocab_size, section, error);
+        status = smol_tokenizer_check_rules(root, path, &pretokenizer, error);
+    if (!status)
+        status = smol_tokenizer_compile(root, path, pretokenizer, vocab_size, section, error);
     json_decref(root);
     return status;
 }

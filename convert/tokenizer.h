@@ -21,9 +21,11 @@ struct tokenizer_section {
 enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
                                   struct tokenizer_section *section, struct error *error);
 
-/* The same for a file that has been read: `root` is what is in it, `path` is for messages. */
-enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t vocab_size,
-                                   struct tokenizer_section *section, struct error *error);
+/* The same for a file that has been read and whose rules have been checked (tokenizer_rules.h):
+ * `root` is what is in it, `path` is for messages. */
+enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t pretokenizer,
+                                   uint32_t vocab_size, struct tokenizer_section *section,
+                                   struct error *error);
 
 void smol_tokenizer_section_free(struct tokenizer_section *section);
 
