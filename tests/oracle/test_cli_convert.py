@@ -1,5 +1,6 @@
 """smolconv from outside: every command, option and exit status, on the bundled checkpoint and on
 broken copies of it."""
+import ctypes
 import json
 import os
 import pty
@@ -12,10 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from internal import BUILD, ROOT
+from internal import BUILD, ROOT, lib
 from safetensors.numpy import load_file, save_file
+from smol_reader import Blob
 
 DEMO = ROOT / "demo/model"
+
+
+lib.smol_digest.restype = ctypes.c_uint64
+lib.smol_digest.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+
+def xxh3(data):
+    return lib.smol_digest(bytes(data), len(data))
 
 
 def smolconv(*arguments, **options):
@@ -116,6 +126,21 @@ def test_the_same_bytes_for_any_thread_count_umask_and_locale(tmp_path, blob):
         assert result.returncode == 0
         assert out.read_bytes() == blob.read_bytes()
         assert out.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
+def test_a_row_block_larger_than_a_batch_is_converted(tmp_path, dtype):
+    """16 rows of 40,000 floats are 2.5 MB."""
+    from checkpoints import make
+
+    sizes = dict(hidden_size=8, intermediate_size=40000, num_hidden_layers=1, vocab_size=40)
+    make(tmp_path, dtype="F32", num_attention_heads=2, num_key_value_heads=2, **sizes)
+    out = tmp_path / "out.smol"
+    assert smolconv("--threads", 2, "--dtype", dtype, tmp_path, out).returncode == 0
+    source = load_file(tmp_path / "model.safetensors")["model.layers.0.mlp.down_proj.weight"]
+    values = Blob(out.read_bytes(), xxh3).tensors["layers.0.mlp_down"].values()
+    step = np.abs(source).max() / 127 / 2
+    assert np.abs(values - source).max() <= {"int8": step * 1.01, "bf16": step, "f32": 0}[dtype]
 
 
 def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(tmp_path):
@@ -270,6 +295,19 @@ def test_a_truncated_or_damaged_checkpoint_is_status_4(tmp_path, checkpoint):
 def test_tensors_that_do_not_fit_are_status_4_and_named(tmp_path, checkpoint, edit, parts):
     edit_tensors(checkpoint, edit)
     assert_fails(smolconv(checkpoint, tmp_path / "o"), 4, *parts)
+
+
+def test_of_several_bad_weights_any_number_of_threads_names_the_first(tmp_path, checkpoint):
+    def spoil(tensors):
+        tensors["model.norm.weight"][:] = np.nan
+        tensors["model.layers.0.self_attn.v_proj.weight"][:] = np.inf
+        tensors["model.layers.0.self_attn.q_proj.weight"][20:, 3] = np.nan
+        tensors["model.layers.0.self_attn.q_proj.weight"][20, 2] = 1e9  # only too large for int8
+
+    edit_tensors(checkpoint, spoil)
+    for threads in (1, 2, 3, 8):
+        result = smolconv("--threads", threads, checkpoint, tmp_path / "o")
+        assert_fails(result, 4, "layers.0.self_attn.q_proj", f"element {20 * 168 + 3} (nan)")
 
 
 def test_what_we_do_not_run_is_status_5_and_named(tmp_path, checkpoint):
