@@ -152,60 +152,70 @@ static void attention(const struct worker *w, size_t layer)
     smol_multiply(w, &attended, &output, 1);
 }
 
-/* One slice of the MLP's activation, SwiGLU of gate and up, is made while it is in the first-level
- * cache: as many channels as share a scale in its quantized copy. */
-enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS };
+/* The MLP's activation, SwiGLU of gate and up, is made in slices of as many channels as share a
+ * scale in its quantized copy, and as many slices at a time as fit into the first-level cache: all
+ * of a range when there is one token, since each change between the two weights costs the time that
+ * memory takes to find its pace again. */
+enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
 
-/* Channels [slice * SLICE, ...) of one of the two products; 0 behind the last one. */
-static void multiply_slice(struct pass *pass, const struct blob_tensor *weight,
-                           const struct blob_tensor *bias, const struct input *normed, size_t slice,
-                           float out[BATCH][SLICE])
+/* Slices [begin, end) of one of the two products: out (slices, n, SLICE); 0 behind the last
+ * channel. */
+static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
+                            const struct blob_tensor *bias, const struct input *normed,
+                            size_t begin, size_t end, float out[WORKBENCH])
 {
-    size_t block = slice * SLICE_BLOCKS, end = count_blocks(weight->rows);
-    if (end - block < SLICE_BLOCKS)
-        memset(out, 0, pass->n * sizeof out[0]);
-    for (size_t i = 0; i < SLICE_BLOCKS && block + i < end; i++)
-        smol_multiply_block(pass, weight, bias, normed, block + i, out[0] + i * TILE_ROWS, SLICE);
+    size_t n_blocks = count_blocks(weight->rows);
+    if (n_blocks < end * SLICE_BLOCKS)
+        memset(out, 0, (end - begin) * pass->n * SLICE * sizeof *out);
+    for (size_t block = begin * SLICE_BLOCKS; block < end * SLICE_BLOCKS && block < n_blocks;
+         block++) {
+        size_t slice = block / SLICE_BLOCKS - begin;
+        smol_multiply_block(pass, weight, bias, normed, block,
+                            out + slice * pass->n * SLICE + block % SLICE_BLOCKS * TILE_ROWS,
+                            SLICE);
+    }
 }
 
-/* The first token of a slice that has a NaN or an infinity. */
-static size_t find_not_finite(float activation[BATCH][SLICE], size_t n)
+/* The first token of a slice (n, SLICE) that has a NaN or an infinity. */
+static size_t find_not_finite(const float *activation, size_t n)
 {
-    for (size_t i = 0; i < n * SLICE; i++)
-        if (!f32_is_finite(activation[i / SLICE][i % SLICE]))
-            return i / SLICE;
-    return 0;
+    size_t i = 0;
+    while (i + 1 < n * SLICE && f32_is_finite(activation[i]))
+        i++;
+    return i / SLICE;
 }
 
-/* Puts a slice of the activation where the next product reads it. */
+/* Puts a slice (n, SLICE) of the activation where the next product reads it. */
 static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
-                        float activation[BATCH][SLICE])
+                        const float *activation)
 {
     if (pass->m->dtype == DTYPE_INT8) {
-        if (!pass->c->kernels->quantize_slice(activation[0], pass->n, &gated->quantized, slice))
+        if (!pass->c->kernels->quantize_slice(activation, pass->n, &gated->quantized, slice))
             smol_pass_fail_numeric(pass, "MLP activation", layer,
                                    find_not_finite(activation, pass->n));
         return;
     }
     size_t first = slice * SLICE, rest = gated->width - first;
     for (size_t t = 0; t < pass->n; t++)
-        memcpy(pass->c->gated + t * gated->width + first, activation[t],
+        memcpy(pass->c->gated + t * gated->width + first, activation + t * SLICE,
                (rest < SLICE ? rest : SLICE) * sizeof(float));
 }
 
 static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
 {
-    const struct kernels *kernels = pass->c->kernels;
-    size_t layer = *(const size_t *)argument;
+    size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* of a slice */
     const struct blob_tensor *const *tensor = pass->c->model->layers[layer].tensor;
     const struct input normed = normed_input(pass), gated = gated_input(pass);
-    for (size_t slice = begin; slice < end; slice++) {
-        float gate[BATCH][SLICE], up[BATCH][SLICE];
-        multiply_slice(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
-                       gate);
-        multiply_slice(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, up);
-        kernels->swiglu(gate[0], up[0], pass->n * SLICE);
-        store_slice(pass, layer, &gated, slice, gate);
+    for (size_t next, slice = begin; slice < end; slice = next) {
+        float gate[WORKBENCH], up[WORKBENCH];
+        next = slice + WORKBENCH / n_values < end ? slice + WORKBENCH / n_values : end;
+        multiply_slices(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
+                        next, gate);
+        multiply_slices(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, next,
+                        up);
+        pass->c->kernels->swiglu(gate, up, (next - slice) * n_values);
+        for (size_t i = slice; i < next; i++)
+            store_slice(pass, layer, &gated, i, gate + (i - slice) * n_values);
     }
 }
 
