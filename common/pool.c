@@ -24,15 +24,23 @@ struct bell {
 #define RUN_OPEN ((uint64_t)1 << 31)
 #define RUN_INSIDE (RUN_OPEN - 1)
 
+enum { CACHE_LINE = 64 };
+
+/* How many items of a thread's share have been claimed: stage << 32 | count. */
+struct cursor {
+    _Alignas(CACHE_LINE) _Atomic uint64_t claimed;
+};
+
 struct pool {
     unsigned n_threads;
-    unsigned n_started;      /* workers that exist */
-    _Atomic uint64_t run;    /* see above */
-    _Atomic uint64_t ticket; /* stage << 32 | next item to claim */
-    atomic_uint done;        /* items of the stage that are done */
+    unsigned n_started;   /* workers that exist */
+    _Atomic uint64_t run; /* see above */
+    atomic_uint stage;    /* the one that is open */
+    atomic_uint done;     /* items of it that are done */
     atomic_bool stopping;
-    struct bell start; /* rung when a run opens, or the pool ends */
-    struct bell over;  /* rung when a stage is over, or the last worker leaves a run */
+    struct cursor *cursors; /* (n_threads) */
+    struct bell start;      /* rung when a run opens, or the pool ends */
+    struct bell over;       /* rung when a stage is over, or the last worker leaves a run */
     pool_work *work;
     void *argument;
     struct worker {
@@ -98,39 +106,58 @@ static void wait_until(struct pool *pool, struct bell *bell,
 
 static bool stage_is_over(struct pool *pool, uint32_t stage)
 {
-    return (uint32_t)(atomic_load(&pool->ticket) >> 32) != stage;
+    return atomic_load(&pool->stage) != stage;
 }
 
-/* The last of a stage's items opens the next stage. */
-static void report_done(struct pool_stage *stage)
+static void open_stage(struct pool *pool, uint32_t stage)
+{
+    atomic_store(&pool->done, 0);
+    for (unsigned i = 0; i < pool->n_threads; i++)
+        atomic_store(&pool->cursors[i].claimed, (uint64_t)stage << 32);
+    atomic_store(&pool->stage, stage);
+}
+
+/* Claims the next item of the share of thread `owner`. */
+static bool claim_from(struct pool_stage *stage, unsigned owner)
+{
+    struct pool_thread *thread = stage->thread;
+    _Atomic uint64_t *claimed = &thread->pool->cursors[owner].claimed;
+    size_t begin, end;
+    pool_share(stage->n, owner, thread->n_threads, &begin, &end);
+    uint64_t now = atomic_load(claimed);
+    while (now >> 32 == thread->stage && (uint32_t)now < end - begin) {
+        if (!atomic_compare_exchange_weak(claimed, &now, now + 1))
+            continue;
+        stage->item = (uint32_t)begin + (uint32_t)now;
+        stage->n_claimed++;
+        return true;
+    }
+    return false;
+}
+
+/* All items are claimed, this thread's are done: the last thread to find so opens the next stage.
+ */
+static void finish_stage(struct pool_stage *stage)
 {
     struct pool *pool = stage->thread->pool;
-    stage->busy = false;
-    if (atomic_fetch_add(&pool->done, 1) + 1 < stage->n)
+    if (stage->n_claimed == 0 ||
+        atomic_fetch_add(&pool->done, stage->n_claimed) + stage->n_claimed < stage->n)
         return;
-    atomic_store(&pool->done, 0);
-    atomic_store(&pool->ticket, (uint64_t)(stage->thread->stage + 1) << 32);
+    open_stage(pool, stage->thread->stage + 1);
     bell_ring(&pool->over);
 }
 
 bool smol_pool_claim(struct pool_stage *stage)
 {
     struct pool_thread *thread = stage->thread;
-    struct pool *pool = thread->pool;
-    if (stage->busy)
-        report_done(stage);
     if (stage->n == 0)
         return false; /* nobody could open the next stage: it takes no number */
-    uint64_t ticket = atomic_load(&pool->ticket);
-    while (ticket >> 32 == thread->stage && (uint32_t)ticket < stage->n) {
-        if (!atomic_compare_exchange_weak(&pool->ticket, &ticket, ticket + 1))
-            continue;
-        stage->item = (uint32_t)ticket;
-        stage->busy = true;
-        return true;
-    }
-    if (ticket >> 32 == thread->stage)
-        wait_until(pool, &pool->over, stage_is_over, thread->stage);
+    for (unsigned i = 0; i < thread->n_threads; i++)
+        if (claim_from(stage, (thread->index + i) % thread->n_threads))
+            return true;
+    finish_stage(stage);
+    if (!stage_is_over(thread->pool, thread->stage))
+        wait_until(thread->pool, &thread->pool->over, stage_is_over, thread->stage);
     thread->stage++;
     return false;
 }
@@ -191,7 +218,7 @@ void smol_pool_run(struct pool *pool, pool_work *work, void *argument)
     struct pool_thread thread = {pool, 0, pool->n_threads, 0};
     pool->work = work;
     pool->argument = argument;
-    atomic_store(&pool->ticket, 0);
+    open_stage(pool, 0);
     if (pool->n_threads == 1) {
         work(argument, &thread);
         return;
@@ -213,8 +240,12 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
         return smol_fail(error, STATUS_USAGE, "%u threads: use 1 to %d", n_threads,
                          POOL_MAX_THREADS);
     struct pool *pool = calloc(1, sizeof *pool + (n_threads - 1) * sizeof pool->workers[0]);
-    if (!pool)
+    if (pool)
+        pool->cursors = aligned_alloc(CACHE_LINE, n_threads * sizeof pool->cursors[0]);
+    if (!pool || !pool->cursors) {
+        free(pool);
         return smol_fail_memory(error, "threads");
+    }
     pool->n_threads = n_threads;
     bell_init(&pool->start);
     bell_init(&pool->over);
@@ -242,6 +273,7 @@ void smol_pool_destroy(struct pool *pool)
         pthread_join(pool->workers[i].handle, NULL);
     bell_destroy(&pool->start);
     bell_destroy(&pool->over);
+    free(pool->cursors);
     free(pool);
 }
 

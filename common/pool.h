@@ -1,6 +1,7 @@
 /* A team of threads that go through the same stages of work together.
  *
- * A stage is a number of items that the threads claim one by one. It is over when all its items
+ * A stage is a number of items that the threads claim one by one: each takes its own share of them,
+ * neighbours in order, then what is left of the others' shares. A stage is over when all its items
  * are done, whoever did them: nobody waits for a thread that has no item. So a thread that the
  * system has taken off its processor, or that never woke, holds up nothing, and on a crowded
  * machine a team is as fast as the threads that really run. */
@@ -50,17 +51,17 @@ void smol_pool_run(struct pool *pool, pool_work *work, void *argument);
 struct pool_stage {
     struct pool_thread *thread;
     uint32_t n;
-    uint32_t item; /* the claimed one */
-    bool busy;     /* with an item that is not reported as done yet */
+    uint32_t item;      /* the last claimed one */
+    uint32_t n_claimed; /* by this thread */
 };
 
 static inline struct pool_stage pool_stage(struct pool_thread *thread, uint32_t n)
 {
-    return (struct pool_stage){thread, n, 0, false};
+    return (struct pool_stage){thread, n, 0, 0};
 }
 
-/* Reports the last claimed item as done and claims the next. When there is none, waits until
- * the stage is over and returns false. */
+/* Claims an item; the one claimed before is done. When there is none, waits until the stage is over
+ * and returns false. */
 bool smol_pool_claim(struct pool_stage *stage);
 
 /* The processors that this process may use, at least 1, at most POOL_MAX_THREADS. */

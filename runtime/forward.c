@@ -227,7 +227,7 @@ static void mlp(const struct worker *w, size_t layer)
     const struct product down = {tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS], .out = c->x,
                                  .add = true};
     smol_pass_each_token(w, normalize_for_mlp, layer);
-    smol_pass_each_range(w, count_groups(gated.width), activate_slices, &layer);
+    smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
     smol_multiply(w, &gated, &down, 1);
 }
 

@@ -49,11 +49,10 @@ void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer
     }
 }
 
-void smol_pass_each_range(const struct worker *w, size_t total, range_work *work,
+void smol_pass_each_range(const struct worker *w, size_t total, size_t per_thread, range_work *work,
                           const void *argument)
 {
-    enum { RANGES_PER_THREAD = 2 };
-    size_t n = (size_t)w->thread->n_threads * RANGES_PER_THREAD;
+    size_t n = w->thread->n_threads * per_thread;
     n = n < total ? n : total;
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {

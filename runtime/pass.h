@@ -45,10 +45,11 @@ const float *smol_pass_vector(struct pass *pass, const struct blob_tensor *tenso
 typedef void token_work(struct pass *pass, size_t layer, size_t t);
 void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer);
 
-/* One stage: calls work for ranges that make up [0, total). Each thread gets a few: long ones read
- * memory best, and more than one lets fast threads take over from slow ones. */
+/* One stage: calls work for ranges that make up [0, total), at most `per_thread` for each thread,
+ * which get neighbouring ones: memory is read best in long runs, and more than one range lets fast
+ * threads take over from slow ones. */
 typedef void range_work(struct pass *pass, const void *argument, size_t begin, size_t end);
-void smol_pass_each_range(const struct worker *w, size_t total, range_work *work,
+void smol_pass_each_range(const struct worker *w, size_t total, size_t per_thread, range_work *work,
                           const void *argument);
 
 #endif

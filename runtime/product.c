@@ -112,5 +112,5 @@ void smol_multiply(const struct worker *w, const struct input *input,
     size_t total = 0;
     for (size_t i = 0; i < n_products; i++)
         total += count_blocks(products[i].weight->rows);
-    smol_pass_each_range(w, total, multiply_blocks, &all);
+    smol_pass_each_range(w, total, 8, multiply_blocks, &all);
 }
