@@ -155,8 +155,7 @@ uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols)
         return cols * TILE_ROWS * sizeof(float);
     if (dtype == DTYPE_BF16)
         return (cols + 1) / 2 * TILE_ROWS * sizeof(uint32_t);
-    uint64_t groups = count_groups(cols);
-    return groups * GROUP_BYTES + (groups + 1) / 2 * SCALES_BYTES;
+    return int8_block_bytes(count_groups(cols));
 }
 
 struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key)

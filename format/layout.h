@@ -73,6 +73,12 @@ static inline size_t group_scales_offset(size_t group)
     return group / 2 * GROUP_PAIR_BYTES + group % 2 * (SCALES_BYTES / 2);
 }
 
+/* int8: bytes of a row block of n groups; an odd one out comes with the scales of a pair. */
+static inline size_t int8_block_bytes(size_t n_groups)
+{
+    return n_groups * GROUP_BYTES + (n_groups + 1) / 2 * SCALES_BYTES;
+}
+
 /* "int8", "f32"; "?" for values that are none. */
 const char *smol_dtype_name(enum blob_dtype dtype);
 

@@ -167,12 +167,11 @@ static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
     size_t n_blocks = count_blocks(weight->rows);
     if (n_blocks < end * SLICE_BLOCKS)
         memset(out, 0, (end - begin) * pass->n * SLICE * sizeof *out);
-    for (size_t block = begin * SLICE_BLOCKS; block < end * SLICE_BLOCKS && block < n_blocks;
-         block++) {
-        size_t slice = block / SLICE_BLOCKS - begin;
-        smol_multiply_block(pass, weight, bias, normed, block,
-                            out + slice * pass->n * SLICE + block % SLICE_BLOCKS * TILE_ROWS,
-                            SLICE);
+    for (size_t slice = begin; slice < end; slice++) {
+        size_t block = slice * SLICE_BLOCKS, behind = block + SLICE_BLOCKS;
+        smol_multiply_blocks(pass, weight, bias, normed, block,
+                             behind < n_blocks ? behind : n_blocks,
+                             out + (slice - begin) * pass->n * SLICE, SLICE);
     }
 }
 

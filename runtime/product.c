@@ -19,14 +19,6 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
         smol_pass_fail_numeric(pass, what, layer, t);
 }
 
-/* x (n, stride) += y (n, TILE_ROWS), the first `count` elements of each row */
-static inline void add_rows(float *x, size_t stride, const float *y, size_t n, size_t count)
-{
-    for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < count; i++)
-            x[t * stride + i] += y[t * TILE_ROWS + i];
-}
-
 static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_t count)
 {
     for (size_t t = 0; t < n; t++)
@@ -34,54 +26,65 @@ static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_
             x[t * stride + i] += bias[i];
 }
 
-void smol_multiply_block(struct pass *pass, const struct blob_tensor *weight,
-                         const struct blob_tensor *bias, const struct input *input, size_t block,
-                         float *out, size_t stride)
+void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
+                          const struct blob_tensor *bias, const struct input *input, size_t begin,
+                          size_t end, float *out, size_t stride)
 {
     const struct kernels *kernels = pass->c->kernels;
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
-    const void *data = smol_pass_bytes(pass, weight, block * bytes, bytes);
+    const void *data = smol_pass_bytes(pass, weight, begin * bytes, (end - begin) * bytes);
     switch ((enum blob_dtype)weight->dtype) {
     case DTYPE_F32:
-        kernels->matmul_f32(data, weight->cols, input->x, input->width, input->n, out, stride);
+        kernels->matmul_f32(data, end - begin, weight->cols, input->x, input->width, input->n, out,
+                            stride);
         break;
     case DTYPE_BF16:
-        kernels->matmul_bf16(data, weight->cols, input->x, input->width, input->n, out, stride);
+        kernels->matmul_bf16(data, end - begin, weight->cols, input->x, input->width, input->n, out,
+                             stride);
         break;
     case DTYPE_INT8:
-        kernels->matmul_int8(data, count_groups(weight->cols), &input->quantized, out, stride);
+        kernels->matmul_int8(data, end - begin, count_groups(weight->cols), &input->quantized, out,
+                             stride);
     }
-    size_t row = block * TILE_ROWS;
+    size_t row = begin * TILE_ROWS, rows = weight->rows - row;
+    size_t most = (end - begin) * TILE_ROWS;
     if (bias)
         add_bias(out, stride, smol_pass_vector(pass, bias) + row, input->n,
-                 rows_in_block(row, weight->rows));
+                 rows < most ? rows : most);
 }
 
-/* One row block of a product: TILE_ROWS outputs, or fewer in the last one, for every token. */
-static void multiply_block(struct pass *pass, const struct product *product,
-                           const struct input *input, size_t block)
+/* Row blocks that go through a workbench of BATCH tiles at once, so many that a chunk's digest is
+ * taken right before its bytes are used. */
+static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
+{
+    size_t fit = BATCH / n;
+    size_t chunk = BLOB_CHUNK_SIZE / smol_block_bytes(weight->dtype, weight->cols);
+    size_t blocks = chunk < fit ? chunk : fit;
+    return blocks > 0 ? blocks : 1;
+}
+
+/* Row blocks [begin, end) of a product, at most blocks_at_once. */
+static void multiply_some(struct pass *pass, const struct product *product,
+                          const struct input *input, size_t begin, size_t end)
 {
     const struct blob_tensor *weight = product->weight;
-    size_t row = block * TILE_ROWS, rows = rows_in_block(row, weight->rows);
+    size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
+    size_t rows = weight->rows - row < width ? weight->rows - row : width;
     float *out = product->out + row;
-    if (rows == TILE_ROWS && !product->pairs && !product->add) {
-        smol_multiply_block(pass, weight, product->bias, input, block, out, weight->rows);
+    if (rows == width && !product->pairs && !product->add) {
+        smol_multiply_blocks(pass, weight, product->bias, input, begin, end, out, weight->rows);
         return;
     }
-    float tile[BATCH][TILE_ROWS];
-    smol_multiply_block(pass, weight, product->bias, input, block, tile[0], TILE_ROWS);
-    size_t n = product->pairs ? input->n / 2 : input->n;
-    for (size_t t = 0; product->pairs && t < n; t++) {
-        memcpy(tile[t], tile[2 * t], sizeof tile[t]);
-        add_rows(tile[t], TILE_ROWS, tile[2 * t + 1], 1, TILE_ROWS);
+    float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
+    smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
+    size_t step = product->pairs ? 2 : 1;
+    for (size_t t = 0; t * step < input->n; t++) {
+        float *to = out + t * weight->rows, *from = bench + t * step * width;
+        for (size_t i = 0; product->pairs && i < rows; i++)
+            from[i] += from[width + i];
+        for (size_t i = 0; i < rows; i++)
+            to[i] = product->add ? to[i] + from[i] : from[i];
     }
-    if (product->add && rows == TILE_ROWS)
-        add_rows(out, weight->rows, tile[0], n, TILE_ROWS); /* a constant count is quicker */
-    else if (product->add)
-        add_rows(out, weight->rows, tile[0], n, rows);
-    else
-        for (size_t t = 0; t < n; t++)
-            memcpy(out + t * weight->rows, tile[t], rows * sizeof(float));
 }
 
 /* Products of one input. */
@@ -99,8 +102,10 @@ static void multiply_blocks(struct pass *pass, const void *argument, size_t begi
     for (size_t i = 0; i < all->n; i++) {
         size_t behind = first + count_blocks(all->products[i].weight->rows);
         size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
-        for (size_t block = low; block < high; block++)
-            multiply_block(pass, &all->products[i], all->input, block - first);
+        size_t step = blocks_at_once(all->products[i].weight, all->input->n);
+        for (size_t block = low; block < high; block += step)
+            multiply_some(pass, &all->products[i], all->input, block - first,
+                          (high - block < step ? high : block + step) - first);
         first = behind;
     }
 }

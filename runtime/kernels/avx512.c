@@ -156,8 +156,8 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
         _mm512_storeu_ps(out + (first + t) * out_stride, sum[t]);
 }
 
-static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        float *out, size_t out_stride)
+static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
+                                     const struct quantized *x, float *out, size_t out_stride)
 {
     size_t t = 0;
     for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
@@ -168,6 +168,14 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quan
         int8_tokens(block, n_groups, x, t, out, out_stride, 2);
     if (t < x->n)
         int8_tokens(block, n_groups, x, t, out, out_stride, 1);
+}
+
+static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                        const struct quantized *x, float *out, size_t out_stride)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
+                   out_stride);
 }
 
 /* --- the set ------------------------------------------------------------------------------ */

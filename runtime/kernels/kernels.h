@@ -73,22 +73,22 @@ struct kernels {
     /* As quantize, for one group of the first n tokens: x (n, GROUP_INPUTS). */
     bool (*quantize_slice)(const float *x, size_t n, const struct quantized *out, size_t group);
 
-    /* One int8 row block times x: out[t][r] for each token and the TILE_ROWS rows r. Per group, in
-     * order: out += (float)dot * (weight scale * activation scale), each operation rounded.
-     * out (x->n, out_stride). */
-    void (*matmul_int8)(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        float *out, size_t out_stride);
+    /* n_blocks int8 row blocks, one behind the other, times x: out[t][r] for each token and the
+     * TILE_ROWS rows r of each block. Per group, in order: out += (float)dot * (weight scale *
+     * activation scale), each operation rounded. out (x->n, out_stride). */
+    void (*matmul_int8)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                        const struct quantized *x, float *out, size_t out_stride);
 
-    /* One f32 row block (cols, TILE_ROWS) times n_tokens vectors: out[t][r] = fused multiply-add
-     * over the columns in order, from 0. */
-    void (*matmul_f32)(const float *block, size_t cols, const float *x, size_t x_stride,
-                       size_t n_tokens, float *out, size_t out_stride);
+    /* f32 row blocks (n_blocks, cols, TILE_ROWS) times n_tokens vectors: out[t][r] = fused
+     * multiply-add over the columns in order, from 0. */
+    void (*matmul_f32)(const float *blocks, size_t n_blocks, size_t cols, const float *x,
+                       size_t x_stride, size_t n_tokens, float *out, size_t out_stride);
 
-    /* As matmul_f32 for a bf16 row block of pairs of columns, (cols + 1) / 2 pairs of TILE_ROWS:
+    /* As matmul_f32 for bf16 row blocks of pairs of columns, (cols + 1) / 2 pairs of TILE_ROWS:
      * the low half of a 32-bit lane is the even column's weight, the high half the odd one's. An
      * odd number of columns is padded with zero weights, which are left out of the sum. */
-    void (*matmul_bf16)(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
-                        size_t n_tokens, float *out, size_t out_stride);
+    void (*matmul_bf16)(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
+                        size_t x_stride, size_t n_tokens, float *out, size_t out_stride);
 
     /* out = weight * (x * (1 / sqrt(mean(x^2) + eps))), from left to right as bracketed. */
     void (*rms_norm)(const float *x, const float *weight, size_t n, float eps, float *out);

@@ -173,9 +173,9 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
             v_store(out + t * out_stride + v * LANES, sum[t][v]);
 }
 
-static ALWAYS_INLINE void float_product(const void *block, size_t cols, const float *x,
-                                        size_t x_stride, size_t n_tokens, float *out,
-                                        size_t out_stride, enum blob_dtype dtype)
+static ALWAYS_INLINE void float_block(const void *block, size_t cols, const float *x,
+                                      size_t x_stride, size_t n_tokens, float *out,
+                                      size_t out_stride, enum blob_dtype dtype)
 {
     size_t t = 0;
     for (; t + TOKENS_MANY <= n_tokens; t += TOKENS_MANY)
@@ -189,16 +189,20 @@ static ALWAYS_INLINE void float_product(const void *block, size_t cols, const fl
                      dtype, 1);
 }
 
-static void matmul_f32(const float *block, size_t cols, const float *x, size_t x_stride,
-                       size_t n_tokens, float *out, size_t out_stride)
+static void matmul_f32(const float *blocks, size_t n_blocks, size_t cols, const float *x,
+                       size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
 {
-    float_product(block, cols, x, x_stride, n_tokens, out, out_stride, DTYPE_F32);
+    for (size_t i = 0; i < n_blocks; i++)
+        float_block(blocks + i * cols * TILE_ROWS, cols, x, x_stride, n_tokens, out + i * TILE_ROWS,
+                    out_stride, DTYPE_F32);
 }
 
-static void matmul_bf16(const uint32_t *block, size_t cols, const float *x, size_t x_stride,
-                        size_t n_tokens, float *out, size_t out_stride)
+static void matmul_bf16(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
+                        size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
 {
-    float_product(block, cols, x, x_stride, n_tokens, out, out_stride, DTYPE_BF16);
+    for (size_t i = 0; i < n_blocks; i++)
+        float_block(blocks + i * ((cols + 1) / 2) * TILE_ROWS, cols, x, x_stride, n_tokens,
+                    out + i * TILE_ROWS, out_stride, DTYPE_BF16);
 }
 
 /* --- attention ---------------------------------------------------------------------------- */

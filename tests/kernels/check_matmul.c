@@ -62,18 +62,22 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
 static bool run_int8(const struct kernels *set)
 {
     size_t n_groups = random_within(1, 40), n_tokens = random_within(1, 40);
-    size_t stride = n_tokens + random_within(0, 4), out_stride = TILE_ROWS + random_within(0, 4);
+    size_t n_blocks = random_within(1, 3), stride = n_tokens + random_within(0, 4);
+    size_t out_stride = n_blocks * TILE_ROWS + random_within(0, 4);
     size_t weights = random_bits() % PATTERNS, inputs = random_bits() % PATTERNS;
-    describe("%zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs", n_groups, n_tokens,
-             out_stride, pattern_names[weights], pattern_names[inputs]);
-    uint8_t *block = buffer_new(smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS), 64);
+    describe("%zu blocks of %zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs",
+             n_blocks, n_groups, n_tokens, out_stride, pattern_names[weights],
+             pattern_names[inputs]);
+    size_t block_bytes = smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS);
+    uint8_t *block = buffer_new(n_blocks * block_bytes, 64);
     struct quantized x = quantized_new(n_tokens, stride, n_groups);
-    fill_block_int8(block, n_groups, weights);
+    for (size_t i = 0; i < n_blocks; i++)
+        fill_block_int8(block + i * block_bytes, n_groups, weights);
     fill_quantized(&x, n_groups, inputs);
-    size_t n_out = (n_tokens - 1) * out_stride + TILE_ROWS;
+    size_t n_out = (n_tokens - 1) * out_stride + n_blocks * TILE_ROWS;
     float *want = floats_new(n_out), *got = buffer_copy(want);
-    smol_kernels_scalar.matmul_int8(block, n_groups, &x, want, out_stride);
-    set->matmul_int8(block, n_groups, &x, got, out_stride);
+    smol_kernels_scalar.matmul_int8(block, n_blocks, n_groups, &x, want, out_stride);
+    set->matmul_int8(block, n_blocks, n_groups, &x, got, out_stride);
     return same_floats("output", want, got, n_out);
 }
 
@@ -84,9 +88,9 @@ static float random_weight(bool wide)
     return wide ? random_wide() : random_float();
 }
 
-static void *random_float_block(enum blob_dtype dtype, size_t cols, bool wide)
+static void *random_float_blocks(enum blob_dtype dtype, size_t n_blocks, size_t cols, bool wide)
 {
-    size_t size = smol_block_bytes(dtype, cols);
+    size_t size = n_blocks * smol_block_bytes(dtype, cols);
     uint32_t *block = buffer_new(size, 64);
     for (size_t i = 0; i < size / sizeof *block; i++) {
         block[i] = f32_bits(random_weight(wide));
@@ -97,30 +101,33 @@ static void *random_float_block(enum blob_dtype dtype, size_t cols, bool wide)
 }
 
 static void multiply(const struct kernels *set, enum blob_dtype dtype, const void *block,
-                     size_t cols, const float *x, size_t x_stride, size_t n_tokens, float *out,
-                     size_t out_stride)
+                     size_t n_blocks, size_t cols, const float *x, size_t x_stride, size_t n_tokens,
+                     float *out, size_t out_stride)
 {
     if (dtype == DTYPE_F32)
-        set->matmul_f32(block, cols, x, x_stride, n_tokens, out, out_stride);
+        set->matmul_f32(block, n_blocks, cols, x, x_stride, n_tokens, out, out_stride);
     else
-        set->matmul_bf16(block, cols, x, x_stride, n_tokens, out, out_stride);
+        set->matmul_bf16(block, n_blocks, cols, x, x_stride, n_tokens, out, out_stride);
 }
 
 static bool run_float(const struct kernels *set, enum blob_dtype dtype)
 {
     size_t cols = random_within(1, 100), n_tokens = random_within(1, 40);
-    size_t x_stride = cols + random_within(0, 3), out_stride = TILE_ROWS + random_within(0, 4);
+    size_t n_blocks = random_within(1, 3), x_stride = cols + random_within(0, 3);
+    size_t out_stride = n_blocks * TILE_ROWS + random_within(0, 4);
     bool wide = random_bits() % 3 == 0;
-    describe("%zu columns, %zu tokens, x_stride %zu, out_stride %zu, %s numbers", cols, n_tokens,
-             x_stride, out_stride, wide ? "very small to very large" : "ordinary");
-    const void *block = random_float_block(dtype, cols, wide);
+    describe("%zu blocks, %zu columns, %zu tokens, x_stride %zu, out_stride %zu, %s numbers",
+             n_blocks, cols, n_tokens, x_stride, out_stride,
+             wide ? "very small to very large" : "ordinary");
+    const void *block = random_float_blocks(dtype, n_blocks, cols, wide);
     float *x = floats_new((n_tokens - 1) * x_stride + cols);
     for (size_t i = 0; wide && i < (n_tokens - 1) * x_stride + cols; i++)
         x[i] = random_wide();
-    size_t n_out = (n_tokens - 1) * out_stride + TILE_ROWS;
+    size_t n_out = (n_tokens - 1) * out_stride + n_blocks * TILE_ROWS;
     float *want = floats_new(n_out), *got = buffer_copy(want);
-    multiply(&smol_kernels_scalar, dtype, block, cols, x, x_stride, n_tokens, want, out_stride);
-    multiply(set, dtype, block, cols, x, x_stride, n_tokens, got, out_stride);
+    multiply(&smol_kernels_scalar, dtype, block, n_blocks, cols, x, x_stride, n_tokens, want,
+             out_stride);
+    multiply(set, dtype, block, n_blocks, cols, x, x_stride, n_tokens, got, out_stride);
     return same_floats("output", want, got, n_out);
 }
 
@@ -161,9 +168,9 @@ static void multiply_once(const void *operands, size_t place)
     const struct quantized quantized = {steps, scales, offsets, p->n_tokens, p->n_tokens};
     const void *block = p->blocks + place * p->block_bytes;
     if (p->dtype == DTYPE_INT8)
-        p->set->matmul_int8(block, p->cols / GROUP_INPUTS, &quantized, out, TILE_ROWS);
+        p->set->matmul_int8(block, 1, p->cols / GROUP_INPUTS, &quantized, out, TILE_ROWS);
     else
-        multiply(p->set, p->dtype, block, p->cols, x, p->cols, p->n_tokens, out, TILE_ROWS);
+        multiply(p->set, p->dtype, block, 1, p->cols, x, p->cols, p->n_tokens, out, TILE_ROWS);
 }
 
 static void bench_product(struct product p, bool streamed)
