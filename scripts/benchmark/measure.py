@@ -1,0 +1,95 @@
+"""Cases, rounds, medians.
+
+A small shared machine drifts from minute to minute, so nothing is measured once and for all: every
+round measures every case, and within a case what is compared goes in turn, forwards in one round
+and backwards in the next. A first round is not counted."""
+
+import dataclasses
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from .paths import Unmeasured
+
+SETTLE = 0.03  # seconds: until the other library's threads have stopped waiting busily for work
+
+
+@dataclasses.dataclass
+class Case:
+    """`measure(round)` returns {side: figure}; sides are "smol", "peer", "limit" and the like."""
+
+    name: str
+    measure: Callable
+    once: bool = False  # the same every time: one round will do
+    values: dict = dataclasses.field(default_factory=dict)  # side: [a figure for each round]
+    seconds: float = 0.0  # that it took in all
+    failure: str | None = None
+
+
+def in_turn(**sides):
+    """A case's `measure` from one call per side."""
+
+    def measure(round_):
+        figures = {}
+        for side, call in list(sides.items())[:: -1 if round_ % 2 else 1]:
+            time.sleep(SETTLE)
+            figures[side] = call()
+        return figures
+
+    return measure
+
+
+def run_case(case, round_, counted):
+    start = time.perf_counter()
+    try:
+        figures = case.measure(round_)
+    except Exception as error:  # one broken case must not cost the others' figures
+        if not isinstance(error, Unmeasured):
+            traceback.print_exc()
+        case.failure = str(error) or type(error).__name__
+        return
+    finally:
+        case.seconds += time.perf_counter() - start
+    if counted:
+        for side, figure in figures.items():
+            case.values.setdefault(side, []).append(figure)
+
+
+def run(cases, rounds):
+    """Fills in the values, or the failure, of every case."""
+    for round_ in range(rounds + 1):
+        start = time.perf_counter()
+        for case in cases:
+            if not case.failure and not (case.once and round_):
+                show_progress(f"{name_of(round_, rounds)}: {case.name}")
+                run_case(case, round_, round_ > 0 or case.once)
+        show_progress(f"{name_of(round_, rounds)}: {time.perf_counter() - start:.0f} s", "\n")
+
+
+def name_of(round_, rounds):
+    return f"round {round_} of {rounds}" if round_ else "warm-up"
+
+
+def show_progress(text, end=""):
+    """What is being measured, on one line of a terminal; elsewhere only the ends of rounds."""
+    if end or sys.stderr.isatty():
+        erase = "\r\033[K" if sys.stderr.isatty() else ""
+        print(f"{erase}bench: {text}", end=end, file=sys.stderr, flush=True)
+
+
+def seconds(call):
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def ratios(values, others):
+    """The ratio of the medians, and the lowest and highest ratio within one round."""
+    each = [a / b for a, b in zip(values, others, strict=True)]
+    return median(values) / median(others), min(each), max(each)

@@ -1,0 +1,85 @@
+"""llama.cpp through llama_cpp's low-level calls, with the same face as smol.py.
+
+Everything is at llama.cpp's defaults (n_ubatch 512, KV cache in f16, weights mapped) but for the
+number of threads, the size of the context, and flash attention, which the caller chooses."""
+
+import ctypes
+import re
+
+import llama_cpp as llama
+import numpy as np
+
+from .paths import Unmeasured
+
+FLASH = {"auto": -1, "off": 0, "on": 1}
+N_BATCH = 2048
+GGML_TYPES = {"f32": 0, "f16": 1}
+
+
+@llama.llama_log_callback
+def _quiet(level, text, user):
+    pass
+
+
+llama.llama_log_set(_quiet, None)
+llama.llama_backend_init()
+
+
+def version():
+    return llama.__version__
+
+
+def features():
+    """The instruction sets that it was compiled for, as it says itself."""
+    info = llama.llama_print_system_info().decode()
+    return re.findall(r"(\w+) = 1", info)
+
+
+class Model:
+    def __init__(self, path):
+        self.handle = llama.llama_model_load_from_file(
+            str(path).encode(), llama.llama_model_default_params()
+        )
+        if not self.handle:
+            raise Unmeasured(f"llama.cpp cannot load {path}")
+        self.vocab = llama.llama_model_get_vocab(self.handle)
+        self.n_vocab = llama.llama_vocab_n_tokens(self.vocab)
+
+    def close(self):
+        llama.llama_model_free(self.handle)
+
+    def tokenize(self, text):
+        ids = (llama.llama_token * (len(text) + 8))()
+        n = llama.llama_tokenize(self.vocab, text, len(text), ids, len(ids), False, False)
+        return np.array(ids[:n], np.uint32)
+
+
+class Context:
+    def __init__(self, model, n_threads, n_ctx, flash="auto", kv="f16"):
+        params = llama.llama_context_default_params()
+        params.n_ctx = n_ctx
+        params.n_batch = min(N_BATCH, n_ctx)
+        params.n_threads = params.n_threads_batch = n_threads
+        params.flash_attn_type = FLASH[flash]
+        params.type_k = params.type_v = GGML_TYPES[kv]
+        self.n_batch, self.n_vocab = params.n_batch, model.n_vocab
+        self.handle = llama.llama_init_from_model(model.handle, params)
+        if not self.handle:
+            raise Unmeasured("llama.cpp cannot make a context")
+
+    def close(self):
+        llama.llama_free(self.handle)
+
+    def eval(self, ids):
+        """`ids` (uint32, contiguous); returns the logits of the last one."""
+        tokens = ids.ctypes.data_as(ctypes.POINTER(llama.llama_token))
+        for begin in range(0, len(ids), self.n_batch):
+            n = min(self.n_batch, len(ids) - begin)
+            here = ctypes.cast(ctypes.addressof(tokens.contents) + 4 * begin, type(tokens))
+            if llama.llama_decode(self.handle, llama.llama_batch_get_one(here, n)):
+                raise Unmeasured("llama_decode failed")
+        logits = llama.llama_get_logits_ith(self.handle, -1)
+        return np.ctypeslib.as_array(logits, (self.n_vocab,))
+
+    def truncate(self, n):
+        llama.llama_memory_seq_rm(llama.llama_get_memory(self.handle), 0, n, -1)

@@ -1,0 +1,212 @@
+"""The picture: tokens per second against the roofline, a panel for each dtype.
+
+The more tokens go through the layers at once, the more is done with each weight that is read. With
+few of them reading memory is the limit (the slope), with many multiplying is (the ceiling). Plain
+SVG, written by hand: it needs no library and stays sharp."""
+
+import math
+from html import escape
+
+from . import limits, peer
+from .measure import median
+from .paths import DTYPES, GGUF_TYPES, THREADS
+from .targets import plotted
+
+WIDTH, HEIGHT = 1080, 440
+LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 308, 24, 276  # DEPTH: a panel's height
+TOKENS = (1, 8, 64, 512)
+FROM, TO = 0.3, 2300  # of the axis of tokens, with room for figures beside the outer points
+
+STYLE = """
+svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
+.card { fill: #fcfcfb } .panel { fill: #ffffff; stroke: #cfd4da }
+.grid { stroke: #e6e9ec } text { fill: #3d444d } .strong { fill: #15191e; font-weight: 600 }
+.small { font-size: 11.5px } .title { font-size: 16px }
+.roof { fill: none; stroke: #6b7480; stroke-width: 2 } .note { fill: #5b646f; font-size: 11.5px }
+.smol { stroke: #d0440a; fill: #d0440a }
+.peer { stroke: #1c69b4; fill: #1c69b4 }
+.line { fill: none !important; stroke-width: 2 } .peer.line { stroke-dasharray: 5 4 }
+text.smol, text.peer { stroke: none; font-weight: 600 }
+.peer.mark { fill: #ffffff; stroke-width: 2 }
+@media (prefers-color-scheme: dark) {
+.card { fill: #14181d } .panel { fill: #1a1f26; stroke: #3a424c }
+.grid { stroke: #2a313a } text { fill: #c3cad2 } .strong { fill: #f2f5f8 }
+.roof { stroke: #98a2ae } .note { fill: #a2abb6 }
+.smol { stroke: #ff8a4c; fill: #ff8a4c } .peer { stroke: #62b0ff; fill: #62b0ff }
+.peer.mark { fill: #1a1f26 }
+}"""
+
+
+def complete(cases):
+    """Whether all that it shows was measured."""
+    shown = [name for dtype in DTYPES for name in plotted(dtype).values()]
+    return all(name in cases and cases[name].values for name in shown)
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+class Panel:
+    """The figures of one dtype."""
+
+    def __init__(self, dtype, cases):
+        self.dtype = dtype
+        self.points = {
+            side: [(n, median(cases[name].values[side])) for n, name in plotted(dtype).items()]
+            for side in ("smol", "peer")
+        }
+        one, many = (median(cases[plotted(dtype)[n]].values["limit"]) for n in (1, TOKENS[-1]))
+        self.bytes_per_second = one * limits.blob_bytes(dtype)
+        self.rate = many * limits.prompt_multiply_adds(TOKENS[-1]) / TOKENS[-1]
+
+    def slope(self, n):
+        return n * self.bytes_per_second / limits.blob_bytes(self.dtype)
+
+    def ceiling(self, n):
+        return n * self.rate / limits.prompt_multiply_adds(n)
+
+    def roof(self, n):
+        return min(self.slope(n), self.ceiling(n))
+
+    def figures(self):
+        return [y for points in self.points.values() for _, y in points] + [self.roof(TOKENS[-1])]
+
+
+# --- where it is shown --------------------------------------------------------------------------
+
+
+class Scale:
+    """Logarithmic axes of one panel."""
+
+    def __init__(self, left, low, high):
+        self.left, self.low, self.high = left, low, high
+
+    def x(self, n):
+        return self.left + PANEL * math.log(n / FROM) / math.log(TO / FROM)
+
+    def y(self, speed):
+        return TOP + DEPTH * (1 - math.log(speed / self.low) / math.log(self.high / self.low))
+
+    def at(self, points):
+        return " ".join(f"{self.x(n):.1f},{self.y(speed):.1f}" for n, speed in points)
+
+
+def round_speeds(low, high):
+    """1, 2, 5, 10, 20 ... within the range."""
+    steps = [m * 10**e for e in range(7) for m in (1, 2, 5)]
+    return [step for step in steps if low <= step <= high]
+
+
+# --- elements -----------------------------------------------------------------------------------
+
+
+def text(x, y, words, style="", anchor="start", turn=0):
+    around = f' transform="rotate({turn:.1f} {x:.1f} {y:.1f})"' if turn else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}"{around}>'
+        f"{escape(words)}</text>"
+    )
+
+
+def line(x1, y1, x2, y2, style):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>'
+
+
+def mark(side, x, y):
+    if side == "smol":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="smol mark"/>'
+    return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" class="peer mark"/>'
+
+
+def draw_grid(scale, first):
+    parts = [f'<rect x="{scale.left}" y="{TOP}" width="{PANEL}" height="{DEPTH}" class="panel"/>']
+    for n in TOKENS:
+        x = scale.x(n)
+        parts += [line(x, TOP, x, TOP + DEPTH, "grid")]
+        parts += [text(x, TOP + DEPTH + 18, str(n), "small", "middle")]
+    for speed in round_speeds(scale.low, scale.high):
+        y = scale.y(speed)
+        parts += [line(scale.left, y, scale.left + PANEL, y, "grid")]
+        if first:
+            parts += [text(scale.left - 8, y + 4, f"{speed:,}", "small", "end")]
+    return parts
+
+
+def draw_roof(panel, scale):
+    last = TOKENS[-1]
+    steps = [last ** (i / 80) for i in range(81)]
+    knee = next(n for n in steps if panel.ceiling(n) < panel.slope(n) or n == steps[-1])
+    rise = scale.y(panel.slope(2)) - scale.y(panel.slope(1))
+    turn = math.degrees(math.atan2(rise, scale.x(2) - scale.x(1)))
+    middle = math.sqrt(knee)
+    kind = "int8" if panel.dtype == "int8" else "f32"
+    return [
+        f'<polyline points="{scale.at([(n, panel.roof(n)) for n in steps])}" class="roof"/>',
+        text(scale.x(middle) - 6, scale.y(panel.slope(middle)) - 7,
+             f"reading {panel.bytes_per_second / 1e9:.0f} GB/s", "note", "middle", turn),
+        text(scale.x(last), scale.y(panel.ceiling(last)) - 8,
+             f"{panel.rate / 1e9:.0f} G {kind} multiply-adds/s", "note", "end"),
+    ]  # fmt: skip
+
+
+def draw_side(panel, scale, side):
+    points = panel.points[side]
+    parts = [f'<polyline points="{scale.at(points)}" class="{side} line"/>']
+    return parts + [mark(side, scale.x(n), scale.y(speed)) for n, speed in points]
+
+
+def draw_figures(panel, scale, index, anchor, aside):
+    """Beside an outer point of both sides, pushed apart where they would overlap."""
+    ends = [(side, *points[index]) for side, points in panel.points.items()]
+    ends.sort(key=lambda end: -end[2])
+    heights = [scale.y(speed) + 4 for _, _, speed in ends]
+    overlap = max(0, 13 - (heights[1] - heights[0]))
+    heights = heights[0] - overlap / 2, heights[1] + overlap / 2
+    return [
+        text(scale.x(n) + aside, y, f"{speed:,.0f}", f"{side} small", anchor)
+        for (side, n, speed), y in zip(ends, heights, strict=True)
+    ]
+
+
+def draw_panel(panel, scale, first):
+    title = f"{panel.dtype}  (llama.cpp: {GGUF_TYPES[panel.dtype]})"
+    return [
+        *draw_grid(scale, first),
+        text(scale.left + 2, TOP - 10, title, "strong"),
+        *draw_roof(panel, scale),
+        *draw_side(panel, scale, "peer"),
+        *draw_side(panel, scale, "smol"),
+        *draw_figures(panel, scale, 0, "end", -9),
+        *draw_figures(panel, scale, -1, "start", 9),
+        text(scale.left + PANEL / 2, TOP + DEPTH + 38, "tokens evaluated at once", "small",
+             "middle"),
+    ]  # fmt: skip
+
+
+def draw_heading(machine):
+    right = WIDTH - GAP
+    heading = f"SmolLM2-135M, {THREADS[-1]} threads: tokens per second and the machine's limits"
+    parts = [text(LEFT, 30, heading, "strong title")]
+    parts += [text(LEFT, 50, machine, "small")]
+    for i, (side, words) in enumerate((("smol", "smol"), ("peer", "llama.cpp"))):
+        x = right - 206 + i * 96
+        parts += [line(x, 26, x + 32, 26, f"{side} line"), mark(side, x + 16, 26)]
+        parts += [text(x + 38, 30, words, side)]
+    return parts
+
+
+def draw(cases, circumstances):
+    panels = [Panel(dtype, cases) for dtype in DTYPES]
+    figures = [figure for panel in panels for figure in panel.figures()]
+    low, high = min(figures) / 1.4, max(figures) * 1.7
+    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" class="card"/>']
+    parts += draw_heading(f"{circumstances['machine']}; smol {circumstances['smol']}")
+    for i, panel in enumerate(panels):
+        parts += draw_panel(panel, Scale(LEFT + i * (PANEL + GAP), low, high), i == 0)
+    note = "Roof: a plain read of the blob, and multiply-adds in registers, by as many threads."
+    if "AVX512_BF16" in peer.features():
+        note += " llama.cpp multiplies bf16 in bf16 here, which is faster than f32."
+    parts += [text(LEFT, HEIGHT - 14, note, "note")]
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
+    return "\n".join([opening, f"<style>{STYLE}</style>", *parts, "</svg>", ""])

@@ -1,0 +1,177 @@
+"""What was measured, as a table for people and as JSON for programs."""
+
+import json
+import os
+import platform
+import re
+import time
+
+from . import limits, peer, smol, speed
+from .measure import median, ratios
+
+# Figures are kept in plain units; these are shown.
+UNITS = {
+    "tokens/s": (1, 1, "tokens/s"),
+    "multiply-adds/s": (1e-9, 1, "G multiply-adds/s"),
+    "time": (1e3, 2, "ms"),
+    "KB": (1e-3, 0, "KB"),
+    "MB": (1e-6, 2, "MB"),
+    "MB/s": (1e-6, 1, "MB/s"),
+    "GB/s": (1e-9, 2, "GB/s"),
+}
+
+
+QUIET = 0.1  # of the processors' time may go elsewhere, before the report says that it was too much
+
+
+# --- cells --------------------------------------------------------------------------------------
+
+
+def spread(values, unit):
+    scale, digits, shown = UNITS[unit]
+    middle = f"{median(values) * scale:.{digits}f}"
+    if len(values) == 1:
+        return f"{middle} {shown}"
+    low, high = min(values) * scale, max(values) * scale
+    return f"{middle} ({low:.{digits}f}..{high:.{digits}f}) {shown}"
+
+
+def number(value, unit):
+    scale, _, shown = UNITS[unit]
+    return f"{value * scale:g} {shown}"
+
+
+def wanted(bound, unit):
+    sign = "at most" if bound.at_most else "at least"
+    if bound.side == "peer":
+        return f"{sign} {bound.value:g} x peer"
+    if bound.side == "limit":
+        return f"{sign} {bound.value:.0%} of limit"
+    return f"{sign} {number(bound.value, unit)}"
+
+
+def measured_cell(row, case):
+    text = spread(case.values["smol"], row.unit)
+    if row.extra:
+        text += f"; {row.extra} {spread(case.values[row.extra], 'time')}"
+    return text
+
+
+def peer_cell(row, case):
+    if "peer" not in case.values:
+        return ""
+    ratio, low, high = ratios(case.values["smol"], case.values["peer"])
+    theirs = spread(case.values["peer"], row.unit)
+    text = f"{row.peer}: {theirs}; {ratio:.2f} x ({low:.2f}..{high:.2f})"
+    if row.stretch and ratio < row.stretch:
+        text += f", {row.stretch - ratio:.2f} short of {row.stretch:g}"
+    return text
+
+
+def limit_cell(row, case):
+    if "limit" not in case.values:
+        return ""
+    ratio, low, high = ratios(case.values["smol"], case.values["limit"])
+    share = f"{ratio:.0%} ({low:.0%}..{high:.0%})"
+    return f"{row.limit}: {spread(case.values['limit'], row.unit)}; {share}"
+
+
+def verdict(row, case):
+    missed = row.missed(case)
+    return "missed: " + ", ".join(wanted(bound, row.unit) for bound in missed) if missed else "met"
+
+
+def cells(row, case):
+    target = ", ".join(wanted(bound, row.unit) for bound in row.bounds)
+    if case.failure:
+        return [row.case, target, f"not measured: {case.failure}", "", "", "NOT MEASURED"]
+    return [
+        row.case, target, measured_cell(row, case), peer_cell(row, case), limit_cell(row, case),
+        verdict(row, case),
+    ]  # fmt: skip
+
+
+def table(rows, cases):
+    lines = [["what", "target", "smol", "peer; smol in ratio", "limit; smol's share", "verdict"]]
+    lines += [cells(row, cases[row.case]) for row in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    texts = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    texts.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(texts)
+
+
+# --- circumstances ------------------------------------------------------------------------------
+
+
+def processor():
+    """Its name, and where virtual machines hide that, its family and model."""
+    fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", open("/proc/cpuinfo").read(), re.M))
+    name = fields.get("model name", platform.machine())
+    if "cpu family" in fields:
+        name += f" (family {fields['cpu family']}, model {fields['model']})"
+    return f"{name}, {os.cpu_count()} processors"
+
+
+def busy_seconds():
+    """Processor time that anybody has used since the machine started, and what hosts stole."""
+    fields = [int(field) for field in open("/proc/stat").readline().split()[1:]]
+    user, nice, system, _, _, irq, softirq, steal = fields[:8]
+    tick = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + softirq) / tick, steal / tick
+
+
+class Crowd:
+    """How much of the machine others used since this was made: a crowded machine's figures are
+    worth little, the peer's least, whose threads wait busily for each other."""
+
+    def __init__(self):
+        self.start, self.busy, self.own = time.time(), busy_seconds(), self.own_seconds()
+
+    @staticmethod
+    def own_seconds():
+        t = os.times()
+        return t.user + t.system + t.children_user + t.children_system
+
+    def share(self):
+        """(other processes', other machines') share of all processors' time."""
+        whole = (time.time() - self.start) * os.cpu_count()
+        busy, stolen = (now - then for now, then in zip(busy_seconds(), self.busy, strict=True))
+        others = busy - (self.own_seconds() - self.own)
+        return max(0, others) / whole, stolen / whole
+
+
+def circumstances(rounds, crowd):
+    others, stolen = crowd.share()
+    isa = speed.isa()
+    return {
+        "machine": f"{processor()}, {platform.machine()}, {platform.system()} {platform.release()}",
+        "smol": f"{smol.version()}, {isa} kernels",
+        "limit": limits.instructions(isa),
+        "peer": f"llama.cpp of llama-cpp-python {peer.version()}: {' '.join(peer.features())}; "
+        "KV cache f16, n_batch 2048, n_ubatch 512, weights mapped",
+        "flash attention": "; ".join(f"{k}: {v}" for k, v in speed.FLASH_CHOSEN.items()) or "on",
+        "rounds": f"{rounds}, interleaved; medians (lowest..highest); ratios are of medians "
+        "(lowest..highest of one round)",
+        "load": f"of the processors' time, other processes used {others:.0%}, the host {stolen:.0%}"
+        + (": TOO MUCH for these figures to mean anything" if others + stolen > QUIET else ""),
+    }
+
+
+def write_json(path, lines, rows, cases):
+    def row_object(row):
+        case = cases[row.case]
+        checks = [
+            {**vars(bound), "figure": bound.figure(case), "met": bound.holds(case)}
+            for bound in row.bounds
+            if not case.failure
+        ]
+        return {"what": row.case, "unit": row.unit, "peer": row.peer, "limit": row.limit,
+                "targets": checks, "failure": case.failure}  # fmt: skip
+
+    everything = {
+        "circumstances": lines,
+        "rows": [row_object(row) for row in rows],
+        "cases": {name: {"seconds": c.seconds, **c.values} for name, c in cases.items()},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(everything, indent=1) + "\n")
