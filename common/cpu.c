@@ -43,3 +43,17 @@ bool smol_cpu_has_avx512(void)
     return false;
 }
 #endif
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+
+bool smol_cpu_has_dotprod(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+#else
+bool smol_cpu_has_dotprod(void)
+{
+    return false;
+}
+#endif

@@ -11,4 +11,7 @@ bool smol_cpu_has_avx2(void);
 /* AVX-512 F, BW, DQ, VL and VNNI, enabled by the operating system, and AVX2 as above. */
 bool smol_cpu_has_avx512(void);
 
+/* The dot products of bytes that Armv8.2 added (SDOT and UDOT), enabled by the operating system. */
+bool smol_cpu_has_dotprod(void);
+
 #endif
