@@ -94,6 +94,10 @@ ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
 %avx512.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
 	-mavx512vnni -mprefer-vector-width=512
+else ifeq ($(ARCH),aarch64)
+# gcc's early scheduling keeps more values alive than there are registers; clang has no such option
+%neon.o %neon_dotprod.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
+%neon_dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod
 endif
 
 $(BUILD)/obj/%.o: %.c

@@ -20,6 +20,9 @@ static const struct rung {
 #if defined(__x86_64__)
     {&smol_kernels_avx2, smol_cpu_has_avx2},
     {&smol_kernels_avx512, smol_cpu_has_avx512},
+#elif defined(__aarch64__)
+    {&smol_kernels_neon, always},
+    {&smol_kernels_dotprod, smol_cpu_has_dotprod},
 #endif
 };
 enum { LADDER_SIZE = sizeof ladder / sizeof ladder[0] };

@@ -128,6 +128,9 @@ extern const struct kernels smol_kernels_scalar;
 #if defined(__x86_64__)
 extern const struct kernels smol_kernels_avx2;
 extern const struct kernels smol_kernels_avx512;
+#elif defined(__aarch64__)
+extern const struct kernels smol_kernels_neon;
+extern const struct kernels smol_kernels_dotprod;
 #endif
 
 #endif

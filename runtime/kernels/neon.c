@@ -1,0 +1,63 @@
+/* Kernels for any aarch64. */
+#if defined(__aarch64__)
+
+enum { INT8_TOKENS = 2 };
+#include "runtime/kernels/neon_template.h"
+
+/* Token t's four inputs, in every lane. */
+static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
+{
+    int32x4_t lanes = vreinterpretq_s32_s8(quads);
+    return vreinterpretq_s8_s32(t == 0 ? vdupq_laneq_s32(lanes, 0) : vdupq_laneq_s32(lanes, 1));
+}
+
+/* Dot products of two vectors of weights, 16 bytes apart, with the inputs q0, and of those a quad
+ * later with q1. Products of bytes are 16 bits wide. Two fit into one sum, as steps are within
+ * -127..127 and 2 * 127 * 127 = 32258; then neighbours are added into 32 bits. So a row's four
+ * inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2 and 3 in high.
+ *
+ * Both vectors go through each step together, for processors that do not reorder instructions. */
+static ALWAYS_INLINE void add_two_quads(int32x4_t low[2], int32x4_t high[2], const int8_t *weights,
+                                        int8x16_t q0, int8x16_t q1, const bool first)
+{
+    int16x8_t two_low[2], two_high[2];
+    UNROLLED (v, 2) {
+        int8x16_t w = vld1q_s8(weights + 16 * v);
+        two_low[v] = vmull_s8(vget_low_s8(w), vget_low_s8(q0));
+        two_high[v] = vmull_high_s8(w, q0);
+    }
+    UNROLLED (v, 2) {
+        int8x16_t w = vld1q_s8(weights + QUAD_BYTES + 16 * v);
+        two_low[v] = vmlal_s8(two_low[v], vget_low_s8(w), vget_low_s8(q1));
+        two_high[v] = vmlal_high_s8(two_high[v], w, q1);
+    }
+    UNROLLED (v, 2) {
+        low[v] = first ? vpaddlq_s16(two_low[v]) : vpadalq_s16(low[v], two_low[v]);
+        high[v] = first ? vpaddlq_s16(two_high[v]) : vpadalq_s16(high[v], two_high[v]);
+    }
+}
+
+static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, size_t stride,
+                                    int32x4_t dot[][TILE_VECTORS], const size_t n_tokens)
+{
+    int32x4_t low[INT8_TOKENS][TILE_VECTORS], high[INT8_TOKENS][TILE_VECTORS];
+    UNROLLED (pair, GROUP_INPUTS / 8) {
+        size_t quad = 2 * pair;
+        int8x16_t quads0 = load_quads(steps + quad * stride, n_tokens);
+        int8x16_t quads1 = load_quads(steps + (quad + 1) * stride, n_tokens);
+        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
+            UNROLLED (half, 2)
+                add_two_quads(low[t] + 2 * half, high[t] + 2 * half,
+                              weights + quad * QUAD_BYTES + 32 * half, broadcast_lane(quads0, t),
+                              broadcast_lane(quads1, t), quad == 0);
+    }
+    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            dot[t][v] = vpaddq_s32(low[t][v], high[t][v]);
+}
+
+const struct kernels smol_kernels_neon = {.name = "neon", NEON_KERNELS};
+
+#else
+typedef int smol_no_neon_here; /* ISO C wants a declaration in every file */
+#endif
