@@ -4,11 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/checked.h"
 #include "common/number.h"
 
-enum { CACHE_LINE = 64 };
+enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
 
 static size_t element_size(enum kv_type type)
 {
@@ -28,18 +29,11 @@ enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_lay
         .k_bytes = KV_BLOCK * head_dim * size,
         .v_bytes = KV_BLOCK * round_up(head_dim, 16) * size,
         .scale_bytes = type == KV_INT8 ? KV_BLOCK * sizeof(float) : 0,
-        .max_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK,
     };
-    cache->blocks = calloc(cache->max_blocks, sizeof *cache->blocks);
-    return cache->blocks ? STATUS_OK : smol_fail_memory(error, "the KV cache");
-}
-
-void smol_kv_free(struct kv_cache *cache)
-{
-    for (size_t i = 0; i < cache->n_allocated; i++)
-        free(cache->blocks[i]);
-    free(cache->blocks);
-    *cache = (struct kv_cache){0};
+    size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
+    cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
+    cache->slabs = calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
+    return cache->slabs ? STATUS_OK : smol_fail_memory(error, "the KV cache");
 }
 
 static size_t head_bytes(const struct kv_cache *cache)
@@ -47,38 +41,58 @@ static size_t head_bytes(const struct kv_cache *cache)
     return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
 }
 
+/* One block of all layers and heads. */
 static size_t block_bytes(const struct kv_cache *cache)
 {
     return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
 }
 
+static size_t slab_bytes(const struct kv_cache *cache)
+{
+    return cache->slab_blocks * block_bytes(cache);
+}
+
+void smol_kv_free(struct kv_cache *cache)
+{
+    for (size_t i = 0; i < cache->n_slabs; i++)
+        munmap(cache->slabs[i], slab_bytes(cache));
+    free(cache->slabs);
+    *cache = (struct kv_cache){0};
+}
+
 enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error)
 {
-    while (cache->n_allocated * KV_BLOCK < n) {
-        void *block;
-        if (posix_memalign(&block, CACHE_LINE, block_bytes(cache)))
+    size_t n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+    while (cache->n_slabs * cache->slab_blocks < n_blocks) {
+        /* fresh pages are zero, as V's padding channels must be */
+        void *slab = mmap(NULL, slab_bytes(cache), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (slab == MAP_FAILED)
             return smol_fail_memory(error, "the KV cache");
-        memset(block, 0, block_bytes(cache)); /* V's padding channels must be zero */
-        cache->blocks[cache->n_allocated++] = block;
+        cache->slabs[cache->n_slabs++] = slab;
     }
+    cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
     return STATUS_OK;
 }
 
 size_t smol_kv_bytes(const struct kv_cache *cache)
 {
-    return cache->n_allocated * block_bytes(cache);
+    return cache->n_blocks * block_bytes(cache);
 }
 
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head, size_t index)
 {
+    size_t slab = index / cache->slab_blocks, row = layer * cache->n_kv_heads + head;
     const uint8_t *data =
-        cache->blocks[index] + (layer * cache->n_kv_heads + head) * head_bytes(cache);
+        cache->slabs[slab] +
+        (row * cache->slab_blocks + index % cache->slab_blocks) * head_bytes(cache);
     const uint8_t *scales = data + cache->k_bytes + cache->v_bytes;
+    bool scaled = cache->type == KV_INT8;
     return (struct kv_block){
         .k = data,
         .v = data + cache->k_bytes,
-        .k_scale = cache->type == KV_INT8 ? (const float *)scales : NULL,
-        .v_scale = cache->type == KV_INT8 ? (const float *)(scales + cache->scale_bytes) : NULL,
+        .k_scale = scaled ? (const float *)scales : NULL,
+        .v_scale = scaled ? (const float *)(scales + cache->scale_bytes) : NULL,
     };
 }
 

@@ -1,5 +1,7 @@
-/* The KV cache: keys and values of every position so far, in blocks of KV_BLOCK positions that are
- * allocated as the sequence grows. */
+/* The KV cache: keys and values of every position so far, in blocks of KV_BLOCK positions. The
+ * blocks of a layer and head lie one behind the other, as attention reads them, in slabs of
+ * SLAB_BLOCKS, which are reserved as the sequence grows; the system gives them memory as they are
+ * written. */
 #ifndef SMOL_RUNTIME_KV_H
 #define SMOL_RUNTIME_KV_H
 
@@ -9,11 +11,12 @@
 struct kv_cache {
     enum kv_type type;
     size_t n_layers, n_kv_heads, head_dim;
-    size_t k_bytes, v_bytes,
-        scale_bytes; /* of one block of one head; scale_bytes for each of K, V */
-    uint8_t *
-        *blocks; /* (n_allocated of max_blocks): each (n_layers, n_kv_heads, one head's block) */
-    size_t n_allocated, max_blocks;
+    /* of one block of one head: K, V, and the scales of each */
+    size_t k_bytes, v_bytes, scale_bytes;
+    uint8_t **slabs;    /* (n_slabs): each (n_layers, n_kv_heads, slab_blocks, one head's block) */
+    size_t n_slabs;     /* reserved */
+    size_t slab_blocks; /* in each: SLAB_BLOCKS, or all if that is fewer */
+    size_t n_blocks;    /* in use */
 };
 
 /* An empty cache for at most `n_positions`. */
@@ -26,7 +29,7 @@ void smol_kv_free(struct kv_cache *cache);
  * on STATUS_MEMORY too. */
 enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error);
 
-/* Bytes allocated for blocks. */
+/* Bytes of the blocks in use. */
 size_t smol_kv_bytes(const struct kv_cache *cache);
 
 /* The block of positions [index * KV_BLOCK, (index + 1) * KV_BLOCK). */
