@@ -296,24 +296,33 @@ static inline void add_weights(const float *row, float rescale, float *sums)
     }
 }
 
-/* All queries' scores become weights; rescale (n) gets the factors for what was summed so far. */
+/* All queries' scores become weights; rescale (QUERY_TILE) gets the factors for what was summed so
+ * far. One step for all queries before the next, so that none waits for its own last step. */
 static void weigh(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
-                  float *rescale)
+                  float rescale[QUERY_TILE])
 {
+    float largest[QUERY_TILE];
     for (size_t j = 0; j < a->n; j++) {
         float *row = a->scores + j * KV_BLOCK;
         if (block->k_scale)
             scale_row(row, block->k_scale);
         for (size_t i = visible[j]; i < KV_BLOCK; i++)
             row[i] = -FLT_MAX; /* weight 0 */
-        float largest = largest_score(row, a->max[j]);
+        largest[j] = largest_score(row, a->max[j]);
+        rescale[j] = a->max[j] - largest[j];
+        a->max[j] = largest[j];
+    }
+    for (size_t j = a->n; j < QUERY_TILE; j++)
+        rescale[j] = 0;
+    for (size_t j = 0; j < QUERY_TILE; j++)
+        rescale[j] = math_exp(rescale[j]);
+    for (size_t j = 0; j < a->n; j++)
         for (size_t i = 0; i < KV_BLOCK; i++)
-            row[i] = math_exp(row[i] - largest);
-        rescale[j] = math_exp(a->max[j] - largest);
-        a->max[j] = largest;
-        add_weights(row, rescale[j], a->sums + j * 16);
+            a->scores[j * KV_BLOCK + i] = math_exp(a->scores[j * KV_BLOCK + i] - largest[j]);
+    for (size_t j = 0; j < a->n; j++) {
+        add_weights(a->scores + j * KV_BLOCK, rescale[j], a->sums + j * 16);
         if (block->v_scale)
-            scale_row(row, block->v_scale);
+            scale_row(a->scores + j * KV_BLOCK, block->v_scale);
     }
 }
 
