@@ -132,9 +132,6 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 #include "runtime/kernels/vector_template.h"
 
-#define UNROLLED_PART(i, n, max)                                                                   \
-    UNROLLED (i, max)                                                                              \
-        if (i < (n))
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
 /* As UNROLLED, where the count is a parameter: clang unrolls before it inlines, and wants a
@@ -187,8 +184,8 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
             v_store(out + (first + t) * out_stride + v * LANES, sum[t][v]);
 }
 
-static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quantized *x,
-                        float *out, size_t out_stride)
+static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
+                                     const struct quantized *x, float *out, size_t out_stride)
 {
     size_t t = 0;
     for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
@@ -197,6 +194,14 @@ static void matmul_int8(const uint8_t *block, size_t n_groups, const struct quan
         int8_tokens(block, n_groups, x, t, out, out_stride, 2);
     if (t < x->n)
         int8_tokens(block, n_groups, x, t, out, out_stride, 1);
+}
+
+static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                        const struct quantized *x, float *out, size_t out_stride)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
+                   out_stride);
 }
 
 /* --- f16 ---------------------------------------------------------------------------------- */
