@@ -1,8 +1,8 @@
 /* Streaming the weights, see weights.h.
  *
  * The weights section is a sequence of pieces: row blocks of matrices and whole vectors. All
- * threads make a batch of pieces, while the first of them to come by writes the batch before it.
- * Two batches take turns, so memory does not grow with the model. */
+ * threads make a batch of pieces, one of them after writing the batch before. Two batches take
+ * turns, so memory does not grow with the model. */
 #include "convert/weights.h"
 
 #include <inttypes.h>
@@ -98,8 +98,8 @@ static struct tile_fault make_piece(struct stream *s, const struct piece *piece,
                            s->scratch + thread * s->max_cols, out);
 }
 
-/* Item 0 writes one batch, each other makes a piece of the next. A thread stops at its first
- * fault: pieces are claimed in order, so the first of all is among the threads' first ones. */
+/* Item 0 writes one batch, each other makes a piece of the next. Who has found a fault looks only
+ * at pieces in front of it, in whatever order they are claimed: the first fault of all is found. */
 static void work(void *argument, struct pool_thread *thread)
 {
     struct stream *s = argument;
@@ -110,8 +110,11 @@ static void work(void *argument, struct pool_thread *thread)
         if (stage.item == 0)
             s->write_status =
                 smol_writer_append(s->writer, s->written->bytes, s->written->size, s->error);
-        else if (!found->fault.status)
-            *found = (struct finding){piece, make_piece(s, &s->made->pieces[piece], thread->index)};
+        else if (!found->fault.status || piece < found->piece) {
+            struct tile_fault fault = make_piece(s, &s->made->pieces[piece], thread->index);
+            if (fault.status)
+                *found = (struct finding){piece, fault};
+        }
     }
 }
 
