@@ -19,7 +19,7 @@
 #include "runtime/context.h"
 #include "runtime/kernels/math.h"
 
-enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK };
+enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK, CACHE_LINE = 64 };
 
 static size_t count_spans(size_t n_positions)
 {
@@ -36,7 +36,7 @@ static size_t value_stride(const struct smol_context *c)
 /* Floats for the states of n queries: values, sums and maxima. */
 static size_t state_floats(const struct smol_context *c, size_t n)
 {
-    return n * (value_stride(c) + 16 + 1);
+    return n * (value_stride(c) + 16) + round_up(n, 16);
 }
 
 /* Floats that a thread works in: a tile's queries and scores, and two states. */
@@ -54,17 +54,26 @@ static void place_state(const struct smol_context *c, struct attention *a, float
     a->max = a->sums + n * 16;
 }
 
+/* n zeros, on a boundary of cache lines; NULL when there is no memory. */
+static float *floats_new(size_t n)
+{
+    void *memory;
+    if (posix_memalign(&memory, CACHE_LINE, n * sizeof(float)))
+        return NULL;
+    return memset(memory, 0, n * sizeof(float));
+}
+
 enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
 {
     struct attention_memory *memory = &c->attention;
     size_t n_heads = c->model->blob.model->n_heads, n_spans = count_spans(n_positions);
     if (!memory->threads)
-        memory->threads = calloc(smol_pool_size(c->pool) * thread_floats(c), sizeof(float));
+        memory->threads = floats_new(smol_pool_size(c->pool) * thread_floats(c));
     if (!memory->threads)
         return smol_fail_memory(error, "attention");
     if (n_spans <= memory->n_spans)
         return STATUS_OK;
-    float *partials = malloc(n_spans * state_floats(c, n_heads) * sizeof(float));
+    float *partials = floats_new(n_spans * state_floats(c, n_heads));
     if (!partials)
         return smol_fail_memory(error, "attention");
     free(memory->partials);

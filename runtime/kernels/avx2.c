@@ -152,18 +152,18 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
 {
     const int8_t *steps = x->steps + 4 * first;
     __m256 low[INT8_TOKENS], high[INT8_TOKENS];
-    UNROLLED (t, n_tokens)
+    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
         low[t] = high[t] = _mm256_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
         const uint8_t *weights = block + group_weights_offset(group);
         __m256i dot_low[INT8_TOKENS], dot_high[INT8_TOKENS];
-        UNROLLED (t, n_tokens)
+        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
             dot_low[t] = dot_high[t] = _mm256_setzero_si256();
         for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
             __m256i w_low = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES));
             __m256i w_high = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES + 32));
             __m256i m_low = _mm256_abs_epi8(w_low), m_high = _mm256_abs_epi8(w_high);
-            UNROLLED (t, n_tokens) {
+            UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
                 __m256i q = broadcast_quad(steps + 4 * t);
                 dot_low[t] = dot_quads(m_low, w_low, q, dot_low[t]);
                 dot_high[t] = dot_quads(m_high, w_high, q, dot_high[t]);
@@ -173,13 +173,13 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
         const __m128i *halves = (const void *)(block + group_scales_offset(group));
         __m256 scales_low = _mm256_cvtph_ps(_mm_load_si128(halves));
         __m256 scales_high = _mm256_cvtph_ps(_mm_load_si128(halves + 1));
-        UNROLLED (t, n_tokens) {
+        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
             __m256 scale = _mm256_set1_ps(x->scales[group * x->stride + first + t]);
             low[t] = accumulate(low[t], dot_low[t], scales_low, scale);
             high[t] = accumulate(high[t], dot_high[t], scales_high, scale);
         }
     }
-    UNROLLED (t, n_tokens) {
+    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
         _mm256_storeu_ps(out + (first + t) * out_stride, low[t]);
         _mm256_storeu_ps(out + (first + t) * out_stride + 8, high[t]);
     }

@@ -129,30 +129,30 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
 {
     const int8_t *steps = x->steps + 4 * first;
     __m512 sum[INT8_TOKENS];
-    UNROLLED (t, n_tokens)
+    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
         sum[t] = _mm512_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
         const uint8_t *weights = block + group_weights_offset(group);
         const int32_t *offsets = x->offsets + group * x->stride + first;
         __m512i dot[INT8_TOKENS];
-        UNROLLED (t, n_tokens)
+        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
             dot[t] = _mm512_set1_epi32(offsets[t]);
         UNROLLED (quad, GROUP_INPUTS / 4) {
             __m512i w = _mm512_xor_si512(_mm512_load_si512(weights + quad * QUAD_BYTES),
                                          _mm512_set1_epi8((char)0x80));
-            UNROLLED (t, n_tokens)
+            UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
                 dot[t] = _mm512_dpbusd_epi32(dot[t], w, broadcast_quad(steps + 4 * t));
             steps += 4 * x->stride;
         }
         const float *scales = x->scales + group * x->stride + first;
         __m512 weight_scales =
             _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(group))));
-        UNROLLED (t, n_tokens) {
+        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
             __m512 factor = _mm512_mul_ps(weight_scales, _mm512_set1_ps(scales[t]));
             sum[t] = _mm512_add_ps(sum[t], _mm512_mul_ps(_mm512_cvtepi32_ps(dot[t]), factor));
         }
     }
-    UNROLLED (t, n_tokens)
+    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
         _mm512_storeu_ps(out + (first + t) * out_stride, sum[t]);
 }
 

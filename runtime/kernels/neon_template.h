@@ -134,12 +134,6 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
-/* As UNROLLED, where the count is a parameter: clang unrolls before it inlines, and wants a
- * constant limit. */
-#define UNROLLED_UPTO(i, n, limit)                                                                 \
-    UNROLLED (i, limit)                                                                            \
-        if (i < (n))
-
 /* Four inputs of each of n_tokens tokens, 4 at most. */
 static ALWAYS_INLINE int8x16_t load_quads(const int8_t *steps, const size_t n_tokens)
 {

@@ -27,6 +27,11 @@
 #else
 #define UNROLLED(i, n) _Pragma("GCC unroll 32") for (size_t i = 0; i < (n); i++)
 #endif
+/* The same where the count is a parameter, `limit` at most: clang unrolls before it inlines, and
+ * wants a constant. */
+#define UNROLLED_UPTO(i, n, limit)                                                                 \
+    UNROLLED (i, limit)                                                                            \
+        if (i < (n))
 enum { TILE_VECTORS = TILE_ROWS / LANES };
 
 /* --- quantizing --------------------------------------------------------------------------- */
@@ -146,7 +151,7 @@ static ALWAYS_INLINE struct column load_column(const void *block, size_t col, en
 static ALWAYS_INLINE void add_column(V sum[][TILE_VECTORS], struct column column, const float *x,
                                      size_t x_stride, const size_t n_tokens)
 {
-    UNROLLED (t, n_tokens) {
+    UNROLLED_UPTO (t, n_tokens, TOKENS_MANY) {
         V value = v_set1(x[t * x_stride]);
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_fma(column.weights[v], value, sum[t][v]);
@@ -158,7 +163,7 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
                                        enum blob_dtype dtype, const size_t n_tokens)
 {
     V sum[TOKENS_MANY][TILE_VECTORS];
-    UNROLLED (t, n_tokens)
+    UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
     size_t col = 0;
@@ -168,7 +173,7 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
     }
     if (col < cols)
         add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
-    UNROLLED (t, n_tokens)
+    UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
         UNROLLED (v, TILE_VECTORS)
             v_store(out + t * out_stride + v * LANES, sum[t][v]);
 }
@@ -226,22 +231,22 @@ static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, 
                                      const size_t n_rows, const size_t n_vectors)
 {
     V sum[QUERIES_MANY][FEW_VECTORS];
-    UNROLLED (j, n_rows)
-        UNROLLED (v, n_vectors)
+    UNROLLED_UPTO (j, n_rows, QUERIES_MANY)
+        UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
             sum[j][v] = v_zero();
     const float *a = p->a + row * p->a_row;
     for (size_t step = 0; step < p->n_steps; step++) {
         V b[FEW_VECTORS];
-        UNROLLED (v, n_vectors)
+        UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
             b[v] = v_cache(p->b, step * p->b_stride + col + v * LANES, p->type);
-        UNROLLED (j, n_rows) {
+        UNROLLED_UPTO (j, n_rows, QUERIES_MANY) {
             V value = v_set1(a[j * p->a_row + step * p->a_step]);
-            UNROLLED (v, n_vectors)
+            UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
                 sum[j][v] = v_add(sum[j][v], v_mul(value, b[v]));
         }
     }
-    UNROLLED (j, n_rows)
-        UNROLLED (v, n_vectors) {
+    UNROLLED_UPTO (j, n_rows, QUERIES_MANY)
+        UNROLLED_UPTO (v, n_vectors, FEW_VECTORS) {
             float *out = p->out + (row + j) * p->out_stride + col + v * LANES;
             if (p->rescale)
                 sum[j][v] = v_add(v_mul(v_load(out), v_set1(p->rescale[row + j])), sum[j][v]);
