@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from .crowd import Watch
 from .paths import Unmeasured
 
 SETTLE = 0.03  # seconds: until the other library's threads have stopped waiting busily for work
@@ -25,6 +26,7 @@ class Case:
     once: bool = False  # the same every time: one round will do
     values: dict = dataclasses.field(default_factory=dict)  # side: [a figure for each round]
     seconds: float = 0.0  # that it took in all
+    others: list = dataclasses.field(default_factory=list)  # others' share of the machine meanwhile
     failure: str | None = None
 
 
@@ -42,28 +44,30 @@ def in_turn(**sides):
 
 
 def run_case(case, round_, counted):
-    start = time.perf_counter()
     try:
-        figures = case.measure(round_)
+        with Watch() as watch:
+            figures = case.measure(round_)
     except Exception as error:  # one broken case must not cost the others' figures
         if not isinstance(error, Unmeasured):
             traceback.print_exc()
         case.failure = str(error) or type(error).__name__
         return
-    finally:
-        case.seconds += time.perf_counter() - start
-    if counted:
-        for side, figure in figures.items():
-            case.values.setdefault(side, []).append(figure)
+    case.seconds += watch.seconds
+    if not counted:
+        return
+    case.others.append(watch.share())
+    for side, figure in figures.items():
+        case.values.setdefault(side, []).append(figure)
 
 
-def run(cases, rounds):
-    """Fills in the values, or the failure, of every case."""
+def run(cases, rounds, patience):
+    """Fills in the values, or the failure, of every case; waits for quiet before each."""
     for round_ in range(rounds + 1):
         start = time.perf_counter()
         for case in cases:
             if not case.failure and not (case.once and round_):
                 show_progress(f"{name_of(round_, rounds)}: {case.name}")
+                patience.wait()
                 run_case(case, round_, round_ > 0 or case.once)
         show_progress(f"{name_of(round_, rounds)}: {time.perf_counter() - start:.0f} s", "\n")
 

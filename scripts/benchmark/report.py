@@ -4,9 +4,9 @@ import json
 import os
 import platform
 import re
-import time
 
 from . import limits, peer, smol, speed
+from .crowd import QUIET
 from .measure import median, ratios
 
 # Figures are kept in plain units; these are shown.
@@ -19,9 +19,6 @@ UNITS = {
     "MB/s": (1e-6, 1, "MB/s"),
     "GB/s": (1e-9, 2, "GB/s"),
 }
-
-
-QUIET = 0.1  # of the processors' time may go elsewhere, before the report says that it was too much
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -112,36 +109,16 @@ def processor():
     return f"{name}, {os.cpu_count()} processors"
 
 
-def busy_seconds():
-    """Processor time that anybody has used since the machine started, and what hosts stole."""
-    fields = [int(field) for field in open("/proc/stat").readline().split()[1:]]
-    user, nice, system, _, _, irq, softirq, steal = fields[:8]
-    tick = os.sysconf("SC_CLK_TCK")
-    return (user + nice + system + irq + softirq) / tick, steal / tick
+def load(cases):
+    """Others' share of the machine in the median measurement and in the worst."""
+    shares = [share for case in cases.values() for share in case.others]
+    if not shares:
+        return "nothing was measured"
+    text = f"others used {median(shares):.0%} of the processors' time, {max(shares):.0%} at worst"
+    return text + (": TOO MUCH, the figures mean little" if median(shares) > QUIET else "")
 
 
-class Crowd:
-    """How much of the machine others used since this was made: a crowded machine's figures are
-    worth little, the peer's least, whose threads wait busily for each other."""
-
-    def __init__(self):
-        self.start, self.busy, self.own = time.time(), busy_seconds(), self.own_seconds()
-
-    @staticmethod
-    def own_seconds():
-        t = os.times()
-        return t.user + t.system + t.children_user + t.children_system
-
-    def share(self):
-        """(other processes', other machines') share of all processors' time."""
-        whole = (time.time() - self.start) * os.cpu_count()
-        busy, stolen = (now - then for now, then in zip(busy_seconds(), self.busy, strict=True))
-        others = busy - (self.own_seconds() - self.own)
-        return max(0, others) / whole, stolen / whole
-
-
-def circumstances(rounds, crowd):
-    others, stolen = crowd.share()
+def circumstances(rounds, cases):
     isa = speed.isa()
     return {
         "machine": f"{processor()}, {platform.machine()}, {platform.system()} {platform.release()}",
@@ -149,11 +126,10 @@ def circumstances(rounds, crowd):
         "limit": limits.instructions(isa),
         "peer": f"llama.cpp of llama-cpp-python {peer.version()}: {' '.join(peer.features())}; "
         "KV cache f16, n_batch 2048, n_ubatch 512, weights mapped",
-        "flash attention": "; ".join(f"{k}: {v}" for k, v in speed.FLASH_CHOSEN.items()) or "on",
+        "flash attention": "; ".join(f"{k}: {v}" for k, v in speed.FLASH_CHOSEN.items()) or "not tried",
         "rounds": f"{rounds}, interleaved; medians (lowest..highest); ratios are of medians "
         "(lowest..highest of one round)",
-        "load": f"of the processors' time, other processes used {others:.0%}, the host {stolen:.0%}"
-        + (": TOO MUCH for these figures to mean anything" if others + stolen > QUIET else ""),
+        "load": load(cases),
     }
 
 
@@ -171,7 +147,7 @@ def write_json(path, lines, rows, cases):
     everything = {
         "circumstances": lines,
         "rows": [row_object(row) for row in rows],
-        "cases": {name: {"seconds": c.seconds, **c.values} for name, c in cases.items()},
+        "cases": {name: {"seconds": c.seconds, "others": c.others, **c.values} for name, c in cases.items()},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(everything, indent=1) + "\n")
