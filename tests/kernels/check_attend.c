@@ -46,8 +46,9 @@ static struct kv_block random_block(enum kv_type type, size_t dim, size_t furthe
     if (type == KV_INT8) {
         float *k_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
         float *v_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
+        float k_unit = random_bits() % 4 ? 0x1p-5f : 0; /* all scores 0, or -0 */
         for (size_t i = 0; i < furthest; i++) {
-            k_scale[i] = fabsf(random_float()) * 0x1p-5f;
+            k_scale[i] = fabsf(random_float()) * k_unit;
             v_scale[i] = fabsf(random_float()) * 0x1p-5f;
         }
         block.k_scale = k_scale;
