@@ -19,11 +19,21 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
         smol_pass_fail_numeric(pass, what, layer, t);
 }
 
+/* to += from, n elements; a constant count lets the compiler unroll whole tiles */
+static void add(float *to, const float *from, size_t n)
+{
+    size_t i = 0;
+    for (; i + TILE_ROWS <= n; i += TILE_ROWS)
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            to[i + r] += from[i + r];
+    for (; i < n; i++)
+        to[i] += from[i];
+}
+
 static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_t count)
 {
     for (size_t t = 0; t < n; t++)
-        for (size_t i = 0; i < count; i++)
-            x[t * stride + i] += bias[i];
+        add(x + t * stride, bias, count);
 }
 
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
@@ -80,10 +90,12 @@ static void multiply_some(struct pass *pass, const struct product *product,
     size_t step = product->pairs ? 2 : 1;
     for (size_t t = 0; t * step < input->n; t++) {
         float *to = out + t * weight->rows, *from = bench + t * step * width;
-        for (size_t i = 0; product->pairs && i < rows; i++)
-            from[i] += from[width + i];
-        for (size_t i = 0; i < rows; i++)
-            to[i] = product->add ? to[i] + from[i] : from[i];
+        if (product->pairs)
+            add(from, from + width, rows);
+        if (product->add)
+            add(to, from, rows);
+        else
+            memcpy(to, from, rows * sizeof *to);
     }
 }
 

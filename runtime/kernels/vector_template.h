@@ -58,6 +58,7 @@ static ALWAYS_INLINE uint32_t group_amax_bits(const float *x)
  * for another. */
 static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct groups *to)
 {
+    const struct quantized *out = to->out;
     float amax[16] = {0}, inverse[16], scales[16];
     uint32_t largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -70,7 +71,8 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
         inverse[i] = zero ? 0 : 127.0f / amax[i];
         scales[i] = zero ? 0 : amax[i] / 127.0f;
     }
-    const struct quantized *out = to->out;
+    if (largest >= 0x7f800000u)
+        return false;
     for (size_t i = 0; i < n; i++) {
         V scaled[GROUP_VECTORS];
         UNROLLED (v, GROUP_VECTORS)
@@ -83,7 +85,7 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
         UNROLLED (quad, GROUP_INPUTS / 4)
             memcpy(place + quad * out->stride * 4, steps + quad * 4, 4);
     }
-    return largest < 0x7f800000u;
+    return true;
 }
 
 static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
