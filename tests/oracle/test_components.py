@@ -22,7 +22,7 @@ from transformers.models.llama.modeling_llama import (
     apply_rotary_pos_emb,
 )
 
-KV_BLOCK, GROUP, ROWS = 64, 32, 16
+KV_BLOCK, QUERY_TILE, GROUP, ROWS = 64, 24, 32, 16
 POINTER, SIZE, FLOAT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
 WIDTHS = [1, 2, 15, 16, 17, 31, 32, 33, 64, 100, 576, 1537]
 
@@ -50,6 +50,10 @@ def aligned(size, dtype=np.uint8):
     buffer = np.zeros(size * np.dtype(dtype).itemsize + 64, np.uint8)
     start = -buffer.ctypes.data % 64
     return buffer[start : start + size * np.dtype(dtype).itemsize].view(dtype)
+
+
+def round_up(n, multiple):
+    return -(-n // multiple) * multiple
 
 
 def assert_close(ours, reference, relative, absolute=0.0):
@@ -96,24 +100,82 @@ def test_swiglu_of_extremes_is_that_of_torch(kernels):
 # --- softmax, attention -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 40, 63, 64])
-def test_softmax_is_that_of_torch(n, kernels, rng):
-    softmax = kernels("softmax", FLOAT, POINTER, SIZE, POINTER)
-    for spread in (0, 1, 10, 200):
-        scores = normal(rng, KV_BLOCK) * np.float32(spread)
-        expected = torch.softmax(torch.from_numpy(scores[:n].copy()), 0).numpy()
-        largest, most = scores[:n].max(), ctypes.c_float()
-        scores[n:] = 1e30  # what lies behind must not matter
-        total = softmax(scores.ctypes.data, n, ctypes.byref(most))
-        assert most.value == largest and not scores[n:].any()
-        # beyond e^-87 weights end at about 1e-38
-        assert_close(scores[:n] / total, expected, 1e-6, absolute=1e-37)
-
-
 class KvBlock(ctypes.Structure):
     """struct kv_block of runtime/kernels/kernels.h."""
 
     _fields_ = [(name, POINTER) for name in ("k", "v", "k_scale", "v_scale")]
+
+
+class AttentionState(ctypes.Structure):
+    """struct attention of runtime/kernels/kernels.h."""
+
+    _fields_ = [("n", SIZE), ("head_dim", SIZE)] + [
+        (name, POINTER) for name in ("queries", "max", "sums", "values", "scores")
+    ]
+
+
+class Attention:
+    """Attention of some queries (n, head_dim), taking in one block after the other."""
+
+    def __init__(self, kernels, kv_type, queries):
+        n, head_dim = queries.shape
+        self.function = kernels("attend", None, POINTER, POINTER, POINTER, index=kv_type)
+        self.queries = np.full((head_dim, QUERY_TILE), np.nan, np.float32)
+        self.queries[:, :n] = queries.T
+        self.max = np.full(n, np.finfo(np.float32).min)
+        self.sums = np.zeros((n, 16), np.float32)
+        self.values = np.zeros((n, round_up(head_dim, 16)), np.float32)
+        self.scores = np.full((n, KV_BLOCK), np.nan, np.float32)
+        arrays = (self.queries, self.max, self.sums, self.values, self.scores)
+        self.state = AttentionState(n, head_dim, *(array.ctypes.data for array in arrays))
+
+    def add(self, block, visible):
+        """Query j sees the first visible[j] positions of the block."""
+        visible = np.ascontiguousarray(visible, np.uint32)
+        assert len(visible) == self.state.n and visible.max() <= KV_BLOCK
+        self.function(ctypes.byref(self.state), ctypes.byref(block), visible.ctypes.data)
+
+    def result(self):
+        assert not self.values[:, self.state.head_dim :].any()  # the padding
+        total = self.sums.sum(axis=1, dtype=np.float64, keepdims=True)
+        return self.values[:, : self.state.head_dim] / total
+
+
+def block_of_scores(kv_type, scores, n):
+    """(a block, its arrays, the scores as it stores them): the query (1, 0, ..., 0) has these
+    scores, and V are unit vectors, so that the values are the weights. V from n on is NaN."""
+    dtype = (np.float32, np.float16, np.int8)[kv_type]
+    k, v = np.zeros((2, KV_BLOCK, KV_BLOCK), dtype)
+    np.fill_diagonal(v[:n], 1)
+    if dtype == np.int8:
+        k[0], v_scale = 1, np.ones(KV_BLOCK, np.float32)
+        v[n:], v_scale[n:] = 1, np.nan
+        arrays = [k, v, scores, v_scale]
+    else:
+        k[0], v[n:] = scores, np.nan
+        arrays = [k, v]
+        scores = k[0].astype(np.float32)
+    return KvBlock(*(array.ctypes.data for array in arrays)), arrays, scores
+
+
+@pytest.mark.parametrize("kv_type", [0, 1, 2], ids=["f32", "f16", "int8"])
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 40, 63, 64])
+def test_softmax_is_that_of_torch(n, kv_type, kernels, rng):
+    query = np.eye(1, KV_BLOCK, dtype=np.float32)
+    for spread in (0, 1, 10, 200):
+        scores = normal(rng, KV_BLOCK) * np.float32(spread)
+        scores[n:] = 6e4  # what lies behind must not matter
+        block, _arrays, scores = block_of_scores(kv_type, scores, n)
+        expected = torch.softmax(torch.from_numpy(scores[:n].copy()), 0).numpy()
+        attention = Attention(kernels, kv_type, query)
+        attention.add(block, [n])
+        weights = attention.values[0]
+        assert attention.max[0] == scores[:n].max() and not weights[n:].any()
+        lanes = np.pad(weights[:n], (0, KV_BLOCK - n)).reshape(-1, 16).astype(np.float64)
+        assert_close(attention.sums[0], lanes.sum(axis=0), 1e-6)
+        # beyond e^-87 weights end at about 1e-38
+        total = attention.sums[0].sum(dtype=np.float32)
+        assert_close(weights[:n] / total, expected, 1e-6, absolute=1e-37)
 
 
 lib.smol_kv_init.argtypes = [POINTER, ctypes.c_int] + [SIZE] * 4 + [POINTER]
@@ -167,134 +229,282 @@ def stored_int8(x):
 STORED = [stored_f32, stored_f16, stored_int8]
 
 
-def attend(kernels, kv_type, cache, query, n):
-    """One head over the cache's first n positions, blocks combined in double."""
-    head_dim = len(query)
-    scores_of = kernels(
-        "attention_scores", None, POINTER, POINTER, SIZE, FLOAT, POINTER, index=kv_type
-    )
-    softmax = kernels("softmax", FLOAT, POINTER, SIZE, POINTER)
-    values_of = kernels(
-        "attention_values", None, POINTER, SIZE, POINTER, SIZE, POINTER, index=kv_type
-    )
-    parts = []
-    for start in range(0, n, KV_BLOCK):
-        rest, block = min(KV_BLOCK, n - start), cache.block(start // KV_BLOCK)
-        scores, values = np.zeros(KV_BLOCK, np.float32), np.zeros(head_dim + 15, np.float32)
-        most = ctypes.c_float()
-        scale = 1 / math.sqrt(head_dim)
-        scores_of(query.ctypes.data, ctypes.byref(block), head_dim, scale, scores.ctypes.data)
-        total = softmax(scores.ctypes.data, rest, ctypes.byref(most))
-        values_of(scores.ctypes.data, rest, ctypes.byref(block), head_dim, values.ctypes.data)
-        parts.append((most.value, total, values[:head_dim].astype(np.float64)))
-    top = max(most for most, _, _ in parts)
-    weights = [math.exp(most - top) for most, _, _ in parts]
-    total = sum(w * part for w, (_, part, _) in zip(weights, parts))
-    return sum(w * values for w, (_, _, values) in zip(weights, parts)) / total
+def attend(kernels, kv_type, cache, queries, visible):
+    """At most QUERY_TILE queries (n, head_dim), which see visible (n_blocks, n) positions of the
+    cache's blocks."""
+    scale = np.float32(1) / np.sqrt(np.float32(queries.shape[1]))
+    attention = Attention(kernels, kv_type, queries * scale)
+    for index, counts in enumerate(visible):
+        attention.add(cache.block(index), counts)
+    return attention.result()
 
 
-@pytest.mark.parametrize("kv_type", [0, 1, 2], ids=["f32", "f16", "int8"])
-@pytest.mark.parametrize("head_dim", [2, 10, 16, 64, 80])
-def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, request, kernels, rng):
+def seen_in_blocks(n_seen):
+    """(n_blocks, n) for queries that see the first n_seen positions."""
+    n_blocks = -(-max(n_seen) // KV_BLOCK)
+    starts = np.arange(n_blocks)[:, None] * KV_BLOCK
+    return np.clip(np.asarray(n_seen) - starts, 0, KV_BLOCK)
+
+
+@pytest.fixture
+def filled_cache(request, kernels, rng):
+    """Makes caches of random K and V; returns them and what they hold as (K, V) of torch."""
     address = request.node.callspec.params["kernels"][1]
-    for n in (1, 17, 63, 64, 65, 200):
-        query = normal(rng, head_dim) * 2
-        k, v = normal(rng, 2, 256, head_dim)
-        cache = KvCache(kv_type, head_dim, 256, address)
-        for position in range(256):  # those from n on must not matter
-            factor = np.float32(1 if position < n else 1000)
-            cache.store(position, k[position] * factor, v[position] * factor)
-        ours = attend(kernels, kv_type, cache, query, n)
+    caches = []
+
+    def fill(kv_type, head_dim, n, loud_from=None):
+        k, v = normal(rng, 2, n, head_dim)
+        if loud_from is not None:
+            k[loud_from:] *= 1000
+            v[loud_from:] *= 1000
+        caches.append(KvCache(kv_type, head_dim, n, address))
+        for position in range(n):
+            caches[-1].store(position, k[position], v[position])
+        return caches[-1], [STORED[kv_type](torch.from_numpy(x)) for x in (k, v)]
+
+    yield fill
+    for cache in caches:
         cache.free()
-        stored = [STORED[kv_type](torch.from_numpy(x[:n])) for x in (k, v)]
-        expected = F.scaled_dot_product_attention(torch.from_numpy(query)[None], *stored)[0]
+
+
+def attention_cases(test):
+    test = pytest.mark.parametrize("kv_type", [0, 1, 2], ids=["f32", "f16", "int8"])(test)
+    return pytest.mark.parametrize("head_dim", [2, 10, 16, 64, 80])(test)
+
+
+@attention_cases
+def test_attention_over_a_cache_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
+    for n in (1, 17, 63, 64, 65, 200):
+        query = normal(rng, 1, head_dim) * 2
+        # those from n on must not matter
+        cache, stored = filled_cache(kv_type, head_dim, 256, loud_from=n)
+        ours = attend(kernels, kv_type, cache, query, seen_in_blocks([n]))
+        k, v = (x[:n] for x in stored)
+        expected = F.scaled_dot_product_attention(torch.from_numpy(query), k, v)
         assert_close(ours, expected.numpy(), 1e-5, absolute=2e-6)
+
+
+@attention_cases
+def test_causal_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
+    """Every position's query, as many at a time as go together."""
+    n = 150
+    cache, (k, v) = filled_cache(kv_type, head_dim, n)
+    queries = normal(rng, n, head_dim) * 2
+    q = torch.from_numpy(queries)
+    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).numpy()
+    for together in (1, 2, 3, 7, QUERY_TILE):
+        for first in range(0, n, together):
+            rows = range(first, min(first + together, n))
+            visible = seen_in_blocks([row + 1 for row in rows])
+            ours = attend(kernels, kv_type, cache, queries[rows], visible)
+            assert_close(ours, expected[rows], 1e-5, absolute=2e-6)
+
+
+@attention_cases
+def test_masked_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_cache, rng):
+    """Each query sees any number of positions of each block, none too, at least one in all."""
+    n_blocks = 4
+    for n in (1, 2, 3, 4, 5, 12, 23, QUERY_TILE):
+        cache, (k, v) = filled_cache(kv_type, head_dim, n_blocks * KV_BLOCK)
+        queries = normal(rng, n, head_dim) * 2
+        visible = rng.integers(0, KV_BLOCK + 1, (n_blocks, n))
+        visible[rng.random((n_blocks, n)) < 0.3] = 0
+        visible[rng.integers(0, n_blocks, n), np.arange(n)] = rng.integers(1, KV_BLOCK + 1, n)
+        mask = np.arange(KV_BLOCK) < visible.T[:, :, None]  # (n, n_blocks, KV_BLOCK)
+        mask = torch.from_numpy(mask.reshape(n, -1))
+        q = torch.from_numpy(queries)
+        expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).numpy()
+        ours = attend(kernels, kv_type, cache, queries, visible)
+        assert_close(ours, expected, 1e-5, absolute=2e-6)
 
 
 # --- quantizing, matrix products --------------------------------------------------------------
 
 
+class QuantizedView(ctypes.Structure):
+    """struct quantized of runtime/kernels/kernels.h."""
+
+    _fields_ = [("steps", POINTER), ("scales", POINTER), ("offsets", POINTER)] + [
+        (name, SIZE) for name in ("n", "stride")
+    ]
+
+
+class Quantized:
+    """Room for quantized activations; what nothing was written to is 99."""
+
+    def __init__(self, n, stride, n_groups):
+        self.steps = np.full((n_groups * GROUP // 4, stride, 4), 99, np.int8)
+        self.scales = np.full((n_groups, stride), 99, np.float32)
+        self.offsets = np.full((n_groups, stride), 99, np.int32)
+        arrays = (self.steps, self.scales, self.offsets)
+        self.view = QuantizedView(*(array.ctypes.data for array in arrays), n, stride)
+        self.pointer = ctypes.byref(self.view)
+
+    def by_token(self):
+        """Steps (stride, n_groups, GROUP), scales and offsets (stride, n_groups)."""
+        n_groups, stride = self.scales.shape
+        steps = self.steps.swapaxes(0, 1).reshape(stride, n_groups, GROUP)
+        return steps, self.scales.T, self.offsets.T
+
+
 def quantize_with_torch(x):
-    """(steps, scales) of groups of 32, the last one shorter."""
+    """(steps (n_groups, GROUP), scales, offsets) of groups of 32, the last one shorter."""
     padded = F.pad(torch.from_numpy(x), (0, -len(x) % GROUP)).view(-1, GROUP)
     amax = padded.abs().amax(dim=1, keepdim=True)
     steps = torch.where(amax > 0, torch.round(padded * (127 / amax)), 0)  # to nearest even
-    return steps.to(torch.int8).numpy().ravel(), (amax / 127).numpy().ravel()
+    offsets = -128 * steps.sum(dim=1, dtype=torch.int32)
+    return steps.to(torch.int8).numpy(), (amax / 127).numpy().ravel(), offsets.numpy()
+
+
+def same_bits(ours, expected):
+    return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(ours, expected))
+
+
+def untouched(arrays):
+    return all((array == 99).all() for array in arrays)
+
+
+QUANTIZE = ("quantize", ctypes.c_bool, POINTER, SIZE, POINTER, SIZE)
+QUANTIZE_SLICE = ("quantize_slice", ctypes.c_bool, POINTER, SIZE, POINTER, SIZE)
 
 
 @pytest.mark.parametrize("n", WIDTHS)
 def test_quantizing_is_that_of_torch_to_the_bit(n, kernels, rng):
-    quantize = kernels("quantize", ctypes.c_bool, POINTER, SIZE, POINTER, POINTER)
+    quantize, stride = kernels(*QUANTIZE), 5
     for scale in (1, 1e-20, 1e20, 0):
-        x = normal(rng, n) * np.float32(scale)
-        steps, scales = quantize_with_torch(x)
-        q, s = np.full(len(steps), 99, np.int8), np.full(len(scales), 99, np.float32)
-        assert quantize(x.ctypes.data, n, q.ctypes.data, s.ctypes.data)
-        assert (q == steps).all() and s.tobytes() == scales.tobytes()
-        restored = (q.reshape(-1, GROUP) * s[:, None]).ravel()[:n]
-        bound = np.repeat(s, GROUP)[:n].astype(np.float64)
-        assert (abs(restored.astype(np.float64) - x) <= 0.50001 * bound).all()
+        quantized = Quantized(stride, stride, round_up(n, GROUP) // GROUP)
+        for t in (3, 0, 4):
+            x = normal(rng, n) * np.float32(scale)
+            assert quantize(x.ctypes.data, n, quantized.pointer, t)
+            steps, scales, offsets = (array[t] for array in quantized.by_token())
+            assert same_bits((steps, scales, offsets), quantize_with_torch(x))
+            assert (offsets == -128 * steps.sum(axis=1, dtype=np.int32)).all()
+            restored = (steps * scales[:, None]).ravel()[:n]
+            bound = np.repeat(scales, GROUP)[:n].astype(np.float64)
+            assert (abs(restored.astype(np.float64) - x) <= 0.50001 * bound).all()
+        assert untouched(array[1:3] for array in quantized.by_token())
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 32, 33, 40])
+def test_quantizing_a_slice_is_that_of_torch_to_the_bit(n, kernels, rng):
+    """One group of the first n tokens."""
+    quantize_slice = kernels(*QUANTIZE_SLICE)
+    for scale in (1, 1e-20, 1e20, 0):
+        for group in (0, 1, 2):
+            quantized = Quantized(n + 3, n + 3, 3)
+            x = normal(rng, n, GROUP) * np.float32(scale)
+            assert quantize_slice(x.ctypes.data, n, quantized.pointer, group)
+            arrays = quantized.by_token()
+            for t in range(n):
+                ours = [array[t, group : group + 1] for array in arrays]
+                assert same_bits(ours, quantize_with_torch(x[t]))
+            others = [i for i in range(3) if i != group]
+            assert untouched(array[n:] for array in arrays)
+            assert untouched(array[:, others] for array in arrays)
 
 
 @pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
 def test_quantizing_refuses_what_is_not_finite(bad, kernels, rng):
-    quantize = kernels("quantize", ctypes.c_bool, POINTER, SIZE, POINTER, POINTER)
+    quantize, quantize_slice = kernels(*QUANTIZE), kernels(*QUANTIZE_SLICE)
     for place in (0, 31, 32, 69):
-        x, q, s = normal(rng, 70), np.zeros(96, np.int8), np.zeros(3, np.float32)
+        x, quantized = normal(rng, 70), Quantized(2, 2, 3)
+        assert quantize(x.ctypes.data, 70, quantized.pointer, 1)
         x[place] = bad
-        assert not quantize(x.ctypes.data, 70, q.ctypes.data, s.ctypes.data)
+        assert not quantize(x.ctypes.data, 70, quantized.pointer, 1)
+    for token, place in ((0, 0), (0, 31), (15, 7), (16, 16), (19, 31)):
+        x, quantized = normal(rng, 20, GROUP), Quantized(20, 20, 2)
+        assert quantize_slice(x.ctypes.data, 20, quantized.pointer, 1)
+        x[token, place] = bad
+        assert not quantize_slice(x.ctypes.data, 20, quantized.pointer, 1)
 
 
+def f32_blocks(weight):
+    """Row blocks: a column's 16 rows side by side."""
+    blocks = aligned(weight.size, np.float32)
+    blocks[:] = weight.reshape(-1, ROWS, weight.shape[1]).swapaxes(1, 2).ravel()
+    return blocks
+
+
+def bf16_blocks(weight):
+    """Row blocks: pairs of columns of 16 rows, the even column in the low half."""
+    rows, cols = weight.shape
+    bits = torch.from_numpy(weight).bfloat16().view(torch.int16).numpy().view(np.uint16)
+    pairs = np.pad(bits, ((0, 0), (0, cols % 2))).reshape(-1, ROWS, (cols + 1) // 2, 2)
+    blocks = aligned(pairs.size, np.uint16)
+    blocks[:] = pairs.swapaxes(1, 2).ravel()
+    return blocks
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("n_tokens", [1, 3, 4, 64])
 @pytest.mark.parametrize("cols", [1, 33, 576])
-def test_f32_product_is_that_of_torch(cols, n_tokens, kernels, rng):
-    matmul = kernels("matmul_f32", None, POINTER, SIZE, POINTER, SIZE, SIZE, POINTER, SIZE)
-    weight, x = normal(rng, ROWS, cols), normal(rng, n_tokens, cols + 3)
-    block, out = aligned(cols * ROWS, np.float32), np.zeros((n_tokens, 20), np.float32)
-    block[:] = weight.T.ravel()  # a column's 16 rows side by side
-    matmul(block.ctypes.data, cols, x.ctypes.data, cols + 3, n_tokens, out.ctypes.data, 20)
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_float_product_is_that_of_torch(dtype, cols, n_tokens, n_blocks, kernels, rng):
+    matmul = kernels(
+        f"matmul_{dtype}", None, POINTER, SIZE, SIZE, POINTER, SIZE, SIZE, POINTER, SIZE
+    )
+    rows = n_blocks * ROWS
+    weight, x = normal(rng, rows, cols), normal(rng, n_tokens, cols + 3)
+    x[:, cols:] = np.nan  # not to be read
+    if dtype == "bf16":
+        weight = torch.from_numpy(weight).bfloat16().float().numpy()
+    blocks = f32_blocks(weight) if dtype == "f32" else bf16_blocks(weight)
+    out = np.zeros((n_tokens, rows + 4), np.float32)
+    matmul(
+        blocks.ctypes.data, n_blocks, cols, x.ctypes.data, cols + 3, n_tokens, out.ctypes.data,
+        rows + 4,
+    )  # fmt: skip
     expected = F.linear(*(torch.from_numpy(a).double() for a in (x[:, :cols], weight)))
     bound = F.linear(*(torch.from_numpy(abs(a)).double() for a in (x[:, :cols], weight)))
-    assert (abs(out[:, :ROWS] - expected.numpy()) <= 1e-6 * bound.numpy()).all()
-    assert not out[:, ROWS:].any()
+    assert (abs(out[:, :rows] - expected.numpy()) <= 1e-6 * bound.numpy()).all()
+    assert not out[:, rows:].any()
 
 
-def int8_block(steps, scales):
-    """A row block: pairs of groups, each pair's 2 x 16 f16 scales in front of its weights; within
-    a group 4 inputs of each of 16 rows side by side."""
+def int8_blocks(steps, scales):
+    """Row blocks: pairs of groups, each pair's 2 x 16 f16 scales in front of its weights; within
+    a group 4 inputs of each of 16 rows side by side. The last of an odd number of groups ends the
+    block."""
     n_groups = scales.shape[1]
-    block = aligned((n_groups + 1) // 2 * 1088)
-    for group in range(n_groups):
-        start = group // 2 * 1088
-        at = start + group % 2 * 32
-        block[at : at + 32] = scales[:, group].copy().view(np.uint8)
-        at = start + 64 + group % 2 * 512
-        quads = steps[:, group * GROUP : (group + 1) * GROUP].reshape(ROWS, 8, 4)
-        block[at : at + 512] = quads.swapaxes(0, 1).ravel().view(np.uint8)
-    return block
+    size = n_groups * 512 + (n_groups + 1) // 2 * 64
+    blocks = aligned(len(steps) // ROWS * size)
+    for start, row in zip(range(0, len(blocks), size), range(0, len(steps), ROWS)):
+        rows = slice(row, row + ROWS)
+        for group in range(n_groups):
+            pair = start + group // 2 * 1088
+            at = pair + group % 2 * 32
+            blocks[at : at + 32] = scales[rows, group].copy().view(np.uint8)
+            at = pair + 64 + group % 2 * 512
+            quads = steps[rows, group * GROUP : (group + 1) * GROUP].reshape(ROWS, 8, 4)
+            blocks[at : at + 512] = quads.swapaxes(0, 1).ravel().view(np.uint8)
+    return blocks
 
 
+@pytest.mark.parametrize("n_blocks", [1, 3])
 @pytest.mark.parametrize("n_tokens", [1, 3, 4, 64])
 @pytest.mark.parametrize("n_groups", [1, 2, 5, 18])
-def test_int8_product_is_that_of_torch(n_groups, n_tokens, kernels, rng):
-    matmul = kernels(
-        "matmul_int8", None, POINTER, SIZE, POINTER, SIZE, POINTER, SIZE, SIZE, POINTER, SIZE
-    )
-    cols = n_groups * GROUP
-    weights = rng.integers(-127, 128, (ROWS, cols)).astype(np.int8)
-    scales = np.ascontiguousarray(abs(normal(rng, ROWS, n_groups)).astype(np.float16))
+def test_int8_product_is_that_of_torch(n_groups, n_tokens, n_blocks, kernels, rng):
+    matmul = kernels("matmul_int8", None, POINTER, SIZE, SIZE, POINTER, POINTER, SIZE)
+    cols, rows = n_groups * GROUP, n_blocks * ROWS
+    weights = rng.integers(-127, 128, (rows, cols)).astype(np.int8)
+    scales = np.ascontiguousarray(abs(normal(rng, rows, n_groups)).astype(np.float16))
     q = rng.integers(-127, 128, (n_tokens, cols)).astype(np.int8)
     weights[0], weights[1], q[0] = 127, -127, -127  # the largest sums
+    weights[-2], weights[-1] = 127, -127
     steps = abs(normal(rng, n_tokens, n_groups))
-    block, out = int8_block(weights, scales), np.zeros((n_tokens, ROWS), np.float32)
+    quantized = Quantized(n_tokens, n_tokens + 3, n_groups)
+    quantized.steps[:, :n_tokens] = q.reshape(n_tokens, -1, 4).swapaxes(0, 1)
+    quantized.scales[:, :n_tokens] = steps.T
+    sums = q.reshape(n_tokens, n_groups, GROUP).sum(axis=2, dtype=np.int32)
+    quantized.offsets[:, :n_tokens] = -128 * sums.T
+    blocks, out = int8_blocks(weights, scales), np.zeros((n_tokens, rows + 4), np.float32)
     matmul(
-        block.ctypes.data, n_groups, q.ctypes.data, cols, steps.ctypes.data, n_groups, n_tokens,
-        out.ctypes.data, ROWS,
-    )  # fmt: skip
+        blocks.ctypes.data, n_blocks, n_groups, quantized.pointer, out.ctypes.data, rows + 4
+    )
     x = torch.from_numpy(q * np.repeat(steps.astype(np.float64), GROUP, axis=1))
     weight = torch.from_numpy(weights * np.repeat(scales.astype(np.float64), GROUP, axis=1))
     bound = F.linear(x.abs(), weight.abs()).numpy()
-    assert (abs(out - F.linear(x, weight).numpy()) <= 1e-6 * bound).all()
+    assert (abs(out[:, :rows] - F.linear(x, weight).numpy()) <= 1e-6 * bound).all()
+    assert not out[:, rows:].any()
 
 
 # --- rotary embedding -------------------------------------------------------------------------
