@@ -41,11 +41,3 @@ enum status smol_config_open(const char *folder, struct config *config, struct s
         smol_settings_close(&from[i]);
     return status;
 }
-
-enum status smol_config_load(const char *folder, struct config *config, struct error *error)
-{
-    struct settings tokenizer;
-    enum status status = smol_config_open(folder, config, &tokenizer, error);
-    smol_settings_close(&tokenizer);
-    return status;
-}

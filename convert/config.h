@@ -22,14 +22,12 @@ struct config {
 };
 
 /* Reads config.json (required), generation_config.json and tokenizer_config.json (optional) in
- * `folder`; token names in tokenizer_config.json are looked up in tokenizer.json's added tokens.
- * Every complaint names file, key and value. Errors: STATUS_FILE, STATUS_DAMAGED (not what its
- * key calls for, or contradicting another key), STATUS_UNSUPPORTED (meaningful, but not something
- * we run: an architecture, a rope_type, an activation), STATUS_MEMORY. */
-enum status smol_config_load(const char *folder, struct config *config, struct error *error);
-
-/* The same, but tokenizer.json stays open for its import, as *tokenizer, if it was read; otherwise
- * its object is NULL. The caller closes it, after an error too. */
+ * `folder`. A token's name in tokenizer_config.json is looked up in tokenizer.json, which then
+ * stays open as *tokenizer, to be compiled; its object is NULL where there was no need. The caller
+ * closes it, after an error too. Every complaint names file, key and value. Errors: STATUS_FILE,
+ * STATUS_DAMAGED (not what its key calls for, or contradicting another key), STATUS_UNSUPPORTED
+ * (meaningful, but not something we run: an architecture, a rope_type, an activation),
+ * STATUS_MEMORY. */
 enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
                              struct error *error);
 

@@ -1,4 +1,4 @@
-/* The parts of smol_config_load, one file each. Errors as in config.h. */
+/* The parts of smol_config_open, one file each. Errors as in config.h. */
 #ifndef SMOL_CONVERT_CONFIG_PARTS_H
 #define SMOL_CONVERT_CONFIG_PARTS_H
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/json.h"
 #include "convert/tokenizer_classes.h"
 #include "convert/tokenizer_merges.h"
 #include "convert/tokenizer_rules.h"
@@ -105,21 +104,6 @@ enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_
     if (!status)
         status = lay_out(&parts, section, error);
     free_parts(&parts);
-    return status;
-}
-
-enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
-                                  struct tokenizer_section *section, struct error *error)
-{
-    *section = (struct tokenizer_section){0};
-    json_t *root;
-    uint32_t pretokenizer;
-    enum status status = smol_json_load(path, &root, error);
-    if (!status)
-        status = smol_tokenizer_check_rules(root, path, &pretokenizer, error);
-    if (!status)
-        status = smol_tokenizer_compile(root, path, pretokenizer, vocab_size, section, error);
-    json_decref(root);
     return status;
 }
 

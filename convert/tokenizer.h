@@ -15,14 +15,10 @@ struct tokenizer_section {
     size_t size;
 };
 
-/* Imports `path`, a tokenizer.json. Byte-level BPE with the pre-tokenizers that enum
- * pretokenizer_bit can express; whatever else the file asks for is refused by name. Ids must be
- * below `vocab_size`. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_tokenizer_import(const char *path, uint32_t vocab_size,
-                                  struct tokenizer_section *section, struct error *error);
-
-/* The same for a file that has been read and whose rules have been checked (tokenizer_rules.h):
- * `root` is what is in it, `path` is for messages. */
+/* Compiles `root`, what is in a tokenizer.json whose rules have been checked: byte-level BPE, with
+ * the bits `pretokenizer` that smol_tokenizer_check_rules gave (tokenizer_rules.h). Ids must be
+ * below `vocab_size`; `path` is for messages. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED,
+ * STATUS_MEMORY. */
 enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t pretokenizer,
                                    uint32_t vocab_size, struct tokenizer_section *section,
                                    struct error *error);

@@ -20,3 +20,14 @@ class Error(ctypes.Structure):
 
     def __str__(self):
         return self.message.decode(errors="replace")
+
+
+class Settings(ctypes.Structure):
+    """struct settings of convert/settings.h."""
+
+    _fields_ = [
+        ("object", ctypes.c_void_p),
+        ("path", ctypes.c_char_p),
+        ("within", ctypes.c_char_p),
+        ("error", ctypes.c_void_p),
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from transformers import GenerationConfig, LlamaConfig
 
-from internal import OK, Error, lib
+from internal import OK, Error, Settings, lib
 
 ROUNDS = 300
 NO_TOKEN = 2**32 - 1
@@ -62,8 +62,11 @@ class Config(ctypes.Structure):
 
 
 def load(folder):
-    config, error = Config(), Error()
-    status = lib.smol_config_load(str(folder).encode(), ctypes.byref(config), ctypes.byref(error))
+    config, tokenizer, error = Config(), Settings(), Error()
+    status = lib.smol_config_open(
+        str(folder).encode(), ctypes.byref(config), ctypes.byref(tokenizer), ctypes.byref(error)
+    )
+    lib.smol_settings_close(ctypes.byref(tokenizer))
     assert status == OK, error
     return config
 

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internal import DAMAGED, OK, UNSUPPORTED, Error, lib
+from internal import DAMAGED, OK, UNSUPPORTED, Error, Settings, lib
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 N_STRINGS = 20_000  # per tokenizer
@@ -51,6 +51,16 @@ class TokenText(ctypes.Structure):
     ]
 
 
+lib.smol_settings_open.argtypes = [
+    ctypes.c_char_p, ctypes.c_char_p, ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p
+]  # fmt: skip
+lib.smol_tokenizer_check_rules.argtypes = [
+    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
+]  # fmt: skip
+lib.smol_tokenizer_compile.argtypes = [
+    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p,
+    ctypes.c_void_p
+]  # fmt: skip
 lib.smol_tokenizer_tables_open.argtypes = [
     ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p
 ]  # fmt: skip
@@ -65,10 +75,21 @@ libc.free.argtypes = [ctypes.c_void_p]
 
 def import_json(path, vocab_size):
     """The section's bytes; a refusal is raised as (status, message)."""
-    section, error = Section(), Error()
-    status = lib.smol_tokenizer_import(
-        str(path).encode(), ctypes.c_uint32(vocab_size), ctypes.byref(section), ctypes.byref(error)
-    )
+    section, pretokenizer, json_file, error = Section(), ctypes.c_uint32(), Settings(), Error()
+    status = lib.smol_settings_open(
+        str(path.parent).encode(), path.name.encode(), True, ctypes.byref(json_file),
+        ctypes.byref(error),
+    )  # fmt: skip
+    if status == OK:
+        status = lib.smol_tokenizer_check_rules(
+            json_file.object, json_file.path, ctypes.byref(pretokenizer), ctypes.byref(error)
+        )
+    if status == OK:
+        status = lib.smol_tokenizer_compile(
+            json_file.object, json_file.path, pretokenizer, vocab_size, ctypes.byref(section),
+            ctypes.byref(error),
+        )  # fmt: skip
+    lib.smol_settings_close(ctypes.byref(json_file))
     if status != OK:
         assert not section.data and error.status == status
         raise ValueError(status, str(error))

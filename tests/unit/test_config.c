@@ -1,4 +1,4 @@
-/* What smol_config_load resolves and what it refuses, and the JSON reader underneath. */
+/* What smol_config_open resolves and what it refuses, and the JSON reader underneath. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,6 +25,14 @@ static const char base[] =
     " \"mlp_bias\": false, \"bos_token_id\": 1, \"eos_token_id\": 2, \"torch_dtype\": \"bfloat16\","
     " \"pretraining_tp\": 4}";
 
+static enum status load(void)
+{
+    struct settings tokenizer;
+    enum status status = smol_config_open(temporary.folder, &config, &tokenizer, &error);
+    smol_settings_close(&tokenizer);
+    return status;
+}
+
 /* Loads the base with `changes`, an object of keys to set, and without the key `absent`. */
 static enum status load_changed(const char *changes, const char *absent)
 {
@@ -40,7 +48,7 @@ static enum status load_changed(const char *changes, const char *absent)
     free(text);
     json_decref(update);
     json_decref(object);
-    return smol_config_load(temporary.folder, &config, &error);
+    return load();
 }
 
 static void accepts(const char *changes)
@@ -117,7 +125,7 @@ static void takes_the_references_defaults(void **state)
 {
     (void)state;
     write_other("config.json", "{\"model_type\": \"llama\"}");
-    assert_int_equal(smol_config_load(temporary.folder, &config, &error), STATUS_OK);
+    assert_int_equal(load(), STATUS_OK);
     const struct blob_model *model = &config.model;
     assert_int_equal(model->hidden_size, 4096);
     assert_int_equal(model->intermediate_size, 11008);
@@ -483,7 +491,7 @@ static void says_when_config_json_is_missing(void **state)
     (void)state;
     accepts("{}");
     remove_other("config.json");
-    complains(smol_config_load(temporary.folder, &config, &error), STATUS_FILE, "/config.json: ");
+    complains(load(), STATUS_FILE, "/config.json: ");
 }
 
 static void refuses_optional_files_that_are_damaged(void **state)
@@ -530,7 +538,7 @@ static void says_where_json_is_damaged(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         write_other("config.json", bad[i].text);
-        complains(smol_config_load(temporary.folder, &config, &error), STATUS_DAMAGED, bad[i].part);
+        complains(load(), STATUS_DAMAGED, bad[i].part);
         assert_non_null(strstr(error.message, "/config.json: "));
     }
 }
@@ -554,8 +562,7 @@ static void refuses_bytes_behind_json(void **state)
 {
     (void)state;
     temporary_write(&temporary, "config.json", "{\"model_type\": \"llama\"}\0", 24);
-    complains(smol_config_load(temporary.folder, &config, &error), STATUS_DAMAGED,
-              "not valid JSON");
+    complains(load(), STATUS_DAMAGED, "not valid JSON");
 }
 
 static void survives_deeply_nested_json(void **state)
@@ -567,8 +574,7 @@ static void survives_deeply_nested_json(void **state)
     memset(text, '[', size);
     memcpy(text, "{\"a\":", 5);
     temporary_write(&temporary, "config.json", text, size);
-    complains(smol_config_load(temporary.folder, &config, &error), STATUS_DAMAGED,
-              "maximum parsing depth");
+    complains(load(), STATUS_DAMAGED, "maximum parsing depth");
     free(text);
 }
 
@@ -577,8 +583,7 @@ static void refuses_json_over_the_limit(void **state)
     (void)state;
     temporary_write_text(&temporary, "config.json", "{}");
     assert_int_equal(truncate(temporary.path, (64 << 20) + 1), 0);
-    complains(smol_config_load(temporary.folder, &config, &error), STATUS_DAMAGED,
-              "too large for JSON (67108865 bytes, at most 67108864)");
+    complains(load(), STATUS_DAMAGED, "too large for JSON (67108865 bytes, at most 67108864)");
 }
 
 static void cuts_long_values_in_messages(void **state)
