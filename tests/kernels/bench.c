@@ -45,7 +45,7 @@ void bench_line(const char *shape, struct work work, void (*call)(const void *op
                 const void *operands, size_t n_places)
 {
     double ns = fastest(call, operands, n_places) * 1e9;
-    printf("%-20s %-32s %10.1f ns", measured, shape, ns);
+    printf("%-22s %-32s %10.1f ns", measured, shape, ns);
     if (work.mul_adds > 0)
         printf(" %7.2f mul-adds/ns", work.mul_adds / ns);
     if (work.elements > 0)
