@@ -5,6 +5,8 @@
  * Sums over a vector (rms_norm, softmax) keep 16 partial sums, element i going to sum i mod 16, and
  * add them in a fixed tree: lanes 0..7 += lanes 8..15, 0..3 += 4..7, 0..1 += 2..3, 0 += 1.
  *
+ * Row blocks lie on 64 bytes, K and V of a KV block on 16, everything else as its type wants.
+ *
  * Adding an instruction set: one file that fills a struct kernels, one line in kernels.c. */
 #ifndef SMOL_RUNTIME_KERNELS_KERNELS_H
 #define SMOL_RUNTIME_KERNELS_KERNELS_H

@@ -1,21 +1,23 @@
-/* Kernels that look alike on every instruction set with float vectors: the f32 and bf16 products
- * and attention, in terms of a few vector operations. Included once by each set's file, which
- * defines before, and adds its int8 product and its struct kernels after:
+/* Kernels that look alike on every instruction set with float vectors: quantizing, the f32 and bf16
+ * products, and attention, in terms of a few vector operations. Included once by each set's file,
+ * which defines before, and adds its int8 product and its struct kernels after:
  *
- *   V                  the vector type, of LANES floats (8 or 16: TILE_ROWS is a multiple)
+ *   V                  the vector type, of LANES floats: 4, 8 or 16
  *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, as registers allow
- *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns at
- * a time, FEW, and single ones, over FEW_VECTORS vectors of them v_zero() v_set1(x) v_load(p)
- * v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c) v_even(p) v_odd(p) the even, odd columns'
- * weights of LANES bf16 pairs v_cache(data, i, type)  LANES elements of the KV cache, from element
- * i, as floats
+ *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns,
+ *                      FEW, and single ones, over FEW_VECTORS vectors of them, at least 16 / LANES
+ *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
+ *   v_max(a, b) v_reduce_max(v)  of numbers; with NaNs whatever comes
+ *   v_max_magnitude(a, b) v_reduce_max_bits(v)  the larger of a and |b|, the largest lane's bits:
+ *                      NaN and infinity, as bits, are larger than any number
+ *   v_steps(v, steps)  rounds GROUP_INPUTS lanes to nearest even, stores them, returns their sum
+ *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
+ *   v_cache(data, i, type)  LANES elements of the KV cache, from element i, as floats
  *
  * The loops over vectors and tokens have constant counts once inlined, so that the arrays of
  * accumulators become registers. */
 
 #include "runtime/kernels/elementwise_template.h"
-
-#include <float.h>
 
 #include "common/checked.h"
 
@@ -58,7 +60,9 @@ static ALWAYS_INLINE uint32_t group_amax_bits(const float *x)
  * for another. */
 static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct groups *to)
 {
-    const struct quantized *out = to->out;
+    const struct quantized out =
+        *to->out; /* copies: steps may point to anything, for all C knows */
+    struct groups place = *to;
     float amax[16] = {0}, inverse[16], scales[16];
     uint32_t largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -73,17 +77,18 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
     }
     if (largest >= 0x7f800000u)
         return false;
+    const size_t quad_stride = out.stride * 4;
     for (size_t i = 0; i < n; i++) {
         V scaled[GROUP_VECTORS];
         UNROLLED (v, GROUP_VECTORS)
             scaled[v] = v_mul(v_load(x + i * GROUP_INPUTS + v * LANES), v_set1(inverse[i]));
         int8_t steps[GROUP_INPUTS];
-        size_t at = to->at + i * to->at_step;
-        out->offsets[at] = -128 * v_steps(scaled, steps);
-        out->scales[at] = scales[i];
-        int8_t *place = out->steps + to->steps + i * to->steps_step;
+        out.offsets[place.at] = -128 * v_steps(scaled, steps);
+        out.scales[place.at] = scales[i];
         UNROLLED (quad, GROUP_INPUTS / 4)
-            memcpy(place + quad * out->stride * 4, steps + quad * 4, 4);
+            memcpy(out.steps + place.steps + quad * quad_stride, steps + quad * 4, 4);
+        place.at += place.at_step;
+        place.steps += place.steps_step;
     }
     return true;
 }
@@ -314,7 +319,7 @@ static void weigh(const struct attention *a, const struct kv_block *block, const
         if (block->k_scale)
             scale_row(row, block->k_scale);
         for (size_t i = visible[j]; i < KV_BLOCK; i++)
-            row[i] = -FLT_MAX; /* weight 0 */
+            row[i] = -INFINITY; /* weight 0 */
         largest[j] = largest_score(row, a->max[j]);
         rescale[j] = a->max[j] - largest[j];
         a->max[j] = largest[j];
