@@ -240,9 +240,11 @@ static void prepare_fine(struct pass *pass, const struct input *input, size_t t,
     const struct kernels *kernels = pass->c->kernels;
     const struct quantized *q = &input->quantized;
     bool finite = kernels->quantize(row, input->width, q, 2 * t);
-    for (size_t i = 0; i < input->width; i++)
-        row[i] -= (float)q->steps[(i / 4 * q->stride + 2 * t) * 4 + i % 4] *
-                  q->scales[i / GROUP_INPUTS * q->stride + 2 * t];
+    for (size_t i = 0; i < input->width; i++) {
+        size_t quad = i / 4, group = i / GROUP_INPUTS;
+        int8_t step = q->steps[(quad * q->stride + 2 * t) * 4 + i % 4];
+        row[i] -= (float)step * q->scales[group * q->stride + 2 * t];
+    }
     if (!finite || !kernels->quantize(row, input->width, q, 2 * t + 1))
         smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers, t);
 }

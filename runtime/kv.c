@@ -134,7 +134,7 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
         for (size_t c = 0; c < dim; c++)
             ((uint16_t *)k_out)[c * KV_BLOCK + slot] = halves[c];
         kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
-    } else {
+    } else if (cache->type == KV_INT8) {
         int8_t steps[MAX_HEAD_DIM];
         ((float *)(uintptr_t)block.k_scale)[slot] = quantize_vector(k, dim, steps);
         for (size_t c = 0; c < dim; c++)
