@@ -30,15 +30,16 @@ class Case:
     failure: str | None = None
 
 
-def in_turn(**sides):
-    """A case's `measure` from one call per side."""
+def in_turn(turns=1, **sides):
+    """A case's `measure` from one call per side: each side's median over a few turns."""
 
     def measure(round_):
-        figures = {}
-        for side, call in list(sides.items())[:: -1 if round_ % 2 else 1]:
-            time.sleep(SETTLE)
-            figures[side] = call()
-        return figures
+        figures = {side: [] for side in sides}
+        for turn in range(turns):
+            for side in list(sides)[:: -1 if (round_ + turn) % 2 else 1]:
+                time.sleep(SETTLE)
+                figures[side].append(sides[side]())
+        return {side: median(values) for side, values in figures.items()}
 
     return measure
 

@@ -8,8 +8,8 @@ from . import limits, peer, smol
 from .measure import Case, in_turn, median, seconds
 from .paths import DTYPES, THREADS, blob, gguf_file
 
-PREFILL, DECODE, DEEP_DECODE = 512, 32, 16
-FLASH_TRIES = 3
+PREFILL, DECODE, DEEP_DECODE = 512, 24, 16
+TURNS = 3  # of what is soon measured, within a round
 DEPTHS = (4096, 8000)
 LONG_PROMPT = 4096
 SHALLOW, DEEP = 1024, 8192  # sizes of contexts
@@ -106,12 +106,12 @@ def multiply_limit(dtype, n_threads, n):
 FLASH_CHOSEN = {}  # kind of measurement: "on" or "off"
 
 
-def best_peer(kind, measure, dtype, n_threads, depth=0, size=SHALLOW):
+def best_peer(kind, measure, dtype, n_threads, depth=0, size=SHALLOW, tries=TURNS):
     """llama.cpp's context with or without flash attention, whichever was faster at this kind of
-    measurement by three tries of each in turn when it was first asked for."""
+    measurement by a few tries of each in turn when it was first asked for."""
     if kind not in FLASH_CHOSEN:
         speeds = {"on": [], "off": []}
-        for _ in range(FLASH_TRIES):
+        for _ in range(tries):
             for flash, figures in speeds.items():
                 figures.append(measure(peer_context(dtype, n_threads, flash, depth, size)))
         FLASH_CHOSEN[kind] = max(speeds, key=lambda flash: median(speeds[flash]))
@@ -129,6 +129,7 @@ def decode_case(dtype, n_threads):
     return Case(
         name("decode", dtype, n_threads),
         in_turn(
+            TURNS,
             smol=lambda: decode(smol_context(dtype, n_threads)),
             peer=lambda: decode(best_peer("decode", decode, dtype, n_threads)),
             limit=lambda: read_limit(dtype, n_threads),
@@ -144,6 +145,7 @@ def prefill_case(dtype, n_threads, n):
     return Case(
         name(what, dtype, n_threads),
         in_turn(
+            1 if n == PREFILL else TURNS,
             smol=lambda: measure(smol_context(dtype, n_threads)),
             peer=lambda: measure(best_peer("prefill", measure, dtype, n_threads)),
             limit=lambda: multiply_limit(dtype, n_threads, n),
@@ -159,6 +161,7 @@ def deep_decode_case(depth, n_threads):
     return Case(
         name(what, "int8", n_threads),
         in_turn(
+            TURNS,
             smol=lambda: measure(smol_context("int8", n_threads, depth)),
             peer=lambda: measure(best_peer("deep decode", measure, "int8", n_threads, depth, DEEP)),
             limit=lambda: read_limit("int8", n_threads, depth),
@@ -175,7 +178,7 @@ def long_prefill_case(n_threads):
         name(what, "int8", n_threads),
         in_turn(
             smol=lambda: measure(smol_context("int8", n_threads)),
-            peer=lambda: measure(best_peer("long prefill", measure, "int8", n_threads, 0, DEEP)),
+            peer=lambda: measure(best_peer("long prefill", measure, "int8", n_threads, 0, DEEP, 1)),
         ),
     )
 
