@@ -121,7 +121,8 @@ def load(cases):
 def circumstances(rounds, cases):
     isa = speed.isa()
     return {
-        "machine": f"{processor()}, {platform.machine()}, {platform.system()} {platform.release()}",
+        "machine": f"{processor()}, {platform.machine()}",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "smol": f"{smol.version()}, {isa} kernels",
         "limit": limits.instructions(isa),
         "peer": f"llama.cpp of llama-cpp-python {peer.version()}: {' '.join(peer.features())}; "
