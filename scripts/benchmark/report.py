@@ -120,6 +120,7 @@ def load(cases):
 
 def circumstances(rounds, cases):
     isa = speed.isa()
+    flash = [f"{kind}: {chosen}" for kind, chosen in speed.FLASH_CHOSEN.items()]
     return {
         "machine": f"{processor()}, {platform.machine()}",
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
@@ -127,7 +128,7 @@ def circumstances(rounds, cases):
         "limit": limits.instructions(isa),
         "peer": f"llama.cpp of llama-cpp-python {peer.version()}: {' '.join(peer.features())}; "
         "KV cache f16, n_batch 2048, n_ubatch 512, weights mapped",
-        "flash attention": "; ".join(f"{k}: {v}" for k, v in speed.FLASH_CHOSEN.items()) or "not tried",
+        "flash attention": "; ".join(flash) or "not tried",
         "rounds": f"{rounds}, interleaved; medians (lowest..highest); ratios are of medians "
         "(lowest..highest of one round)",
         "load": load(cases),
@@ -148,7 +149,10 @@ def write_json(path, lines, rows, cases):
     everything = {
         "circumstances": lines,
         "rows": [row_object(row) for row in rows],
-        "cases": {name: {"seconds": c.seconds, "others": c.others, **c.values} for name, c in cases.items()},
+        "cases": {
+            name: {"seconds": case.seconds, "others": case.others, **case.values}
+            for name, case in cases.items()
+        },
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(everything, indent=1) + "\n")
