@@ -41,7 +41,9 @@ def cases_of(n_threads):
         ours = prefill(smol_context("int8", n_threads), PREFILL)
         return {"smol": ours, "peer": theirs["prefill"]}
 
-    def measure_decode(round_):  # right after, in the same round
+    def measure_decode(round_):  # in the same round as the other
+        if "decode" not in theirs:
+            theirs.update(fork_speeds(n_threads))
         return {"smol": decode(smol_context("int8", n_threads)), "peer": theirs["decode"]}
 
     return [
