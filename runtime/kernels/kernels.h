@@ -86,11 +86,9 @@ struct kernels {
     void (*matmul_f32)(const float *blocks, size_t n_blocks, size_t cols, const float *x,
                        size_t x_stride, size_t n_tokens, float *out, size_t out_stride);
 
-    /* As matmul_f32 for bf16 row blocks of pairs of columns, (cols + 1) / 2 pairs of TILE_ROWS: the
-     * low half of a 32-bit lane is the even column's weight, the high half the odd one's. Two sums,
-     * of the even and of the odd columns, each in order from 0, are added at the end: one chain of
-     * additions would take longer than memory takes to bring the weights. An odd number of columns
-     * is padded with zero weights, which are left out of the sum. */
+    /* As matmul_f32 for bf16 row blocks of pairs of columns, (cols + 1) / 2 pairs of TILE_ROWS:
+     * the low half of a 32-bit lane is the even column's weight, the high half the odd one's. An
+     * odd number of columns is padded with zero weights, which are left out of the sum. */
     void (*matmul_bf16)(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
                         size_t x_stride, size_t n_tokens, float *out, size_t out_stride);
 

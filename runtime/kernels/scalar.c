@@ -87,42 +87,35 @@ static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
                    out_stride);
 }
 
-static void matmul_f32(const float *blocks, size_t n_blocks, size_t cols, const float *x,
-                       size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
+/* The weight of column `col` and row `row` of a block. */
+static inline float f32_weight(const float *block, size_t col, size_t row)
 {
-    for (size_t i = 0; i < n_blocks; i++)
-        for (size_t t = 0; t < n_tokens; t++) {
-            const float *block = blocks + i * cols * TILE_ROWS;
-            float sum[TILE_ROWS] = {0};
-            for (size_t col = 0; col < cols; col++)
-                for (size_t row = 0; row < TILE_ROWS; row++)
-                    sum[row] = fmaf(block[col * TILE_ROWS + row], x[t * x_stride + col], sum[row]);
-            memcpy(out + t * out_stride + i * TILE_ROWS, sum, sizeof sum);
-        }
+    return block[col * TILE_ROWS + row];
 }
 
-/* The weight of column `col` and row `row` of a block. */
 static inline float bf16_weight(const uint32_t *block, size_t col, size_t row)
 {
     uint32_t pair = block[col / 2 * TILE_ROWS + row];
     return f32_from_bf16((uint16_t)(col % 2 ? pair >> 16 : pair));
 }
 
-static void matmul_bf16(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
-                        size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
-{
-    for (size_t i = 0; i < n_blocks; i++)
-        for (size_t t = 0; t < n_tokens; t++) {
-            const uint32_t *block = blocks + i * ((cols + 1) / 2) * TILE_ROWS;
-            float sum[2][TILE_ROWS] = {{0}}; /* of the even and of the odd columns */
-            for (size_t col = 0; col < cols; col++)
-                for (size_t row = 0; row < TILE_ROWS; row++)
-                    sum[col % 2][row] = fmaf(bf16_weight(block, col, row), x[t * x_stride + col],
-                                             sum[col % 2][row]);
-            for (size_t row = 0; row < TILE_ROWS; row++)
-                out[t * out_stride + i * TILE_ROWS + row] = sum[0][row] + sum[1][row];
-        }
-}
+#define FLOAT_MATMUL(name, type, weight, block_elements)                                           \
+    static void name(const type *blocks, size_t n_blocks, size_t cols, const float *x,             \
+                     size_t x_stride, size_t n_tokens, float *out, size_t out_stride)              \
+    {                                                                                              \
+        for (size_t i = 0; i < n_blocks; i++)                                                      \
+            for (size_t t = 0; t < n_tokens; t++) {                                                \
+                const type *block = blocks + i * (block_elements);                                 \
+                float sum[TILE_ROWS] = {0};                                                        \
+                for (size_t col = 0; col < cols; col++)                                            \
+                    for (size_t row = 0; row < TILE_ROWS; row++)                                   \
+                        sum[row] = fmaf(weight(block, col, row), x[t * x_stride + col], sum[row]); \
+                memcpy(out + t * out_stride + i * TILE_ROWS, sum, sizeof sum);                     \
+            }                                                                                      \
+    }
+
+FLOAT_MATMUL(matmul_f32, float, f32_weight, cols *TILE_ROWS)
+FLOAT_MATMUL(matmul_bf16, uint32_t, bf16_weight, (cols + 1) / 2 * TILE_ROWS)
 
 static void to_f16(const float *x, size_t n, uint16_t *out)
 {

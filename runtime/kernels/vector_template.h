@@ -140,14 +140,18 @@ static ALWAYS_INLINE struct column f32_column(const void *block, size_t col)
     return column;
 }
 
-/* The even or the odd column of a pair. */
-static ALWAYS_INLINE struct column bf16_column(const void *block, size_t pair, const bool odd)
+static ALWAYS_INLINE struct column bf16_column(const void *block, size_t col)
 {
     struct column column;
-    const uint32_t *pairs = (const uint32_t *)block + pair * TILE_ROWS;
+    const uint32_t *pairs = (const uint32_t *)block + col / 2 * TILE_ROWS;
     UNROLLED (v, TILE_VECTORS)
-        column.weights[v] = odd ? v_odd(pairs + v * LANES) : v_even(pairs + v * LANES);
+        column.weights[v] = col % 2 ? v_odd(pairs + v * LANES) : v_even(pairs + v * LANES);
     return column;
+}
+
+static ALWAYS_INLINE struct column load_column(const void *block, size_t col, enum blob_dtype dtype)
+{
+    return dtype == DTYPE_F32 ? f32_column(block, col) : bf16_column(block, col);
 }
 
 /* sum += column * x, for every token. */
@@ -161,104 +165,56 @@ static ALWAYS_INLINE void add_column(V sum[][TILE_VECTORS], struct column column
     }
 }
 
-static ALWAYS_INLINE void clear(V sum[][TILE_VECTORS], const size_t n_tokens)
+static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const float *x,
+                                       size_t x_stride, float *out, size_t out_stride,
+                                       enum blob_dtype dtype, const size_t n_tokens)
 {
+    V sum[TOKENS_MANY][TILE_VECTORS];
     UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
-}
-
-static ALWAYS_INLINE void f32_tokens(const float *block, size_t cols, const float *x,
-                                     size_t x_stride, float *out, size_t out_stride,
-                                     const size_t n_tokens)
-{
-    V sum[TOKENS_MANY][TILE_VECTORS];
-    clear(sum, n_tokens);
     size_t col = 0;
-    for (; col + 2 <= cols; col += 2) {
-        add_column(sum, f32_column(block, col), x + col, x_stride, n_tokens);
-        add_column(sum, f32_column(block, col + 1), x + col + 1, x_stride, n_tokens);
+    for (; col + 2 <= cols; col += 2) { /* by pairs, as bf16 has them */
+        add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
+        add_column(sum, load_column(block, col + 1, dtype), x + col + 1, x_stride, n_tokens);
     }
     if (col < cols)
-        add_column(sum, f32_column(block, col), x + col, x_stride, n_tokens);
+        add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
     UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
         UNROLLED (v, TILE_VECTORS)
             v_store(out + t * out_stride + v * LANES, sum[t][v]);
 }
 
-/* The sums of the even or of the odd columns of several tokens, whose registers hold one of them.
- */
-static ALWAYS_INLINE void bf16_half(const uint32_t *block, size_t cols, const float *x,
-                                    size_t x_stride, float *out, size_t out_stride, const bool odd,
-                                    const size_t n_tokens)
+static ALWAYS_INLINE void float_block(const void *block, size_t cols, const float *x,
+                                      size_t x_stride, size_t n_tokens, float *out,
+                                      size_t out_stride, enum blob_dtype dtype)
 {
-    V sum[TOKENS_MANY][TILE_VECTORS];
-    clear(sum, n_tokens);
-    for (size_t col = odd; col < cols; col += 2)
-        add_column(sum, bf16_column(block, col / 2, odd), x + col, x_stride, n_tokens);
-    UNROLLED_UPTO (t, n_tokens, TOKENS_MANY)
-        UNROLLED (v, TILE_VECTORS) {
-            float *to = out + t * out_stride + v * LANES;
-            v_store(to, odd ? v_add(v_load(to), sum[t][v]) : sum[t][v]);
-        }
-}
-
-static ALWAYS_INLINE void bf16_tokens(const uint32_t *block, size_t cols, const float *x,
-                                      size_t x_stride, float *out, size_t out_stride,
-                                      const size_t n_tokens)
-{
-    bf16_half(block, cols, x, x_stride, out, out_stride, false, n_tokens);
-    bf16_half(block, cols, x, x_stride, out, out_stride, true, n_tokens);
-}
-
-/* One token: both sums in one pass over the weights, which come from memory. */
-static ALWAYS_INLINE void bf16_token(const uint32_t *block, size_t cols, const float *x, float *out)
-{
-    V even[1][TILE_VECTORS], odd[1][TILE_VECTORS];
-    clear(even, 1);
-    clear(odd, 1);
-    size_t col = 0;
-    for (; col + 2 <= cols; col += 2) {
-        add_column(even, bf16_column(block, col / 2, false), x + col, 0, 1);
-        add_column(odd, bf16_column(block, col / 2, true), x + col + 1, 0, 1);
-    }
-    if (col < cols)
-        add_column(even, bf16_column(block, col / 2, false), x + col, 0, 1);
-    UNROLLED (v, TILE_VECTORS)
-        v_store(out + v * LANES, v_add(even[0][v], odd[0][v]));
+    size_t t = 0;
+    for (; t + TOKENS_MANY <= n_tokens; t += TOKENS_MANY)
+        float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
+                     dtype, TOKENS_MANY);
+    for (; t + TOKENS_FEW <= n_tokens; t += TOKENS_FEW)
+        float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
+                     dtype, TOKENS_FEW);
+    for (; t < n_tokens; t++)
+        float_tokens(block, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
+                     dtype, 1);
 }
 
 static void matmul_f32(const float *blocks, size_t n_blocks, size_t cols, const float *x,
                        size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
 {
-    for (size_t i = 0; i < n_blocks; i++, blocks += cols * TILE_ROWS, out += TILE_ROWS) {
-        size_t t = 0;
-        for (; t + TOKENS_MANY <= n_tokens; t += TOKENS_MANY)
-            f32_tokens(blocks, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                       TOKENS_MANY);
-        for (; t + TOKENS_FEW <= n_tokens; t += TOKENS_FEW)
-            f32_tokens(blocks, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                       TOKENS_FEW);
-        for (; t < n_tokens; t++)
-            f32_tokens(blocks, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                       1);
-    }
+    for (size_t i = 0; i < n_blocks; i++)
+        float_block(blocks + i * cols * TILE_ROWS, cols, x, x_stride, n_tokens, out + i * TILE_ROWS,
+                    out_stride, DTYPE_F32);
 }
 
 static void matmul_bf16(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
                         size_t x_stride, size_t n_tokens, float *out, size_t out_stride)
 {
-    for (size_t i = 0; i < n_blocks; i++, blocks += (cols + 1) / 2 * TILE_ROWS, out += TILE_ROWS) {
-        size_t t = 0;
-        for (; t + TOKENS_MANY <= n_tokens; t += TOKENS_MANY)
-            bf16_tokens(blocks, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                        TOKENS_MANY);
-        for (; t + TOKENS_FEW <= n_tokens; t += TOKENS_FEW)
-            bf16_tokens(blocks, cols, x + t * x_stride, x_stride, out + t * out_stride, out_stride,
-                        TOKENS_FEW);
-        for (; t < n_tokens; t++)
-            bf16_token(blocks, cols, x + t * x_stride, out + t * out_stride);
-    }
+    for (size_t i = 0; i < n_blocks; i++)
+        float_block(blocks + i * ((cols + 1) / 2) * TILE_ROWS, cols, x, x_stride, n_tokens,
+                    out + i * TILE_ROWS, out_stride, DTYPE_BF16);
 }
 
 /* --- attention ---------------------------------------------------------------------------- */
