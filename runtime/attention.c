@@ -126,15 +126,12 @@ static void combine(const struct attention *total, size_t j, const struct attent
     blend(total->values + j * stride, a, next->values + i * stride, b, stride);
 }
 
-/* out (head_dim) = the weighted mean of the values. The sums are added in a fixed tree. */
+/* out (head_dim) = the weighted mean of the values. */
 static void finish(const struct attention *total, size_t j, size_t stride, float *out)
 {
-    float *sums = total->sums + j * 16;
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < width; i++)
-            sums[i] += sums[i + width];
+    float sum = math_sum_lanes(total->sums + j * 16);
     for (size_t c = 0; c < total->head_dim; c++)
-        out[c] = total->values[j * stride + c] / sums[0];
+        out[c] = total->values[j * stride + c] / sum;
 }
 
 /* --- tiles -------------------------------------------------------------------------------- */

@@ -90,6 +90,11 @@ static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROU
     return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_srli_epi64(sum, 32)));
 }
 
+static inline void v_store_f16(uint16_t *p, V v)
+{
+    _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, 0));
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {
@@ -185,41 +190,13 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
     }
 }
 
-static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
-                                     const struct quantized *x, float *out, size_t out_stride)
-{
-    size_t t = 0;
-    for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
-        int8_tokens(block, n_groups, x, t, out, out_stride, INT8_TOKENS);
-    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
-        int8_tokens(block, n_groups, x, t, out, out_stride, 2);
-    if (t < x->n)
-        int8_tokens(block, n_groups, x, t, out, out_stride, 1);
-}
-
-static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                        const struct quantized *x, float *out, size_t out_stride)
-{
-    for (size_t i = 0; i < n_blocks; i++)
-        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
-                   out_stride);
-}
+#include "runtime/kernels/int8_template.h"
 
 /* --- the set ------------------------------------------------------------------------------ */
-
-static void to_f16(const float *x, size_t n, uint16_t *out)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
-    for (; i < n; i++)
-        out[i] = f16_from_f32(x[i]);
-}
 
 const struct kernels smol_kernels_avx2 = {
     .name = "avx2",
     .matmul_int8 = matmul_int8,
-    .to_f16 = to_f16,
     VECTOR_KERNELS,
 };
 

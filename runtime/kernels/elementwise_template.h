@@ -9,22 +9,6 @@
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/math.h"
 
-/* lanes[0..width) += lanes[width..2 * width) */
-static inline void fold_sum(float lanes[16], size_t width)
-{
-    for (size_t i = 0; i < width; i++)
-        lanes[i] += lanes[i + width];
-}
-
-static inline float sum_lanes(float lanes[16])
-{
-    fold_sum(lanes, 8);
-    fold_sum(lanes, 4);
-    fold_sum(lanes, 2);
-    fold_sum(lanes, 1);
-    return lanes[0];
-}
-
 static float sum_of_squares(const float *x, size_t n)
 {
     float lanes[16] = {0};
@@ -34,7 +18,7 @@ static float sum_of_squares(const float *x, size_t n)
             lanes[lane] += x[i + lane] * x[i + lane];
     for (size_t lane = 0; i + lane < n; lane++)
         lanes[lane] += x[i + lane] * x[i + lane];
-    return sum_lanes(lanes);
+    return math_sum_lanes(lanes);
 }
 
 static void rms_norm(const float *x, const float *weight, size_t n, float eps, float *out)

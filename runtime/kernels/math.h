@@ -3,9 +3,27 @@
 #ifndef SMOL_RUNTIME_KERNELS_MATH_H
 #define SMOL_RUNTIME_KERNELS_MATH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/number.h"
+
+/* lanes[0..width) += lanes[width..2 * width) */
+static inline void math_fold(float lanes[16], size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        lanes[i] += lanes[i + width];
+}
+
+/* The sum of 16 partial sums, in the tree that kernels.h fixes; changes them. */
+static inline float math_sum_lanes(float lanes[16])
+{
+    math_fold(lanes, 8);
+    math_fold(lanes, 4);
+    math_fold(lanes, 2);
+    math_fold(lanes, 1);
+    return lanes[0];
+}
 
 /* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller x give 0, larger ones the
  * value at the end (about 2e38), NaN gives NaN.

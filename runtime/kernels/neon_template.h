@@ -92,6 +92,11 @@ static inline int32_t v_steps(const V v[GROUP_INPUTS / LANES], int8_t steps[GROU
     return vaddlvq_s8(low) + vaddlvq_s8(high);
 }
 
+static inline void v_store_f16(uint16_t *p, V v)
+{
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
+}
+
 /* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
 static inline V v_even(const uint32_t *p)
 {
@@ -178,36 +183,7 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
             v_store(out + (first + t) * out_stride + v * LANES, sum[t][v]);
 }
 
-static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
-                                     const struct quantized *x, float *out, size_t out_stride)
-{
-    size_t t = 0;
-    for (; t + INT8_TOKENS <= x->n; t += INT8_TOKENS)
-        int8_tokens(block, n_groups, x, t, out, out_stride, INT8_TOKENS);
-    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
-        int8_tokens(block, n_groups, x, t, out, out_stride, 2);
-    if (t < x->n)
-        int8_tokens(block, n_groups, x, t, out, out_stride, 1);
-}
-
-static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                        const struct quantized *x, float *out, size_t out_stride)
-{
-    for (size_t i = 0; i < n_blocks; i++)
-        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
-                   out_stride);
-}
-
-/* --- f16 ---------------------------------------------------------------------------------- */
-
-static void to_f16(const float *x, size_t n, uint16_t *out)
-{
-    size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        vst1_u16(out + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
-    for (; i < n; i++)
-        out[i] = f16_from_f32(x[i]);
-}
+#include "runtime/kernels/int8_template.h"
 
 /* The members of a struct kernels but for its name. */
-#define NEON_KERNELS .matmul_int8 = matmul_int8, .to_f16 = to_f16, VECTOR_KERNELS
+#define NEON_KERNELS .matmul_int8 = matmul_int8, VECTOR_KERNELS

@@ -11,6 +11,7 @@
  *   v_max_magnitude(a, b) v_reduce_max_bits(v)  the larger of a and |b|, the largest lane's bits:
  *                      NaN and infinity, as bits, are larger than any number
  *   v_steps(v, steps)  rounds GROUP_INPUTS lanes to nearest even, stores them, returns their sum
+ *   v_store_f16(p, v)  LANES f16, to nearest even
  *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
  *   v_cache(data, i, type)  LANES elements of the KV cache, from element i, as floats
  *
@@ -93,22 +94,26 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
     return true;
 }
 
+/* The places of a token's groups from `group` on. */
+static inline struct groups groups_of_token(const struct quantized *out, size_t group, size_t t)
+{
+    size_t step = GROUP_INPUTS * out->stride;
+    return (struct groups){out, group * out->stride + t, out->stride, group * step + t * 4, step};
+}
+
 static bool quantize(const float *x, size_t size, const struct quantized *out, size_t t)
 {
-    struct groups to = {out, t, out->stride, t * 4, GROUP_INPUTS * out->stride};
     size_t n_whole = size / GROUP_INPUTS, rest = size % GROUP_INPUTS;
     bool finite = true;
     for (size_t group = 0; group < n_whole; group += 16) {
-        size_t n = n_whole - group < 16 ? n_whole - group : 16;
-        to.at = group * to.at_step + t;
-        to.steps = group * to.steps_step + t * 4;
-        finite &= quantize_groups(x + group * GROUP_INPUTS, n, &to);
+        const struct groups to = groups_of_token(out, group, t);
+        finite &= quantize_groups(x + group * GROUP_INPUTS,
+                                  n_whole - group < 16 ? n_whole - group : 16, &to);
     }
     if (rest > 0) {
+        const struct groups to = groups_of_token(out, n_whole, t);
         float padded[GROUP_INPUTS] = {0};
         memcpy(padded, x + n_whole * GROUP_INPUTS, rest * sizeof *x);
-        to.at = n_whole * to.at_step + t;
-        to.steps = n_whole * to.steps_step + t * 4;
         finite &= quantize_groups(padded, 1, &to);
     }
     return finite;
@@ -376,6 +381,15 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
     });
 }
 
+static void to_f16(const float *x, size_t n, uint16_t *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        v_store_f16(out + i, v_load(x + i));
+    for (; i < n; i++)
+        out[i] = f16_from_f32(x[i]);
+}
+
 #define ATTENTION_KERNEL(name, type)                                                               \
     static void attend_##name(const struct attention *attention, const struct kv_block *block,     \
                               const uint32_t *visible)                                             \
@@ -390,5 +404,5 @@ ATTENTION_KERNEL(int8, KV_INT8)
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
-    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu,                            \
+    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu, .to_f16 = to_f16,          \
     .attend = {attend_f32, attend_f16, attend_int8}
