@@ -11,15 +11,18 @@ SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-protot
 	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
 LDLIBS_RUN := -lm -pthread
-LDLIBS_CONVERT := -ljansson $(LDLIBS_RUN)
+LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
-# Command lines are for the two programs, not for the library, which must not print.
-PROGRAM_SRC := common/options.c common/numerals.c
+# Command lines and output files are for the two programs, not for the library, which must not print
+# or write.
+PROGRAM_SRC := common/options.c common/numerals.c common/output.c
 COMMON_SRC := $(filter-out $(PROGRAM_SRC),$(wildcard common/*.c))
-FORMAT_SRC := $(wildcard format/*.c)
-CONVERT_SRC := $(wildcard convert/*.c)
+# Blobs are made by smolconv alone.
+WRITER_SRC := format/writer.c format/intake.c
+FORMAT_SRC := $(filter-out $(WRITER_SRC),$(wildcard format/*.c))
+CONVERT_SRC := $(wildcard convert/*.c convert/command/*.c) $(WRITER_SRC)
 RUNTIME_SRC := $(wildcard runtime/*.c runtime/kernels/*.c)
 COMMAND_SRC := $(wildcard runtime/command/*.c)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
@@ -31,8 +34,8 @@ RUNTIME_OBJ := $(call objects,$(RUNTIME_SRC))
 COMMAND_OBJ := $(call objects,$(COMMAND_SRC))
 PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 # what tests link: everything but the two main functions
-INTERNAL_OBJ := $(SHARED_OBJ) $(PROGRAM_OBJ) $(filter-out %/convert/main.o,$(CONVERT_OBJ)) $(RUNTIME_OBJ) \
-	$(filter-out %/command/main.o,$(COMMAND_OBJ))
+INTERNAL_OBJ := $(filter-out %/command/main.o,$(SHARED_OBJ) $(PROGRAM_OBJ) $(CONVERT_OBJ) \
+	$(RUNTIME_OBJ) $(COMMAND_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 

@@ -58,7 +58,7 @@ enum status smol_file_map(const char *path, struct file_view *view, struct error
             status = fail_errno(error, path, "map");
         } else {
             view->data = data;
-            view->mapped = true;
+            view->hold = FILE_MAPPED;
         }
     }
     close(fd);
@@ -108,15 +108,16 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
         *view = (struct file_view){0};
     } else if (data) {
         view->data = data;
+        view->hold = FILE_ALLOCATED;
     }
     return status;
 }
 
 void smol_file_close(struct file_view *view)
 {
-    if (view->mapped)
+    if (view->hold == FILE_MAPPED)
         munmap((void *)(uintptr_t)view->data, view->size);
-    else if (view->data != empty_file)
+    else if (view->hold == FILE_ALLOCATED)
         free((void *)(uintptr_t)view->data);
     *view = (struct file_view){0};
 }
@@ -134,106 +135,4 @@ char *smol_path_join(const char *folder, const char *name)
     if (path)
         snprintf(path, size, "%s/%s", folder, name);
     return path;
-}
-
-enum status smol_output_open(const char *path, bool force, struct output *output,
-                             struct error *error)
-{
-    static const char suffix[] = ".tmp-XXXXXX";
-    *output = (struct output){.fd = -1};
-    struct stat info, target;
-    bool exists = lstat(path, &info) == 0;
-    if (exists && stat(path, &target) == 0)
-        info = target; /* what a link leads to must not be a device either */
-    if (exists && !force)
-        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
-    /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
-    if (exists && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
-        return smol_fail(error, STATUS_FILE, "%s: is %s: name a file", path,
-                         S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
-    size_t size = strlen(path) + sizeof suffix;
-    output->path = strdup(path);
-    output->temporary = calloc(1, size); /* "": nothing to remove yet */
-    if (!output->path || !output->temporary) {
-        smol_output_discard(output);
-        return smol_fail_memory(error, "a file name");
-    }
-    snprintf(output->temporary, size, "%s%s", path, suffix);
-    output->fd = mkstemp(output->temporary);
-    if (output->fd < 0) {
-        enum status status = fail_errno(error, path, "create");
-        output->temporary[0] = '\0';
-        smol_output_discard(output);
-        return status;
-    }
-    /* mkstemp makes private files; the result gets the mode that creat() would give. */
-    mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(output->fd, 0666 & ~mask)) {
-        enum status status = fail_errno(error, path, "set the mode of");
-        smol_output_discard(output);
-        return status;
-    }
-    return STATUS_OK;
-}
-
-enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
-                              struct error *error)
-{
-    const uint8_t *bytes = data;
-    while (size > 0) {
-        ssize_t n = pwrite(output->fd, bytes, size, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail_errno(error, output->path, "write");
-        bytes += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return STATUS_OK;
-}
-
-/* Makes the rename durable. A file system that cannot sync folders is not an error. */
-static void sync_folder_of(const char *path)
-{
-    const char *base = smol_base_name(path);
-    char *folder = base == path ? strdup(".") : strndup(path, (size_t)(base - path));
-    if (!folder)
-        return;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
-    if (fd < 0)
-        return;
-    fsync(fd);
-    close(fd);
-}
-
-enum status smol_output_commit(struct output *output, struct error *error)
-{
-    enum status status = STATUS_OK;
-    if (fsync(output->fd))
-        status = fail_errno(error, output->path, "sync");
-    if (close(output->fd) && !status)
-        status = fail_errno(error, output->path, "close");
-    output->fd = -1;
-    if (!status && rename(output->temporary, output->path))
-        status = fail_errno(error, output->path, "rename the finished file to");
-    if (!status) {
-        output->temporary[0] = '\0';
-        sync_folder_of(output->path);
-    }
-    smol_output_discard(output);
-    return status;
-}
-
-void smol_output_discard(struct output *output)
-{
-    if (output->fd >= 0)
-        close(output->fd);
-    if (output->temporary && output->temporary[0])
-        unlink(output->temporary);
-    free(output->temporary);
-    free(output->path);
-    *output = (struct output){.fd = -1};
 }

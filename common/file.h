@@ -1,18 +1,20 @@
-/* Whole files: mapped or read into memory, and written so that they appear whole or not at all. */
+/* Whole files to read: mapped, or read into memory. */
 #ifndef SMOL_COMMON_FILE_H
 #define SMOL_COMMON_FILE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
 
+/* Whose the bytes of a view are. */
+enum file_hold { FILE_BORROWED, FILE_ALLOCATED, FILE_MAPPED };
+
 /* The bytes of a file, read-only. */
 struct file_view {
     const uint8_t *data; /* never NULL while open, even for an empty file */
     size_t size;
-    bool mapped; /* mmap'ed, otherwise allocated */
+    enum file_hold hold; /* what closing gives back: nothing, memory, or a mapping */
 };
 
 /* Maps the regular file `path`. The mapping shows later changes to the file, so nobody may
@@ -32,28 +34,5 @@ const char *smol_base_name(const char *path);
 
 /* `folder`/`name`, allocated; NULL when out of memory. */
 char *smol_path_join(const char *folder, const char *name);
-
-/* A file under construction: a temporary beside the target until it is committed. */
-struct output {
-    int fd;
-    char *path;      /* the target; owned */
-    char *temporary; /* owned */
-};
-
-/* Starts writing `path`. An existing target is an error (STATUS_FILE) unless `force`. After
- * STATUS_OK, the caller calls either smol_output_commit or smol_output_discard, once. */
-enum status smol_output_open(const char *path, bool force, struct output *output,
-                             struct error *error);
-
-/* Writes data[0..size) at `offset`. Errors: STATUS_FILE, with the system's reason. */
-enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
-                              struct error *error);
-
-/* Syncs the temporary, renames it over the target and syncs the folder. On an error the
- * temporary is gone and the old target untouched. */
-enum status smol_output_commit(struct output *output, struct error *error);
-
-/* Removes the temporary; safe after a failed open or a commit too. */
-void smol_output_discard(struct output *output);
 
 #endif

@@ -248,6 +248,9 @@ enum status smol_options_parse(const struct command_line *command, int argc, cha
     }
     while (!status && optind < argc)
         status = add_word(command, argv[optind++], &result, error);
+    if (!status && result.n_words < command->min_words)
+        status = smol_fail(error, STATUS_USAGE, "a file name is missing (%s): see --help",
+                           command->words);
     return status;
 }
 

@@ -43,7 +43,7 @@ struct command_line {
     const char *words; /* as in the help: sub-command and arguments, without options */
     const char *about; /* paragraphs of the help, before and after the options */
     const char *notes;
-    size_t max_words; /* arguments that are no options */
+    size_t min_words, max_words; /* arguments that are no options */
     const struct option_rule *rules;
     size_t n_rules;
 };

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -233,6 +234,21 @@ void smol_pool_run(struct pool *pool, pool_work *work, void *argument)
 
 /* --- coming and going --------------------------------------------------------------------- */
 
+/* Threads of ours get no signals: these belong to the threads of the program, which may count on
+ * where its handlers run. Those that a fault raises in a thread cannot wait, and stay. */
+static int start_thread(struct worker *worker)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t set, old;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&set, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &set, &old);
+    int failed = pthread_create(&worker->handle, NULL, worker_main, worker);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
 enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error *error)
 {
     *out = NULL;
@@ -253,7 +269,7 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
         struct worker *worker = &pool->workers[i];
         worker->pool = pool;
         worker->index = i + 1;
-        if (pthread_create(&worker->handle, NULL, worker_main, worker)) {
+        if (start_thread(worker)) {
             smol_pool_destroy(pool);
             return smol_fail(error, STATUS_MEMORY, "cannot start %u threads: use fewer", n_threads);
         }

@@ -13,8 +13,9 @@ enum {
     BLOB_MAGIC_SIZE = 8,
     BLOB_MAJOR = 1,
     BLOB_MINOR = 0,
-    BLOB_CHUNK_SIZE = 65536, /* unit of digests, and the alignment of data sections */
-    BLOB_ALIGN = 64,         /* alignment of front sections and tensors */
+    BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
+    BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
+    BLOB_MAX_FRONT = 64 << 20, /* data_offset is at most this: readers hold the front in memory */
 };
 
 /* Bytes [0, data_offset) are the front: this header, the section table, the front sections.

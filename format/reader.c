@@ -28,10 +28,9 @@ static bool all_zero(const uint8_t *data, uint64_t size)
 
 /* --- header ------------------------------------------------------------------------------- */
 
-static enum status check_magic(const struct blob *blob, struct error *error)
+static enum status check_magic(const struct blob *blob, const uint8_t *data, uint64_t size,
+                               struct error *error)
 {
-    const uint8_t *data = blob->file.data;
-    size_t size = blob->file.size;
     if (size >= BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, BLOB_MAGIC_SIZE) == 0)
         return size >= sizeof(struct blob_header)
                    ? STATUS_OK
@@ -42,8 +41,7 @@ static enum status check_magic(const struct blob *blob, struct error *error)
         return damaged(blob, error, "line ends were changed: copy it as a binary file", 4);
     if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
         return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: compressed with zstd: decompress it with `zstd -d` first",
-                         blob->path);
+                         "%s: compressed with zstd: use `smolconv unpack` first", blob->path);
     if (size >= 4 && memcmp(data, "GGUF", 4) == 0)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: a GGUF file, not a .smol blob: convert the Hugging Face checkpoint",
@@ -52,27 +50,26 @@ static enum status check_magic(const struct blob *blob, struct error *error)
                      "%s: not a .smol blob (offset 0): make one with smolconv", blob->path);
 }
 
-static enum status check_header(struct blob *blob, struct error *error)
+/* Magic, version and sizes: what the front's place and length follow from. */
+static enum status check_start(const struct blob *blob, const struct blob_header *header,
+                               struct error *error)
 {
-    enum status status = check_magic(blob, error);
-    if (status)
-        return status;
-    const struct blob_header *header = blob->header = (const void *)blob->file.data;
     if (header->major != BLOB_MAJOR)
         return smol_fail(
             error, STATUS_UNSUPPORTED,
             "%s: format version %u.%u, this program reads %d.x: use a matching release", blob->path,
             header->major, header->minor, BLOB_MAJOR);
-    if (header->file_size != blob->file.size)
-        return smol_fail(error, STATUS_DAMAGED,
-                         "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again",
-                         blob->path, blob->file.size, header->file_size,
-                         blob->file.size < header->file_size ? "truncated" : "bytes appended");
     if (header->data_offset % BLOB_CHUNK_SIZE || header->data_offset > header->file_size ||
-        header->data_offset < sizeof *header)
+        header->data_offset > BLOB_MAX_FRONT || header->data_offset < sizeof *header)
         return damaged(blob, error, "data_offset is out of place", 40);
+    return STATUS_OK;
+}
+
+static enum status check_header(const struct blob *blob, struct error *error)
+{
+    const struct blob_header *header = blob->header;
     uint64_t digest =
-        smol_digest(blob->file.data + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
+        smol_digest(blob->front + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
     if (digest != header->front_digest)
         return damaged(blob, error, "digest of header and tables does not match", 8);
     if (header->required_features)
@@ -94,7 +91,7 @@ enum { N_SECTIONS = sizeof section_kinds / sizeof section_kinds[0] };
 
 static const struct blob_section *section_table(const struct blob *blob)
 {
-    return (const void *)(blob->file.data + sizeof(struct blob_header));
+    return (const void *)(blob->front + sizeof(struct blob_header));
 }
 
 static const struct blob_section *find_section(const struct blob *blob, enum section_kind kind)
@@ -124,7 +121,8 @@ static enum status check_sections(const struct blob *blob, struct error *error)
             return damaged(blob, error, "the section table names an unknown section", place);
         if (section->offset != start || !range_within(start, section->size, limit))
             return damaged(blob, error, "a section is out of place", place);
-        if (!all_zero(blob->file.data + end, start - end))
+        /* what lies in the data is checked together with the tokenizer */
+        if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
             return damaged(blob, error, "padding is not zero", end);
         end = start + section->size;
     }
@@ -142,7 +140,7 @@ static enum status take(const struct blob *blob, enum section_kind kind, size_t 
     const struct blob_section *section = find_section(blob, kind);
     if (section->size % unit)
         return damaged(blob, error, "a section has an odd size", section->offset);
-    *data = blob->file.data + section->offset;
+    *data = blob->front + section->offset;
     *n = section->size / unit;
     return STATUS_OK;
 }
@@ -269,6 +267,9 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
     enum status status = smol_blob_check(blob, section->offset, section->size, error);
     if (status)
         return status;
+    uint64_t end = section->offset + section->size;
+    if (!all_zero(blob->file.data + end, find_section(blob, SECTION_WEIGHTS)->offset - end))
+        return damaged(blob, error, "padding is not zero", end);
     struct error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
                                    blob->model->vocab_size, &blob->tokenizer, &reason))
@@ -280,6 +281,7 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
 
 static enum status check_front(struct blob *blob, struct error *error)
 {
+    blob->header = (const void *)blob->front;
     enum status status = check_header(blob, error);
     if (!status)
         status = check_sections(blob, error);
@@ -294,9 +296,42 @@ static enum status check_front(struct blob *blob, struct error *error)
     return status;
 }
 
+/* Finds the front at the start of the file. A mapped file may change while it is open, on purpose
+ * or because the medium fails: what was checked once must not. */
+static enum status take_front(struct blob *blob, struct error *error)
+{
+    struct blob_header header;
+    const struct file_view *file = &blob->file;
+    enum status status = smol_blob_check_header(file->data, file->size, blob->path, error);
+    if (status)
+        return status;
+    memcpy(&header, file->data, sizeof header);
+    if (header.file_size != file->size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again",
+                         blob->path, file->size, header.file_size,
+                         file->size < header.file_size ? "truncated" : "bytes appended");
+    blob->front = file->data;
+    if (file->hold != FILE_MAPPED)
+        return STATUS_OK;
+    status = check_start(blob, &header, error); /* of this copy of the header */
+    if (status)
+        return status;
+    blob->front_copy = aligned_alloc(BLOB_ALIGN, header.data_offset);
+    if (!blob->front_copy)
+        return smol_fail_memory(error, "the blob's front");
+    memcpy(blob->front_copy, &header, sizeof header);
+    memcpy((uint8_t *)blob->front_copy + sizeof header, file->data + sizeof header,
+           header.data_offset - sizeof header);
+    blob->front = blob->front_copy;
+    return STATUS_OK;
+}
+
 static enum status open_checked(struct blob *blob, enum verify verify, struct error *error)
 {
-    enum status status = check_front(blob, error);
+    enum status status = take_front(blob, error);
+    if (!status)
+        status = check_front(blob, error);
     if (status)
         return status;
     blob->checked = malloc(blob->n_chunks);
@@ -310,25 +345,63 @@ static enum status open_checked(struct blob *blob, enum verify verify, struct er
     return status;
 }
 
+/* Gives the blob its name and opens it with `open`; nothing stays open after an error. */
+static enum status open_named(struct blob *blob, const char *name, enum verify verify,
+                              enum status (*open)(struct blob *, enum verify, struct error *),
+                              struct error *error)
+{
+    blob->path = strdup(name);
+    enum status status = blob->path ? open(blob, verify, error) : smol_fail_memory(error, "a name");
+    if (status)
+        smol_blob_close(blob);
+    return status;
+}
+
 enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            struct error *error)
 {
     *blob = (struct blob){0};
     enum status status = use_mmap ? smol_file_map(path, &blob->file, error)
                                   : smol_file_read(path, SIZE_MAX, &blob->file, error);
+    return status ? status : open_named(blob, smol_base_name(path), verify, open_checked, error);
+}
+
+enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
+                                 enum verify verify, struct blob *blob, struct error *error)
+{
+    *blob = (struct blob){.file = {data, size, FILE_BORROWED}};
+    return open_named(blob, name, verify, open_checked, error);
+}
+
+enum status smol_blob_check_header(const void *data, size_t size, const char *name,
+                                   struct error *error)
+{
+    struct blob_header header;
+    const struct blob blob = {.path = (char *)(uintptr_t)name}; /* for messages */
+    enum status status = check_magic(&blob, data, size, error);
     if (status)
         return status;
-    blob->path = strdup(smol_base_name(path));
-    status = blob->path ? open_checked(blob, verify, error) : smol_fail_memory(error, "a name");
-    if (status)
-        smol_blob_close(blob);
-    return status;
+    memcpy(&header, data, sizeof header);
+    return check_start(&blob, &header, error);
+}
+
+static enum status open_front(struct blob *blob, enum verify verify, struct error *error)
+{
+    (void)verify;
+    return check_front(blob, error);
+}
+
+enum status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
+                                 struct error *error)
+{
+    *blob = (struct blob){.front = front};
+    return open_named(blob, name, VERIFY_FIRST_USE, open_front, error);
 }
 
 void smol_blob_close(struct blob *blob)
 {
-    if (blob->file.data)
-        smol_file_close(&blob->file);
+    smol_file_close(&blob->file);
+    free(blob->front_copy);
     free((void *)blob->checked);
     free(blob->path);
     *blob = (struct blob){0};
@@ -355,13 +428,28 @@ static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint6
                      offset, offset + size - 1);
 }
 
-static enum status check_chunk(const struct blob *blob, size_t chunk, struct error *error)
+static uint64_t chunk_start(const struct blob *blob, size_t chunk)
 {
-    uint64_t start = blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
+    return blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
+}
+
+enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
+                                  struct error *error)
+{
+    uint64_t start = chunk_start(blob, chunk);
     uint64_t rest = blob->header->file_size - start;
     uint64_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
-    if (smol_digest(blob->file.data + start, length) != blob->digests[chunk])
+    if (smol_digest(data, length) != blob->digests[chunk])
         return damaged_chunk(blob, start, length, error);
+    return STATUS_OK;
+}
+
+static enum status check_chunk(const struct blob *blob, size_t chunk, struct error *error)
+{
+    const uint8_t *data = blob->file.data + chunk_start(blob, chunk);
+    enum status status = smol_blob_check_chunk(blob, chunk, data, error);
+    if (status)
+        return status;
     /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
     atomic_store_explicit(&blob->checked[chunk], 1, memory_order_relaxed);
     return STATUS_OK;

@@ -18,8 +18,10 @@ enum verify { VERIFY_FIRST_USE, VERIFY_AT_OPEN, VERIFY_OFF };
 
 struct blob {
     struct file_view file;
+    const uint8_t *front;             /* (data_offset): header and tables */
+    void *front_copy;                 /* owned: of a file that might change the front lies here */
     char *path;                       /* owned; for messages */
-    const struct blob_header *header; /* this and what follows points into the file */
+    const struct blob_header *header; /* this and what follows points into the front */
     const struct blob_model *model;
     const float *inv_freq; /* (head_dim / 2) */
     const uint32_t *stop;  /* (n_stop), ascending */
@@ -37,11 +39,28 @@ struct blob {
 };
 
 /* Opens `path`: maps it, or reads it into memory when `use_mmap` is false. Checks the header,
- * the front's digest, every structural rule of FORMAT.md, and the tokenizer section. On an error
- * nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a newer version,
- * another kind of file), STATUS_MEMORY. */
+ * the front's digest, every structural rule of FORMAT.md, and the tokenizer section. The front of a
+ * mapped file is copied, so that what was checked cannot change. On an error nothing stays open.
+ * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a newer version, another kind of file),
+ * STATUS_MEMORY. */
 enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            struct error *error);
+
+/* The same for the bytes data[0..size), aligned to BLOB_ALIGN; they stay the caller's and outlive
+ * the blob, unchanged. `name` is for messages. */
+enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
+                                 enum verify verify, struct blob *blob, struct error *error);
+
+/* Checks the header alone, of a file of which data[0..size) has arrived: magic, version, and that
+ * data_offset and file_size make sense, so that the front can be waited for. */
+enum status smol_blob_check_header(const void *data, size_t size, const char *name,
+                                   struct error *error);
+
+/* Opens a blob of which only the front has arrived: front (data_offset), aligned to BLOB_ALIGN,
+ * after smol_blob_check_header; it stays the caller's and outlives the blob. There is no file, and
+ * so no tokenizer, nor may digests be checked. */
+enum status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
+                                 struct error *error);
 
 /* Gives everything back; a zeroed blob is fine. */
 void smol_blob_close(struct blob *blob);
@@ -51,6 +70,11 @@ void smol_blob_close(struct blob *blob);
  * STATUS_DAMAGED, naming section, tensor and offset. */
 enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
                             struct error *error);
+
+/* Checks that data, the bytes of a chunk (BLOB_CHUNK_SIZE, or fewer at the end of the file), are
+ * those that the blob's front promises. Errors: STATUS_DAMAGED, as above. */
+enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
+                                  struct error *error);
 
 /* Checks all that smol_blob_open leaves out: every chunk's digest, whatever was found before and
  * also under VERIFY_OFF, and that the tensors hold numbers that the format allows, with zeros as

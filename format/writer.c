@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "common/file.h"
 #include "common/hash.h"
+#include "common/output.h"
 #include "format/layout.h"
 
 enum { N_SECTIONS = 9 };

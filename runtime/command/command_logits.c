@@ -1,7 +1,7 @@
 /* smolrun logits: the logits after each position of a text, into a file. */
 #include <stdlib.h>
 
-#include "common/file.h"
+#include "common/output.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session.h"

@@ -309,7 +309,7 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     struct blob blob;
     if (smol_blob_open(path, use_mmap, VERIFY_AT_OPEN, &blob, &error))
         fail_msg("%s", error.message);
-    assert_int_equal(blob.file.mapped, use_mmap);
+    assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
     assert_memory_equal(blob.inv_freq, inv_freq, sizeof inv_freq);
     assert_int_equal(blob.n_stop, 3);

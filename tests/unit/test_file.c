@@ -11,8 +11,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "common/file.h"
+#include "common/output.h"
 #include "tests/unit/temporary_fixture.h"
 
 static struct error error;
@@ -61,7 +63,7 @@ static void mapping_and_reading_give_the_bytes(void **state)
         struct file_view view;
         assert_int_equal(open_view(map, path, &view), STATUS_OK);
         assert_int_equal(view.size, sizeof bytes);
-        assert_int_equal(view.mapped, map);
+        assert_int_equal(view.hold, map ? FILE_MAPPED : FILE_ALLOCATED);
         assert_memory_equal(view.data, bytes, sizeof bytes);
         assert_int_equal((uintptr_t)view.data % 64, 0);
         assert_int_equal(open_descriptors(), before);
@@ -320,7 +322,7 @@ static void a_failing_commit_keeps_the_old_file_whole(void **state)
     const char *path = temporary_write_text(&temporary, "out", "old");
     struct output output = start(path, true);
     write_text(&output, 0, "new");
-    assert_int_equal(unlink(output.temporary), 0); /* now the renaming must fail */
+    assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* now the renaming must fail */
     complains(smol_output_commit(&output, &error), STATUS_FILE, "rename");
     holds(path, "old");
     assert_int_equal(count_entries(), 1);
@@ -330,7 +332,7 @@ static void two_writers_of_one_file_do_not_mix(void **state)
 {
     (void)state;
     const char *path = path_of("out");
-    struct output a = start(path, false), b = start(path, false);
+    struct output a = start(path, false), b = start(path, true);
     write_text(&a, 0, "aaaa");
     write_text(&b, 0, "bb");
     assert_int_equal(smol_output_commit(&a, &error), STATUS_OK);
@@ -338,6 +340,57 @@ static void two_writers_of_one_file_do_not_mix(void **state)
     assert_int_equal(smol_output_commit(&b, &error), STATUS_OK);
     holds(path, "bb");
     assert_int_equal(count_entries(), 1);
+}
+
+static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
+{
+    (void)state;
+    struct output output = start(path_of("out"), false);
+    write_text(&output, 0, "new");
+    const char *path = temporary_write_text(&temporary, "out", "another's");
+    complains(smol_output_commit(&output, &error), STATUS_FILE, "since a moment ago");
+    holds(path, "another's");
+    assert_int_equal(count_entries(), 1);
+}
+
+/* In a process of its own, which a signal ends while two outputs are open. */
+static void a_signal_removes_the_temporaries_and_ends_the_process(void **state)
+{
+    (void)state;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    const char *path = temporary_write_text(&temporary, "out", "old");
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            signal(signals[i], SIG_DFL);
+            smol_output_remove_on_signals();
+            start(path, true);
+            start(path_of("other"), false);
+            raise(signals[i]);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), signals[i]);
+        assert_int_equal(count_entries(), 1);
+        holds(path_of("out"), "old");
+    }
+}
+
+static void an_ignored_signal_stays_ignored(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGHUP, SIG_IGN); /* nohup */
+        smol_output_remove_on_signals();
+        raise(SIGHUP);
+        _exit(7);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, temporary_set_up, temporary_tear_down)
@@ -365,6 +418,9 @@ int main(void)
         in_folder(a_failing_write_keeps_the_old_file_whole),
         in_folder(a_failing_commit_keeps_the_old_file_whole),
         in_folder(two_writers_of_one_file_do_not_mix),
+        in_folder(a_file_that_appears_meanwhile_is_kept_without_force),
+        in_folder(a_signal_removes_the_temporaries_and_ends_the_process),
+        cmocka_unit_test(an_ignored_signal_stays_ignored),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -1,0 +1,266 @@
+/* Writing files, see output.h. */
+#include "common/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/file.h"
+
+static enum status fail_errno(struct error *error, const char *path, const char *action)
+{
+    return smol_fail(error, STATUS_FILE,
+                     "%.300s: cannot %s (%s): check the path, its permissions and the disk", path,
+                     action, strerror(errno));
+}
+
+/* --- temporaries, and the signals that remove them ---------------------------------------- */
+
+struct temporary {
+    struct temporary *next;
+    char path[]; /* "": nothing to remove */
+};
+
+static struct temporary *temporaries; /* changed only while the signals are blocked */
+
+static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_SIGNALS = sizeof fatal_signals / sizeof fatal_signals[0] };
+
+static sigset_t signal_set(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaddset(&set, fatal_signals[i]);
+    return set;
+}
+
+static sigset_t block_signals(void)
+{
+    sigset_t set = signal_set(), old;
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    return old;
+}
+
+static void unblock_signals(sigset_t old)
+{
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* The handler is gone by now (SA_RESETHAND), so the signal, raised again, ends the process as soon
+ * as this returns. */
+static void remove_all(int signal)
+{
+    for (const struct temporary *t = temporaries; t; t = t->next)
+        if (t->path[0])
+            unlink(t->path);
+    raise(signal);
+}
+
+void smol_output_remove_on_signals(void)
+{
+    struct sigaction action = {.sa_handler = remove_all, .sa_flags = (int)SA_RESETHAND}, old;
+    action.sa_mask = signal_set();
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (sigaction(fatal_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(fatal_signals[i], &action, NULL);
+}
+
+static struct temporary *enlist(const char *path)
+{
+    static const char suffix[] = ".tmp-XXXXXX";
+    size_t size = strlen(path) + sizeof suffix;
+    struct temporary *temporary = calloc(1, sizeof *temporary + size);
+    if (!temporary)
+        return NULL;
+    snprintf(temporary->path, size, "%s%s", path, suffix);
+    temporary->next = temporaries;
+    temporaries = temporary;
+    return temporary;
+}
+
+static void delist(struct temporary *temporary)
+{
+    struct temporary **link = &temporaries;
+    while (*link != temporary)
+        link = &(*link)->next;
+    *link = temporary->next;
+    free(temporary);
+}
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+static enum status check_target(const char *path, bool force, struct error *error)
+{
+    struct stat info, target;
+    if (lstat(path, &info))
+        return STATUS_OK;
+    if (stat(path, &target) == 0)
+        info = target; /* what a link leads to must not be a device either */
+    if (!force)
+        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
+    /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
+    if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
+        return smol_fail(error, STATUS_FILE, "%s: is %s: name a file", path,
+                         S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
+    return STATUS_OK;
+}
+
+/* Makes the temporary. Signals wait meanwhile, so that it is removed by them or does not exist. */
+static enum status create(struct output *output, struct error *error)
+{
+    enum status status = STATUS_OK;
+    sigset_t old = block_signals();
+    output->temporary = enlist(output->path);
+    if (!output->temporary) {
+        status = smol_fail_memory(error, "a file name");
+    } else {
+        output->fd = mkostemp(output->temporary->path, O_CLOEXEC);
+        if (output->fd < 0) {
+            status = fail_errno(error, output->path, "create");
+            output->temporary->path[0] = '\0';
+        }
+    }
+    unblock_signals(old);
+    return status;
+}
+
+enum status smol_output_open(const char *path, bool force, struct output *output,
+                             struct error *error)
+{
+    *output = (struct output){.fd = -1, .force = force};
+    enum status status = check_target(path, force, error);
+    if (status)
+        return status;
+    output->path = strdup(path);
+    status = output->path ? create(output, error) : smol_fail_memory(error, "a file name");
+    if (!status) {
+        /* mkostemp makes private files; the result gets the mode that creat() would give. */
+        mode_t mask = umask(0);
+        umask(mask);
+        if (fchmod(output->fd, 0666 & ~mask))
+            status = fail_errno(error, path, "set the mode of");
+    }
+    if (status)
+        smol_output_discard(output);
+    return status;
+}
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+const char *smol_output_temporary(const struct output *output)
+{
+    return output->temporary->path;
+}
+
+enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
+                              struct error *error)
+{
+    const uint8_t *bytes = data;
+    while (size > 0) {
+        ssize_t n = pwrite(output->fd, bytes, size, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(error, output->path, "write");
+        bytes += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return STATUS_OK;
+}
+
+/* --- committing --------------------------------------------------------------------------- */
+
+/* The folder of `path`, to be synced; -1 with errno. */
+static int open_folder_of(const char *path)
+{
+    const char *base = smol_base_name(path);
+    char *folder = base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+    if (!folder)
+        return -1;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(folder);
+    return fd;
+}
+
+/* Renames without replacing. The flag belongs to the kernel (since 3.15) and the file system; where
+ * it is missing, a hard link does not replace either. */
+static int rename_new(const char *from, const char *to)
+{
+    enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE of linux/fs.h; musl has no name for it */
+    if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, NO_REPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (link(from, to))
+        return -1;
+    unlink(from);
+    return 0;
+}
+
+static enum status rename_to_target(struct output *output, struct error *error)
+{
+    const char *from = output->temporary->path, *to = output->path;
+    if (!(output->force ? rename(from, to) : rename_new(from, to))) {
+        output->temporary->path[0] = '\0';
+        return STATUS_OK;
+    }
+    if (errno == EEXIST)
+        return smol_fail(error, STATUS_FILE,
+                         "%s: exists already, since a moment ago: remove it or use --force", to);
+    return fail_errno(error, to, "rename the finished file to");
+}
+
+/* Makes the rename durable. A file system that cannot sync folders is not an error. */
+static enum status sync_folder(const struct output *output, int folder, struct error *error)
+{
+    if (fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_FILE,
+                     "%.300s: is in place, but its folder cannot be synced (%s): check the disk, a "
+                     "power cut could undo it",
+                     output->path, strerror(errno));
+}
+
+enum status smol_output_commit(struct output *output, struct error *error)
+{
+    enum status status = STATUS_OK;
+    int folder = open_folder_of(output->path);
+    if (folder < 0 && errno != EACCES) /* who may not read the folder cannot sync it */
+        status = fail_errno(error, output->path, "open the folder of");
+    if (!status && fsync(output->fd))
+        status = fail_errno(error, output->path, "sync");
+    if (close(output->fd) && !status)
+        status = fail_errno(error, output->path, "close");
+    output->fd = -1;
+    if (!status)
+        status = rename_to_target(output, error);
+    if (!status && folder >= 0)
+        status = sync_folder(output, folder, error);
+    if (folder >= 0)
+        close(folder);
+    smol_output_discard(output);
+    return status;
+}
+
+void smol_output_discard(struct output *output)
+{
+    sigset_t old = block_signals();
+    if (output->fd >= 0)
+        close(output->fd);
+    if (output->temporary) {
+        if (output->temporary->path[0])
+            unlink(output->temporary->path);
+        delist(output->temporary);
+    }
+    unblock_signals(old);
+    free(output->path);
+    *output = (struct output){.fd = -1};
+}

@@ -1,0 +1,45 @@
+/* Files to write: each appears whole or not at all, whatever happens on the way. */
+#ifndef SMOL_COMMON_OUTPUT_H
+#define SMOL_COMMON_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* A file under construction: a temporary beside the target until it is committed. */
+struct output {
+    int fd;
+    bool force;
+    char *path;                  /* the target; owned */
+    struct temporary *temporary; /* owned */
+};
+
+/* Starts writing `path`. An existing target is an error (STATUS_FILE) unless `force`. After
+ * STATUS_OK, the caller calls either smol_output_commit or smol_output_discard, once. */
+enum status smol_output_open(const char *path, bool force, struct output *output,
+                             struct error *error);
+
+/* Writes data[0..size) at `offset`. Errors: STATUS_FILE, with the system's reason. */
+enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
+                              struct error *error);
+
+/* Syncs the temporary, renames it to the target and syncs the folder. Without `force` a file that
+ * has come to stand there meanwhile is an error too. On an error the temporary is gone and the old
+ * target untouched, unless the message says that only the folder's sync failed. */
+enum status smol_output_commit(struct output *output, struct error *error);
+
+/* Removes the temporary; safe after a failed open or a commit too. */
+void smol_output_discard(struct output *output);
+
+/* The name of the temporary, the output's, for those who must read it before it is committed. */
+const char *smol_output_temporary(const struct output *output);
+
+/* For programs: from now on SIGINT, SIGTERM and SIGHUP remove all temporaries before they end the
+ * process as they always do. A signal that the parent has ignored stays ignored. Outputs must then
+ * be opened, committed and discarded by the main thread, which alone gets signals
+ * (see smol_pool_create). */
+void smol_output_remove_on_signals(void);
+
+#endif

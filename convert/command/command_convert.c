@@ -1,0 +1,50 @@
+/* smolconv INPUT OUT.smol: converts a checkpoint. */
+#include <stddef.h>
+
+#include "common/options.h"
+#include "common/pool.h"
+#include "convert/command/command.h"
+#include "convert/convert.h"
+
+#define FIELD(name) offsetof(struct convert_options, name)
+
+static const char *const dtype_words[] = {"f32", "bf16", "int8", NULL}; /* as enum blob_dtype */
+
+static const struct option_rule rules[] = {
+    {"dtype", 0, "TYPE", "how matrices are stored: int8, bf16 or f32 (int8)", OPTION_CHOICE,
+     FIELD(dtype), DTYPE_F32, 0, dtype_words},
+    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
+     POOL_MAX_THREADS, NULL},
+    {"force", 0, NULL, "overwrite OUT.smol", OPTION_FLAG, FIELD(force), 0, 0, NULL},
+    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+};
+
+static const struct command_line line = {
+    .program = "smolconv",
+    .words = "INPUT OUT.smol",
+    .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
+             "INPUT: the checkpoint's folder, or the model.safetensors in it.\n\n"
+             "  smolconv inspect     what is in a file\n"
+             "  smolconv verify      whether a blob is whole\n",
+    .notes = "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable,\n"
+             "4 a file damaged or breaking its format, 5 not supported, 6 out of memory.\n",
+    .min_words = 2,
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum status smolconv_convert(int argc, char **argv, struct error *error)
+{
+    struct convert_options options = {.dtype = DTYPE_INT8, .n_threads = smol_cpu_count()};
+    const char *words[2];
+    bool shown;
+    if (argc < 2) {
+        smol_options_usage(&line);
+        return STATUS_USAGE; /* without further words */
+    }
+    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    if (status || shown)
+        return status;
+    return smol_convert(words[0], words[1], &options, error);
+}

@@ -1,0 +1,35 @@
+/* smolconv: finds the sub-command. A first word that is none is a checkpoint to convert. */
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/output.h"
+#include "convert/command/command.h"
+
+static const struct {
+    const char *name;
+    smolconv_command *run;
+} commands[] = {
+    {"inspect", smolconv_inspect},
+    {"verify", smolconv_verify},
+};
+
+static enum status run(int argc, char **argv, struct error *error)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1, error);
+    return smolconv_convert(argc, argv, error);
+}
+
+int main(int argc, char **argv)
+{
+    struct error error = {0};
+    smol_output_remove_on_signals();
+    enum status status = run(argc, argv, &error);
+    if (!status && (fflush(stdout) || ferror(stdout)))
+        status = smol_fail(&error, STATUS_FILE, "standard output: cannot write");
+    if (status && error.message[0])
+        fprintf(stderr, "smolconv: %s\n", error.message);
+    return (int)status;
+}
