@@ -6,10 +6,12 @@ PREFIX ?= /usr/local
 CFLAGS ?= -O2 -g
 EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
-# results are defined to the bit, see docs/architecture.md).
+# results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
+# what is built.
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
-	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP $(EXTRA_CFLAGS)
+	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP \
+	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 

@@ -118,16 +118,6 @@ def test_a_failed_conversion_leaves_nothing_behind(tmp_path, checkpoint):
     assert [p.name for p in out.iterdir()] == ["old.smol"] and old.read_text() == "old"
 
 
-def test_the_same_bytes_for_any_thread_count_umask_and_locale(tmp_path, blob):
-    for threads in (2, 3, 7):
-        out = tmp_path / f"{threads}.smol"
-        environment = {**os.environ, "LC_ALL": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
-        result = smolconv("--threads", threads, DEMO, out, umask=0o077, env=environment)
-        assert result.returncode == 0
-        assert out.read_bytes() == blob.read_bytes()
-        assert out.stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize("dtype", ["int8", "bf16", "f32"])
 def test_a_row_block_larger_than_a_batch_is_converted(tmp_path, dtype):
     """16 rows of 40,000 floats are 2.5 MB."""
