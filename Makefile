@@ -42,7 +42,8 @@ TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test bench tidy install uninstall clean help
+.PHONY: all runtime static check_kernels tests test soak soak-thread bench tidy install uninstall \
+	clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -83,12 +84,13 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
-tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay ## build the tests
+tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
+	$(BUILD)/tests/soak ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
 
-$(BUILD)/tests/replay: $(BUILD)/obj/tests/replay.o $(BUILD)/libsmol.a
+$(BUILD)/tests/replay $(BUILD)/tests/soak: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
@@ -116,6 +118,17 @@ $(BUILD)/internal/%.o: %.c
 test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
 	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
+
+# Random questions to one model handle, asked again and again; the long version of a check
+SOAK_SECONDS ?= 1800
+soak: all $(BUILD)/tests/soak ## ask one model for half an hour (SOAK_SECONDS): same bits, no growth
+	$(BUILD)/smolconv --quiet --force demo/model $(BUILD)/soak.smol
+	$(BUILD)/tests/soak $(BUILD)/soak.smol $(SOAK_SECONDS)
+
+soak-thread: SOAK_SECONDS = 300
+soak-thread: ## the same under the thread sanitizer, for five minutes
+	$(MAKE) CC=clang BUILD=$(BUILD)/thread CFLAGS="-O1 -g" EXTRA_CFLAGS="-fsanitize=thread" \
+		LDFLAGS="-fsanitize=thread" SOAK_SECONDS=$(SOAK_SECONDS) soak
 
 # BENCH="--only decode --rounds 3" chooses what; IK_BENCH=path/to/llama-bench measures ik_llama.cpp too
 bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama.cpp and the machine's limits
