@@ -3,6 +3,7 @@
 #include "format/reader.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,10 +361,19 @@ static enum status open_named(struct blob *blob, const char *name, enum verify v
 enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            struct error *error)
 {
+    struct file_view file;
     *blob = (struct blob){0};
-    enum status status = use_mmap ? smol_file_map(path, &blob->file, error)
-                                  : smol_file_read(path, SIZE_MAX, &blob->file, error);
-    return status ? status : open_named(blob, smol_base_name(path), verify, open_checked, error);
+    enum status status =
+        use_mmap ? smol_file_map(path, &file, error) : smol_file_read(path, SIZE_MAX, &file, error);
+    return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
+}
+
+enum status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
+                                struct blob *blob, struct error *error)
+{
+    *blob = (struct blob){.file = *file};
+    *file = (struct file_view){0};
+    return open_named(blob, smol_base_name(path), verify, open_checked, error);
 }
 
 enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
@@ -409,23 +419,38 @@ void smol_blob_close(struct blob *blob)
 
 /* --- chunks ------------------------------------------------------------------------------- */
 
-/* Says what lies at `offset`, for the report of a damaged chunk. */
+const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE])
+{
+    static const char *const names[N_SECTIONS] = {"model",      "inv_freq",   "stop",
+                                                  "generation", "provenance", "tensors",
+                                                  "digests",    "tokenizer",  "weights"};
+    const struct blob_section *sections = section_table(blob);
+    size_t n = 0;
+    while (n < N_SECTIONS && sections[n].offset <= offset)
+        n++;
+    if (n == 0)
+        snprintf(name, MAX_PLACE, offset < sizeof *blob->header ? "header" : "section table");
+    else
+        snprintf(name, MAX_PLACE, "section %s", names[n - 1]);
+    for (size_t i = 0; n == N_SECTIONS && i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        char label[MAX_NAME];
+        if (offset < tensor->offset || offset - tensor->offset >= tensor->size)
+            continue;
+        smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, label);
+        snprintf(name, MAX_PLACE, "weights, tensor %s", label);
+        break;
+    }
+    return name;
+}
+
 static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
                                  struct error *error)
 {
-    char name[MAX_NAME] = "tokenizer";
-    for (size_t i = 0; i < blob->n_tensors; i++) {
-        const struct blob_tensor *tensor = &blob->tensors[i];
-        if (tensor->offset < offset + size && offset < tensor->offset + tensor->size) {
-            smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
-            break;
-        }
-    }
+    char place[MAX_PLACE];
     return smol_fail(error, STATUS_DAMAGED,
-                     "%s: data damaged (%s%s, bytes %" PRIu64 " to %" PRIu64
-                     "): fetch a fresh copy",
-                     blob->path, strcmp(name, "tokenizer") ? "weights, tensor " : "section ", name,
-                     offset, offset + size - 1);
+                     "%s: data damaged (%s, bytes %" PRIu64 " to %" PRIu64 "): fetch a fresh copy",
+                     blob->path, smol_blob_place(blob, offset, place), offset, offset + size - 1);
 }
 
 static uint64_t chunk_start(const struct blob *blob, size_t chunk)

@@ -46,6 +46,11 @@ struct blob {
 enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            struct error *error);
 
+/* The same for a file that is open already. The blob takes the view over, also on an error, and
+ * leaves it zeroed; `path` is for messages. */
+enum status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
+                                struct blob *blob, struct error *error);
+
 /* The same for the bytes data[0..size), aligned to BLOB_ALIGN; they stay the caller's and outlive
  * the blob, unchanged. `name` is for messages. */
 enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
@@ -75,6 +80,11 @@ enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t s
  * those that the blob's front promises. Errors: STATUS_DAMAGED, as above. */
 enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
                                   struct error *error);
+
+/* What the byte of the file at `offset` belongs to: "header", "section stop", "weights, tensor
+ * layers.3.attn_q". Padding belongs to what it follows. Returns `name`. */
+enum { MAX_PLACE = MAX_NAME + 32 };
+const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE]);
 
 /* Checks all that smol_blob_open leaves out: every chunk's digest, whatever was found before and
  * also under VERIFY_OFF, and that the tensors hold numbers that the format allows, with zeros as

@@ -12,8 +12,9 @@
 enum { N_SECTIONS = 9 };
 
 struct blob_writer {
-    struct output output;
-    uint8_t *front; /* (data_offset) bytes */
+    struct blob_sink sink;
+    struct output output; /* what the sink writes to; without a path when it is the caller's */
+    uint8_t *front;       /* (data_offset) bytes */
     struct blob_header *header;
     uint64_t *digests; /* (n_chunks), within front */
     size_t n_digested;
@@ -129,7 +130,7 @@ static enum status write_chunks(struct blob_writer *writer, const uint8_t *bytes
         size_t length = size - at < BLOB_CHUNK_SIZE ? size - at : BLOB_CHUNK_SIZE;
         writer->digests[writer->n_digested++] = smol_digest(bytes + at, length);
     }
-    enum status status = smol_output_write(&writer->output, writer->written, bytes, size, error);
+    enum status status = writer->sink.put(writer->sink.target, writer->written, bytes, size, error);
     writer->written += size;
     return status;
 }
@@ -174,24 +175,60 @@ static enum status append_tokenizer(struct blob_writer *writer,
     return smol_writer_append(writer, zeros, padded - contents->n_tokenizer, error);
 }
 
+static struct blob_writer *new_writer(void)
+{
+    struct blob_writer *writer = calloc(1, sizeof *writer);
+    if (writer)
+        writer->output.fd = -1;
+    return writer;
+}
+
+/* The sink is in place: what comes before the weights. On an error the writer is gone. */
+static enum status start(struct blob_writer *writer, const struct blob_contents *contents,
+                         struct blob_writer **out, struct error *error)
+{
+    enum status status = build_front(writer, contents, error);
+    if (!status)
+        status = append_tokenizer(writer, contents, error);
+    if (status)
+        smol_writer_abort(writer);
+    else
+        *out = writer;
+    return status;
+}
+
+static enum status put_into_output(void *target, uint64_t offset, const void *data, size_t size,
+                                   struct error *error)
+{
+    return smol_output_write(target, offset, data, size, error);
+}
+
 enum status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
                              struct blob_writer **out, struct error *error)
 {
     *out = NULL;
-    struct blob_writer *writer = calloc(1, sizeof *writer);
+    struct blob_writer *writer = new_writer();
     if (!writer)
         return smol_fail_memory(error, "the blob writer");
     enum status status = smol_output_open(path, force, &writer->output, error);
-    if (!status)
-        status = build_front(writer, contents, error);
-    if (!status)
-        status = append_tokenizer(writer, contents, error);
     if (status) {
         smol_writer_abort(writer);
         return status;
     }
-    *out = writer;
-    return STATUS_OK;
+    writer->sink = (struct blob_sink){put_into_output, &writer->output};
+    return start(writer, contents, out, error);
+}
+
+enum status smol_writer_open_sink(const struct blob_sink *sink,
+                                  const struct blob_contents *contents, struct blob_writer **out,
+                                  struct error *error)
+{
+    *out = NULL;
+    struct blob_writer *writer = new_writer();
+    if (!writer)
+        return smol_fail_memory(error, "the blob writer");
+    writer->sink = *sink;
+    return start(writer, contents, out, error);
 }
 
 enum status smol_writer_finish(struct blob_writer *writer, struct error *error)
@@ -201,9 +238,10 @@ enum status smol_writer_finish(struct blob_writer *writer, struct error *error)
         struct blob_header *header = writer->header;
         header->front_digest =
             smol_digest(writer->front + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
-        status = smol_output_write(&writer->output, 0, writer->front, header->data_offset, error);
+        status =
+            writer->sink.put(writer->sink.target, 0, writer->front, header->data_offset, error);
     }
-    if (!status)
+    if (!status && writer->output.path)
         status = smol_output_commit(&writer->output, error);
     smol_writer_abort(writer);
     return status;

@@ -1,5 +1,5 @@
-/* Writes a blob in one pass: the tensors' bytes stream through, digests are taken on the way,
- * the front goes in last. */
+/* Makes a blob in one pass: the tensors' bytes stream through, digests are taken on the way,
+ * the front goes in last. It goes into a file, or wherever the caller wants it. */
 #ifndef SMOL_FORMAT_WRITER_H
 #define SMOL_FORMAT_WRITER_H
 
@@ -23,6 +23,15 @@ struct blob_contents {
     size_t n_tokenizer;
 };
 
+/* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the
+ * whole front, at 0. An error ends the blob. */
+typedef enum status blob_put(void *target, uint64_t offset, const void *data, size_t size,
+                             struct error *error);
+struct blob_sink {
+    blob_put *put;
+    void *target;
+};
+
 struct blob_writer;
 
 /* Starts the blob `path` (see smol_output_open for `force`). Errors: STATUS_FILE,
@@ -30,12 +39,17 @@ struct blob_writer;
 enum status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
                              struct blob_writer **writer, struct error *error);
 
+/* Starts a blob whose bytes go into `sink`. Errors: STATUS_MEMORY, and the sink's. */
+enum status smol_writer_open_sink(const struct blob_sink *sink,
+                                  const struct blob_contents *contents, struct blob_writer **writer,
+                                  struct error *error);
+
 /* Appends bytes of the weights section: the tensors one behind the other, each as
  * smol_tensor_layout says, an alias left out. */
 enum status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
                                struct error *error);
 
-/* Writes the front and commits the file, which appears whole. Frees the writer, also on error. */
+/* Writes the front; a file is committed, and appears whole. Frees the writer, also on error. */
 enum status smol_writer_finish(struct blob_writer *writer, struct error *error);
 
 /* Gives up: nothing is left behind. NULL is fine. */
