@@ -2,10 +2,12 @@
 #ifndef SMOL_CONVERT_CONVERT_H
 #define SMOL_CONVERT_CONVERT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
 #include "format/format.h"
+#include "format/reader.h"
 
 struct convert_options {
     enum blob_dtype dtype; /* of the matrices */
@@ -20,5 +22,12 @@ struct convert_options {
  * the batches of weights.h. */
 enum status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, struct error *error);
+
+/* Whether `blob` is what the conversion of `input` gives: converts it again with the blob's dtype
+ * and compares the bytes as they come, so that it takes no file and no more memory than a
+ * conversion. The release in the provenance may be another one, which *same_release tells. Errors:
+ * STATUS_NO with the first difference, and those of smol_convert. */
+enum status smol_convert_compare(const char *input, const struct blob *blob, uint32_t n_threads,
+                                 bool *same_release, struct error *error);
 
 #endif

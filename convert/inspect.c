@@ -4,15 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/safetensors.h"
-#include "format/reader.h"
-
-/* Text from a file, control bytes shown as '?': names must not steer a terminal. */
-static void print_text(FILE *out, const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        fputc(is_control(text[i]) && text[i] != '\n' ? '?' : text[i], out);
-}
+#include "convert/model_file.h"
+#include "convert/print_text.h"
+#include "convert/provenance.h"
 
 static void print_bytes(FILE *out, uint64_t bytes)
 {
@@ -109,20 +103,43 @@ static void print_blob_tensors(const struct blob *blob, FILE *out)
     fprintf(out, "\n");
 }
 
-static enum status inspect_blob(const char *path, FILE *out, struct error *error)
+/* What the file says of itself; anybody can write that. */
+static void print_provenance(const struct blob *blob, FILE *out)
 {
-    struct blob blob;
-    enum status status = smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, error);
-    if (status)
-        return status;
-    fprintf(out, "%-18s .smol %u.%u\n", "format", blob.header->major, blob.header->minor);
-    print_model(&blob, out);
-    print_tokens(&blob, out);
-    print_generation(&blob, out);
-    print_text(out, blob.provenance, blob.n_provenance);
-    print_blob_tensors(&blob, out);
-    smol_blob_close(&blob);
-    return STATUS_OK;
+    const char *text = blob->provenance, *end = text + blob->n_provenance;
+    size_t length;
+    bool ours = smol_provenance_release(text, blob->n_provenance, &length);
+    fprintf(out, "\nprovenance%s\n", ours ? "" : " (not made by smolconv)");
+    if (text == end)
+        fprintf(out, "  none\n");
+    while (text < end) {
+        const char *feed = memchr(text, '\n', (size_t)(end - text));
+        const char *stop = feed ? feed : end;
+        fprintf(out, "  ");
+        smol_print_text(out, text, (size_t)(stop - text));
+        fprintf(out, "\n");
+        text = feed ? feed + 1 : end;
+    }
+}
+
+static void print_format(const struct blob_header *header, FILE *out)
+{
+    fprintf(out, "%-18s .smol %u.%u\n", "format", header->major, header->minor);
+    if (header->required_features || header->optional_features)
+        fprintf(out, "%-18s required 0x%" PRIx64 ", optional 0x%" PRIx64 "\n", "features",
+                header->required_features, header->optional_features);
+    else
+        fprintf(out, "%-18s none\n", "features");
+}
+
+static void inspect_blob(const struct blob *blob, FILE *out)
+{
+    print_format(blob->header, out);
+    print_model(blob, out);
+    print_tokens(blob, out);
+    print_generation(blob, out);
+    print_provenance(blob, out);
+    print_blob_tensors(blob, out);
 }
 
 /* --- safetensors -------------------------------------------------------------------------- */
@@ -141,40 +158,35 @@ static uint64_t format_shape(const struct safetensors_tensor *t, char *out, size
     return elements;
 }
 
-static enum status inspect_safetensors(const char *path, FILE *out, struct error *error)
+static void inspect_safetensors(const struct safetensors *reader, FILE *out)
 {
-    struct safetensors reader;
-    enum status status = smol_safetensors_open(path, &reader, error);
-    if (status)
-        return status;
     uint64_t n_elements = 0;
     fprintf(out, "%-8s %-20s %12s  %s\n", "dtype", "shape", "bytes", "tensor");
-    for (size_t i = 0; i < reader.n_tensors; i++) {
-        const struct safetensors_tensor *t = &reader.tensors[i];
+    for (size_t i = 0; i < reader->n_tensors; i++) {
+        const struct safetensors_tensor *t = &reader->tensors[i];
         char shape[SAFETENSORS_MAX_RANK * 24 + 3];
         uint64_t elements = format_shape(t, shape, sizeof shape);
         fprintf(out, "%-8s %-20s %12" PRIu64 "  ", smol_safetensors_dtype_name(t->dtype), shape,
                 t->size);
-        print_text(out, t->name, strcspn(t->name, "\n"));
+        smol_print_text(out, t->name, strlen(t->name));
         fprintf(out, "\n");
         n_elements += elements;
     }
-    fprintf(out, "\n%zu tensors, %" PRIu64 " elements, ", reader.n_tensors, n_elements);
-    print_bytes(out, reader.file.size);
+    fprintf(out, "\n%zu tensors, %" PRIu64 " elements, ", reader->n_tensors, n_elements);
+    print_bytes(out, reader->file.size);
     fprintf(out, "\n");
-    smol_safetensors_close(&reader);
-    return STATUS_OK;
 }
 
-/* A file that begins as a blob is read as one, everything else as safetensors, whose reader
- * names other kinds of file. */
 enum status smol_inspect(const char *path, FILE *out, struct error *error)
 {
-    struct file_view file;
-    enum status status = smol_file_map(path, &file, error);
+    struct model_file file;
+    enum status status = smol_model_file_open(path, VERIFY_FIRST_USE, &file, error);
     if (status)
         return status;
-    bool is_blob = file.size >= 4 && memcmp(file.data, BLOB_MAGIC, 4) == 0;
-    smol_file_close(&file);
-    return is_blob ? inspect_blob(path, out, error) : inspect_safetensors(path, out, error);
+    if (file.is_blob)
+        inspect_blob(&file.blob, out);
+    else
+        inspect_safetensors(&file.safetensors, out);
+    smol_model_file_close(&file);
+    return STATUS_OK;
 }

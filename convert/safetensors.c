@@ -469,11 +469,19 @@ static enum status check_places(struct safetensors *reader, uint64_t header_size
 
 enum status smol_safetensors_open(const char *path, struct safetensors *reader, struct error *error)
 {
+    struct file_view file;
+    *reader = (struct safetensors){0};
+    enum status status = smol_file_map(path, &file, error);
+    return status ? status : smol_safetensors_open_view(&file, path, reader, error);
+}
+
+enum status smol_safetensors_open_view(struct file_view *file, const char *path,
+                                       struct safetensors *reader, struct error *error)
+{
     uint64_t header_size = 0;
-    *reader = (struct safetensors){.path = path};
-    enum status status = smol_file_map(path, &reader->file, error);
-    if (!status)
-        status = check_frame(reader, &header_size, error);
+    *reader = (struct safetensors){.file = *file, .path = path};
+    *file = (struct file_view){0};
+    enum status status = check_frame(reader, &header_size, error);
     if (!status)
         status = read_header(reader, header_size, error);
     if (!status)

@@ -65,6 +65,12 @@ struct safetensors {
  * named), STATUS_MEMORY. */
 enum status smol_safetensors_open(const char *path, struct safetensors *reader,
                                   struct error *error);
+
+/* The same for a file that is open already. The reader takes the view over, also on an error, and
+ * leaves it zeroed. */
+enum status smol_safetensors_open_view(struct file_view *file, const char *path,
+                                       struct safetensors *reader, struct error *error);
+
 void smol_safetensors_close(struct safetensors *reader);
 
 /* The tensor called `name`, or NULL. */

@@ -1,6 +1,5 @@
 """smolconv from outside: every command, option and exit status, on the bundled checkpoint and on
 broken copies of it."""
-import ctypes
 import json
 import os
 import pty
@@ -13,19 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from internal import BUILD, ROOT, lib
+from blobs import edited, section, xxh3
+from internal import BUILD, ROOT
 from safetensors.numpy import load_file, save_file
-from smol_reader import Blob
+from smol_reader import PROVENANCE, Blob
 
 DEMO = ROOT / "demo/model"
-
-
-lib.smol_digest.restype = ctypes.c_uint64
-lib.smol_digest.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-
-
-def xxh3(data):
-    return lib.smol_digest(bytes(data), len(data))
 
 
 def smolconv(*arguments, **options):
@@ -366,6 +358,26 @@ def test_inspect_shows_a_blob(blob):
         assert f"{key:<18} {config[key]}\n" in text
     assert "layers.0.attn_q" in text and "source: model.safetensors" in text
     assert str(blob.stat().st_size) in text
+    assert text.startswith("format             .smol 1.0\nfeatures           none\n")
+
+
+def test_inspect_shows_the_provenance_line_by_line(tmp_path, blob):
+    offset, size = section(blob.read_bytes(), PROVENANCE)
+    lines = blob.read_bytes()[offset : offset + size].decode().splitlines()
+    shown = "".join(f"  {line}\n" for line in lines)
+    assert f"\nprovenance\n{shown}\ntensor " in smolconv("inspect", blob).stdout
+
+    def by_hand(data):
+        data[offset : offset + size] = b"by \x1b[1mhand\n\nno line feed".ljust(size, b"!")
+
+    text = smolconv("inspect", edited(blob, tmp_path / "other.smol", by_hand)).stdout
+    heading = "\nprovenance (not made by smolconv)\n"
+    assert heading + "  by ?[1mhand\n  \n  no line feed!!" in text and "\x1b" not in text
+
+
+def test_inspect_shows_features_that_it_does_not_know(tmp_path, blob):
+    newer = edited(blob, tmp_path / "newer.smol", lambda data: data.__setitem__(48, 5))
+    assert "features           required 0x0, optional 0x5\n" in smolconv("inspect", newer).stdout
 
 
 def test_inspect_shows_a_safetensors_file():
@@ -379,11 +391,12 @@ def test_inspect_shows_a_safetensors_file():
 
 
 def test_names_in_a_file_cannot_steer_the_terminal(tmp_path):
-    header = json.dumps({"\x1b[31mred": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
+    name = "\x1b[31mred\u009b1m\n\u202etfel\u2066\x7f"
+    header = json.dumps({name: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header.encode())
     result = smolconv("inspect", path)
-    assert result.returncode == 0 and "?[31mred" in result.stdout and "\x1b" not in result.stdout
+    assert result.returncode == 0 and "?[31mred?1m??tfel??\n" in result.stdout
 
 
 def test_verify_approves_good_blobs_and_names_the_damaged_tensor(tmp_path, blob):

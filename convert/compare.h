@@ -1,0 +1,26 @@
+/* Whether a blob is what a conversion makes: the conversion's bytes against those of an open blob,
+ * whose digests have been checked. Each of these returns STATUS_NO with the first difference. */
+#ifndef SMOL_CONVERT_COMPARE_H
+#define SMOL_CONVERT_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/reader.h"
+#include "format/writer.h"
+
+/* All that is known before the first weight, but for the provenance. Afterwards blob and conversion
+ * have the same size, and everything has the same place in both, if the provenance is as long. */
+enum status smol_compare_contents(const struct blob *blob, const struct blob_contents *made,
+                                  struct error *error);
+
+/* A blob_put whose target is a const struct blob. */
+blob_put smol_compare_bytes;
+
+/* The blob's provenance with made[0..size), which may name another release: *same_release. */
+enum status smol_compare_provenance(const struct blob *blob, const char *made, size_t size,
+                                    bool *same_release, struct error *error);
+
+#endif

@@ -1,0 +1,31 @@
+/* Telling kinds of file apart, see model_file.h. */
+#include "convert/model_file.h"
+
+#include <string.h>
+
+#include "common/file.h"
+
+/* Four bytes of the magic are enough: the reader says what is wrong with the others. */
+static bool begins_like_a_blob(const struct file_view *view)
+{
+    return view->size >= 4 && memcmp(view->data, BLOB_MAGIC, 4) == 0;
+}
+
+enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
+                                 struct error *error)
+{
+    struct file_view view;
+    *file = (struct model_file){0};
+    enum status status = smol_file_map(path, &view, error);
+    if (status)
+        return status;
+    file->is_blob = begins_like_a_blob(&view);
+    return file->is_blob ? smol_blob_open_view(&view, path, verify, &file->blob, error)
+                         : smol_safetensors_open_view(&view, path, &file->safetensors, error);
+}
+
+void smol_model_file_close(struct model_file *file)
+{
+    smol_blob_close(&file->blob);
+    smol_safetensors_close(&file->safetensors);
+}

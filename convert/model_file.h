@@ -1,0 +1,26 @@
+/* A file with a model's tensors, a .smol blob or safetensors, told apart by its first bytes. */
+#ifndef SMOL_CONVERT_MODEL_FILE_H
+#define SMOL_CONVERT_MODEL_FILE_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "convert/safetensors.h"
+#include "format/reader.h"
+
+struct model_file {
+    bool is_blob;
+    struct blob blob;               /* one of these is open */
+    struct safetensors safetensors; /* holds the path, not owned */
+};
+
+/* Opens `path`, mapped once. What begins like a blob is read as one (see smol_blob_open),
+ * everything else as safetensors, whose reader names other kinds of file. On an error nothing stays
+ * open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
+                                 struct error *error);
+
+/* Gives everything back; a zeroed file is fine. */
+void smol_model_file_close(struct model_file *file);
+
+#endif

@@ -1,0 +1,16 @@
+/* Text from files on its way to a terminal, which it must not steer: not by control characters, and
+ * not by those that turn the direction of writing. */
+#ifndef SMOL_CONVERT_PRINT_TEXT_H
+#define SMOL_CONVERT_PRINT_TEXT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* One line: what is no printable character of UTF-8 comes out as '?'. */
+void smol_print_text(FILE *out, const char *text, size_t size);
+
+/* The same in quotes and without loss, for comparing: \n, \t, \", \\, \u{202e}, and \xff for bytes
+ * that are no UTF-8. */
+void smol_print_quoted(FILE *out, const char *text, size_t size);
+
+#endif

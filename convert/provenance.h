@@ -1,0 +1,20 @@
+/* The provenance section: lines that say where a blob comes from (format/FORMAT.md, 10.3). */
+#ifndef SMOL_CONVERT_PROVENANCE_H
+#define SMOL_CONVERT_PROVENANCE_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "convert/source.h"
+
+/* Writes the provenance of a blob made from `source`, in words that depend on nothing but the input
+ * and the release: no folder, time or machine. *text (*size bytes) is allocated, after an error
+ * too. Reads every file of the checkpoint once. Errors: STATUS_FILE, STATUS_MEMORY. */
+enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
+                                 struct error *error);
+
+/* The release of smolconv that the provenance text[0..size) names, *length bytes; NULL when it does
+ * not say that smolconv made the blob. */
+const char *smol_provenance_release(const char *text, size_t size, size_t *length);
+
+#endif

@@ -1,0 +1,39 @@
+/* A checkpoint that is open: all that a blob is made of, read and checked. */
+#ifndef SMOL_CONVERT_SOURCE_H
+#define SMOL_CONVERT_SOURCE_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/config.h"
+#include "convert/safetensors.h"
+#include "convert/settings.h"
+#include "convert/tokenizer.h"
+#include "format/format.h"
+
+struct source {
+    char *folder;
+    char *weights_path;
+    struct config config;
+    struct settings tokenizer_json; /* open until it is compiled */
+    uint32_t pretokenizer;
+    struct tokenizer_section tokenizer; /* empty until it is compiled */
+    struct safetensors reader;
+    const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
+    float *inv_freq;                           /* (head_dim / 2) */
+};
+
+/* Opens `input`, a checkpoint's folder or the model.safetensors in it, for a blob of `dtype`. All
+ * but the tokenizer's tables and the tensors' elements is checked. On an error nothing stays open.
+ * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_source_open(const char *input, enum blob_dtype dtype, struct source *source,
+                             struct error *error);
+
+/* Fills source->tokenizer, once, and frees what it was compiled from. Errors: STATUS_DAMAGED,
+ * STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_source_compile_tokenizer(struct source *source, struct error *error);
+
+/* Gives everything back; a zeroed source is fine. */
+void smol_source_close(struct source *source);
+
+#endif

@@ -1,0 +1,350 @@
+/* Comparing a blob with its checkpoint: a change anywhere is found and named, although its digests
+ * are right; and the sink through which the bytes come gets just those of a file. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/file.h"
+#include "common/hash.h"
+#include "convert/convert.h"
+#include "convert/provenance.h"
+#include "format/writer.h"
+#include "tests/unit/temporary.h"
+
+static struct temporary folder;
+static struct error error;
+
+/* The bundled model's blob as a file has it, and a copy of it to spoil. */
+static struct file_view original;
+static uint8_t *copy;
+
+static int make_blob(void **state)
+{
+    (void)state;
+    static const struct convert_options options = {
+        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
+    char path[128];
+    temporary_make(&folder);
+    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
+    if (smol_convert("demo/model", path, &options, &error) ||
+        smol_file_read(path, SIZE_MAX, &original, &error))
+        return -1;
+    copy = aligned_alloc(64, round_up(original.size, 64));
+    return copy ? 0 : -1;
+}
+
+static int remove_blob(void **state)
+{
+    (void)state;
+    free(copy);
+    smol_file_close(&original);
+    temporary_remove(&folder);
+    return 0;
+}
+
+static struct blob_header *header(void)
+{
+    return (void *)copy;
+}
+
+static struct blob_section *sections(void)
+{
+    return (void *)(copy + sizeof(struct blob_header));
+}
+
+static int restore(void **state)
+{
+    (void)state;
+    memcpy(copy, original.data, original.size);
+    return 0;
+}
+
+static void repair_digests(void)
+{
+    uint64_t *digests = (void *)(copy + sections()[6].offset);
+    for (uint64_t at = header()->data_offset; at < original.size; at += BLOB_CHUNK_SIZE) {
+        uint64_t rest = original.size - at;
+        *digests++ = smol_digest(copy + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
+    }
+    header()->front_digest = smol_digest(copy + 16, header()->data_offset - 16);
+}
+
+/* Compares the copy, which is a blob that verifies, with the checkpoint. */
+static enum status compare(bool *same_release)
+{
+    struct blob blob;
+    repair_digests();
+    if (smol_blob_open_bytes(copy, original.size, "copy.smol", VERIFY_AT_OPEN, &blob, &error))
+        fail_msg("%s", error.message);
+    enum status status = smol_convert_compare("demo/model", &blob, 2, same_release, &error);
+    smol_blob_close(&blob);
+    return status;
+}
+
+static void differs_at(uint64_t offset, const char *place)
+{
+    bool same_release;
+    char expected[160];
+    snprintf(expected, sizeof expected, "(%s, offset %llu)", place, (unsigned long long)offset);
+    assert_int_equal(compare(&same_release), STATUS_NO);
+    if (!strstr(error.message, expected) || strncmp(error.message, "copy.smol: ", 11) != 0)
+        fail_msg("%s: %s", expected, error.message);
+}
+
+/* --- what is found --------------------------------------------------------------------------- */
+
+static void a_blob_comes_from_its_checkpoint(void **state)
+{
+    (void)state;
+    bool same_release = false;
+    assert_int_equal(compare(&same_release), STATUS_OK);
+    assert_true(same_release);
+}
+
+static void each_section_is_compared_and_named(void **state)
+{
+    (void)state;
+    static const struct {
+        int section;
+        uint64_t byte; /* one that may change its lowest bit without breaking a rule */
+        const char *place;
+    } changes[] = {
+        {0, offsetof(struct blob_model, context_length), "section model"},
+        {1, 5, "section inv_freq"},
+        {2, 0, "section stop"},
+        {7, 64 + 6, "section tokenizer"}, /* whether token 0 is special */
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        restore(state);
+        uint64_t offset = sections()[changes[i].section].offset + changes[i].byte;
+        copy[offset] ^= 1;
+        differs_at(offset, changes[i].place);
+    }
+    restore(state);
+    uint64_t offset = sections()[3].offset;
+    struct blob_generation *generation = (void *)(copy + offset);
+    generation->present |= GENERATION_TOP_K;
+    generation->top_k = 7;
+    differs_at(offset, "section generation");
+}
+
+static void the_first_and_the_last_weight_are_compared(void **state)
+{
+    (void)state;
+    uint64_t start = sections()[8].offset;
+    copy[start + 64] ^= 1; /* a step of the first group */
+    differs_at(start + 64, "weights, tensor embed");
+    restore(state);
+    uint64_t last = start + sections()[8].size - 704 + 167 * 4; /* an element of the last vector */
+    copy[last] ^= 1;
+    differs_at(last, "weights, tensor final_norm");
+    copy[start + 64] ^= 1; /* the first of two */
+    differs_at(start + 64, "weights, tensor embed");
+}
+
+static void the_header_is_compared(void **state)
+{
+    (void)state;
+    header()->minor = 1;
+    differs_at(18, "header");
+    restore(state);
+    header()->optional_features = 1 << 8;
+    differs_at(49, "header");
+}
+
+static void another_release_is_told_apart_from_another_source(void **state)
+{
+    (void)state;
+    bool same_release = true;
+    char *provenance = (char *)copy + sections()[4].offset;
+    provenance[20] ^= 1; /* the first character of the release */
+    assert_int_equal(compare(&same_release), STATUS_OK);
+    assert_false(same_release);
+    provenance[strlen("converter: smolconv x.y.z\ndtype: ")] ^= 1;
+    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_non_null(strstr(error.message, "due is \"dtype: int8\""));
+}
+
+static void another_converter_is_a_difference(void **state)
+{
+    (void)state;
+    bool same_release = true;
+    copy[sections()[4].offset + 11] = 'S'; /* converter: Smolconv */
+    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_non_null(strstr(error.message, "due is \"converter: smolconv"));
+    assert_false(same_release);
+}
+
+static void missing_and_additional_lines_are_differences(void **state)
+{
+    (void)state;
+    bool same_release;
+    struct blob_section *section = &sections()[4];
+    const char *last = strrchr((char *)copy + section->offset, '\n');
+    size_t cut = 0; /* the last line */
+    while (last[-1 - (long)cut] != '\n')
+        cut++;
+    cut++;
+    /* what follows starts at the next multiple of 64: cut no further */
+    uint64_t end = section->offset + section->size;
+    uint64_t rest = (end - 1) % 64;
+    uint64_t n = rest < cut ? rest : cut;
+    memset(copy + end - n, 0, n);
+    section->size -= n;
+    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_non_null(strstr(error.message, "due is \"source: tokenizer_config.json"));
+    restore(state);
+    n = round_up(end, 64) - end;
+    memset(copy + end, 'x', n);
+    section->size += n;
+    assert_int_equal(compare(&same_release), n ? STATUS_NO : STATUS_OK);
+    assert_true(!n || strstr(error.message, "due is \"\""));
+}
+
+static void only_a_whole_first_line_names_a_release(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    static const char good[] = "converter: smolconv 0.1.0\nx";
+    assert_ptr_equal(smol_provenance_release(good, sizeof good - 1, &n), good + 20);
+    assert_int_equal(n, 5);
+    for (size_t size = 0; size < sizeof good - 2; size++)
+        assert_null(smol_provenance_release(good, size, &n));
+    static const char *const bad[] = {"converter: smolconv \n", "converter: other 1\n",
+                                      "\nconverter: smolconv 1\n", ""};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_null(smol_provenance_release(bad[i], strlen(bad[i]), &n));
+}
+
+/* --- the sink -------------------------------------------------------------------------------- */
+
+/* Collects a blob, or fails at the n-th call. */
+struct collector {
+    uint8_t *bytes;
+    uint64_t end;
+    int n_calls, fail_at;
+};
+
+static enum status collect(void *target, uint64_t offset, const void *data, size_t size,
+                           struct error *e)
+{
+    struct collector *c = target;
+    if (++c->n_calls == c->fail_at)
+        return smol_fail(e, STATUS_NUMERIC, "enough");
+    assert_true(offset == c->end || offset == 0); /* in order, the front last */
+    assert_true(offset + size <= original.size);
+    memcpy(c->bytes + offset, data, size);
+    if (offset)
+        c->end = offset + size;
+    return STATUS_OK;
+}
+
+/* Makes the blob again from what is in it. */
+static enum status rebuild(struct collector *collector)
+{
+    struct blob blob;
+    struct blob_writer *writer;
+    assert_int_equal(smol_blob_open_bytes(original.data, original.size, "original", VERIFY_AT_OPEN,
+                                          &blob, &error),
+                     STATUS_OK);
+    const struct blob_section *table =
+        (const void *)(original.data + sizeof(struct blob_header)); /* 7: tokenizer, 8: weights */
+    const struct blob_contents contents = {
+        blob.model,      blob.inv_freq,   blob.stop,         blob.n_stop,
+        blob.generation, blob.provenance, blob.n_provenance, original.data + table[7].offset,
+        table[7].size};
+    collector->end = blob.header->data_offset;
+    const struct blob_sink sink = {collect, collector};
+    enum status status = smol_writer_open_sink(&sink, &contents, &writer, &error);
+    assert_true(status ? writer == NULL : writer != NULL);
+    if (!status) {
+        status = smol_writer_append(writer, original.data + table[8].offset, table[8].size, &error);
+        if (status)
+            smol_writer_abort(writer);
+        else
+            status = smol_writer_finish(writer, &error);
+    }
+    smol_blob_close(&blob);
+    return status;
+}
+
+static void a_sink_gets_the_bytes_of_a_file(void **state)
+{
+    (void)state;
+    struct collector collector = {.bytes = copy};
+    memset(copy, 0xee, original.size);
+    assert_int_equal(rebuild(&collector), STATUS_OK);
+    assert_int_equal(collector.end, original.size);
+    assert_memory_equal(copy, original.data, original.size);
+}
+
+static void an_error_of_the_sink_ends_the_blob(void **state)
+{
+    (void)state;
+    struct collector whole = {.bytes = copy};
+    assert_int_equal(rebuild(&whole), STATUS_OK);
+    for (int n = 1; n <= whole.n_calls; n++) {
+        struct collector collector = {.bytes = copy, .fail_at = n};
+        assert_int_equal(rebuild(&collector), STATUS_NUMERIC);
+        assert_string_equal(error.message, "enough");
+        assert_int_equal(collector.n_calls, n);
+    }
+}
+
+/* --- places ---------------------------------------------------------------------------------- */
+
+static void every_byte_has_a_place(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model",      "inv_freq",   "stop",
+                                        "generation", "provenance", "tensors",
+                                        "digests",    "tokenizer",  "weights"};
+    struct blob blob;
+    char name[MAX_PLACE], expected[MAX_PLACE];
+    assert_int_equal(
+        smol_blob_open_bytes(copy, original.size, "copy", VERIFY_AT_OPEN, &blob, &error),
+        STATUS_OK);
+    assert_string_equal(smol_blob_place(&blob, 0, name), "header");
+    assert_string_equal(smol_blob_place(&blob, 63, name), "header");
+    assert_string_equal(smol_blob_place(&blob, 64, name), "section table");
+    for (int i = 0; i < 8; i++) { /* each up to the start of the next, padding included */
+        snprintf(expected, sizeof expected, "section %s", names[i]);
+        assert_string_equal(smol_blob_place(&blob, sections()[i].offset, name), expected);
+        assert_string_equal(smol_blob_place(&blob, sections()[i + 1].offset - 1, name), expected);
+    }
+    for (size_t i = 0; i + 1 < blob.n_tensors; i++) { /* the last one is an alias */
+        const struct blob_tensor *tensor = &blob.tensors[i];
+        char label[MAX_NAME];
+        smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, label);
+        snprintf(expected, sizeof expected, "weights, tensor %s", label);
+        assert_string_equal(smol_blob_place(&blob, tensor->offset, name), expected);
+        assert_string_equal(smol_blob_place(&blob, tensor->offset + tensor->size - 1, name),
+                            expected);
+    }
+    smol_blob_close(&blob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_blob_comes_from_its_checkpoint, restore),
+        cmocka_unit_test_setup(each_section_is_compared_and_named, restore),
+        cmocka_unit_test_setup(the_first_and_the_last_weight_are_compared, restore),
+        cmocka_unit_test_setup(the_header_is_compared, restore),
+        cmocka_unit_test_setup(another_release_is_told_apart_from_another_source, restore),
+        cmocka_unit_test_setup(another_converter_is_a_difference, restore),
+        cmocka_unit_test_setup(missing_and_additional_lines_are_differences, restore),
+        cmocka_unit_test(only_a_whole_first_line_names_a_release),
+        cmocka_unit_test(a_sink_gets_the_bytes_of_a_file),
+        cmocka_unit_test(an_error_of_the_sink_ends_the_blob),
+        cmocka_unit_test_setup(every_byte_has_a_place, restore),
+    };
+    return cmocka_run_group_tests_name("compare", tests, make_blob, remove_blob);
+}
