@@ -1,0 +1,231 @@
+/* Damage to small blobs, exhaustively: no flipped bit, no truncation and no appended byte passes
+ * verification, and a damaged blob that is run gives the same logits or an error. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "common/checked.h"
+#include "format/reader.h"
+#include "runtime/smol.h"
+#include "tests/unit/guarded.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/temporary_fixture.h"
+#include "tests/unit/tiny_blob.h"
+
+/* Sanitizers hash slowly: they try one in so many. */
+enum { BIT_STRIDE = SANITIZED ? 509 : 1, BYTE_STRIDE = SANITIZED ? 127 : 1 };
+
+static struct error error;
+
+/* A blob in a file that is mapped: what changes in memory changes in the file at once. */
+static struct image {
+    char path[128];
+    uint8_t *bytes;
+    size_t size;
+    uint64_t tables_end; /* of header and tables; behind them zeros, then the data */
+    uint64_t data_offset;
+} image;
+
+static void make_image(const struct blob_model *model)
+{
+    const struct blob_contents contents = contents_of(model);
+    struct file_view view;
+    make_tokenizer();
+    snprintf(image.path, sizeof image.path, "%s/tiny.smol", temporary.folder);
+    assert_int_equal(write_blob(image.path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(smol_file_map(image.path, &view, &error), STATUS_OK);
+    image.size = view.size;
+    smol_file_close(&view);
+    int fd = open(image.path, O_RDWR);
+    image.bytes = mmap(NULL, image.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(fd >= 0 && image.bytes != MAP_FAILED);
+    close(fd);
+    const struct blob_header *header = (const void *)image.bytes;
+    const struct blob_section *digests = (const void *)(header + 1);
+    while (digests->kind != SECTION_DIGESTS)
+        digests++;
+    image.tables_end = digests->offset + digests->size;
+    image.data_offset = header->data_offset;
+}
+
+static int set_up(void **state)
+{
+    temporary_set_up(state);
+    make_image(&odd_model);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    munmap(image.bytes, image.size);
+    return temporary_tear_down(state);
+}
+
+static void flip(size_t bit)
+{
+    image.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+}
+
+/* --- verification ----------------------------------------------------------------------------- */
+
+/* What `smolconv verify` says of a file with these bytes. */
+static enum status verify(const void *data, size_t size)
+{
+    struct blob blob;
+    enum status status =
+        smol_blob_open_bytes(data, size, "tiny.smol", VERIFY_AT_OPEN, &blob, &error);
+    if (!status)
+        smol_blob_close(&blob);
+    return status;
+}
+
+static void every_flipped_bit_is_refused_by_verification(void **state)
+{
+    (void)state;
+    const size_t version = offsetof(struct blob_header, major);
+    assert_int_equal(verify(image.bytes, image.size), STATUS_OK);
+    for (size_t bit = 0; bit < image.size * 8; bit += BIT_STRIDE) {
+        flip(bit);
+        enum status status = verify(image.bytes, image.size);
+        flip(bit);
+        bool another_major = bit / 8 == version || bit / 8 == version + 1;
+        if (status != (another_major ? STATUS_UNSUPPORTED : STATUS_DAMAGED))
+            fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
+    }
+    assert_int_equal(verify(image.bytes, image.size), STATUS_OK); /* all flips were undone */
+}
+
+/* The bytes that are left end less than 64 bytes before memory that must not be read. */
+static void every_truncation_is_refused_by_verification(void **state)
+{
+    (void)state;
+    struct guarded room = guarded_new(image.size, BLOB_ALIGN);
+    for (size_t size = image.size; size-- > 0;) {
+        size_t left = round_up(size, BLOB_ALIGN);
+        uint8_t *start = (uint8_t *)room.data + (round_up(image.size, BLOB_ALIGN) - left);
+        if (size == left || size == image.size - 1)
+            memcpy(start, image.bytes, size);
+        if (verify(start, size) != STATUS_DAMAGED)
+            fail_msg("%zu of %zu bytes", size, image.size);
+    }
+    guarded_free(&room);
+}
+
+static void every_number_of_appended_bytes_is_refused_by_verification(void **state)
+{
+    (void)state;
+    static const uint8_t fillings[] = {0, 0xff};
+    enum { MOST = 2 * BLOB_CHUNK_SIZE + 1 };
+    for (size_t i = 0; i < sizeof fillings; i++) {
+        uint8_t *longer = aligned_alloc(BLOB_ALIGN, round_up(image.size + MOST, BLOB_ALIGN));
+        assert_non_null(longer);
+        memcpy(longer, image.bytes, image.size);
+        memset(longer + image.size, fillings[i], MOST);
+        for (size_t extra = 1; extra <= MOST; extra++)
+            if (verify(longer, image.size + extra) != STATUS_DAMAGED)
+                fail_msg("%zu bytes appended", extra);
+        free(longer);
+    }
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+enum { N_IDS = 3, MAX_VOCABULARY = 1000 };
+static const uint32_t ids[N_IDS] = {1, 0, 18};
+typedef float logits_t[N_IDS * MAX_VOCABULARY];
+
+/* The logits of a short prompt, from the file as it is now. */
+static smol_status run(logits_t logits)
+{
+    static const smol_context_params one_thread = {.n_threads = 1};
+    smol_model *model;
+    smol_context *context = NULL;
+    smol_status status = smol_model_open(image.path, NULL, &model, NULL);
+    if (!status)
+        status = smol_context_create(model, &one_thread, &context, NULL);
+    if (!status)
+        status = smol_eval(context, ids, N_IDS, N_IDS, logits, NULL);
+    smol_context_free(context);
+    smol_model_close(model);
+    return status;
+}
+
+/* What became of runs of a damaged file. */
+struct outcome {
+    size_t refused, harmless;
+};
+
+/* Runs with one bit flipped: an error that says so, or the logits of the whole file. */
+static void run_flipped(size_t bit, const logits_t expected, size_t n, struct outcome *outcome)
+{
+    static logits_t logits;
+    memset(logits, 0xff, sizeof logits);
+    flip(bit);
+    smol_status status = run(logits);
+    flip(bit);
+    if (status == SMOL_OK && memcmp(logits, expected, n * sizeof *logits) == 0)
+        outcome->harmless++;
+    else if (status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_UNSUPPORTED)
+        outcome->refused++;
+    else
+        fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
+}
+
+static void no_flipped_bit_of_header_or_tables_changes_what_is_run(void **state)
+{
+    (void)state;
+    static logits_t expected;
+    struct outcome outcome = {0};
+    assert_int_equal(run(expected), SMOL_OK);
+    for (size_t bit = 0; bit < image.tables_end * 8; bit += BIT_STRIDE)
+        run_flipped(bit, expected, N_IDS * odd_model.vocab_size, &outcome);
+    assert_int_equal(outcome.harmless, 0); /* a digest covers it all */
+}
+
+static void no_flip_behind_the_tables_changes_what_is_run(void **state)
+{
+    (void)state;
+    static logits_t expected;
+    struct outcome outcome = {0};
+    assert_int_equal(run(expected), SMOL_OK);
+    for (size_t byte = image.tables_end; byte < image.size; byte += BYTE_STRIDE)
+        run_flipped(byte * 8 + byte % 8, expected, N_IDS * odd_model.vocab_size, &outcome);
+    assert_int_equal(outcome.harmless, 0); /* a model this small uses every chunk */
+}
+
+/* Rows of the embedding that no token of the prompt needs lie in chunks of their own here. */
+static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
+{
+    (void)state;
+    static logits_t expected;
+    struct outcome outcome = {0};
+    struct blob_model model = odd_model;
+    model.dtype = DTYPE_F32;
+    model.hidden_size = 33;
+    model.vocab_size = MAX_VOCABULARY;
+    munmap(image.bytes, image.size);
+    make_image(&model);
+    assert_int_equal(run(expected), SMOL_OK);
+    for (size_t byte = image.data_offset; byte < image.size; byte += 97 * BYTE_STRIDE)
+        run_flipped(byte * 8 + byte % 8, expected, N_IDS * model.vocab_size, &outcome);
+    assert_true(outcome.harmless > 0 && outcome.refused > outcome.harmless);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_is_refused_by_verification),
+        cmocka_unit_test(every_truncation_is_refused_by_verification),
+        cmocka_unit_test(every_number_of_appended_bytes_is_refused_by_verification),
+        cmocka_unit_test(no_flipped_bit_of_header_or_tables_changes_what_is_run),
+        cmocka_unit_test(no_flip_behind_the_tables_changes_what_is_run),
+        cmocka_unit_test(flips_in_chunks_that_are_not_used_change_nothing),
+    };
+    return cmocka_run_group_tests_name("every bit", tests, set_up, tear_down);
+}

@@ -1,0 +1,142 @@
+/* Tiny blobs with a part of every kind, for tests that spoil them: two layers, odd shapes, biases,
+ * an output matrix of its own. Call make_tokenizer first. */
+#ifndef SMOL_TESTS_UNIT_TINY_BLOB_H
+#define SMOL_TESTS_UNIT_TINY_BLOB_H
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/tile.h"
+#include "format/layout.h"
+#include "format/writer.h"
+
+static const struct blob_model odd_model = {
+    .family = FAMILY_LLAMA,
+    .dtype = DTYPE_INT8,
+    .n_layers = 2,
+    .hidden_size = 7,
+    .intermediate_size = 35,
+    .n_heads = 3,
+    .n_kv_heads = 1,
+    .head_dim = 6,
+    .vocab_size = 19,
+    .context_length = 11,
+    .bos_id = 1,
+    .rms_norm_eps = 1e-5f,
+    .attention_bias = 1,
+    .mlp_bias = 1,
+    .rope_theta = 10000,
+};
+static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f};
+static const uint32_t stop[] = {0, 2, 18};
+static const char provenance[] = "converter: none\n";
+static const struct blob_generation generation = {
+    .present = GENERATION_TEMPERATURE | GENERATION_TOP_K,
+    .temperature = 0.5f,
+    .top_k = 40,
+};
+
+/* The smallest tokenizer that is one: two tokens, no merges, no added tokens. */
+static struct {
+    _Alignas(64) struct blob_tokenizer header;
+    _Alignas(64) struct token_span spans[2];
+    _Alignas(64) uint8_t text[3];
+    _Alignas(64) uint32_t byte_tokens[256];
+    _Alignas(64) struct token_merge merges[1];
+    _Alignas(64) uint16_t class_index[CLASS_INDEX_SIZE];
+    _Alignas(64) uint8_t class_blocks[1][256];
+} tokenizer;
+
+static inline void make_tokenizer(void)
+{
+    const size_t classes = offsetof(__typeof__(tokenizer), class_index);
+    tokenizer.header = (struct blob_tokenizer){
+        .n_tokens = 2,
+        .n_text_bytes = sizeof tokenizer.text,
+        .n_merge_slots = 1,
+        .n_class_blocks = 1,
+        .pretokenizer = PRETOKENIZE_GPT2,
+        .token_spans = offsetof(__typeof__(tokenizer), spans),
+        .text = offsetof(__typeof__(tokenizer), text),
+        .byte_tokens = offsetof(__typeof__(tokenizer), byte_tokens),
+        .merges = offsetof(__typeof__(tokenizer), merges),
+        .added = (uint32_t)classes, /* empty: it ends where it starts */
+        .class_index = (uint32_t)classes,
+        .class_blocks = offsetof(__typeof__(tokenizer), class_blocks),
+    };
+    tokenizer.spans[0] = (struct token_span){0, 1, 0};
+    tokenizer.spans[1] = (struct token_span){1, 2, TOKEN_SPECIAL};
+    memcpy(tokenizer.text, "abc", 3);
+    memset(tokenizer.byte_tokens, 0xff, sizeof tokenizer.byte_tokens);
+    tokenizer.byte_tokens['a'] = 0;
+    tokenizer.merges[0].left = NO_TOKEN;
+    tokenizer.class_blocks[0][' '] = CLASS_SPACE;
+}
+
+static inline struct blob_contents contents_of(const struct blob_model *model)
+{
+    return (struct blob_contents){
+        .model = model,
+        .inv_freq = inv_freq,
+        .stop = stop,
+        .n_stop = sizeof stop / sizeof stop[0],
+        .generation = &generation,
+        .provenance = provenance,
+        .n_provenance = sizeof provenance - 1,
+        .tokenizer = (const uint8_t *)&tokenizer,
+        .n_tokenizer = sizeof tokenizer,
+    };
+}
+
+/* The tensor that `key` names, filled with numbers that its role decides. Returned in a buffer
+ * that the next call reuses. */
+static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
+{
+    static float values[64 * 1024], scratch[2048];
+    static _Alignas(64) uint8_t out[512 * 1024];
+    if (layout->rows * layout->cols > sizeof values / sizeof values[0] ||
+        layout->size > sizeof out || layout->cols > sizeof scratch / sizeof scratch[0])
+        abort();
+    for (size_t i = 0; i < layout->rows * layout->cols; i++)
+        values[i] = sinf((float)(i + 1) * (float)(layout->role + 1)) + (float)layout->layer;
+    const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)values};
+    if (layout->layout == LAYOUT_VECTOR) {
+        smol_tile_vector(&source, layout, out);
+        return out;
+    }
+    uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
+    for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS)
+        smol_tile_block(&source, layout, row, scratch, out + row / TILE_ROWS * bytes);
+    return out;
+}
+
+/* Writes the tensors up to the end, or until something fails. */
+static inline enum status append_tensors(struct blob_writer *writer, const struct blob_model *model,
+                                         struct error *error)
+{
+    struct tensor_key key = {ROLE_EMBED, 0};
+    enum status status = STATUS_OK;
+    do {
+        struct blob_tensor layout = smol_tensor_layout(model, key);
+        if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
+            status = smol_writer_append(writer, tensor_data(&layout), layout.size, error);
+    } while (!status && smol_tensor_next(model, &key));
+    return status;
+}
+
+static inline enum status write_blob(const char *path, bool force,
+                                     const struct blob_contents *contents, struct error *error)
+{
+    struct blob_writer *writer;
+    enum status status = smol_writer_open(path, force, contents, &writer, error);
+    if (status)
+        return status;
+    status = append_tensors(writer, contents->model, error);
+    if (!status)
+        return smol_writer_finish(writer, error);
+    smol_writer_abort(writer);
+    return status;
+}
+
+#endif
