@@ -42,7 +42,7 @@ TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test soak soak-thread bench tidy install uninstall \
+.PHONY: all runtime static check_kernels tests test soak soak-thread damage bench tidy install uninstall \
 	clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -85,12 +85,12 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
 tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
-	$(BUILD)/tests/soak ## build the tests
+	$(BUILD)/tests/soak $(BUILD)/tests/damage ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
 
-$(BUILD)/tests/replay $(BUILD)/tests/soak: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
+$(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
@@ -129,6 +129,13 @@ soak-thread: SOAK_SECONDS = 300
 soak-thread: ## the same under the thread sanitizer, for five minutes
 	$(MAKE) CC=clang BUILD=$(BUILD)/thread CFLAGS="-O1 -g" EXTRA_CFLAGS="-fsanitize=thread" \
 		LDFLAGS="-fsanitize=thread" SOAK_SECONDS=$(SOAK_SECONDS) soak
+
+# On the real model's int8 blob; the long version of tests/oracle/test_damage.py
+DAMAGE_ROUNDS ?= 10000
+damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS times: verification refuses all
+	"$$(./scripts/venv)" scripts/build-test-model
+	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
+	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
 
 # BENCH="--only decode --rounds 3" chooses what; IK_BENCH=path/to/llama-bench measures ik_llama.cpp too
 bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama.cpp and the machine's limits
