@@ -12,6 +12,23 @@ SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-protot
 	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP \
 	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
+
+# What makes a flaw that is left harder to use: random addresses, tables of the linker that nobody
+# can write to, guarded stacks, calls of the C library that know how much their targets hold. What a
+# compiler lacks is left out. The calls need an optimizer, and sanitizers replace them.
+supported = $(shell $(CC) -Werror -O2 $(1) -include stdio.h -S -x c -o - /dev/null >/dev/null 2>&1 \
+	&& echo '$(1)')
+fortify = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(1)
+HARDENING := -fstack-protector-strong $(call supported,-fstack-clash-protection) \
+	$(call supported,-fcf-protection) $(call supported,-mbranch-protection=standard)
+ifneq ($(filter -O1 -O2 -O3 -Os,$(CFLAGS)),)
+ifeq ($(filter -fsanitize=%,$(CFLAGS) $(EXTRA_CFLAGS)),)
+HARDENING += $(or $(call supported,$(call fortify,3)),$(call fortify,2))
+endif
+endif
+SMOL_CFLAGS += $(HARDENING)
+LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now,-z,noexecstack
+
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
@@ -49,24 +66,26 @@ all: runtime $(BUILD)/smolconv ## build everything (the default)
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
 
 $(BUILD)/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_CONVERT)
 
 $(BUILD)/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
 	rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_RUN)
+	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 # One file that runs on any Linux of its architecture: made by the same rules, with another compiler
 # and in a folder of its own. musl-gcc does not look into /usr/include, where glibc's headers are:
-# it gets a folder with a link to the one header that is wanted from there.
+# it gets a folder with a link to the one header that is wanted from there. Its wrapper does not know
+# -static-pie, so the parts of that are spelled out: rcrt1.o starts a program that is loaded anywhere.
 STATIC_CC ?= musl-gcc
+STATIC_LDFLAGS ?= -static -nostartfiles -l:rcrt1.o -Wl,-pie,--no-dynamic-linker,-z,text
 static: $(BUILD)/static/include/xxhash.h ## build a small static smolrun with musl (build/static)
 	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" CFLAGS="-O2" \
-		LDFLAGS="-static -s" $(BUILD)/static/smolrun
+		LDFLAGS="$(STATIC_LDFLAGS) -s" $(BUILD)/static/smolrun
 
 $(BUILD)/static/include/xxhash.h:
 	@mkdir -p $(@D)
@@ -75,24 +94,24 @@ $(BUILD)/static/include/xxhash.h:
 # Everything with its internal symbols, for the Python oracles to call through ctypes.
 $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_CONVERT)
+	$(LINK) -shared -o $@ $^ $(LDLIBS_CONVERT)
 
 # Needs libc only, so it is built for other machines too.
 check_kernels: $(BUILD)/tests/check_kernels ## build the test and benchmark of the kernels only
 
 $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
 	$(BUILD)/tests/soak $(BUILD)/tests/damage ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
+	$(LINK) -pie -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
 
 $(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 # Kernels are worth the optimizer's full effort. Files that hold one instruction set are compiled
 # for it; everything else for the baseline.
@@ -144,12 +163,12 @@ bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama
 
 $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS_RUN)
+	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
 	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
 		$(RUNTIME_SRC) $(COMMAND_SRC) -- \
-		$(SMOL_CFLAGS) -mavx2 -mfma -mf16c
+		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c
 
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
