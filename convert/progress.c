@@ -40,3 +40,9 @@ void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds)
     fprintf(stderr, "smolconv: %.1f MB in %.3f s (%.2f GB/s), synced in %.3f s\n",
             (double)bytes / 1e6, seconds, (double)bytes / 1e9 / seconds, sync_seconds);
 }
+
+void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to)
+{
+    fprintf(stderr, "smolconv: %s %.1f MB into %.1f MB\n", verb, (double)from / 1e6,
+            (double)to / 1e6);
+}

@@ -1,5 +1,5 @@
-/* What a conversion says on standard error: how far it is, where that is a terminal, and in the end
- * how long it took. */
+/* What a command that takes long says on standard error: how far it is, where that is a terminal,
+ * and in the end what it did. */
 #ifndef SMOL_CONVERT_PROGRESS_H
 #define SMOL_CONVERT_PROGRESS_H
 
@@ -21,5 +21,8 @@ void smol_progress_end(struct progress *progress);
 /* One line about a conversion of `bytes` of source: the time without the final sync, the rate, and
  * the sync, which depends on the disk alone. */
 void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
+
+/* One line about what was done: "packed 146.0 MB into 116.5 MB". */
+void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 
 #endif

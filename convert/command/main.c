@@ -12,6 +12,7 @@ static const struct {
 } commands[] = {
     {"inspect", smolconv_inspect},
     {"verify", smolconv_verify},
+    {"pack", smolconv_pack},
 };
 
 static enum status run(int argc, char **argv, struct error *error)

@@ -1,0 +1,42 @@
+/* smolconv pack FILE.smol OUT.smol.zst: compresses a blob for shipping. */
+#include <stddef.h>
+
+#include "common/options.h"
+#include "common/pool.h"
+#include "convert/command/command.h"
+#include "convert/pack.h"
+
+#define FIELD(name) offsetof(struct pack_options, name)
+
+/* What higher levels gain on weights is a few percent, for ten times the work; see README.md. */
+enum { DEFAULT_LEVEL = 9 };
+
+static const struct option_rule rules[] = {
+    {"level", 0, "N", "zstd's level, 1 (fast) to 22 (small) (9)", OPTION_COUNT, FIELD(level), 1, 22,
+     NULL},
+    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
+     POOL_MAX_THREADS, NULL},
+    {"force", 0, NULL, "overwrite OUT.smol.zst", OPTION_FLAG, FIELD(force), 0, 0, NULL},
+    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+};
+
+static const struct command_line line = {
+    .program = "smolconv",
+    .words = "pack FILE.smol OUT.smol.zst",
+    .about = "Checks a blob and compresses it for shipping. `smolconv unpack` restores it, and so\n"
+             "does `zstd -d`.\n",
+    .notes = "",
+    .min_words = 2,
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum status smolconv_pack(int argc, char **argv, struct error *error)
+{
+    struct pack_options options = {.level = DEFAULT_LEVEL, .n_threads = smol_cpu_count()};
+    const char *words[2];
+    bool shown;
+    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    return status || shown ? status : smol_pack(words[0], words[1], &options, error);
+}

@@ -1,0 +1,141 @@
+/* Packing, see pack.h. All threads make the frames of a batch, then one writes them. */
+#include "convert/pack.h"
+
+#include <stdlib.h>
+
+#include "common/output.h"
+#include "common/pool.h"
+#include "convert/packed.h"
+#include "convert/progress.h"
+#include "convert/seek_table.h"
+#include "format/reader.h"
+
+enum { BATCH_FRAMES = 64 }; /* enough for threads not to wait long for the last one */
+
+struct packing {
+    const struct pack_options *options;
+    struct blob blob;
+    struct output output;
+    struct pool *pool;
+    struct seek_table table;
+    uint8_t *frames;            /* (BATCH_FRAMES, PACKED_MAX_FRAME) */
+    size_t sizes[BATCH_FRAMES]; /* 0: out of memory */
+    uint64_t start;             /* the batch: where it starts in the blob */
+    uint32_t n_frames;
+};
+
+/* --- a batch ------------------------------------------------------------------------------ */
+
+/* Bytes of the blob that belong to frame i of the batch, which start at *start. */
+static size_t piece(const struct packing *p, uint32_t i, uint64_t *start)
+{
+    *start = p->start + (uint64_t)i * PACKED_PIECE;
+    uint64_t rest = p->blob.file.size - *start;
+    return rest < PACKED_PIECE ? (size_t)rest : PACKED_PIECE;
+}
+
+/* A context for each frame: in a used one, what it has seen may decide which matches are found, and
+ * the bytes must not depend on which thread made which frames. */
+static size_t compress(const void *data, size_t size, uint32_t level, void *frame)
+{
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    if (!context)
+        return 0;
+    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, (int)level);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    size_t n = ZSTD_compress2(context, frame, PACKED_MAX_FRAME, data, size);
+    ZSTD_freeCCtx(context);
+    return ZSTD_isError(n) ? 0 : n; /* with room for any frame, memory is all that can lack */
+}
+
+static void make_frames(void *argument, struct pool_thread *thread)
+{
+    struct packing *p = argument;
+    struct pool_stage stage = pool_stage(thread, p->n_frames);
+    while (smol_pool_claim(&stage)) {
+        uint32_t i = stage.item;
+        uint64_t start;
+        size_t size = piece(p, i, &start);
+        p->sizes[i] = compress(p->blob.file.data + start, size, p->options->level,
+                               p->frames + (size_t)i * PACKED_MAX_FRAME);
+    }
+}
+
+static enum status write_frames(struct packing *p, struct error *error)
+{
+    for (uint32_t i = 0; i < p->n_frames; i++) {
+        if (p->sizes[i] == 0)
+            return smol_fail_memory(error, "compressing");
+        enum status status = smol_output_write(
+            &p->output, p->table.end, p->frames + (size_t)i * PACKED_MAX_FRAME, p->sizes[i], error);
+        if (!status)
+            status = smol_seek_table_add(&p->table, (uint32_t)p->sizes[i], error);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static enum status write_all_frames(struct packing *p, struct error *error)
+{
+    const uint64_t size = p->blob.file.size, batch = (uint64_t)BATCH_FRAMES * PACKED_PIECE;
+    struct progress progress = smol_progress_start(size, p->options->quiet);
+    enum status status = STATUS_OK;
+    while (!status && p->start < size) {
+        uint64_t bytes = size - p->start < batch ? size - p->start : batch;
+        p->n_frames = (uint32_t)((bytes + PACKED_PIECE - 1) / PACKED_PIECE);
+        smol_pool_run(p->pool, make_frames, p);
+        status = write_frames(p, error);
+        p->start += bytes;
+        smol_progress_advance(&progress, bytes);
+    }
+    smol_progress_end(&progress);
+    return status;
+}
+
+static enum status write_table(struct packing *p, struct error *error)
+{
+    uint8_t *bytes;
+    size_t size;
+    enum status status = smol_seek_table_encode(&p->table, p->blob.file.size, &bytes, &size, error);
+    if (!status)
+        status = smol_output_write(&p->output, p->table.end, bytes, size, error);
+    free(bytes);
+    return status;
+}
+
+static enum status pack(struct packing *p, const char *output, struct error *error)
+{
+    p->frames = malloc((size_t)BATCH_FRAMES * PACKED_MAX_FRAME);
+    if (!p->frames)
+        return smol_fail_memory(error, "compressing");
+    enum status status = smol_pool_create(p->options->n_threads, &p->pool, error);
+    if (!status)
+        status = smol_output_open(output, p->options->force, &p->output, error);
+    if (!status)
+        status = write_all_frames(p, error);
+    if (!status)
+        status = write_table(p, error);
+    if (!status)
+        status = smol_output_commit(&p->output, error);
+    return status;
+}
+
+enum status smol_pack(const char *input, const char *output, const struct pack_options *options,
+                      struct error *error)
+{
+    struct packing p = {.options = options, .output.fd = -1};
+    enum status status = smol_blob_open(input, true, VERIFY_AT_OPEN, &p.blob, error);
+    if (!status)
+        status = pack(&p, output, error);
+    if (!status && !options->quiet)
+        smol_progress_sizes("packed", p.blob.file.size, p.table.end);
+    smol_output_discard(&p.output);
+    smol_pool_destroy(p.pool);
+    smol_blob_close(&p.blob);
+    smol_seek_table_free(&p.table);
+    free(p.frames);
+    return status;
+}

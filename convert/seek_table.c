@@ -1,0 +1,73 @@
+/* The seek table, see seek_table.h. */
+#include "convert/seek_table.h"
+
+#include <stdlib.h>
+
+#include "convert/packed.h"
+
+#define FOOTER_MAGIC 0x8f92eab1u
+
+enum {
+    HEADER_SIZE = 8,        /* magic, size of the rest */
+    ENTRY_SIZE = 8,         /* of the frame, of its content */
+    FOOTER_SIZE = 9,        /* number of frames, descriptor, magic */
+    MAX_FRAMES = 0x8000000, /* what zstd's own seekable reader takes */
+};
+
+enum status smol_seek_table_add(struct seek_table *table, uint32_t size, struct error *error)
+{
+    if (table->n == table->capacity) {
+        size_t capacity = table->capacity ? 2 * table->capacity : 64;
+        uint32_t *sizes = reallocarray(table->sizes, capacity, sizeof *sizes);
+        if (!sizes)
+            return smol_fail_memory(error, "the seek table");
+        table->sizes = sizes;
+        table->capacity = capacity;
+    }
+    table->sizes[table->n++] = size;
+    table->end += size;
+    return STATUS_OK;
+}
+
+void smol_seek_table_cut(struct seek_table *table, size_t n)
+{
+    while (table->n > n)
+        table->end -= table->sizes[--table->n];
+}
+
+static uint8_t *put_u32(uint8_t *out, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        *out++ = (uint8_t)(value >> 8 * i);
+    return out;
+}
+
+enum status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
+                                   uint8_t **bytes, size_t *size, struct error *error)
+{
+    *bytes = NULL;
+    if (table->n > MAX_FRAMES)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "the blob is too large for a seek table: "
+                         "compress it with zstd");
+    *size = HEADER_SIZE + table->n * ENTRY_SIZE + FOOTER_SIZE;
+    uint8_t *out = *bytes = malloc(*size);
+    if (!out)
+        return smol_fail_memory(error, "the seek table");
+    out = put_u32(out, SEEK_TABLE_MAGIC);
+    out = put_u32(out, (uint32_t)(*size - HEADER_SIZE));
+    for (size_t i = 0; i < table->n; i++, content -= PACKED_PIECE) {
+        out = put_u32(out, table->sizes[i]);
+        out = put_u32(out, content < PACKED_PIECE ? (uint32_t)content : PACKED_PIECE);
+    }
+    out = put_u32(out, (uint32_t)table->n);
+    *out++ = 0; /* no checksums */
+    put_u32(out, FOOTER_MAGIC);
+    return STATUS_OK;
+}
+
+void smol_seek_table_free(struct seek_table *table)
+{
+    free(table->sizes);
+    *table = (struct seek_table){0};
+}

@@ -1,0 +1,33 @@
+/* The seek table at the end of a packed file: zstd's seekable format, version 0.1.0, without
+ * checksums (the frames have their own). */
+#ifndef SMOL_CONVERT_SEEK_TABLE_H
+#define SMOL_CONVERT_SEEK_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum { SEEK_TABLE_MAGIC = 0x184d2a5e }; /* of the skippable frame that holds it */
+
+/* The frames of a packed file so far. Starts zeroed; owns `sizes`. */
+struct seek_table {
+    uint32_t *sizes; /* (n): bytes of each frame */
+    size_t n, capacity;
+    uint64_t end; /* bytes of all frames */
+};
+
+/* Adds a frame of `size` bytes. Errors: STATUS_MEMORY. */
+enum status smol_seek_table_add(struct seek_table *table, uint32_t size, struct error *error);
+
+/* Forgets the frames from number `n` on. */
+void smol_seek_table_cut(struct seek_table *table, size_t n);
+
+/* The table's bytes, for frames that hold `content` bytes of blob together; the caller frees them.
+ * Errors: STATUS_MEMORY, STATUS_UNSUPPORTED (more frames than the format can count). */
+enum status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
+                                   uint8_t **bytes, size_t *size, struct error *error);
+
+void smol_seek_table_free(struct seek_table *table);
+
+#endif
