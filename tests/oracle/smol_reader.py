@@ -8,6 +8,7 @@ import numpy as np
 
 MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
+MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8 = 1, 2, 3
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
@@ -234,6 +235,7 @@ class Blob:
             raise Unsupported(f"version {major}")
         need(file_size == len(data), "file_size")
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
+        need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
         if required:
             raise Unsupported(f"features {required:#x}")
