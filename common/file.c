@@ -122,6 +122,13 @@ void smol_file_close(struct file_view *view)
     *view = (struct file_view){0};
 }
 
+bool smol_same_file(const char *path, const char *other)
+{
+    struct stat a, b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 const char *smol_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

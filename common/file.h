@@ -2,6 +2,7 @@
 #ifndef SMOL_COMMON_FILE_H
 #define SMOL_COMMON_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
 
 /* Gives the memory back; a zeroed view is fine. */
 void smol_file_close(struct file_view *view);
+
+/* Whether both paths lead to the same file. */
+bool smol_same_file(const char *path, const char *other);
 
 /* The last component of `path`, for messages and provenance. */
 const char *smol_base_name(const char *path);

@@ -3,9 +3,9 @@
 #include "convert/convert.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "common/file.h"
 #include "common/pool.h"
 #include "convert/compare.h"
 #include "convert/progress.h"
@@ -128,9 +128,7 @@ static void release(struct conversion *c)
 static enum status check_output(const struct source *source, const char *output,
                                 struct error *error)
 {
-    struct stat input, target;
-    if (stat(output, &target) || stat(source->weights_path, &input) ||
-        target.st_dev != input.st_dev || target.st_ino != input.st_ino)
+    if (!smol_same_file(output, source->weights_path))
         return STATUS_OK;
     return smol_fail(error, STATUS_USAGE, "%s: is the checkpoint itself: name another output",
                      output);

@@ -1,0 +1,27 @@
+/* Bytes that arrive in order: a file, a pipe, or standard input. */
+#ifndef SMOL_COMMON_INPUT_H
+#define SMOL_COMMON_INPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct input {
+    int fd;
+    const char *name;  /* for messages; points into the path, which outlives the input */
+    uint64_t position; /* bytes read */
+};
+
+/* Opens `path`; "-" is standard input. After an error the input is closed. Errors: STATUS_FILE. */
+enum status smol_input_open(const char *path, struct input *input, struct error *error);
+
+/* Reads into data[0..size); *n is `size`, or less where the input ends. Errors: STATUS_FILE, with
+ * the system's reason. */
+enum status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
+                            struct error *error);
+
+/* Safe after a failed open too. */
+void smol_input_close(struct input *input);
+
+#endif
