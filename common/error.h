@@ -44,4 +44,8 @@ static inline enum status smol_fail_memory(struct error *error, const char *what
     return STATUS_MEMORY;
 }
 
+/* The report for a system call on the file `path` that failed, as errno says: "cannot `action`".
+ * STATUS_FILE, or STATUS_MEMORY where that is the reason. */
+enum status smol_fail_errno(struct error *error, const char *path, const char *action);
+
 #endif

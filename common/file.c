@@ -12,24 +12,17 @@
 
 static const uint8_t empty_file[1];
 
-static enum status fail_errno(struct error *error, const char *path, const char *action)
-{
-    return smol_fail(error, STATUS_FILE,
-                     "%.300s: cannot %s (%s): check the path, its permissions and the disk", path,
-                     action, strerror(errno));
-}
-
 /* Opens a regular file; a folder, a device or a pipe has no size that could be relied on.
  * O_NONBLOCK keeps a FIFO without a writer from blocking; it means nothing to regular files. */
 static enum status open_regular(const char *path, int *fd, size_t *size, struct error *error)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0)
-        return fail_errno(error, path, "open");
+        return smol_fail_errno(error, path, "open");
     struct stat info;
     enum status status = STATUS_OK;
     if (fstat(*fd, &info))
-        status = fail_errno(error, path, "stat");
+        status = smol_fail_errno(error, path, "stat");
     else if (!S_ISREG(info.st_mode))
         status = smol_fail(error, STATUS_FILE, "%s: not a regular file (%s): name a file", path,
                            S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
@@ -55,7 +48,7 @@ enum status smol_file_map(const char *path, struct file_view *view, struct error
     if (view->size > 0) {
         void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) {
-            status = fail_errno(error, path, "map");
+            status = smol_fail_errno(error, path, "map");
         } else {
             view->data = data;
             view->hold = FILE_MAPPED;
@@ -75,7 +68,7 @@ static enum status read_all(int fd, const char *path, uint8_t *data, size_t size
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return fail_errno(error, path, "read");
+            return smol_fail_errno(error, path, "read");
         if (n == 0)
             return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
         done += (size_t)n;

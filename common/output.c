@@ -13,14 +13,9 @@
 
 #include "common/file.h"
 
-static enum status fail_errno(struct error *error, const char *path, const char *action)
-{
-    return smol_fail(error, STATUS_FILE,
-                     "%.300s: cannot %s (%s): check the path, its permissions and the disk", path,
-                     action, strerror(errno));
-}
-
 /* --- temporaries, and the signals that remove them ---------------------------------------- */
+
+enum { SUFFIX_SIZE = 40, MAX_TRIES = 1000 };
 
 struct temporary {
     struct temporary *next;
@@ -72,14 +67,12 @@ void smol_output_remove_on_signals(void)
             sigaction(fatal_signals[i], &action, NULL);
 }
 
+/* A temporary with room for a name beside `path`. */
 static struct temporary *enlist(const char *path)
 {
-    static const char suffix[] = ".tmp-XXXXXX";
-    size_t size = strlen(path) + sizeof suffix;
-    struct temporary *temporary = calloc(1, sizeof *temporary + size);
+    struct temporary *temporary = calloc(1, sizeof *temporary + strlen(path) + SUFFIX_SIZE);
     if (!temporary)
         return NULL;
-    snprintf(temporary->path, size, "%s%s", path, suffix);
     temporary->next = temporaries;
     temporaries = temporary;
     return temporary;
@@ -112,6 +105,23 @@ static enum status check_target(const char *path, bool force, struct error *erro
     return STATUS_OK;
 }
 
+/* Creates a file that nobody else has, with the mode that a new file gets. A name may be taken by a
+ * run that was killed, or by one on another machine. Returns the descriptor, or -1 with errno. */
+static int create_new(const char *target, char *path)
+{
+    size_t size = strlen(target) + SUFFIX_SIZE;
+    int fd = -1;
+    for (int i = 0; i < MAX_TRIES && fd < 0; i++) {
+        snprintf(path, size, "%s.tmp-%ld-%d", target, (long)getpid(), i);
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        path[0] = '\0';
+    return fd;
+}
+
 /* Makes the temporary. Signals wait meanwhile, so that it is removed by them or does not exist. */
 static enum status create(struct output *output, struct error *error)
 {
@@ -121,11 +131,9 @@ static enum status create(struct output *output, struct error *error)
     if (!output->temporary) {
         status = smol_fail_memory(error, "a file name");
     } else {
-        output->fd = mkostemp(output->temporary->path, O_CLOEXEC);
-        if (output->fd < 0) {
-            status = fail_errno(error, output->path, "create");
-            output->temporary->path[0] = '\0';
-        }
+        output->fd = create_new(output->path, output->temporary->path);
+        if (output->fd < 0)
+            status = smol_fail_errno(error, output->path, "create");
     }
     unblock_signals(old);
     return status;
@@ -140,13 +148,6 @@ enum status smol_output_open(const char *path, bool force, struct output *output
         return status;
     output->path = strdup(path);
     status = output->path ? create(output, error) : smol_fail_memory(error, "a file name");
-    if (!status) {
-        /* mkostemp makes private files; the result gets the mode that creat() would give. */
-        mode_t mask = umask(0);
-        umask(mask);
-        if (fchmod(output->fd, 0666 & ~mask))
-            status = fail_errno(error, path, "set the mode of");
-    }
     if (status)
         smol_output_discard(output);
     return status;
@@ -168,7 +169,7 @@ enum status smol_output_write(struct output *output, uint64_t offset, const void
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return fail_errno(error, output->path, "write");
+            return smol_fail_errno(error, output->path, "write");
         bytes += n;
         offset += (uint64_t)n;
         size -= (size_t)n;
@@ -191,7 +192,8 @@ static int open_folder_of(const char *path)
 }
 
 /* Renames without replacing. The flag belongs to the kernel (since 3.15) and the file system; where
- * it is missing, a hard link does not replace either. */
+ * it is missing, a hard link does not replace either. Some file systems (FAT over FUSE) have neither:
+ * there a file that appears between the look and the rename is lost. */
 static int rename_new(const char *from, const char *to)
 {
     enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE of linux/fs.h; musl has no name for it */
@@ -199,10 +201,18 @@ static int rename_new(const char *from, const char *to)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return -1;
-    if (link(from, to))
+    if (link(from, to) == 0) {
+        unlink(from);
+        return 0;
+    }
+    if (errno != EPERM && errno != ENOSYS && errno != EOPNOTSUPP)
         return -1;
-    unlink(from);
-    return 0;
+    struct stat info;
+    if (lstat(to, &info) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
 }
 
 static enum status rename_to_target(struct output *output, struct error *error)
@@ -215,7 +225,7 @@ static enum status rename_to_target(struct output *output, struct error *error)
     if (errno == EEXIST)
         return smol_fail(error, STATUS_FILE,
                          "%s: exists already, since a moment ago: remove it or use --force", to);
-    return fail_errno(error, to, "rename the finished file to");
+    return smol_fail_errno(error, to, "rename the finished file to");
 }
 
 /* Makes the rename durable. A file system that cannot sync folders is not an error. */
@@ -234,11 +244,11 @@ enum status smol_output_commit(struct output *output, struct error *error)
     enum status status = STATUS_OK;
     int folder = open_folder_of(output->path);
     if (folder < 0 && errno != EACCES) /* who may not read the folder cannot sync it */
-        status = fail_errno(error, output->path, "open the folder of");
+        status = smol_fail_errno(error, output->path, "open the folder of");
     if (!status && fsync(output->fd))
-        status = fail_errno(error, output->path, "sync");
+        status = smol_fail_errno(error, output->path, "sync");
     if (close(output->fd) && !status)
-        status = fail_errno(error, output->path, "close");
+        status = smol_fail_errno(error, output->path, "close");
     output->fd = -1;
     if (!status)
         status = rename_to_target(output, error);

@@ -55,9 +55,12 @@ struct pool {
 
 static void bell_init(struct bell *bell)
 {
+    /* by value: unlike the functions for it, that cannot fail */
+    const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     atomic_init(&bell->sleepers, 0);
-    pthread_mutex_init(&bell->mutex, NULL);
-    pthread_cond_init(&bell->condition, NULL);
+    bell->mutex = mutex;
+    bell->condition = condition;
 }
 
 static void bell_destroy(struct bell *bell)
