@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/file.h"
@@ -28,11 +29,33 @@ static size_t count_values(const uint8_t *text, size_t size)
     return n;
 }
 
+/* When memory runs out jansson may lose a character and go on, or blame the text. So its allocations
+ * are watched. */
+static _Thread_local bool out_of_memory;
+
+static void *watched_malloc(size_t size)
+{
+    void *memory = malloc(size);
+    out_of_memory |= !memory;
+    return memory;
+}
+
+/* NULL with *cause, or with out_of_memory. */
+static json_t *load(const struct file_view *file, size_t flags, json_error_t *cause)
+{
+    json_set_alloc_funcs(watched_malloc, free);
+    out_of_memory = false;
+    json_t *value =
+        json_loadb((const char *)file->data, file->size, JSON_REJECT_DUPLICATES | flags, cause);
+    if (!out_of_memory)
+        return value;
+    json_decref(value);
+    return NULL;
+}
+
 static enum status fail_parse(const char *path, const struct file_view *file,
                               const json_error_t *cause, struct error *error)
 {
-    if (json_error_code(cause) == json_error_out_of_memory)
-        return smol_fail_memory(error, path);
     const char *kind = smol_foreign_kind(file->data, file->size);
     if (kind)
         return smol_fail(error, STATUS_DAMAGED, "%s: not JSON but %s", path, kind);
@@ -54,13 +77,10 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
         return smol_fail(error, STATUS_DAMAGED, "%s: more than %d values: name the right file",
                          path, JSON_MAX_VALUES);
     json_error_t cause;
-    const char *text = (const char *)file->data;
-    json_t *value = json_loadb(text, file->size, JSON_REJECT_DUPLICATES, &cause);
-    if (!value && json_error_code(&cause) == json_error_numeric_overflow)
-        value =
-            json_loadb(text, file->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &cause);
-    if (!value &&
-        cause.text[0] == '\0') /* every mistake in the text has words, only malloc has none */
+    json_t *value = load(file, 0, &cause);
+    if (!value && !out_of_memory && json_error_code(&cause) == json_error_numeric_overflow)
+        value = load(file, JSON_DECODE_INT_AS_REAL, &cause);
+    if (out_of_memory)
         return smol_fail_memory(error, path);
     if (!value)
         return fail_parse(path, file, &cause, error);
