@@ -1,12 +1,13 @@
 /* Where a blob comes from, see provenance.h. */
 #include "convert/provenance.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/buffer.h"
 #include "common/file.h"
 #include "common/hash.h"
 #include "common/version.h"
@@ -14,20 +15,20 @@
 
 static const char first_line[] = "converter: smolconv ";
 
-static void describe_file(FILE *out, const char *path, const struct file_view *file)
+static void describe_file(struct buffer *out, const char *path, const struct file_view *file)
 {
-    fputs("source: ", out);
+    smol_buffer_print(out, "source: ");
     for (const char *c = smol_base_name(path); *c; c++) /* a line feed would forge a line */
-        fputc(is_control(*c) ? '?' : *c, out);
-    fprintf(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file->size,
-            smol_digest(file->data, file->size));
+        smol_buffer_add(out, is_control(*c) ? "?" : c, 1);
+    smol_buffer_print(out, ", %zu bytes, xxh3 %016" PRIx64 "\n", file->size,
+                      smol_digest(file->data, file->size));
 }
 
 /* A JSON file of the checkpoint; which of them must be there was settled before. */
-static enum status describe_json(FILE *out, const char *path, struct error *error)
+static enum status describe_json(struct buffer *out, const char *path, struct error *error)
 {
     struct stat info;
-    if (stat(path, &info))
+    if (stat(path, &info) && errno == ENOENT)
         return STATUS_OK;
     struct file_view file;
     enum status status = smol_file_map(path, &file, error);
@@ -43,20 +44,19 @@ enum status smol_provenance_make(const struct source *source, char **text, size_
 {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
                                         "tokenizer_config.json"};
-    *text = NULL;
-    FILE *out = open_memstream(text, size);
-    if (!out)
-        return smol_fail_memory(error, "the provenance");
-    fprintf(out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
-            smol_dtype_name(source->config.model.dtype));
-    describe_file(out, source->weights_path, &source->reader.file);
+    struct buffer out = {0};
+    smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
+                      smol_dtype_name(source->config.model.dtype));
+    describe_file(&out, source->weights_path, &source->reader.file);
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < sizeof names / sizeof names[0]; i++) {
         char *path = smol_path_join(source->folder, names[i]);
-        status = path ? describe_json(out, path, error) : smol_fail_memory(error, "a file name");
+        status = path ? describe_json(&out, path, error) : smol_fail_memory(error, "a file name");
         free(path);
     }
-    if (fclose(out) && !status)
+    *text = out.text;
+    *size = out.size;
+    if (out.failed && !status)
         status = smol_fail_memory(error, "the provenance");
     return status;
 }

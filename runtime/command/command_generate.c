@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/buffer.h"
 #include "runtime/command/command.h"
 #include "runtime/command/json_out.h"
 #include "runtime/command/print.h"
@@ -66,9 +67,7 @@ struct run {
     smol_generate_result result;
     uint32_t *ids; /* generated; room for as many as the context can bring */
     size_t n_ids;
-    FILE *text; /* standard output, or memory for --json */
-    char *json_text;
-    size_t json_text_size;
+    struct buffer text;        /* for --json */
     smol_status output_status; /* an error in between, which cancelled the generation */
     smol_error output_error;
 };
@@ -81,12 +80,15 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     const struct settings *settings = run->settings;
     if (id != SMOL_NO_TOKEN)
         run->ids[run->n_ids++] = id;
-    if (settings->json || !settings->ids)
-        fwrite(text, 1, size, run->text);
+    if (settings->json) {
+        smol_buffer_add(&run->text, text, size);
+        return run->text.failed;
+    }
+    if (!settings->ids)
+        fwrite(text, 1, size, stdout);
     else if (id != SMOL_NO_TOKEN)
-        fprintf(run->text, run->n_ids > 1 ? " %u" : "%u", id);
-    if (!settings->json)
-        run->output_status = smol_command_flush(&run->output_error);
+        printf(run->n_ids > 1 ? " %u" : "%u", id);
+    run->output_status = smol_command_flush(&run->output_error);
     return run->output_status != SMOL_OK;
 }
 
@@ -117,7 +119,7 @@ static void print_json(const struct run *run)
     struct json_out json = {.file = stdout};
     smol_json_open(&json, '{');
     smol_json_key(&json, "text");
-    smol_json_text(&json, run->json_text, run->json_text_size);
+    smol_json_text(&json, run->text.text, run->text.size);
     smol_json_key(&json, "ids");
     smol_json_open(&json, '[');
     for (size_t i = 0; i < run->n_ids; i++)
@@ -136,11 +138,10 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->settings->json) {
-        if (fflush(run->text) || ferror(run->text))
-            return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+    if (run->text.failed)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+    if (run->settings->json)
         print_json(run);
-    }
     putchar('\n');
     return smol_command_flush(error);
 }
@@ -150,10 +151,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
 static smol_status prepare(struct run *run, smol_error *error)
 {
     run->ids = calloc(smol_context_capacity(run->session.context) + 1, sizeof *run->ids);
-    run->text = stdout;
-    if (run->settings->json)
-        run->text = open_memstream(&run->json_text, &run->json_text_size);
-    if (!run->ids || !run->text)
+    if (!run->ids)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the output");
     return SMOL_OK;
 }
@@ -216,9 +214,7 @@ int smol_command_generate(int argc, char **argv)
                                           "input");
     if (!status)
         status = run_prompt(&run, &error);
-    if (run.text && run.text != stdout)
-        fclose(run.text);
-    free(run.json_text);
+    free(run.text.text);
     free(run.ids);
     smol_session_close(&run.session);
     return smol_command_status(status, &error);

@@ -1,0 +1,52 @@
+/* Text that grows, see buffer.h. */
+#include "common/buffer.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SIZE = 256, MAX_PRINTED = 256 };
+
+static bool make_room(struct buffer *buffer, size_t size)
+{
+    size_t capacity = buffer->capacity ? buffer->capacity : FIRST_SIZE;
+    while (capacity - buffer->size < size) {
+        if (capacity > SIZE_MAX / 2)
+            return false;
+        capacity *= 2;
+    }
+    if (capacity == buffer->capacity)
+        return true;
+    char *text = realloc(buffer->text, capacity);
+    if (!text)
+        return false;
+    buffer->text = text;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void smol_buffer_add(struct buffer *buffer, const char *text, size_t size)
+{
+    if (size == 0 || buffer->failed)
+        return;
+    buffer->failed = !make_room(buffer, size);
+    if (buffer->failed)
+        return;
+    memcpy(buffer->text + buffer->size, text, size);
+    buffer->size += size;
+}
+
+void smol_buffer_print(struct buffer *buffer, const char *format, ...)
+{
+    char text[MAX_PRINTED];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (size < 0 || (size_t)size >= sizeof text)
+        buffer->failed = true;
+    else
+        smol_buffer_add(buffer, text, (size_t)size);
+}

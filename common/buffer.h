@@ -1,0 +1,22 @@
+/* Text that grows in memory. Unlike open_memstream, which loses what it has no memory for without a
+ * word, it remembers that it failed. */
+#ifndef SMOL_COMMON_BUFFER_H
+#define SMOL_COMMON_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Zeroed: empty. */
+struct buffer {
+    char *text; /* (size), owned (free); NULL while empty */
+    size_t size, capacity;
+    bool failed; /* out of memory: parts are missing, and nothing is added any more */
+};
+
+void smol_buffer_add(struct buffer *buffer, const char *text, size_t size);
+
+/* Adds formatted text of at most 255 bytes; more counts as a failure. */
+void smol_buffer_print(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif
