@@ -59,8 +59,8 @@ TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test soak soak-thread damage bench tidy install uninstall \
-	clean help
+.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage \
+	bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -137,6 +137,34 @@ $(BUILD)/internal/%.o: %.c
 test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
 	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
+
+# A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.
+$(BUILD)/tests/fault.so: tests/fault/shim.c
+	@mkdir -p $(@D)
+	$(LINK) -shared -o $@ $<
+
+comma := ,
+WRAP := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc posix_memalign strdup \
+	strndup pthread_create)
+SHIM_OBJ := $(BUILD)/obj/tests/fault/shim.o
+$(SHIM_OBJ): FILE_CFLAGS += -DFAULT_WRAP
+$(BUILD)/fault/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ) $(SHIM_OBJ)
+	@mkdir -p $(@D)
+	$(LINK) -pie $(WRAP) -o $@ $^ \
+		$(patsubst -l%,-l:lib%.a,$(filter-out $(LDLIBS_RUN),$(LDLIBS_CONVERT))) $(LDLIBS_RUN)
+$(BUILD)/fault/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(SHIM_OBJ) $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(LINK) -pie $(WRAP) -o $@ $^ $(LDLIBS_RUN)
+
+# FAULTS="--first 9 --stride 50" takes some calls only
+fault: all $(BUILD)/tests/fault.so ## make every call of every command fail in turn
+	tests/fault/sweep.py $(FAULTS) $(BUILD)
+	$(MAKE) CC=clang BUILD=$(BUILD)/address CFLAGS="-O1 -g" LDFLAGS="$(ADDRESS)" \
+		EXTRA_CFLAGS="$(EXTRA_CFLAGS) $(ADDRESS) -fno-sanitize-recover=all" fault-address
+
+ADDRESS := -fsanitize=address,undefined
+fault-address: $(BUILD)/fault/smolconv $(BUILD)/fault/smolrun
+	tests/fault/sweep.py --sanitized $(FAULTS) $(BUILD)/fault
 
 # Random questions to one model handle, asked again and again; the long version of a check
 SOAK_SECONDS ?= 1800

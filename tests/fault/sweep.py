@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Runs every command of smolconv and smolrun again and again, and each time another call fails: the
+k-th allocation, open, read, write, sync, rename ... (shim.c), for every k until there are no more.
+
+    tests/fault/sweep.py BUILD [--first N] [--stride N] [--only TEXT] [--sanitized]
+
+Whatever fails, the program must end by itself, soon, without a crash, and either have done all that
+it would have done otherwise, or say what is wrong in one line and with the exit status for it. What
+stood where the output goes is as before, or the new file stands there whole; nothing else is left.
+
+--first and --stride take the first N faults of a kind and of the others every so many; --sanitized
+is for a build whose programs have the shim linked in (make fault)."""
+import argparse
+import dataclasses
+import errno
+import itertools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import tiny
+
+MEMORY, FILE = 6, 3
+TIMEOUT = 60
+SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """How the calls of a group fail. `statuses` beside 0: those that the program may end with."""
+
+    group: str
+    action: int
+    statuses: tuple
+    from_on: bool = False
+
+    def __str__(self):
+        how = errno.errorcode.get(self.action, "half" if self.action == 0 else f"signal {-self.action}")
+        return f"{self.group} {how}{' from' if self.from_on else ' at'}"
+
+
+FAULTS = [
+    Fault("memory", errno.ENOMEM, (MEMORY,)),
+    Fault("memory", errno.ENOMEM, (MEMORY,), from_on=True),
+    Fault("thread", errno.EAGAIN, (MEMORY,)),
+    Fault("map", errno.ENOMEM, (MEMORY,)),
+    Fault("map", errno.ENOMEM, (MEMORY,), from_on=True),
+    Fault("map", errno.ENODEV, (MEMORY, FILE)),
+    Fault("open", errno.EIO, (FILE,)),
+    Fault("open", errno.EMFILE, (FILE,), from_on=True),
+    Fault("stat", errno.EIO, (FILE,)),
+    Fault("read", errno.EIO, (FILE,)),
+    Fault("read", errno.EINTR, ()),
+    Fault("read", 0, ()),
+    Fault("write", errno.EIO, (FILE,)),
+    Fault("write", errno.ENOSPC, (FILE,), from_on=True),
+    Fault("write", errno.EINTR, (FILE,)),
+    Fault("write", 0, ()),
+    Fault("sync", errno.EIO, (FILE,)),
+    Fault("close", errno.EIO, (FILE,)),
+    Fault("rename", errno.EIO, (FILE,)),
+    Fault("rename", errno.ENOSYS, (FILE,)),
+    Fault("exclusive", errno.EEXIST, (FILE,)),
+    Fault("exclusive", errno.ENOSYS, (), from_on=True),
+    Fault("exclusive", errno.EINVAL, (FILE,)),
+    Fault("truncate", errno.ENOSPC, (FILE,)),
+    Fault("remove", errno.EIO, (FILE,)),
+    Fault("seek", errno.ESPIPE, (FILE,)),
+    *(Fault("all", -number, ()) for number in SIGNALS.values()),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command line; OUT in it is the output, which stands there already if `old`."""
+
+    name: str
+    words: tuple
+    old: bool = False
+    stdin: bytes = b""
+
+
+def commands(material):
+    """Every command; those that write, with and without a file where the output goes."""
+    source, blob = material / "tiny", material / "tiny.smol"
+    weights = source / "model.safetensors"
+    threads = ("--threads", "2")
+    return [
+        Command("convert", ("smolconv", *threads, source, "OUT")),
+        Command("convert --force", ("smolconv", *threads, "--force", source, "OUT"), old=True),
+        Command("verify", ("smolconv", "verify", blob)),
+        Command("inspect", ("smolconv", "inspect", blob)),
+        Command("inspect safetensors", ("smolconv", "inspect", weights)),
+        Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
+        Command("generate --json", ("smolrun", blob, "ab", "-n", "3", "--json", "--stop", "zz")),
+        Command("sample", ("smolrun", blob, "-", "-n", "3", "--temp", "1", "--top-k", "9",
+                           "--top-p", "0.9", "--repeat-penalty", "1.1", "--no-mmap", *threads),
+                stdin=b"ab 12 " * 5),
+        Command("logits", ("smolrun", "logits", blob, "abc", "-o", "OUT", *threads)),
+        Command("logits, old", ("smolrun", "logits", blob, "--tokens", "5 6", "-o", "OUT"), old=True),
+        Command("tokenize", ("smolrun", "tokenize", blob, "-"), stdin=b"abc " * 9),
+        Command("detokenize", ("smolrun", "tokenize", blob, "--decode", "12 70 12")),
+    ]  # fmt: skip
+
+
+OLD = b"what stood here before"
+
+
+@dataclasses.dataclass
+class Outcome:
+    status: int
+    stdout: bytes
+    stderr: str
+    files: dict  # what is in the output's folder afterwards
+    calls: int  # of the group
+    struck: int
+    call: int  # the last that was made to fail, and its first argument
+    argument: int
+
+
+class Runner:
+    """Runs commands in a folder of its own, which is made anew for each run."""
+
+    def __init__(self, build, folder, sanitized):
+        self.build, self.folder = build, folder
+        self.environment = {**os.environ, "SMOL_FAULT_REPORT": str(folder / "report")}
+        if sanitized:
+            self.environment["ASAN_OPTIONS"] = "allocator_may_return_null=1:handle_segv=1"
+        else:
+            self.environment["LD_PRELOAD"] = str(build / "tests/fault.so")
+
+    def run(self, command, fault, k):
+        out = self.folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        if command.old:
+            (out / "OUT").write_bytes(OLD)
+        program, *words = command.words
+        words = [str(out / "OUT") if word == "OUT" else str(word) for word in words]
+        plan = f"{fault.group} {fault.action} {k} {int(fault.from_on)}"
+        try:
+            done = subprocess.run(
+                [self.build / program, *words], input=command.stdin, capture_output=True,
+                env={**self.environment, "SMOL_FAULT": plan}, timeout=TIMEOUT, close_fds=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Outcome(-1000, b"", "", {}, 0, 1, -1, 0)
+        if done.returncode == 125:  # the shim itself could not begin; elsewhere in memory it can
+            return self.run(command, fault, k)
+        report = struct.unpack("<QQqq", (self.folder / "report").read_bytes())
+        files = {path.name: path.read_bytes() for path in out.iterdir()}
+        stdout = re.sub(rb'"timings": {[^}]*}', b"", done.stdout)
+        return Outcome(done.returncode, stdout, done.stderr.decode(), files, *report)
+
+
+def complaint(command, fault, good, got):
+    """What is wrong with an outcome, or None. `good`: that of the run in which nothing failed."""
+    before = {"OUT": OLD} if command.old else {}
+    whole = got.files in (before, good.files)
+    killed = fault.action == -SIGNALS["KILL"]
+    if got.status == -1000:
+        return "hangs"
+    if re.search("Sanitizer|runtime error", got.stderr):
+        return "sanitizer: " + got.stderr
+    if fault.action < 0:
+        if got.status not in (fault.action, 0):
+            return f"status {got.status}, not the signal's"
+        leftover = {name: data for name, data in got.files.items() if not is_temporary(name)}
+        if (leftover if killed else got.files) not in (before, good.files):
+            return f"left {sizes(got.files)}"
+        return None
+    if got.status == 0 and (got.stdout, got.files) != (good.stdout, good.files):
+        return f"says 0, but stdout {got.stdout[:200]!r}, files {sizes(got.files)}"
+    if got.status == 0:
+        return None
+    if got.status not in fault.statuses:
+        return f"status {got.status}, due {fault.statuses}: {got.stderr}"
+    if not whole and fault.group != "remove":
+        return f"left {sizes(got.files)}"
+    if not good.stdout.startswith(got.stdout):
+        return f"stdout {got.stdout[:200]!r}"
+    about_stderr = fault.group == "write" and got.argument == 2
+    if not re.fullmatch(r"smol(conv|run): [^\n]+\n", got.stderr) and not about_stderr:
+        return f"stderr {got.stderr!r}"
+    return None
+
+
+def is_temporary(name):
+    return name.startswith("OUT.tmp-")
+
+
+def sizes(files):
+    return {name: len(data) for name, data in files.items()}
+
+
+def sample(n, first, stride):
+    """Of 1..n the first few, then every stride-th, and the last."""
+    return sorted({*range(1, min(first, n) + 1), *range(first + 1, n + 1, stride), n} - {0})
+
+
+def sweep(runner, command, fault, first, stride):
+    """Returns the number of runs and what was wrong with them."""
+    good = runner.run(command, fault, 0)
+    if good.status != 0:
+        return 1, [f"{command.name}: without a fault: status {good.status}: {good.stderr}"]
+    if fault.group == "memory" and good.calls == 0:
+        return 1, [f"{command.name}: the shim sees no allocations"]
+    wrong = []
+    numbers = sample(good.calls, first, stride)
+    for k in numbers:
+        got = runner.run(command, fault, k)
+        problem = complaint(command, fault, good, got)
+        if problem:
+            wrong.append(f"{command.name}: {fault} {k}: {problem.strip()}")
+    return len(numbers), wrong
+
+
+def make_material(build, folder):
+    """What the commands work on."""
+    source = tiny.make(folder / "tiny")
+    convert = [build / "smolconv", "--quiet", source, folder / "tiny.smol"]
+    subprocess.run(convert, check=True)
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--first", type=int, default=1 << 30)
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--only", default="", help="sweeps whose name holds this")
+    parser.add_argument("--sanitized", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    build = options.build.resolve()
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+        root = Path(name)
+        make_material(build, root)
+        work = [
+            (command, fault)
+            for command, fault in itertools.product(commands(root), FAULTS)
+            if options.only in f"{command.name}: {fault}"
+        ]
+
+        def one(job):
+            number, (command, fault) = job
+            folder = root / str(number)
+            folder.mkdir()
+            runner = Runner(build, folder, options.sanitized)
+            return sweep(runner, command, fault, options.first, options.stride)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(one, enumerate(work)))
+    wrong = [line for _, lines in results for line in lines]
+    print("\n".join(wrong))
+    print(f"{sum(n for n, _ in results) - len(wrong)} passed, {len(wrong)} failed")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

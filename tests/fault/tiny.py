@@ -1,0 +1,93 @@
+"""A checkpoint as small as they come, so that a program can be run thousands of times on it: one
+layer of 16 channels, the printable bytes as vocabulary. Made without libraries."""
+import json
+import random
+import struct
+
+HIDDEN, MIDDLE, HEADS, HEAD_DIM, LAYERS = 16, 32, 2, 8, 1
+TOKENS = [chr(c) for c in range(33, 127)] + ["\u0120"]  # a space, as byte-level BPE spells it
+MERGES = [["a", "b"], ["ab", "c"]]
+
+
+def shapes():
+    yield "model.embed_tokens.weight", [len(TOKENS) + len(MERGES), HIDDEN]
+    for i in range(LAYERS):
+        layer = f"model.layers.{i}."
+        yield layer + "input_layernorm.weight", [HIDDEN]
+        for name in "qkvo":
+            yield layer + f"self_attn.{name}_proj.weight", [HIDDEN, HIDDEN]
+        yield layer + "post_attention_layernorm.weight", [HIDDEN]
+        yield layer + "mlp.gate_proj.weight", [MIDDLE, HIDDEN]
+        yield layer + "mlp.up_proj.weight", [MIDDLE, HIDDEN]
+        yield layer + "mlp.down_proj.weight", [HIDDEN, MIDDLE]
+    yield "model.norm.weight", [HIDDEN]
+
+
+def write_weights(path, seed):
+    numbers = random.Random(seed)
+    header, data = {}, b""
+    for name, shape in shapes():
+        n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        start = len(data)
+        data += struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def make(folder, seed=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabulary = TOKENS + ["".join(pair) for pair in MERGES]
+    files = {
+        "config.json": {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_size": HIDDEN,
+            "intermediate_size": MIDDLE,
+            "num_hidden_layers": LAYERS,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": HEADS,
+            "max_position_embeddings": 64,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10000.0,
+            "tie_word_embeddings": True,
+            "vocab_size": len(vocabulary),
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+            "hidden_act": "silu",
+        },
+        "generation_config.json": {"eos_token_id": [1, 2], "temperature": 0.5, "do_sample": True},
+        "tokenizer_config.json": {"eos_token": {"content": '"', "lstrip": False}},
+        "tokenizer.json": {
+            "version": "1.0",
+            "added_tokens": [
+                {
+                    "id": 0,
+                    "content": "!",
+                    "special": True,
+                    "single_word": False,
+                    "lstrip": False,
+                    "rstrip": False,
+                    "normalized": False,
+                }
+            ],
+            "normalizer": None,
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [
+                    {"type": "Digits", "individual_digits": True},
+                    {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+                ],
+            },
+            "decoder": {"type": "ByteLevel"},
+            "model": {
+                "type": "BPE",
+                "vocab": {token: i for i, token in enumerate(vocabulary)},
+                "merges": MERGES,
+            },
+        },
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+    write_weights(folder / "model.safetensors", seed)
+    return folder
