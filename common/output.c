@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@ enum { SUFFIX_SIZE = 40, MAX_TRIES = 1000 };
 
 struct temporary {
     struct temporary *next;
+    bool kept;   /* whatever happens */
+    int lock;    /* another descriptor of it, which holds its lock until it has its name; or -1 */
     char path[]; /* "": nothing to remove */
 };
 
@@ -53,7 +56,7 @@ static void unblock_signals(sigset_t old)
 static void remove_all(int signal)
 {
     for (const struct temporary *t = temporaries; t; t = t->next)
-        if (t->path[0])
+        if (t->path[0] && !t->kept)
             unlink(t->path);
     raise(signal);
 }
@@ -73,6 +76,7 @@ static struct temporary *enlist(const char *path)
     struct temporary *temporary = calloc(1, sizeof *temporary + strlen(path) + SUFFIX_SIZE);
     if (!temporary)
         return NULL;
+    temporary->lock = -1;
     temporary->next = temporaries;
     temporaries = temporary;
     return temporary;
@@ -153,6 +157,88 @@ enum status smol_output_open(const char *path, bool force, struct output *output
     return status;
 }
 
+/* --- continuing --------------------------------------------------------------------------- */
+
+/* Opens `path` and locks it; -1 with errno. Whoever had it locked until a moment ago may have
+ * renamed it: then there is another file to open. */
+static int open_locked(const char *path)
+{
+    for (;;) {
+        int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return -1;
+        struct stat mine, there;
+        bool failed = flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &mine);
+        if (!failed && lstat(path, &there) == 0 && mine.st_dev == there.st_dev &&
+            mine.st_ino == there.st_ino)
+            return fd;
+        int reason = errno;
+        close(fd);
+        errno = reason;
+        if (failed)
+            return -1;
+    }
+}
+
+static enum status continue_part(struct output *output, struct error *error)
+{
+    struct stat info;
+    const char *part = output->temporary->path;
+    output->fd = open_locked(part);
+    if (output->fd < 0 && errno == EWOULDBLOCK)
+        return smol_fail(error, STATUS_FILE, "%s: another process is writing it: wait for it",
+                         part);
+    if (output->fd < 0 || fstat(output->fd, &info))
+        return smol_fail_errno(error, part, "open and lock");
+    if (!S_ISREG(info.st_mode))
+        return smol_fail(error, STATUS_FILE, "%s: not a regular file: remove it", part);
+    output->temporary->lock = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+    return output->temporary->lock < 0 ? smol_fail_errno(error, part, "lock") : STATUS_OK;
+}
+
+enum status smol_output_resume(const char *path, bool force, struct output *output,
+                               struct error *error)
+{
+    *output = (struct output){.fd = -1, .force = force};
+    enum status status = check_target(path, force, error);
+    if (status)
+        return status;
+    sigset_t old = block_signals();
+    output->path = strdup(path);
+    output->temporary = output->path ? enlist(path) : NULL;
+    if (output->temporary) {
+        snprintf(output->temporary->path, strlen(path) + SUFFIX_SIZE, "%s.part", path);
+        output->temporary->kept = true;
+    }
+    unblock_signals(old);
+    status =
+        output->temporary ? continue_part(output, error) : smol_fail_memory(error, "a file name");
+    if (status)
+        smol_output_discard(output);
+    return status;
+}
+
+void smol_output_forget(struct output *output)
+{
+    output->temporary->kept = false;
+}
+
+enum status smol_output_read(const struct output *output, uint64_t offset, void *data, size_t size,
+                             size_t *n, struct error *error)
+{
+    for (*n = 0; *n < size;) {
+        ssize_t got = pread(output->fd, (uint8_t *)data + *n, size - *n, (off_t)(offset + *n));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return smol_fail_errno(error, output->temporary->path, "read");
+        if (got == 0)
+            break;
+        *n += (size_t)got;
+    }
+    return STATUS_OK;
+}
+
 /* --- writing ------------------------------------------------------------------------------ */
 
 const char *smol_output_temporary(const struct output *output)
@@ -177,6 +263,16 @@ enum status smol_output_write(struct output *output, uint64_t offset, const void
     return STATUS_OK;
 }
 
+enum status smol_output_truncate(struct output *output, uint64_t size, struct error *error)
+{
+    if (fsync(output->fd))
+        return smol_fail_errno(error, output->path, "sync");
+    while (ftruncate(output->fd, (off_t)size))
+        if (errno != EINTR)
+            return smol_fail_errno(error, output->path, "cut");
+    return STATUS_OK;
+}
+
 /* --- committing --------------------------------------------------------------------------- */
 
 /* The folder of `path`, to be synced; -1 with errno. */
@@ -192,8 +288,8 @@ static int open_folder_of(const char *path)
 }
 
 /* Renames without replacing. The flag belongs to the kernel (since 3.15) and the file system; where
- * it is missing, a hard link does not replace either. Some file systems (FAT over FUSE) have neither:
- * there a file that appears between the look and the rename is lost. */
+ * it is missing, a hard link does not replace either. Some file systems (FAT over FUSE) have
+ * neither: there a file that appears between the look and the rename is lost. */
 static int rename_new(const char *from, const char *to)
 {
     enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE of linux/fs.h; musl has no name for it */
@@ -265,10 +361,13 @@ void smol_output_discard(struct output *output)
     sigset_t old = block_signals();
     if (output->fd >= 0)
         close(output->fd);
-    if (output->temporary) {
-        if (output->temporary->path[0])
-            unlink(output->temporary->path);
-        delist(output->temporary);
+    struct temporary *temporary = output->temporary;
+    if (temporary) {
+        if (temporary->path[0] && !temporary->kept)
+            unlink(temporary->path);
+        if (temporary->lock >= 0)
+            close(temporary->lock);
+        delist(temporary);
     }
     unblock_signals(old);
     free(output->path);

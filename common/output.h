@@ -21,17 +21,35 @@ struct output {
 enum status smol_output_open(const char *path, bool force, struct output *output,
                              struct error *error);
 
+/* The same, but a temporary that is not committed is kept for the next time, as PATH.part, whatever
+ * ends the process; one that is there already is continued: what it holds is for the caller to
+ * check. It is locked, so that nobody else writes it meanwhile. */
+enum status smol_output_resume(const char *path, bool force, struct output *output,
+                               struct error *error);
+
 /* Writes data[0..size) at `offset`. Errors: STATUS_FILE, with the system's reason. */
 enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
                               struct error *error);
 
+/* Reads what has been written: `size` bytes at `offset` into `data`; *n is how many there are. */
+enum status smol_output_read(const struct output *output, uint64_t offset, void *data, size_t size,
+                             size_t *n, struct error *error);
+
+/* Drops what lies behind `size` bytes. What lies before is synced first, so that no moment comes at
+ * which both are lost. */
+enum status smol_output_truncate(struct output *output, uint64_t size, struct error *error);
+
 /* Syncs the temporary, renames it to the target and syncs the folder. Without `force` a file that
- * has come to stand there meanwhile is an error too. On an error the temporary is gone and the old
- * target untouched, unless the message says that only the folder's sync failed. */
+ * has come to stand there meanwhile is an error too. On an error the temporary is gone (or kept)
+ * and the old target untouched, unless the message says that only the folder's sync failed. */
 enum status smol_output_commit(struct output *output, struct error *error);
 
-/* Removes the temporary; safe after a failed open or a commit too. */
+/* Removes the temporary, or keeps it after smol_output_resume; safe after a failed open or a commit
+ * too. */
 void smol_output_discard(struct output *output);
+
+/* From now on the temporary is not kept. */
+void smol_output_forget(struct output *output);
 
 /* The name of the temporary, the output's, for those who must read it before it is committed. */
 const char *smol_output_temporary(const struct output *output);

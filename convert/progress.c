@@ -1,6 +1,7 @@
 /* Progress bar and summary, see progress.h. */
 #include "convert/progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,4 +46,13 @@ void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to)
 {
     fprintf(stderr, "smolconv: %s %.1f MB into %.1f MB\n", verb, (double)from / 1e6,
             (double)to / 1e6);
+}
+
+void smol_progress_goes_on(const char *path, uint64_t size, uint64_t position)
+{
+    if (position > 0)
+        fprintf(stderr, "smolconv: %s: the first %.1f MB are good: going on at byte %" PRIu64 "\n",
+                path, (double)size / 1e6, position);
+    else
+        fprintf(stderr, "smolconv: %s: nothing in it can be used: starting over\n", path);
 }

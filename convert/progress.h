@@ -25,4 +25,7 @@ void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
 /* One line about what was done: "packed 146.0 MB into 116.5 MB". */
 void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 
+/* One line about an unfinished output that is continued. */
+void smol_progress_goes_on(const char *path, uint64_t size, uint64_t position);
+
 #endif

@@ -26,7 +26,8 @@ static const struct command_line line = {
              "INPUT: the checkpoint's folder, or the model.safetensors in it.\n\n"
              "  smolconv inspect     what is in a file\n"
              "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
-             "  smolconv pack        compress a blob for shipping\n",
+             "  smolconv pack        compress a blob for shipping\n"
+             "  smolconv unpack      restore it, while it arrives\n",
     .notes =
         "Exit status: 0 done, 1 the answer is no, 2 wrong usage, 3 a file missing, unreadable or\n"
         "unwritable, 4 a file damaged or breaking its format, 5 not supported, 6 out of memory.\n",

@@ -13,6 +13,7 @@ static const struct {
     {"inspect", smolconv_inspect},
     {"verify", smolconv_verify},
     {"pack", smolconv_pack},
+    {"unpack", smolconv_unpack},
 };
 
 static enum status run(int argc, char **argv, struct error *error)

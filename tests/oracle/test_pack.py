@@ -117,3 +117,38 @@ def test_packing_says_how_much_and_respects_what_is_there(tmp_path, demo_blob, p
     assert_fails(smolconv("pack", blob), 2, "file name is missing")
     assert_fails(smolconv("pack", tmp_path / "none", out), 3, "none")
     assert [p.name for p in tmp_path.iterdir()] == ["out.zst"]
+
+
+# --- unpack -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "example"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_unpack_restores_what_was_packed(dtype, piped, tmp_path, demo_blob, example, pack):
+    blob = example if dtype == "example" else demo_blob(dtype)
+    out = tmp_path / "out.smol"
+    if piped:
+        result = smolconv("unpack", "-", out, input=pack(blob).read_bytes())
+    else:
+        result = smolconv("unpack", pack(blob), out)
+    size, packed_size = blob.stat().st_size / 1e6, pack(blob).stat().st_size / 1e6
+    wanted = f"smolconv: unpacked {packed_size:.1f} MB into {size:.1f} MB\n"
+    assert (result.returncode, result.stdout, result.stderr.decode()) == (0, b"", wanted)
+    assert out.read_bytes() == blob.read_bytes()
+    assert [p.name for p in tmp_path.iterdir()] == ["out.smol"]
+
+
+def unpack_all(tmp_path, data, *options):
+    return smolconv("unpack", "--resume", "--quiet", *options, "-", tmp_path / "out.smol", input=data)
+
+
+def test_a_transfer_that_is_cut_goes_on_where_it_was_cut(tmp_path, demo_blob, pack):
+    data, place = pack(demo_blob("int8")).read_bytes(), 0
+    for step in [300000, 1, 700000, 263000, 500000]:
+        result = unpack_all(tmp_path, data[place : place + step])
+        assert_fails(result, 4, "ends within a frame", f"continue with byte {int(result.stdout)}")
+        assert place <= int(result.stdout) <= place + step
+        place = int(result.stdout)
+    assert unpack_all(tmp_path, data[place:]).returncode == 0
+    assert (tmp_path / "out.smol").read_bytes() == demo_blob("int8").read_bytes()
+    assert [p.name for p in tmp_path.iterdir()] == ["out.smol"]

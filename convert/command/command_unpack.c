@@ -1,0 +1,51 @@
+/* smolconv unpack FILE.smol.zst OUT.smol: restores a packed blob while it arrives. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/options.h"
+#include "common/pool.h"
+#include "convert/command/command.h"
+#include "convert/unpack.h"
+
+#define FIELD(name) offsetof(struct unpack_options, name)
+
+static const struct option_rule rules[] = {
+    {"resume", 0, NULL, "keep what is unfinished, as OUT.smol.part; go on with it", OPTION_FLAG,
+     FIELD(resume), 0, 0, NULL},
+    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
+     POOL_MAX_THREADS, NULL},
+    {"force", 0, NULL, "overwrite OUT.smol", OPTION_FLAG, FIELD(force), 0, 0, NULL},
+    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+};
+
+static const struct command_line line = {
+    .program = "smolconv",
+    .words = "unpack FILE.smol.zst OUT.smol",
+    .about = "Restores what `smolconv pack` has compressed, and checks it as it arrives.\n"
+             "FILE.smol.zst: a file, a pipe, or - for standard input.\n",
+    .notes = "With --resume, the byte of FILE.smol.zst to continue with is printed on standard\n"
+             "output if something is missing in the end:\n"
+             "  curl URL | smolconv unpack --resume - OUT.smol\n"
+             "  curl -r BYTE- URL | smolconv unpack --resume - OUT.smol\n"
+             "  smolconv unpack --resume - OUT.smol </dev/null     prints it again\n",
+    .min_words = 2,
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum status smolconv_unpack(int argc, char **argv, struct error *error)
+{
+    struct unpack_options options = {.n_threads = smol_cpu_count()};
+    struct unpack_rest rest;
+    const char *words[2];
+    bool shown;
+    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    if (status || shown)
+        return status;
+    status = smol_unpack(words[0], words[1], &options, &rest, error);
+    if (rest.is_known)
+        printf("%" PRIu64 "\n", rest.position);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* The journal, see journal.h. */
+#include "convert/journal.h"
+
+#include "common/hash.h"
+#include "convert/packed.h"
+
+/* Each entry's check covers the one before, so a good one vouches for all that come before it. */
+struct entry {
+    uint64_t end;   /* of the frame, in the packed file */
+    uint64_t check; /* XXH3-64 of the check before and `end`; before the first, front_digest */
+};
+
+struct journal smol_journal_start(const struct blob_header *header)
+{
+    return (struct journal){.place = header->file_size, .check = header->front_digest};
+}
+
+static struct entry next_entry(const struct journal *journal, uint64_t end)
+{
+    const uint64_t checked[2] = {journal->check, end};
+    return (struct entry){end, smol_digest(checked, sizeof checked)};
+}
+
+static void advance(struct journal *journal, const struct entry *entry)
+{
+    *journal = (struct journal){journal->place + sizeof *entry, entry->end, entry->check};
+}
+
+enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
+                             struct error *error)
+{
+    struct entry entry = next_entry(journal, journal->end + size);
+    enum status status = smol_output_write(output, journal->place, &entry, sizeof entry, error);
+    if (!status)
+        advance(journal, &entry);
+    return status;
+}
+
+enum status smol_journal_read(struct journal journal, const struct output *output,
+                              struct seek_table *table, struct error *error)
+{
+    enum status status = STATUS_OK;
+    while (!status) {
+        struct entry entry;
+        size_t n = 0;
+        status = smol_output_read(output, journal.place, &entry, sizeof entry, &n, error);
+        if (status || n < sizeof entry)
+            break;
+        struct entry expected = next_entry(&journal, entry.end);
+        uint64_t size = entry.end - journal.end;
+        if (entry.check != expected.check || size == 0 || size > PACKED_MAX_FRAME)
+            break;
+        advance(&journal, &entry);
+        status = smol_seek_table_add(table, (uint32_t)size, error);
+    }
+    return status;
+}

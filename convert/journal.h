@@ -1,0 +1,31 @@
+/* What an unfinished output remembers of the packed file that it comes from: where in it each frame
+ * ended. It lies behind the end of the blob to be, see format/PACKED.md. */
+#ifndef SMOL_CONVERT_JOURNAL_H
+#define SMOL_CONVERT_JOURNAL_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/output.h"
+#include "convert/seek_table.h"
+#include "format/format.h"
+
+struct journal {
+    uint64_t place; /* of the next entry, in the output */
+    uint64_t end;   /* of the last frame, in the packed file */
+    uint64_t check; /* of the last entry */
+};
+
+/* The journal of the blob with this header, before its first entry. */
+struct journal smol_journal_start(const struct blob_header *header);
+
+/* Adds a frame of `size` bytes, which is in the output by now. Errors: STATUS_FILE. */
+enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
+                             struct error *error);
+
+/* Adds the frames that the output's journal holds, up to the first that is not as it should be, to
+ * an empty `table`. Errors: STATUS_FILE, STATUS_MEMORY. */
+enum status smol_journal_read(struct journal journal, const struct output *output,
+                              struct seek_table *table, struct error *error);
+
+#endif

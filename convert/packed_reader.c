@@ -1,0 +1,251 @@
+/* Reading a packed file, see packed_reader.h. */
+#include "convert/packed_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd_errors.h>
+
+#include "common/file.h"
+#include "convert/seek_table.h"
+#include "format/format.h"
+
+enum {
+    CAPACITY = READER_FRAMES * PACKED_MAX_FRAME,
+    MAX_FRAME_HEADER = 18, /* zstd's: magic, descriptor, window, dictionary, content size */
+    LOOK_STEP = 4096, /* bytes that must have come before an unfinished frame is looked at again */
+    PATIENCE = 1,     /* milliseconds to wait for more before what is there is made use of */
+};
+
+/* --- opening and closing ------------------------------------------------------------------ */
+
+enum status smol_packed_open(const char *path, struct packed_reader *r, struct error *error)
+{
+    bool standard = strcmp(path, "-") == 0;
+    struct stat info;
+    *r = (struct packed_reader){
+        .fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
+        .name = standard ? "standard input" : smol_base_name(path),
+    };
+    if (r->fd < 0 || fstat(r->fd, &info))
+        return smol_fail_errno(error, path, "open");
+    r->is_file = S_ISREG(info.st_mode);
+    r->data = malloc(CAPACITY);
+    return r->data ? STATUS_OK : smol_fail_memory(error, "reading");
+}
+
+void smol_packed_close(struct packed_reader *r)
+{
+    if (r->fd > STDIN_FILENO)
+        close(r->fd);
+    free(r->data);
+    *r = (struct packed_reader){.fd = -1};
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
+
+/* Reads once, behind what is there; for that there must be room. */
+static enum status fill(struct packed_reader *r, struct error *error)
+{
+    ssize_t n;
+    do
+        n = read(r->fd, r->data + r->end, CAPACITY - r->end);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return smol_fail_errno(error, r->name, "read");
+    r->end += (size_t)n;
+    r->ended = n == 0;
+    return STATUS_OK;
+}
+
+/* Passes up to `size` bytes that have arrived; returns how many. */
+static size_t pass(struct packed_reader *r, uint64_t size)
+{
+    size_t n = r->end - r->start < size ? r->end - r->start : (size_t)size;
+    r->start += n;
+    r->position += n;
+    if (r->start == r->end)
+        r->start = r->end = 0;
+    return n;
+}
+
+enum status smol_packed_skip(struct packed_reader *r, uint64_t size, struct error *error)
+{
+    enum status status = STATUS_OK;
+    size -= pass(r, size);
+    if (r->is_file && size > 0) {
+        if (lseek(r->fd, (off_t)size, SEEK_CUR) < 0)
+            return smol_fail_errno(error, r->name, "go to a place in");
+        r->position += size;
+        return STATUS_OK;
+    }
+    while (!status && size > 0 && !r->ended) {
+        status = fill(r, error);
+        size -= pass(r, size);
+    }
+    return status;
+}
+
+enum status smol_packed_read(struct packed_reader *r, void *data, size_t size, size_t *n,
+                             struct error *error)
+{
+    uint8_t *out = data;
+    enum status status = STATUS_OK;
+    for (*n = 0; !status && *n < size;) {
+        const uint8_t *from = r->data + r->start;
+        size_t got = pass(r, size - *n);
+        memcpy(out + *n, from, got);
+        *n += got;
+        if (got == 0 && r->ended)
+            break;
+        if (got == 0)
+            status = fill(r, error);
+    }
+    return status;
+}
+
+/* --- frames ------------------------------------------------------------------------------- */
+
+/* Not a frame of a packed file, though it may be fine. */
+static enum status refuse(const struct packed_reader *r, const char *what, uint64_t offset,
+                          struct error *error)
+{
+    return smol_fail(error, STATUS_UNSUPPORTED,
+                     "%s: %s (offset %" PRIu64 "), `smolconv pack` makes none: use `zstd -d`",
+                     r->name, what, offset);
+}
+
+static enum status damaged(const struct packed_reader *r, const char *what, uint64_t offset,
+                           struct error *error)
+{
+    return smol_fail(error, STATUS_DAMAGED, "%s: %s (offset %" PRIu64 "): fetch it again", r->name,
+                     what, offset);
+}
+
+static enum status cut_off(const struct packed_reader *r, uint64_t offset, struct error *error)
+{
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: ends within a frame (offset %" PRIu64 "): fetch the rest", r->name,
+                     offset);
+}
+
+static enum status refuse_magic(const struct packed_reader *r, const uint8_t *data, uint32_t magic,
+                                uint64_t offset, struct error *error)
+{
+    if (memcmp(data, BLOB_MAGIC, sizeof magic) == 0)
+        return smol_fail(error, STATUS_UNSUPPORTED, "%s: a .smol blob, not packed: use it as it is",
+                         r->name);
+    if (magic >> 4 == SEEK_TABLE_MAGIC >> 4)
+        return refuse(r, "a skippable frame", offset, error);
+    if (magic >> 4 == ZSTD_MAGICNUMBER >> 4 || magic == 0xfd2fb51e)
+        return refuse(r, "a frame of an old release of zstd", offset, error);
+    return damaged(r, "not a zstd frame", offset, error);
+}
+
+/* Whether the frame says what those of a packed file say; its header is data[0..size). */
+static enum status check_header(const struct packed_reader *r, const uint8_t *data, size_t size,
+                                uint64_t offset, struct error *error)
+{
+    unsigned long long content = ZSTD_getFrameContentSize(data, size);
+    if (content == ZSTD_CONTENTSIZE_ERROR)
+        return r->ended ? cut_off(r, offset, error)
+                        : damaged(r, "a malformed frame", offset, error);
+    if (content == ZSTD_CONTENTSIZE_UNKNOWN)
+        return refuse(r, "a frame that does not say how much it holds", offset, error);
+    if (content > PACKED_PIECE)
+        return refuse(r, "a frame that holds more than 262144 bytes", offset, error);
+    if (content == 0)
+        return refuse(r, "an empty frame", offset, error);
+    if (ZSTD_getDictID_fromFrame(data, size))
+        return refuse(r, "a frame that needs a dictionary", offset, error);
+    return STATUS_OK;
+}
+
+static uint32_t read_u32(const uint8_t *data)
+{
+    return data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+}
+
+/* Looks for a frame at r->data + at. frame->size 0: it has not come yet, or here is the seek table
+ * (*is_table) or the end of the input. */
+static enum status look(struct packed_reader *r, size_t at, struct packed_frame *frame,
+                        bool *is_table, struct error *error)
+{
+    const uint8_t *data = r->data + at;
+    size_t size = r->end - at;
+    uint64_t offset = r->position + (at - r->start);
+    frame->size = 0;
+    if (size == 0)
+        return STATUS_OK;
+    if (size < sizeof(uint32_t))
+        return cut_off(r, offset, error);
+    uint32_t magic = read_u32(data);
+    *is_table = magic == SEEK_TABLE_MAGIC;
+    if (*is_table)
+        return STATUS_OK;
+    if (magic != ZSTD_MAGICNUMBER)
+        return refuse_magic(r, data, magic, offset, error);
+    enum status status = check_header(r, data, size, offset, error);
+    if (status)
+        return status;
+    size_t n = ZSTD_findFrameCompressedSize(data, size);
+    if (ZSTD_isError(n)) {
+        if (ZSTD_getErrorCode(n) != ZSTD_error_srcSize_wrong || size >= PACKED_MAX_FRAME)
+            return damaged(r, "a malformed frame", offset, error);
+        return r->ended ? cut_off(r, offset, error) : STATUS_OK;
+    }
+    *frame = (struct packed_frame){data, n, ZSTD_getFrameContentSize(data, size)};
+    return STATUS_OK;
+}
+
+/* Whether more comes at once. On a slow link it does not, and what is there is not kept waiting. */
+static bool comes_at_once(const struct packed_reader *r)
+{
+    struct pollfd one = {.fd = r->fd, .events = POLLIN};
+    return !r->ended && r->end < CAPACITY && poll(&one, 1, PATIENCE) > 0;
+}
+
+static void make_room(struct packed_reader *r)
+{
+    memmove(r->data, r->data + r->start, r->end - r->start);
+    r->end -= r->start;
+    r->start = 0;
+}
+
+/* A frame is looked at from its first byte each time, so there must be a reason to: enough has come
+ * since, or nothing comes for a while. An error behind good frames is found again by the next call.
+ */
+enum status smol_packed_frames(struct packed_reader *r, uint32_t max, struct packed_frame *frames,
+                               uint32_t *n, struct error *error)
+{
+    bool is_table = false;
+    enum status status = STATUS_OK;
+    make_room(r);
+    size_t at = 0, enough = MAX_FRAME_HEADER;
+    *n = 0;
+    while (!status && !is_table && *n < max) {
+        struct packed_frame *frame = &frames[*n];
+        bool more = comes_at_once(r);
+        size_t size = r->end - at;
+        frame->size = 0;
+        if (r->ended || size >= enough || (size >= MAX_FRAME_HEADER && !more)) {
+            status = look(r, at, frame, &is_table, error);
+            enough = size + LOOK_STEP;
+        }
+        if (frame->size > 0) {
+            at += frame->size;
+            enough = MAX_FRAME_HEADER;
+            ++*n;
+        } else if (r->ended || (*n > 0 && !more)) {
+            break;
+        } else if (!status && !is_table) {
+            status = fill(r, error);
+        }
+    }
+    return *n > 0 ? STATUS_OK : status;
+}

@@ -1,0 +1,51 @@
+/* A packed file as it arrives, from a file or a pipe: finds the frames in it, and refuses what
+ * `pack` does not make. See format/PACKED.md. */
+#ifndef SMOL_CONVERT_PACKED_READER_H
+#define SMOL_CONVERT_PACKED_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/packed.h"
+
+enum { READER_FRAMES = 16 }; /* that can be looked at together: the reader's memory is theirs */
+
+struct packed_frame {
+    const uint8_t *data; /* (size), the reader's */
+    size_t size;
+    size_t content; /* bytes that the frame says it holds, at most PACKED_PIECE */
+};
+
+struct packed_reader {
+    int fd;
+    const char *name;  /* for messages; a part of the path */
+    bool is_file;      /* what is passed need not be read */
+    uint8_t *data;     /* (capacity) */
+    size_t start, end; /* what has arrived and has not been passed: data[start, end) */
+    bool ended;        /* nothing comes behind it */
+    uint64_t position; /* of data[start] in the packed file; the caller may know better */
+};
+
+/* Opens `path`, "-" for standard input; it outlives the reader. After an error nothing stays open.
+ * Errors: STATUS_FILE, STATUS_MEMORY. */
+enum status smol_packed_open(const char *path, struct packed_reader *reader, struct error *error);
+
+/* Waits for a frame, and finds up to `max` (at most READER_FRAMES) that have arrived. *n is 0 where
+ * the frames end: at the seek table, or with the input. They stay valid until the next call.
+ * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED. */
+enum status smol_packed_frames(struct packed_reader *reader, uint32_t max,
+                               struct packed_frame *frames, uint32_t *n, struct error *error);
+
+/* Passes `size` bytes, or what there is of them. Errors: STATUS_FILE. */
+enum status smol_packed_skip(struct packed_reader *reader, uint64_t size, struct error *error);
+
+/* Passes up to `size` bytes, into `data`; *n is how many there are. Errors: STATUS_FILE. */
+enum status smol_packed_read(struct packed_reader *reader, void *data, size_t size, size_t *n,
+                             struct error *error);
+
+/* Safe after a failed open too. */
+void smol_packed_close(struct packed_reader *reader);
+
+#endif

@@ -1,0 +1,408 @@
+/* Unpacking, see unpack.h. The frames that have arrived are decompressed by all threads; one then
+ * checks and writes them in order. */
+#include "convert/unpack.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/output.h"
+#include "common/pool.h"
+#include "convert/journal.h"
+#include "convert/packed_reader.h"
+#include "convert/progress.h"
+#include "convert/seek_table.h"
+#include "format/intake.h"
+
+struct unpacking {
+    const struct unpack_options *options;
+    struct packed_reader reader;
+    struct output output;
+    struct pool *pool;
+    struct intake *intake;
+    struct seek_table table; /* the frames that are in the output */
+    uint64_t size;           /* bytes of blob in the output */
+    struct journal journal;
+    bool is_journaled; /* the front is whole, so that the journal's place is known */
+    bool is_whole;     /* the output lacks nothing but its name */
+    bool can_go_on;    /* what is in the output may be continued by another call */
+    struct progress progress;
+    uint8_t *content; /* (READER_FRAMES, PACKED_PIECE) */
+    struct packed_frame frames[READER_FRAMES];
+    uint32_t n_frames;
+    size_t results[READER_FRAMES];      /* bytes of content, or zstd's error */
+    ZSTD_DCtx *contexts[READER_FRAMES]; /* (threads) */
+};
+
+/* --- frames ------------------------------------------------------------------------------- */
+
+static void decompress(void *argument, struct pool_thread *thread)
+{
+    struct unpacking *u = argument;
+    struct pool_stage stage = pool_stage(thread, u->n_frames);
+    while (smol_pool_claim(&stage)) {
+        const struct packed_frame *frame = &u->frames[stage.item];
+        u->results[stage.item] = ZSTD_decompressDCtx(u->contexts[thread->index],
+                                                     u->content + (size_t)stage.item * PACKED_PIECE,
+                                                     frame->content, frame->data, frame->size);
+    }
+}
+
+/* Gets up to `max` frames and what is in them. */
+static enum status next_frames(struct unpacking *u, uint32_t max, struct error *error)
+{
+    enum status status = smol_packed_frames(&u->reader, max, u->frames, &u->n_frames, error);
+    if (!status)
+        smol_pool_run(u->pool, decompress, u);
+    return status;
+}
+
+static enum status check_frame(const struct unpacking *u, uint32_t i, struct error *error)
+{
+    uint64_t offset = u->reader.position;
+    if (u->results[i] != u->frames[i].content)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: a damaged frame (offset %" PRIu64 ": %s): fetch it again",
+                         u->reader.name, offset, ZSTD_getErrorName(u->results[i]));
+    if (u->size % PACKED_PIECE)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: frames of different sizes (offset %" PRIu64
+                         "), `smolconv pack` makes none: use `zstd -d`",
+                         u->reader.name, offset);
+    return STATUS_OK;
+}
+
+/* Once the front is there, the journal gets all frames so far, then each as it comes. */
+static enum status keep_journal(struct unpacking *u, struct error *error)
+{
+    const struct blob *front = smol_intake_front(u->intake);
+    enum status status = STATUS_OK;
+    if (!front || !u->options->resume)
+        return STATUS_OK;
+    size_t first = u->table.n - 1;
+    if (!u->is_journaled) {
+        u->journal = smol_journal_start(front->header);
+        first = 0;
+    }
+    u->is_journaled = true;
+    for (size_t i = first; !status && i < u->table.n; i++)
+        status = smol_journal_add(&u->journal, &u->output, u->table.sizes[i], error);
+    return status;
+}
+
+/* Checks frame i, adds it to the output, and passes it. */
+static enum status take_frame(struct unpacking *u, uint32_t i, struct error *error)
+{
+    const struct packed_frame *frame = &u->frames[i];
+    const uint8_t *content = u->content + (size_t)i * PACKED_PIECE;
+    enum status status = check_frame(u, i, error);
+    if (!status)
+        status = smol_intake_take(u->intake, content, frame->content, error);
+    if (!status)
+        status = smol_output_write(&u->output, u->size, content, frame->content, error);
+    if (!status)
+        status = smol_seek_table_add(&u->table, (uint32_t)frame->size, error);
+    if (status)
+        return status;
+    u->size += frame->content;
+    status = keep_journal(u, error);
+    return status ? status : smol_packed_skip(&u->reader, frame->size, error);
+}
+
+static void show_progress(struct unpacking *u)
+{
+    const struct blob *front = smol_intake_front(u->intake);
+    if (!front)
+        return;
+    if (u->progress.total == 0)
+        u->progress = smol_progress_start(front->header->file_size, u->options->quiet);
+    smol_progress_advance(&u->progress, u->size - u->progress.done);
+}
+
+static enum status take_all_frames(struct unpacking *u, struct error *error)
+{
+    enum status status;
+    do {
+        status = next_frames(u, READER_FRAMES, error);
+        for (uint32_t i = 0; !status && i < u->n_frames; i++)
+            status = take_frame(u, i, error);
+        show_progress(u);
+    } while (!status && u->n_frames > 0);
+    smol_progress_end(&u->progress);
+    return status;
+}
+
+/* --- going on with what was kept ---------------------------------------------------------- */
+
+static enum status start_over(struct unpacking *u, struct error *error)
+{
+    smol_intake_close(u->intake);
+    u->size = 0;
+    return smol_intake_open(u->reader.name, &u->intake, error);
+}
+
+static uint64_t count_pieces(uint64_t size)
+{
+    return size / PACKED_PIECE + (size % PACKED_PIECE > 0);
+}
+
+/* Takes in what the output has of its first `n` pieces; *good is how many are good. Without a whole
+ * front nothing is known to be. */
+static enum status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size, uint64_t *good,
+                             struct error *error)
+{
+    enum status status = start_over(u, error);
+    for (*good = 0; !status && *good < n; ++*good) {
+        struct error reason;
+        uint64_t rest = file_size - u->size;
+        size_t size = rest < PACKED_PIECE ? (size_t)rest : PACKED_PIECE, got = 0;
+        status = smol_output_read(&u->output, u->size, u->content, size, &got, error);
+        if (status || got < size || smol_intake_take(u->intake, u->content, size, &reason))
+            break;
+        u->size += size;
+    }
+    if (!smol_intake_front(u->intake))
+        *good = 0;
+    return status;
+}
+
+/* Goes on behind the last frame that is both in the journal and good in the output: a power cut may
+ * have lost any part of either. */
+static enum status take_journaled(struct unpacking *u, const struct blob_header *header,
+                                  struct error *error)
+{
+    enum status status =
+        smol_journal_read(smol_journal_start(header), &u->output, &u->table, error);
+    uint64_t n, good = u->table.n;
+    do {
+        n = good;
+        if (!status)
+            status = take_kept(u, n, header->file_size, &good, error);
+    } while (!status && good < n);
+    smol_seek_table_cut(&u->table, good);
+    return status;
+}
+
+/* The output may be a whole blob already, cut off right before it got its name. */
+static enum status take_whole(struct unpacking *u, const struct blob_header *header,
+                              struct error *error)
+{
+    uint8_t byte;
+    size_t behind = 0;
+    uint64_t n = count_pieces(header->file_size), good = 0;
+    enum status status =
+        smol_output_read(&u->output, header->file_size, &byte, sizeof byte, &behind, error);
+    if (!status && behind == 0)
+        status = take_kept(u, n, header->file_size, &good, error);
+    u->is_whole = good == n;
+    return status;
+}
+
+static enum status take_part(struct unpacking *u, const struct blob_header *start,
+                             struct error *error)
+{
+    uint64_t good;
+    enum status status =
+        take_kept(u, count_pieces(start->data_offset), start->file_size, &good, error);
+    if (status || good == 0)
+        return status ? status : start_over(u, error);
+    const struct blob_header header = *smol_intake_front(u->intake)->header;
+    status = take_journaled(u, &header, error);
+    if (!status && u->table.n == 0)
+        status = take_whole(u, &header, error);
+    return status || u->is_whole || u->table.n > 0 ? status : start_over(u, error);
+}
+
+/* Finds what an earlier call has left in the output. */
+static enum status find_kept(struct unpacking *u, struct error *error)
+{
+    static const struct blob_header nothing; /* what a power cut may leave of it */
+    struct blob_header start;
+    struct error reason;
+    size_t n = 0;
+    const char *part = smol_output_temporary(&u->output);
+    enum status status = smol_output_read(&u->output, 0, &start, sizeof start, &n, error);
+    if (status || n == 0)
+        return status;
+    bool is_torn = n < sizeof start || memcmp(&start, &nothing, sizeof start) == 0;
+    if (!is_torn && smol_blob_check_header(&start, sizeof start, part, &reason))
+        return smol_fail(error, STATUS_FILE,
+                         "%.300s: not an unfinished blob: remove it or name another output", part);
+    if (!is_torn)
+        status = take_part(u, &start, error);
+    if (!status && !u->options->quiet)
+        smol_progress_goes_on(part, u->size, u->table.end);
+    return status;
+}
+
+/* The input may go on where the output ends, or start anew: then its first frame is the first one
+ * again, and what is known can be passed. */
+static enum status find_place(struct unpacking *u, struct error *error)
+{
+    uint8_t *first = u->content + PACKED_PIECE;
+    size_t n = 0;
+    u->reader.position = u->table.end;
+    enum status status = next_frames(u, 1, error);
+    if (!status)
+        status = smol_output_read(&u->output, 0, first, PACKED_PIECE, &n, error);
+    size_t size = u->results[0];
+    if (status || u->n_frames == 0 || ZSTD_isError(size) || size < BLOB_MAGIC_SIZE ||
+        memcmp(u->content, BLOB_MAGIC, BLOB_MAGIC_SIZE) != 0)
+        return status;
+    if (size > n || memcmp(u->content, first, size) != 0)
+        return smol_fail(error, STATUS_DAMAGED, "%s: starts another blob than the one kept",
+                         u->reader.name);
+    u->reader.position = 0;
+    return smol_packed_skip(&u->reader, u->table.end, error);
+}
+
+static enum status go_on(struct unpacking *u, struct error *error)
+{
+    enum status status = find_kept(u, error);
+    u->can_go_on = !status;
+    return status || u->table.n == 0 ? status : find_place(u, error);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+/* The seek table must be the one that the frames call for, with nothing behind it. */
+static enum status check_table(struct unpacking *u, struct error *error)
+{
+    uint8_t *due = NULL, *bytes = NULL;
+    size_t size = 0, n = 0;
+    enum status status = smol_seek_table_encode(&u->table, u->size, &due, &size, error);
+    if (!status && !(bytes = malloc(size + 1)))
+        status = smol_fail_memory(error, "the seek table");
+    if (!status)
+        status = smol_packed_read(&u->reader, bytes, size + 1, &n, error);
+    if (!status && memcmp(bytes, due, n < size ? n : size) != 0)
+        status = smol_fail(error, STATUS_DAMAGED,
+                           "%s: its seek table does not fit its frames (offset %" PRIu64
+                           "): fetch it again",
+                           u->reader.name, u->table.end);
+    else if (!status && n != size)
+        status = smol_fail(error, STATUS_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
+                           u->reader.name, n < size ? "ends within" : "bytes behind",
+                           u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
+    free(due);
+    free(bytes);
+    return status;
+}
+
+static enum status check_end(struct unpacking *u, struct error *error)
+{
+    if (!smol_intake_finish(u->intake, error))
+        return check_table(u, error);
+    if (u->reader.start < u->reader.end)
+        smol_fail(error, STATUS_DAMAGED,
+                  "%s: frames are missing in front of the seek table (offset %" PRIu64
+                  "): fetch it again",
+                  u->reader.name, u->reader.position);
+    return error->status;
+}
+
+/* Opens the blob as anybody would, before it gets its name. Whoever made it has also made its
+ * digests: if it breaks a rule, there is nothing to continue. */
+static enum status verify(struct unpacking *u, struct error *error)
+{
+    struct file_view view;
+    struct blob blob;
+    enum status status = smol_file_map(smol_output_temporary(&u->output), &view, error);
+    if (status)
+        return status;
+    status = smol_blob_open_bytes(view.data, u->size, u->reader.name, VERIFY_AT_OPEN, &blob, error);
+    if (!status)
+        smol_blob_close(&blob);
+    else if (status == STATUS_DAMAGED)
+        smol_output_forget(&u->output);
+    smol_file_close(&view);
+    return status;
+}
+
+static enum status finish(struct unpacking *u, struct error *error)
+{
+    enum status status = verify(u, error);
+    u->can_go_on = false;
+    if (!status && u->options->resume) /* the journal */
+        status = smol_output_truncate(&u->output, u->size, error);
+    return status ? status : smol_output_commit(&u->output, error);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static enum status prepare(struct unpacking *u, const char *input, const char *output,
+                           struct error *error)
+{
+    const struct unpack_options *options = u->options;
+    unsigned n_threads = options->n_threads < READER_FRAMES ? options->n_threads : READER_FRAMES;
+    enum status status = smol_packed_open(input, &u->reader, error);
+    if (!status)
+        status = smol_pool_create(n_threads, &u->pool, error);
+    if (!status)
+        status = smol_intake_open(u->reader.name, &u->intake, error);
+    u->content = malloc((size_t)READER_FRAMES * PACKED_PIECE);
+    bool has_room = u->content;
+    for (unsigned i = 0; i < n_threads; i++)
+        has_room = (u->contexts[i] = ZSTD_createDCtx()) && has_room;
+    if (!status && !has_room)
+        status = smol_fail_memory(error, "decompressing");
+    if (status)
+        return status;
+    return options->resume ? smol_output_resume(output, options->force, &u->output, error)
+                           : smol_output_open(output, options->force, &u->output, error);
+}
+
+static enum status unpack(struct unpacking *u, struct error *error)
+{
+    enum status status = u->options->resume ? go_on(u, error) : STATUS_OK;
+    if (!status && !u->is_whole)
+        status = take_all_frames(u, error);
+    if (!status && !u->is_whole)
+        status = check_end(u, error);
+    return status ? status : finish(u, error);
+}
+
+/* Says where to go on. What cannot be continued is not kept. */
+static void report_rest(struct unpacking *u, const char *output, struct unpack_rest *rest,
+                        struct error *error)
+{
+    rest->is_known = true;
+    rest->position = smol_intake_front(u->intake) ? u->table.end : 0;
+    if (rest->position == 0) {
+        smol_output_forget(&u->output);
+        return;
+    }
+    struct error reason = *error;
+    smol_fail(error, reason.status,
+              "%.250s; %.80s.part is kept: continue with byte %" PRIu64 " (curl -r %" PRIu64
+              "- ...), or remove it if the packed file is another now",
+              reason.message, smol_base_name(output), rest->position, rest->position);
+}
+
+static void release(struct unpacking *u)
+{
+    smol_output_discard(&u->output);
+    smol_intake_close(u->intake);
+    smol_pool_destroy(u->pool);
+    smol_packed_close(&u->reader);
+    smol_seek_table_free(&u->table);
+    for (unsigned i = 0; i < READER_FRAMES; i++)
+        ZSTD_freeDCtx(u->contexts[i]);
+    free(u->content);
+}
+
+enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
+                        struct unpack_rest *rest, struct error *error)
+{
+    struct unpacking u = {.options = options, .output.fd = -1, .reader.fd = -1};
+    *rest = (struct unpack_rest){0};
+    enum status status = prepare(&u, input, output, error);
+    if (!status)
+        status = unpack(&u, error);
+    if (status && u.can_go_on)
+        report_rest(&u, output, rest, error);
+    if (!status && !options->quiet)
+        smol_progress_sizes("unpacked", u.reader.position, u.size);
+    release(&u);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* Restoring a packed blob while it arrives, see format/PACKED.md. */
+#ifndef SMOL_CONVERT_UNPACK_H
+#define SMOL_CONVERT_UNPACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+struct unpack_options {
+    uint32_t n_threads;
+    int resume; /* 1: keep what is unfinished, and go on with what was kept */
+    int force;  /* 1: overwrite the output */
+    int quiet;  /* 1: no progress bar, no notes, no summary */
+};
+
+/* Where an unfinished output can be continued. */
+struct unpack_rest {
+    bool is_known;     /* there is an answer; if it is not 0, OUTPUT.part is kept */
+    uint64_t position; /* the first byte of the packed file that is still needed */
+};
+
+/* Unpacks `input`, a file, a pipe, or "-" for standard input, into the blob `output`, which appears
+ * whole and verified or not at all. Each chunk is checked as it arrives. With `resume`, what has
+ * arrived is kept after an error (*rest), and the next call goes on from there; its input may start
+ * at that byte or at the packed file's first.
+ *
+ * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), and the blob's front,
+ * up to three times. Errors: STATUS_FILE, STATUS_MEMORY, STATUS_DAMAGED, STATUS_UNSUPPORTED (an
+ * input that `smolconv pack` has not made, a blob of a newer format). */
+enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
+                        struct unpack_rest *rest, struct error *error);
+
+#endif
