@@ -28,8 +28,8 @@ struct packed_reader {
     uint64_t position; /* of data[start] in the packed file; the caller may know better */
 };
 
-/* Opens `path`, "-" for standard input; it outlives the reader. After an error nothing stays open.
- * Errors: STATUS_FILE, STATUS_MEMORY. */
+/* Opens `path`, "-" for standard input; it outlives the reader, which is to be closed even
+ * after an error. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_packed_open(const char *path, struct packed_reader *reader, struct error *error);
 
 /* Waits for a frame, and finds up to `max` (at most READER_FRAMES) that have arrived. *n is 0 where
@@ -45,7 +45,7 @@ enum status smol_packed_skip(struct packed_reader *reader, uint64_t size, struct
 enum status smol_packed_read(struct packed_reader *reader, void *data, size_t size, size_t *n,
                              struct error *error);
 
-/* Safe after a failed open too. */
+/* After a failed open too, or for one with fd -1. */
 void smol_packed_close(struct packed_reader *reader);
 
 #endif
