@@ -159,6 +159,7 @@ $(BUILD)/fault/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(SHIM_OBJ) $(BUILD)/libsm
 # FAULTS="--first 9 --stride 50" takes some calls only
 fault: all $(BUILD)/tests/fault.so ## make every call of every command fail in turn
 	tests/fault/sweep.py $(FAULTS) $(BUILD)
+	tests/fault/kills.py $(BUILD)
 	$(MAKE) CC=clang BUILD=$(BUILD)/address CFLAGS="-O1 -g" LDFLAGS="$(ADDRESS)" \
 		EXTRA_CFLAGS="$(EXTRA_CFLAGS) $(ADDRESS) -fno-sanitize-recover=all" fault-address
 
