@@ -22,8 +22,8 @@ enum status smol_fail(struct error *error, enum status status, const char *forma
 enum status smol_fail_errno(struct error *error, const char *path, const char *action)
 {
     bool memory = errno == ENOMEM;
-    return smol_fail(error, memory ? STATUS_MEMORY : STATUS_FILE, "%.300s: cannot %s (%s): %s", path,
-                     action, strerror(errno),
+    return smol_fail(error, memory ? STATUS_MEMORY : STATUS_FILE, "%.300s: cannot %s (%s): %s",
+                     path, action, strerror(errno),
                      memory ? "free some memory or use a smaller model"
                             : "check the path, its permissions and the disk");
 }

@@ -68,6 +68,7 @@ void smol_output_remove_on_signals(void)
     for (int i = 0; i < N_SIGNALS; i++)
         if (sigaction(fatal_signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(fatal_signals[i], &action, NULL);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 /* A temporary with room for a name beside `path`. */

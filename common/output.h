@@ -55,9 +55,10 @@ void smol_output_forget(struct output *output);
 const char *smol_output_temporary(const struct output *output);
 
 /* For programs: from now on SIGINT, SIGTERM and SIGHUP remove all temporaries before they end the
- * process as they always do. A signal that the parent has ignored stays ignored. Outputs must then
- * be opened, committed and discarded by the main thread, which alone gets signals
- * (see smol_pool_create). */
+ * process as they always do. A signal that the parent has ignored stays ignored. A limit on the
+ * size of files (ulimit -f) makes writing fail instead of ending the process. Outputs must then be
+ * opened, committed and discarded by the main thread, which alone gets signals (see
+ * smol_pool_create). */
 void smol_output_remove_on_signals(void);
 
 #endif

@@ -29,8 +29,8 @@ static size_t count_values(const uint8_t *text, size_t size)
     return n;
 }
 
-/* When memory runs out jansson may lose a character and go on, or blame the text. So its allocations
- * are watched. */
+/* When memory runs out jansson may lose a character and go on, or blame the text. So its
+ * allocations are watched. */
 static _Thread_local bool out_of_memory;
 
 static void *watched_malloc(size_t size)

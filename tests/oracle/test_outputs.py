@@ -125,6 +125,20 @@ def test_a_full_disk_is_status_3_and_changes_nothing(tmp_path, blob, whole, name
 
 
 @pytest.mark.parametrize("name", WRITERS)
+def test_a_limit_on_the_size_of_files_is_status_3_and_changes_nothing(tmp_path, blob, name):
+    """The signal for it would end a program that does not mind it."""
+    out = tmp_path / "out"
+    out.write_bytes(OLD)
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+
+    result = run(command(name, out, blob, True), preexec_fn=limited)
+    assert_fails(result, 3, "out: cannot write (File too large)")
+    assert names(tmp_path) == ["out"] and out.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_a_volume_without_room_for_a_name_is_status_3(tmp_path, blob, name):
     words = command(name, tmp_path / "volume/out", blob, False)
     status, stderr, files = in_volume(tmp_path, words, "nr_inodes=1")
@@ -188,7 +202,7 @@ def test_what_stands_there_is_kept_unless_it_is_a_file_and_forced(tmp_path, blob
     elif kind == "fifo":
         os.mkfifo(out)
     else:
-        out.symlink_to({"link": other, "dangling": tmp_path / "none", "device": "/dev/null"}[kind])
+        out.symlink_to({"link": other, "dangling": tmp_path / "none", "device": "/dev/full"}[kind])
     before = out.lstat().st_ino
     if name not in FORCED:
         result = run(command(name, out, blob, False))
@@ -285,7 +299,6 @@ READERS = {
     "verify": (["smolconv", "verify", "FILE"], {3, 4}),
     "pack": (["smolconv", "pack", "FILE", "OUT"], {3, 4}),
     "generate": (["smolrun", "FILE", "Hello", "-n", "2"], {3, 4}),
-    "generate --no-mmap": (["smolrun", "FILE", "Hello", "-n", "2", "--no-mmap"], {3, 4}),
     "tokenize": (["smolrun", "tokenize", "FILE", "Hello"], {3, 4}),
     "logits": (["smolrun", "logits", "FILE", "Hello", "-o", "OUT"], {3, 4}),
     "bench": (["smolrun", "bench", "FILE", "-n", "1", "-p", "1"], {3, 4}),
