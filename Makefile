@@ -56,11 +56,23 @@ PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 INTERNAL_OBJ := $(filter-out %/command/main.o,$(SHARED_OBJ) $(PROGRAM_OBJ) $(CONVERT_OBJ) \
 	$(RUNTIME_OBJ) $(COMMAND_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+# A fuzz target gets its main function from libFuzzer or AFL++'s driver, or from main.c, which runs
+# it on files.
+FUZZ_MAIN ?= tests/fuzz/main.c
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_OBJ := $(call objects,$(FUZZ_MAIN) \
+	$(filter-out $(FUZZ_SRC) tests/fuzz/main.c,$(wildcard tests/fuzz/*.c)))
+FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
+# What nothing but the C library is needed for is built for 32 bits too, and without the kernels.
+FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
+FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/tile*.c) \
+	$(addprefix convert/,checkpoint.c foreign.c json_scan.c safetensors.c) \
+	$(wildcard runtime/tokenizer*.c) runtime/stream.c)
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage \
-	bench tidy install uninstall clean help
+	fuzz fuzz-afl fuzz_targets bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -103,11 +115,20 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-tests: check_kernels $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
+tests: check_kernels fuzz_targets $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
 	$(BUILD)/tests/soak $(BUILD)/tests/damage ## build the tests
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
+
+fuzz_targets: $(FUZZ_TARGETS)
+$(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(INTERNAL_OBJ)
+	@mkdir -p $(@D)
+	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
+
+$(FUZZ_OWN): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(FUZZ_OWN_OBJ)
+	@mkdir -p $(@D)
+	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
 $(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
 	@mkdir -p $(@D)

@@ -67,6 +67,7 @@ static enum status fail_parse(const char *path, const struct file_view *file,
 static enum status parse(const char *path, const struct file_view *file, json_t **object,
                          struct error *error)
 {
+    *object = NULL;
     if (file->size > JSON_MAX_SIZE)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: too large for JSON (%zu bytes, at most %d): name the right file",
@@ -105,6 +106,13 @@ enum status smol_json_load(const char *path, json_t **object, struct error *erro
     status = parse(path, &file, object, error);
     smol_file_close(&file);
     return status;
+}
+
+enum status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
+                            struct error *error)
+{
+    const struct file_view file = {text, size, FILE_BORROWED};
+    return parse(path, &file, object, error);
 }
 
 enum status smol_json_load_optional(const char *path, json_t **object, struct error *error)

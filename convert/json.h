@@ -13,6 +13,10 @@
  * STATUS_MEMORY. */
 enum status smol_json_load(const char *path, json_t **object, struct error *error);
 
+/* The same for text[0..size), which is in memory already; `path` is for messages. */
+enum status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
+                            struct error *error);
+
 /* As smol_json_load, but a missing file gives STATUS_OK and *object = NULL. */
 enum status smol_json_load_optional(const char *path, json_t **object, struct error *error);
 

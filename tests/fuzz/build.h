@@ -1,0 +1,54 @@
+/* Blobs and tokenizer sections built from an input, so that a few hundred bytes reach what lies
+ * behind digests, offsets and counts that a fuzzer would never get right: the input says what is in
+ * the tables, and where the result is damaged afterwards, before or after its digests are computed.
+ */
+#ifndef SMOL_TESTS_FUZZ_BUILD_H
+#define SMOL_TESTS_FUZZ_BUILD_H
+
+#include "format/format.h"
+#include "tests/fuzz/fuzz.h"
+
+/* The start of an input for fuzz_build_tokenizer, in this order; everything modulo something. */
+struct tokenizer_recipe {
+    uint8_t n_tokens, n_merges, n_added, n_class_blocks;
+    uint8_t digits; /* its lowest bit: digits stand alone */
+    uint8_t n_text;
+    uint8_t n_damages;
+    uint8_t reserved;
+};
+
+/* The start of an input for fuzz_build_blob; then follow the tokenizer and damages. */
+struct blob_recipe {
+    uint8_t dtype, n_layers, hidden_size, intermediate_size, n_kv_heads, heads_per_kv_head,
+        head_dim, vocab_size, context_length;
+    uint8_t switches; /* bits of enum blob_switch */
+    uint8_t weights;  /* which numbers */
+    uint8_t n_stop, n_provenance, generation;
+    uint8_t n_early; /* damages before the digests are computed: 8-byte patches of any place */
+    uint8_t n_late;  /* damages behind them */
+};
+enum blob_switch {
+    BLOB_TIED = 1 << 0,
+    BLOB_ATTENTION_BIAS = 1 << 1,
+    BLOB_MLP_BIAS = 1 << 2,
+    BLOB_BOS = 1 << 3,
+    BLOB_RESIZED = 1 << 4, /* cut, or continued with zeros: header and digests do not know */
+    BLOB_STALE = 1 << 5,   /* early damages come behind the digests too */
+};
+
+/* A built file: aligned, and not a byte longer than `size`. The caller frees `data`. */
+struct built {
+    uint8_t *data;
+    size_t size;
+};
+
+/* A tokenizer section; vocab_size, 1 to 255, bounds its tokens. Without damages it is good. */
+struct built fuzz_build_tokenizer(struct input *in, uint32_t vocab_size);
+
+/* A blob. Without damages it is good, but for weights that are too large to stay finite. */
+struct built fuzz_build_blob(struct input *in);
+
+/* Applies n damages of the input to data[0..size). */
+void fuzz_damage(struct input *in, unsigned n, uint8_t *data, size_t size);
+
+#endif

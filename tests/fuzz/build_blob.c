@@ -1,0 +1,234 @@
+/* Blobs from inputs, see build.h. Laid out here once more, and not by the writer: what the two do
+ * not agree about, the reader will notice. */
+#include <stdbool.h>
+
+#include "common/checked.h"
+#include "common/hash.h"
+#include "convert/tile.h"
+#include "format/layout.h"
+#include "tests/fuzz/build.h"
+
+enum { N_SECTIONS = 9, FRONT_SECTIONS = 7, MAX_COLS = 256, MAX_STOP = 8, DAMAGE_SIZE = 8 };
+
+struct contents {
+    struct blob_model model;
+    struct blob_generation generation;
+    float inv_freq[MAX_HEAD_DIM / 2];
+    uint32_t stop[MAX_STOP];
+    uint8_t provenance[256];
+    struct blob_tensor tensors[128];
+    size_t n_tensors;
+    uint64_t weights_size;
+};
+
+/* A file that grows section by section. */
+struct plan {
+    struct blob_header header;
+    struct blob_section sections[N_SECTIONS];
+    unsigned n;
+};
+
+void fuzz_damage(struct input *in, unsigned n, uint8_t *data, size_t size)
+{
+    while (n-- > 0 && size > 0) {
+        struct {
+            uint32_t place;
+            uint8_t length;
+            uint8_t bytes[DAMAGE_SIZE];
+        } damage;
+        input_read(in, &damage.place, sizeof damage.place);
+        damage.length = input_byte(in) % (DAMAGE_SIZE + 1);
+        input_read(in, damage.bytes, damage.length);
+        size_t place = damage.place % size;
+        size_t length = damage.length < size - place ? damage.length : size - place;
+        memcpy(data + place, damage.bytes, length);
+    }
+}
+
+/* --- contents ------------------------------------------------------------------------------- */
+
+static struct blob_model make_model(const struct blob_recipe *r)
+{
+    uint32_t n_kv_heads = 1 + r->n_kv_heads % 3, vocab_size = 1 + r->vocab_size % 255;
+    return (struct blob_model){
+        .family = FAMILY_LLAMA,
+        .dtype = DTYPE_F32 + r->dtype % 3,
+        .n_layers = 1 + r->n_layers % 3,
+        .hidden_size = 1 + r->hidden_size % 48,
+        .intermediate_size = 1 + r->intermediate_size % 80,
+        .n_heads = n_kv_heads * (1 + r->heads_per_kv_head % 3),
+        .n_kv_heads = n_kv_heads,
+        .head_dim = 2 + 2 * (r->head_dim % 12),
+        .vocab_size = vocab_size,
+        .context_length = 1 + r->context_length,
+        .bos_id = r->switches & BLOB_BOS ? 0 : NO_TOKEN,
+        .tied_embeddings = (r->switches & BLOB_TIED) != 0,
+        .rms_norm_eps = 1e-5f,
+        .attention_bias = (r->switches & BLOB_ATTENTION_BIAS) != 0,
+        .mlp_bias = (r->switches & BLOB_MLP_BIAS) != 0,
+        .rope_theta = 10000,
+    };
+}
+
+/* The tensors of the model, from the start of the weights on. */
+static void make_tensors(struct contents *c)
+{
+    struct tensor_key key = {ROLE_EMBED, 0};
+    do {
+        struct blob_tensor tensor = smol_tensor_layout(&c->model, key);
+        bool alias = key.role == ROLE_OUTPUT && c->model.tied_embeddings;
+        tensor.offset = alias ? 0 : c->weights_size;
+        c->weights_size += alias ? 0 : tensor.size;
+        c->tensors[c->n_tensors++] = tensor;
+    } while (smol_tensor_next(&c->model, &key));
+}
+
+static void make_contents(struct input *in, const struct blob_recipe *r, struct contents *c)
+{
+    memset(c, 0, sizeof *c);
+    c->model = make_model(r);
+    for (uint32_t i = 0; i < c->model.head_dim / 2; i++)
+        c->inv_freq[i] = 1.0f / (float)(1 + i * i);
+    for (uint32_t i = 0; i < r->n_stop % MAX_STOP && i < c->model.vocab_size; i++)
+        c->stop[i] = i;
+    if (r->generation & 1)
+        c->generation =
+            (struct blob_generation){.present = GENERATION_TOP_K, .top_k = r->generation};
+    input_read(in, c->provenance, r->n_provenance);
+    make_tensors(c);
+}
+
+/* Numbers of one tensor, from -1 to 1 times a scale, by a linear congruential generator. */
+static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t *out)
+{
+    static const float scales[] = {1, 0.125f, 0, 16, 1e-30f, 1e18f, 1e-44f, 3e38f};
+    static float values[64 * MAX_COLS], scratch[MAX_COLS];
+    uint32_t random = tensor->role + 31 * tensor->layer + kind;
+    size_t n = tensor->rows * tensor->cols;
+    CLAIM(n <= sizeof values / sizeof values[0] && tensor->cols <= MAX_COLS);
+    for (size_t i = 0; i < n; i++) {
+        random = random * 1664525 + 1013904223;
+        values[i] = ((float)(random >> 16) / 32768 - 1) * scales[kind % 8];
+    }
+    const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)values};
+    if (tensor->layout == LAYOUT_VECTOR) {
+        smol_tile_vector(&source, tensor, out);
+        return;
+    }
+    uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
+    for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, out += bytes)
+        smol_tile_block(&source, tensor, row, scratch, out);
+}
+
+/* --- the file ------------------------------------------------------------------------------- */
+
+/* Gives the next section its place: behind what is there, at a multiple of `align`. */
+static void add_section(struct plan *plan, enum section_kind kind, uint64_t size, uint64_t align)
+{
+    struct blob_section *section = &plan->sections[plan->n];
+    const struct blob_section *before = plan->n > 0 ? section - 1 : NULL;
+    uint64_t end =
+        before ? before->offset + before->size : sizeof plan->header + sizeof plan->sections;
+    *section = (struct blob_section){kind, 0, round_up(end, align), size};
+    plan->n++;
+}
+
+static struct plan make_plan(const struct contents *c, const struct blob_recipe *r,
+                             size_t tokenizer_size)
+{
+    struct plan plan = {.n = 0};
+    uint32_t n_stop = r->n_stop % MAX_STOP;
+    n_stop = n_stop < c->model.vocab_size ? n_stop : c->model.vocab_size;
+    uint64_t data = round_up(tokenizer_size, BLOB_CHUNK_SIZE) + c->weights_size;
+    uint64_t n_chunks = (data + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE;
+    add_section(&plan, SECTION_MODEL, sizeof c->model, BLOB_ALIGN);
+    add_section(&plan, SECTION_INV_FREQ, c->model.head_dim / 2 * sizeof(float), BLOB_ALIGN);
+    add_section(&plan, SECTION_STOP, n_stop * sizeof(uint32_t), BLOB_ALIGN);
+    add_section(&plan, SECTION_GENERATION, sizeof c->generation, BLOB_ALIGN);
+    add_section(&plan, SECTION_PROVENANCE, r->n_provenance, BLOB_ALIGN);
+    add_section(&plan, SECTION_TENSORS, c->n_tensors * sizeof c->tensors[0], BLOB_ALIGN);
+    add_section(&plan, SECTION_DIGESTS, n_chunks * sizeof(uint64_t), BLOB_ALIGN);
+    add_section(&plan, SECTION_TOKENIZER, tokenizer_size, BLOB_CHUNK_SIZE);
+    add_section(&plan, SECTION_WEIGHTS, c->weights_size, BLOB_CHUNK_SIZE);
+    const struct blob_section *tokenizer = &plan.sections[FRONT_SECTIONS], *weights = tokenizer + 1;
+    plan.header = (struct blob_header){
+        .major = BLOB_MAJOR,
+        .minor = BLOB_MINOR,
+        .n_sections = N_SECTIONS,
+        .file_size = weights->offset + weights->size,
+        .data_offset = tokenizer->offset,
+    };
+    memcpy(plan.header.magic, BLOB_MAGIC, BLOB_MAGIC_SIZE);
+    return plan;
+}
+
+static void write_sections(const struct plan *plan, struct contents *c,
+                           const struct built *tokenizer, uint8_t kind, uint8_t *file)
+{
+    const struct blob_section *weights = &plan->sections[N_SECTIONS - 1];
+    for (size_t i = 0; i < c->n_tensors; i++) {
+        bool alias = i > 0 && c->tensors[i].offset == 0;
+        c->tensors[i].offset += weights->offset;
+        if (!alias)
+            fill_tensor(&c->tensors[i], kind, file + c->tensors[i].offset);
+    }
+    const void *const parts[N_SECTIONS] = {&c->model,     c->inv_freq, c->stop, &c->generation,
+                                           c->provenance, c->tensors,  NULL,    tokenizer->data};
+    memcpy(file, &plan->header, sizeof plan->header);
+    memcpy(file + sizeof plan->header, plan->sections, sizeof plan->sections);
+    for (unsigned i = 0; i < N_SECTIONS; i++)
+        if (parts[i])
+            memcpy(file + plan->sections[i].offset, parts[i], plan->sections[i].size);
+}
+
+/* Where sections lie is known from the plan, whatever damages have made of the file. */
+static void write_digests(const struct plan *plan, uint8_t *file)
+{
+    const struct blob_header *header = &plan->header;
+    uint64_t *digests = (void *)(file + plan->sections[FRONT_SECTIONS - 1].offset);
+    for (uint64_t at = header->data_offset; at < header->file_size; at += BLOB_CHUNK_SIZE) {
+        uint64_t rest = header->file_size - at;
+        *digests++ = smol_digest(file + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
+    }
+}
+
+static void write_front_digest(const struct plan *plan, uint8_t *file)
+{
+    uint64_t digest =
+        smol_digest(file + BLOB_DIGEST_START, plan->header.data_offset - BLOB_DIGEST_START);
+    memcpy(file + offsetof(struct blob_header, front_digest), &digest, sizeof digest);
+}
+
+/* The same file with as many bytes as the input says, near the old number. */
+static struct built resize(struct input *in, struct built file)
+{
+    uint32_t size;
+    input_read(in, &size, sizeof size);
+    struct built resized = {NULL, size % (file.size + BLOB_CHUNK_SIZE)};
+    resized.data = exact_zeros(resized.size);
+    memcpy(resized.data, file.data, resized.size < file.size ? resized.size : file.size);
+    free(file.data);
+    return resized;
+}
+
+struct built fuzz_build_blob(struct input *in)
+{
+    static struct contents contents;
+    struct blob_recipe r;
+    input_read(in, &r, sizeof r);
+    make_contents(in, &r, &contents);
+    struct built tokenizer = fuzz_build_tokenizer(in, contents.model.vocab_size);
+    struct plan plan = make_plan(&contents, &r, tokenizer.size);
+    struct built file = {exact_zeros(plan.header.file_size), plan.header.file_size};
+    write_sections(&plan, &contents, &tokenizer, r.weights, file.data);
+    free(tokenizer.data);
+    /* Damage of the front keeps off the digest table when the digests come last. */
+    if (!(r.switches & BLOB_STALE))
+        fuzz_damage(in, r.n_early % 8, file.data, file.size);
+    write_digests(&plan, file.data);
+    if (r.switches & BLOB_STALE)
+        fuzz_damage(in, r.n_early % 8, file.data, file.size);
+    write_front_digest(&plan, file.data);
+    fuzz_damage(in, r.n_late % 8, file.data, file.size);
+    return r.switches & BLOB_RESIZED ? resize(in, file) : file;
+}

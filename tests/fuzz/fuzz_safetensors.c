@@ -1,0 +1,127 @@
+/* The safetensors reader, and what conversion then does with an accepted file. An input that begins
+ * with `{` is a header: its length and as many bytes of data as it speaks of come with it. Any
+ * other input is the whole file. */
+#include "convert/checkpoint.h"
+#include "convert/safetensors.h"
+#include "convert/tile.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { MAX_DATA = 1 << 16 };
+
+/* A model so small that a header of some hundred bytes can hold all its tensors. */
+static const struct blob_model tiny = {
+    .family = FAMILY_LLAMA,
+    .n_layers = 1,
+    .hidden_size = 2,
+    .intermediate_size = 3,
+    .n_heads = 1,
+    .n_kv_heads = 1,
+    .head_dim = 2,
+    .vocab_size = 5,
+    .context_length = 8,
+    .bos_id = NO_TOKEN,
+    .tied_embeddings = 1,
+    .rope_theta = 10000,
+};
+
+/* The highest number behind a comma before a `]` in the text, up to MAX_DATA: where the data ends.
+ */
+static size_t data_size(const uint8_t *text, size_t size)
+{
+    size_t number = 0, highest = 0;
+    int counts = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] >= '0' && text[i] <= '9' && number <= MAX_DATA) {
+            number = number * 10 + (size_t)(text[i] - '0');
+            continue;
+        }
+        if (counts && text[i] == ']' && number > highest && number <= MAX_DATA)
+            highest = number;
+        counts = text[i] == ',' || (counts && text[i] == ' ');
+        number = 0;
+    }
+    return highest;
+}
+
+/* The file around a header. The caller frees it. */
+static uint8_t *make_file(const uint8_t *header, size_t header_size, size_t *size)
+{
+    size_t n = data_size(header, header_size);
+    uint64_t prefix = header_size;
+    *size = sizeof prefix + header_size + n;
+    uint8_t *file = malloc(*size);
+    if (!file)
+        abort();
+    memcpy(file, &prefix, sizeof prefix);
+    memcpy(file + sizeof prefix, header, header_size);
+    memset(file + sizeof prefix + header_size, 0x3c, n); /* a number of medium size in any dtype */
+    return file;
+}
+
+static void check_tensors(const struct safetensors *reader)
+{
+    uint64_t filled = 0;
+    for (size_t i = 0; i < reader->n_tensors; i++) {
+        const struct safetensors_tensor *tensor = &reader->tensors[i];
+        CLAIM(tensor->begin == filled && tensor->end >= tensor->begin);
+        CLAIM(tensor->size == tensor->end - tensor->begin && tensor->size <= reader->file.size);
+        CLAIM(tensor->data >= reader->file.data);
+        CLAIM(tensor->data + tensor->size <= reader->file.data + reader->file.size);
+        CLAIM(tensor->rank <= SAFETENSORS_MAX_RANK);
+        CLAIM(smol_safetensors_find(reader, tensor->name) == tensor);
+        CLAIM(strlen(smol_safetensors_dtype_name(tensor->dtype)) > 0);
+        filled = tensor->end;
+    }
+}
+
+static void tile(const struct safetensors_tensor *source, const struct blob_tensor *layout)
+{
+    float scratch[8];
+    void *out;
+    CLAIM(layout->rows <= TILE_ROWS && layout->cols <= sizeof scratch / sizeof scratch[0]);
+    if (posix_memalign(&out, 64, layout->size))
+        abort();
+    if (layout->layout == LAYOUT_VECTOR)
+        smol_tile_vector(source, layout, out);
+    else
+        smol_tile_block(source, layout, 0, scratch, out);
+    free(out);
+}
+
+/* Tiles every tensor of a checkpoint that is the tiny model's. */
+static void convert(const struct safetensors *reader, enum blob_dtype dtype)
+{
+    const struct safetensors_tensor *sources[32];
+    struct blob_model model = tiny;
+    struct error error;
+    model.dtype = dtype;
+    CLAIM(smol_tensor_count(&model) < sizeof sources / sizeof sources[0]);
+    if (smol_checkpoint_map(reader, &model, sources, &error))
+        return;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    size_t i = 0;
+    do {
+        const struct blob_tensor layout = smol_tensor_layout(&model, key);
+        if (sources[i])
+            tile(sources[i], &layout);
+        i++;
+    } while (smol_tensor_next(&model, &key));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct safetensors reader;
+    struct error error;
+    size_t file_size = size;
+    uint8_t *file =
+        size > 0 && data[0] == '{' ? make_file(data, size, &file_size) : exact_copy(data, size);
+    struct file_view view = {file, file_size, FILE_BORROWED};
+    if (!smol_safetensors_open_view(&view, "fuzz", &reader, &error)) {
+        check_tensors(&reader);
+        for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++)
+            convert(&reader, dtype);
+    }
+    smol_safetensors_close(&reader);
+    free(file);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* A tokenizer.json, compiled to tables, which then must be good tables. An input is the file; its
+ * text is also what is tokenized. */
+#include "convert/json.h"
+#include "convert/tokenizer.h"
+#include "convert/tokenizer_rules.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/tokenize.h"
+
+enum { VOCAB_SIZE = 600, MAX_TEXT = 4096 };
+
+static void check_section(const struct tokenizer_section *section, const uint8_t *data, size_t size)
+{
+    struct tokenizer_tables tables;
+    struct error error;
+    uint8_t *copy = exact_copy(section->data, section->size);
+    const char *text = (const char *)data;
+    size = size < MAX_TEXT ? size : MAX_TEXT;
+    CLAIM(!smol_tokenizer_tables_open(copy, section->size, VOCAB_SIZE, &tables, &error));
+    fuzz_tokenize(&tables, text, size);
+    fuzz_round_trip(&tables, text, size);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    json_t *root;
+    struct error error;
+    uint32_t pretokenizer;
+    struct tokenizer_section section;
+    if (smol_json_parse("fuzz", data, size, &root, &error))
+        return 0;
+    if (!smol_tokenizer_check_rules(root, "fuzz", &pretokenizer, &error)) {
+        if (!smol_tokenizer_compile(root, "fuzz", pretokenizer, VOCAB_SIZE, &section, &error))
+            check_section(&section, data, size);
+        smol_tokenizer_section_free(&section);
+    }
+    json_decref(root);
+    return 0;
+}

@@ -1,0 +1,232 @@
+"""Writes the seeds of the fuzz targets to tests/fuzz/corpus: small inputs, each of which is accepted
+or comes far. The same files every time; run with $(./scripts/venv) after a change here."""
+
+import json
+import shutil
+import struct
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+sys.path.insert(0, str(ROOT / "tests" / "oracle"))
+
+import checkpoints  # noqa: E402
+import torch  # noqa: E402
+from safetensors.torch import save  # noqa: E402
+from tokenizers import AddedToken  # noqa: E402
+from transformers import LlamaConfig  # noqa: E402
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+# --- safetensors ------------------------------------------------------------------------------
+
+# of the model in fuzz_safetensors.c
+TINY = {
+    "model.embed_tokens.weight": (5, 2),
+    "model.layers.0.input_layernorm.weight": (2,),
+    "model.layers.0.self_attn.q_proj.weight": (2, 2),
+    "model.layers.0.self_attn.k_proj.weight": (2, 2),
+    "model.layers.0.self_attn.v_proj.weight": (2, 2),
+    "model.layers.0.self_attn.o_proj.weight": (2, 2),
+    "model.layers.0.post_attention_layernorm.weight": (2,),
+    "model.layers.0.mlp.gate_proj.weight": (3, 2),
+    "model.layers.0.mlp.up_proj.weight": (3, 2),
+    "model.layers.0.mlp.down_proj.weight": (2, 3),
+    "model.norm.weight": (2,),
+}
+
+
+def header_of(file):
+    (size,) = struct.unpack_from("<Q", file)
+    return file[8 : 8 + size]
+
+
+def safetensors():
+    def tensors(dtype):
+        return {name: torch.ones(shape, dtype=dtype) for name, shape in TINY.items()}
+
+    few = {
+        "a": torch.zeros(3, dtype=torch.int64),
+        "empty": torch.zeros(0, 7),
+        "scalar": torch.tensor(True),
+        "f8": torch.zeros(2, 1).to(torch.float8_e4m3fn),
+    }
+    yield "bf16", header_of(save(tensors(torch.bfloat16), {"format": "pt"}))
+    yield "f32", header_of(save(tensors(torch.float32)))
+    yield "few", header_of(save(few))
+    yield "file", save({"a": torch.arange(4, dtype=torch.float16)}, {"k": "v"})
+    yield "nothing", b"{}"
+    yield "null", b'{"__metadata__":null,"\\u00e9":{"dtype":"F4","shape":[2,1],"data_offsets":[0,1]}}'
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+def settings(**changes):
+    config = LlamaConfig(**(checkpoints.SMALL | changes)).to_dict()
+    config["architectures"] = ["LlamaForCausalLM"]
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def config():
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    generation = {
+        "do_sample": True,
+        "temperature": 0.6,
+        "top_k": 50,
+        "top_p": 0.9,
+        "min_p": 0.05,
+        "repetition_penalty": 1.1,
+        "eos_token_id": [2, 7],
+    }
+    names = {"eos_token": {"content": "<end>"}, "bos_token": "a", "model_max_length": 10**30}
+    tokenizer = {"added_tokens": [{"id": 3, "content": "<end>"}], "model": {"vocab": {"a": 0}}}
+    old = settings() | {"rope_theta": 10000.0, "rope_scaling": None, "head_dim": 16}
+    del old["rope_parameters"]
+    yield "small", compact(settings())
+    yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
+    yield "unsupported", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
+    parts = [old, {"eos_token_id": 3}, {"eos_token": "a"}, tokenizer]
+    yield "old", b"\0".join(map(compact, parts))
+
+
+# --- tokenizers -------------------------------------------------------------------------------
+
+
+def tokenizer(added=(), merges=()):
+    """A tokenizer.json with few characters and the given merges of two tokens."""
+    content = json.loads(checkpoints.byte_tokenizer(256).to_str())
+    vocab = {c: i for i, c in enumerate('aeilnost"{}:,Ġ19Ã©')}
+    for left, right in merges:
+        vocab[left + right] = len(vocab)
+    content["model"]["vocab"] = vocab
+    content["model"]["merges"] = [list(pair) for pair in merges]
+    content["added_tokens"] = [
+        {
+            "id": len(vocab) + i,
+            "content": text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": normalized,
+            "special": not normalized,
+        }
+        for i, (text, normalized) in enumerate(added)
+    ]
+    return content
+
+
+def tokenizer_json():
+    merges = [("t", "o"), ("e", "n"), ("Ġ", "to"), ("a", "a"), ("aa", "aa"), ("Ã", "©")]
+    added = [("<s>", False), ("<s>x", False), ("an", True)]
+    full = checkpoints.byte_tokenizer(256)
+    full.add_special_tokens([AddedToken("<|im_end|>", special=True)])
+    spaced = tokenizer(added, merges)
+    spaced["model"]["merges"] = [" ".join(pair) for pair in merges]
+    spaced["pre_tokenizer"] = spaced["pre_tokenizer"]["pretokenizers"][1]
+    yield "small", compact(tokenizer())
+    yield "merges", compact(tokenizer(added, merges))
+    yield "spaced", compact(spaced)
+    yield "full", compact(json.loads(full.to_str()))
+
+
+# --- what build.h describes -------------------------------------------------------------------
+
+TEXT = b"abcde to<s>end \xc3\xa9 12"
+SPANS = [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (0, 2), (0, 3), (5, 3), (8, 3), (15, 2)]
+BYTES = {b: i for i, b in enumerate(b"abcde ")} | {0x43: 10, 0x29: 10}
+MERGES = [(0, 1, 6), (6, 2, 7), (5, 3, 8)]
+LETTERS, DIGITS, SPACES = 1, 6, 3  # places in fuzz_build_tokenizer's list of classes
+
+
+def damage(place, content):
+    return struct.pack("<IB", place, len(content)) + content
+
+
+def tokenizer_recipe(digits=0, damages=(), merges=MERGES):
+    added = [(9, 8, 3, 0), (9, 8, 4, 0), (7, 11, 3, 1)]
+    head = [len(SPANS) - 1, len(merges), len(added), 1, digits, len(TEXT), len(damages), 0]
+    parts = [
+        bytes(head),
+        TEXT,
+        b"".join(map(bytes, SPANS)),
+        bytes(BYTES.get(byte, 255) for byte in range(128)),
+        b"".join(map(bytes, merges)),
+        b"".join(map(bytes, added)),
+        bytes([DIGITS, SPACES, *[LETTERS] * 14, *[0] * 16]),
+        bytes([0, 1, 0, 0, 0, 0, 0, 0]),
+    ]
+    return b"".join(parts) + b"".join(damages)
+
+
+def tokenizer_tables():
+    text = b"abc abcd <s>x to end 12\n\n  \xc3\xa9 it's \xff"
+    yield "plain", tokenizer_recipe() + text
+    yield "digits", tokenizer_recipe(digits=1) + text
+    yield "damaged", tokenizer_recipe(damages=[damage(12, b"\1\0\0\0")]) + text
+    yield "nothing", b""
+
+
+TIED, ATTENTION_BIAS, MLP_BIAS, BOS, RESIZED, STALE = (1 << bit for bit in range(6))
+
+
+def blob_recipe(dtype, switches=0, shape=(1, 31, 39, 0, 1, 3, 19), weights=0, early=(), late=(), size=b""):
+    provenance = b"converter: none\n"
+    head = [dtype, *shape, 31, switches, weights, 3, len(provenance), 1, len(early), len(late)]
+    parts = [bytes(head), provenance, tokenizer_recipe(), *early, *late, size]
+    return b"".join(parts)
+
+
+def blobs():
+    yield "f32", blob_recipe(0, TIED)
+    yield "bf16", blob_recipe(1, ATTENTION_BIAS | BOS, shape=(0, 6, 34, 2, 0, 1, 30))
+    yield "int8", blob_recipe(2, MLP_BIAS, weights=1)
+    yield "short", blob_recipe(2, RESIZED, size=struct.pack("<I", 140000))
+    yield "field", blob_recipe(0, early=[damage(320 + 32, struct.pack("<I", 1 << 20))])
+    yield "flip", blob_recipe(1, STALE, early=[damage(66000, b"\1")], late=[damage(8, b"\1")])
+    yield "nan", blob_recipe(0, TIED, early=[damage(140000, struct.pack("<ff", float("nan"), 1))])
+
+
+def pieces():
+    for name, blob in blobs():
+        yield name, blob + bytes([63, 0, 200, 9, 255, 8]) * 40
+
+
+def runs():
+    way = bytes([0, 2, 5, 0, 64, 10, 230, 10, 70, 5]) + bytes([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
+    for kv, (name, blob) in enumerate(blobs()):
+        yield name, blob + bytes([kv % 4]) + way[1:]
+
+
+TARGETS = {
+    "safetensors": safetensors,
+    "config": config,
+    "tokenizer_json": tokenizer_json,
+    "tokenizer": tokenizer_tables,
+    "blob": pieces,
+    "run": runs,
+}
+
+
+def main():
+    shutil.rmtree(CORPUS, ignore_errors=True)
+    for target, seeds in TARGETS.items():
+        folder = CORPUS / target
+        folder.mkdir(parents=True)
+        for name, content in seeds():
+            (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
