@@ -206,6 +206,14 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
 
+# TARGET=blob fuzzes one of them only; see tests/fuzz/README.md
+FUZZ_SECONDS ?= 900
+fuzz: ## give every reader arbitrary bytes, each for a quarter of an hour (FUZZ_SECONDS), with libFuzzer
+	./scripts/fuzz run $(FUZZ_SECONDS) $(TARGET)
+
+fuzz-afl: ## the same for the most exposed readers with AFL++, one of them built for 32 bits
+	./scripts/fuzz afl $(FUZZ_SECONDS) $(TARGET)
+
 # BENCH="--only decode --rounds 3" chooses what; IK_BENCH=path/to/llama-bench measures ik_llama.cpp too
 bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama.cpp and the machine's limits
 	./scripts/setup bench
