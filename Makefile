@@ -139,12 +139,14 @@ $(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/
 $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: FILE_CFLAGS += -O3
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
+%sha256_x86.o: FILE_CFLAGS += -mssse3 -msha
 %avx512.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
 	-mavx512vnni -mprefer-vector-width=512
 else ifeq ($(ARCH),aarch64)
 # gcc's early scheduling keeps more values alive than there are registers; clang has no such option
 %neon.o %neon_dotprod.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
 %neon_dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod
+%sha256_arm.o: FILE_CFLAGS += -march=armv8-a+sha2
 endif
 
 $(BUILD)/obj/%.o: %.c
@@ -226,7 +228,7 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 tidy: ## run clang-tidy
 	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
 		$(RUNTIME_SRC) $(COMMAND_SRC) -- \
-		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c
+		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha
 
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include

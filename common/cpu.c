@@ -32,6 +32,13 @@ bool smol_cpu_has_avx512(void)
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
+
+bool smol_cpu_has_sha(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __builtin_cpu_supports("ssse3") && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+           (ebx & bit_SHA);
+}
 #else
 bool smol_cpu_has_avx2(void)
 {
@@ -50,6 +57,11 @@ bool smol_cpu_has_avx512(void)
 bool smol_cpu_has_dotprod(void)
 {
     return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+
+bool smol_cpu_has_sha(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_SHA2;
 }
 #else
 bool smol_cpu_has_dotprod(void)
