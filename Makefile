@@ -146,7 +146,7 @@ else ifeq ($(ARCH),aarch64)
 # gcc's early scheduling keeps more values alive than there are registers; clang has no such option
 %neon.o %neon_dotprod.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
 %neon_dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod
-%sha256_arm.o: FILE_CFLAGS += -march=armv8-a+sha2
+%sha256_arm.o: FILE_CFLAGS += -march=armv8-a+crypto
 endif
 
 $(BUILD)/obj/%.o: %.c

@@ -2,7 +2,10 @@
 #include "runtime/model.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
+#include "common/sha256.h"
 #include "common/version.h"
 #include "runtime/report.h"
 #include "runtime/tokenizer.h"
@@ -28,27 +31,58 @@ static enum status index_tensors(smol_model *model, struct error *error)
     return STATUS_OK;
 }
 
-smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
-                            smol_error *error)
+/* Runs the file with that digest and no other: it is read before it is hashed, as bytes that stayed
+ * in the file could be others when they are used. */
+static enum status open_required(const char *path, const char *digest, enum verify verify,
+                                 struct blob *blob, struct error *error)
+{
+    struct file_view file;
+    char found[SHA256_TEXT_SIZE];
+    if (strlen(digest) != SHA256_TEXT_SIZE - 1 || digest[strspn(digest, "0123456789abcdefABCDEF")])
+        return smol_fail(error, STATUS_USAGE,
+                         "\"%.80s\" is not a SHA-256 digest: give 64 hexadecimal digits, as "
+                         "sha256sum prints them",
+                         digest);
+    enum status status = smol_file_read(path, SIZE_MAX, &file, error);
+    if (status)
+        return status;
+    smol_sha256(file.data, file.size, found);
+    if (strcasecmp(found, digest) == 0)
+        return smol_blob_open_view(&file, path, verify, blob, error);
+    smol_file_close(&file);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%.200s: has the SHA-256 digest %s, but %s is required: fetch the file anew "
+                     "from those who vouch for it",
+                     smol_base_name(path), found, digest);
+}
+
+static enum status open_blob(const char *path, const smol_model_params *params, struct blob *blob,
+                             struct error *error)
 {
     static const enum verify when[] = {
         [SMOL_VERIFY_FIRST] = VERIFY_FIRST_USE,
         [SMOL_VERIFY_OPEN] = VERIFY_AT_OPEN,
         [SMOL_VERIFY_OFF] = VERIFY_OFF,
     };
-    const smol_model_params defaults = {SMOL_VERIFY_FIRST, 0};
+    if ((unsigned)params->verify >= sizeof when / sizeof when[0])
+        return smol_fail(error, STATUS_USAGE, "verify: not one of smol_verify");
+    enum verify verify = when[params->verify];
+    return params->require_digest ? open_required(path, params->require_digest, verify, blob, error)
+                                  : smol_blob_open(path, !params->no_mmap, verify, blob, error);
+}
+
+smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
+                            smol_error *error)
+{
+    const smol_model_params defaults = {0};
     struct error detail;
     *out = NULL;
     if (!params)
         params = &defaults;
-    if ((unsigned)params->verify >= sizeof when / sizeof when[0])
-        return report(error, smol_fail(&detail, STATUS_USAGE, "verify: not one of smol_verify"),
-                      &detail);
     smol_model *model = calloc(1, sizeof *model);
     if (!model)
         return report(error, smol_fail_memory(&detail, "a model"), &detail);
-    enum status status =
-        smol_blob_open(path, !params->no_mmap, when[params->verify], &model->blob, &detail);
+    enum status status = open_blob(path, params, &model->blob, &detail);
     if (!status)
         status = index_tensors(model, &detail);
     if (status) {

@@ -66,6 +66,12 @@ typedef enum smol_verify {
 typedef struct smol_model_params {
     smol_verify verify;
     int no_mmap; /* 1: read the blob into memory, for media that may change or fail later */
+    /* NULL, or the SHA-256 digest that the file must have, 64 hexadecimal digits as sha256sum
+     * prints them: nothing but the file's size is looked at before all of it is known to have that
+     * digest. The file is read into memory, whatever no_mmap says, so that what runs is what had
+     * the digest, even if the file changes or its medium gives other bytes later. Errors: USAGE (no
+     * such digits), DAMAGED (another digest). */
+    const char *require_digest;
 } smol_model_params;
 
 /* Opens the blob at `path`. `params` NULL: all zeros. The file must not change while it is

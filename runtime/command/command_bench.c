@@ -22,6 +22,7 @@ static const struct option_rule rules[] = {
     RULE_THREADS,
     RULE_KV,
     RULE_JSON,
+    RULE_REQUIRE_DIGEST,
 };
 
 static const struct command_line command = {

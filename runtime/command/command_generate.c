@@ -40,6 +40,7 @@ static const struct option_rule rules[] = {
      OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, verify_words},
     {"no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,
      FIELD(open.no_mmap), 0, 0, NULL},
+    RULE_REQUIRE_DIGEST,
 };
 
 static const struct command_line command = {

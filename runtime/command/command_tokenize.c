@@ -12,6 +12,7 @@
 static const struct option_rule rules[] = {
     {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
      FIELD(decode), 0, 0, NULL},
+    RULE_REQUIRE_DIGEST,
 };
 
 static const struct command_line command = {
@@ -86,7 +87,7 @@ static smol_status tokenize(const struct settings *settings, smol_error *error)
     if (!settings->text == !settings->decode)
         return smol_command_fail(error, SMOL_ERROR_USAGE, "tokenize: give either TEXT or --decode");
     smol_model *model;
-    smol_status status = smol_model_open(settings->model, NULL, &model, error);
+    smol_status status = smol_model_open(settings->model, &settings->open, &model, error);
     if (status)
         return status;
     status = settings->text ? print_ids(model, settings->text, error)

@@ -51,6 +51,11 @@ extern const char *const smol_kv_words[]; /* in the order of smol_kv */
     {                                                                                              \
         "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
     }
+#define RULE_REQUIRE_DIGEST                                                                        \
+    {                                                                                              \
+        "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \
+            OPTION_TEXT, FIELD(open.require_digest), 0, 0, NULL                                    \
+    }
 
 /* Parses a sub-command's words into *settings, which holds the defaults. False: there is nothing
  * left to do but to return *status, after --help, --version or a mistake, which was printed. */

@@ -40,6 +40,16 @@ class ConvertOptions(ctypes.Structure):
     ]
 
 
+class ModelParams(ctypes.Structure):
+    """smol_model_params."""
+
+    _fields_ = [
+        ("verify", ctypes.c_int),
+        ("no_mmap", ctypes.c_int),
+        ("require_digest", ctypes.c_char_p),
+    ]
+
+
 class ModelInfo(ctypes.Structure):
     """smol_model_info."""
 
@@ -152,11 +162,12 @@ def blob_of(folder, dtype):
 class Model:
     """An open blob; closes when left."""
 
-    def __init__(self, path):
+    def __init__(self, path, **params):
         handle, error = ctypes.c_void_p(), Error()
+        params = ctypes.byref(ModelParams(**params)) if params else None
         check(
             lib.smol_model_open(
-                str(path).encode(), None, ctypes.byref(handle), ctypes.byref(error)
+                str(path).encode(), params, ctypes.byref(handle), ctypes.byref(error)
             ),
             error,
         )
