@@ -136,9 +136,14 @@ static enum status take_all_frames(struct unpacking *u, struct error *error)
 
 static enum status start_over(struct unpacking *u, struct error *error)
 {
+    struct intake *fresh;
+    enum status status = smol_intake_open(u->reader.name, &fresh, error);
+    if (status)
+        return status;
     smol_intake_close(u->intake);
+    u->intake = fresh;
     u->size = 0;
-    return smol_intake_open(u->reader.name, &u->intake, error);
+    return STATUS_OK;
 }
 
 static uint64_t count_pieces(uint64_t size)

@@ -4,7 +4,8 @@ always the old file or the new one, whole, and what killed runs leave hurts nobo
 
     tests/fault/kills.py BUILD [--kills N] [--seed N]
 
-SIGKILL cannot be noticed, so a killed run may leave its temporary, OUT.tmp-*; nothing else."""
+SIGKILL cannot be noticed, so a killed run may leave its temporary, OUT.tmp-* (with --resume OUT.part,
+with which the next run goes on); nothing else."""
 import argparse
 import random
 import subprocess
@@ -25,6 +26,9 @@ def commands(build, folder):
     subprocess.run([build / "smolconv", "pack", "--quiet", blob, packed], check=True)
     yield "convert", [build / "smolconv", "--quiet", "--force", DEMO, out]
     yield "pack", [build / "smolconv", "pack", "--quiet", "--force", blob, out]
+    unpack = [build / "smolconv", "unpack", "--quiet", "--force"]
+    yield "unpack", [*unpack, packed, out]
+    yield "unpack --resume", [*unpack, "--resume", packed, out]
     yield "logits", [build / "smolrun", "logits", blob, "--tokens", "5 6 " * 60, "-o", out]
 
 
@@ -56,7 +60,7 @@ def kill_often(words, kills, numbers):
     if killed < kills:
         yield f"only {killed} of {tries} runs could be killed"
     left = {path.name for path in out.parent.iterdir()} - others
-    if any(not name.startswith("OUT.tmp-") for name in left):
+    if any(not name.startswith(("OUT.tmp-", "OUT.part")) for name in left):
         yield f"left {left}"
     subprocess.run(words, check=True)
     if out.read_bytes() != new:

@@ -60,6 +60,7 @@ static const struct group {
     {"truncate", {SYS_ftruncate, SYS_fallocate}, 2},
     {"remove", {SYS_unlink, SYS_unlinkat}, 2},
     {"seek", {SYS_lseek}, 1},
+    {"lock", {SYS_flock, SYS_fcntl}, 2},
 };
 enum { N_GROUPS = sizeof groups / sizeof groups[0], MEMORY = 0, THREAD };
 

@@ -55,6 +55,8 @@ FAULTS = [
     Fault("open", errno.EIO, (FILE,)),
     Fault("open", errno.EMFILE, (FILE,), from_on=True),
     Fault("stat", errno.EIO, (FILE,)),
+    Fault("stat", errno.EIO, (FILE,), from_on=True),
+    Fault("lock", errno.EIO, (FILE,)),
     Fault("read", errno.EIO, (FILE,)),
     Fault("read", errno.EINTR, ()),
     Fault("read", 0, ()),
@@ -78,18 +80,22 @@ FAULTS = [
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command line; OUT in it is the output, which stands there already if `old`."""
+    """A command line; OUT in it is the output, which stands there already if `old`. What is unfinished
+    is kept as OUT.part if `resume`, which may have begun with the bytes `part`."""
 
     name: str
     words: tuple
     old: bool = False
     stdin: bytes = b""
+    resume: bool = False
+    part: bytes = b""
 
 
 def commands(material):
     """Every command; those that write, with and without a file where the output goes."""
     source, blob = material / "tiny", material / "tiny.smol"
     weights = source / "model.safetensors"
+    packed, part = (material / "larger.smol.zst"), (material / "part").read_bytes()
     threads = ("--threads", "2")
     return [
         Command("convert", ("smolconv", *threads, source, "OUT")),
@@ -98,6 +104,12 @@ def commands(material):
         Command("verify --source", ("smolconv", "verify", "--source", source, blob)),
         Command("pack", ("smolconv", "pack", *threads, blob, "OUT")),
         Command("pack --force", ("smolconv", "pack", "--force", blob, "OUT"), old=True),
+        Command("unpack", ("smolconv", "unpack", *threads, packed, "OUT")),
+        Command("unpack pipe", ("smolconv", "unpack", "--force", "-", "OUT"),
+                stdin=packed.read_bytes(), old=True),
+        Command("resume", ("smolconv", "unpack", "--resume", packed, "OUT"), resume=True),
+        Command("resume a part", ("smolconv", "unpack", "--resume", "--quiet", "-", "OUT"),
+                stdin=packed.read_bytes(), resume=True, part=part),
         Command("inspect", ("smolconv", "inspect", blob)),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
@@ -138,12 +150,18 @@ class Runner:
         else:
             self.environment["LD_PRELOAD"] = str(build / "tests/fault.so")
 
-    def run(self, command, fault, k):
+    def prepare(self, command):
         out = self.folder / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         if command.old:
             (out / "OUT").write_bytes(OLD)
+        if command.part:
+            (out / "OUT.part").write_bytes(command.part)
+
+    def run(self, command, fault, k):
+        """Runs it on what is in the folder, with the k-th call failing; 0: none."""
+        out = self.folder / "out"
         program, *words = command.words
         words = [str(out / "OUT") if word == "OUT" else str(word) for word in words]
         plan = f"{fault.group} {fault.action} {k} {int(fault.from_on)}"
@@ -155,7 +173,7 @@ class Runner:
         except subprocess.TimeoutExpired:
             return Outcome(-1000, b"", "", {}, 0, 1, -1, 0)
         if done.returncode == 125:  # the shim itself could not begin; elsewhere in memory it can
-            return self.run(command, fault, k)
+            return self.run(command, fault, k)  # and nothing has happened
         report = struct.unpack("<QQqq", (self.folder / "report").read_bytes())
         files = {path.name: path.read_bytes() for path in out.iterdir()}
         stdout = re.sub(rb'"timings": {[^}]*}', b"", done.stdout)
@@ -165,8 +183,8 @@ class Runner:
 def complaint(command, fault, good, got):
     """What is wrong with an outcome, or None. `good`: that of the run in which nothing failed."""
     before = {"OUT": OLD} if command.old else {}
-    whole = got.files in (before, good.files)
     killed = fault.action == -SIGNALS["KILL"]
+    left = {name: data for name, data in got.files.items() if not is_kept(name, command, killed)}
     if got.status == -1000:
         return "hangs"
     if re.search("Sanitizer|runtime error", got.stderr):
@@ -174,19 +192,20 @@ def complaint(command, fault, good, got):
     if fault.action < 0:
         if got.status not in (fault.action, 0):
             return f"status {got.status}, not the signal's"
-        leftover = {name: data for name, data in got.files.items() if not is_temporary(name)}
-        if (leftover if killed else got.files) not in (before, good.files):
-            return f"left {sizes(got.files)}"
-        return None
+        return None if left in (before, good.files) else f"left {sizes(got.files)}"
     if got.status == 0 and (got.stdout, got.files) != (good.stdout, good.files):
         return f"says 0, but stdout {got.stdout[:200]!r}, files {sizes(got.files)}"
     if got.status == 0:
         return None
+    if command.part and not got.files:
+        return "the part is lost"
     if got.status not in fault.statuses:
         return f"status {got.status}, due {fault.statuses}: {got.stderr}"
-    if not whole and fault.group != "remove":
+    if left not in (before, good.files) and fault.group != "remove":
         return f"left {sizes(got.files)}"
-    if not good.stdout.startswith(got.stdout):
+    if not good.stdout.startswith(got.stdout) and not (
+        command.resume and re.fullmatch(rb"\d+\n", got.stdout)
+    ):
         return f"stdout {got.stdout[:200]!r}"
     about_stderr = fault.group == "write" and got.argument == 2
     if not re.fullmatch(r"smol(conv|run): [^\n]+\n", got.stderr) and not about_stderr:
@@ -194,8 +213,9 @@ def complaint(command, fault, good, got):
     return None
 
 
-def is_temporary(name):
-    return name.startswith("OUT.tmp-")
+def is_kept(name, command, killed):
+    """Whether the file may be left when a command has failed."""
+    return (command.resume and name == "OUT.part") or (killed and name.startswith("OUT.tmp-"))
 
 
 def sizes(files):
@@ -209,6 +229,7 @@ def sample(n, first, stride):
 
 def sweep(runner, command, fault, first, stride):
     """Returns the number of runs and what was wrong with them."""
+    runner.prepare(command)
     good = runner.run(command, fault, 0)
     if good.status != 0:
         return 1, [f"{command.name}: without a fault: status {good.status}: {good.stderr}"]
@@ -217,8 +238,13 @@ def sweep(runner, command, fault, first, stride):
     wrong = []
     numbers = sample(good.calls, first, stride)
     for k in numbers:
+        runner.prepare(command)
         got = runner.run(command, fault, k)
         problem = complaint(command, fault, good, got)
+        if command.resume and not problem and got.files != good.files:
+            again = runner.run(command, fault, 0)
+            if (again.status, again.files) != (0, good.files):
+                problem = f"cannot be resumed: {again.stderr} {sizes(again.files)}"
         if problem:
             wrong.append(f"{command.name}: {fault} {k}: {problem.strip()}")
     return len(numbers), wrong
@@ -226,9 +252,19 @@ def sweep(runner, command, fault, first, stride):
 
 def make_material(build, folder):
     """What the commands work on."""
-    source = tiny.make(folder / "tiny")
-    convert = [build / "smolconv", "--quiet", source, folder / "tiny.smol"]
-    subprocess.run(convert, check=True)
+    tool = build / "smolconv"
+    for name, middle in (("tiny", 32), ("larger", 8192)):
+        source = tiny.make(folder / name, middle)
+        subprocess.run([tool, "--quiet", source, folder / f"{name}.smol"], check=True)
+    packed = folder / "larger.smol.zst"
+    subprocess.run([tool, "pack", "--quiet", folder / "larger.smol", packed], check=True)
+    size = packed.stat().st_size
+    with subprocess.Popen(
+        [tool, "unpack", "--quiet", "--resume", "-", folder / "begun"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as begun:  # fmt: skip
+        begun.communicate(packed.read_bytes()[: size * 3 // 4])
+    (folder / "begun.part").rename(folder / "part")
 
 
 def parse():

@@ -4,12 +4,12 @@ import json
 import random
 import struct
 
-HIDDEN, MIDDLE, HEADS, HEAD_DIM, LAYERS = 16, 32, 2, 8, 1
+HIDDEN, HEADS, LAYERS = 16, 2, 1
 TOKENS = [chr(c) for c in range(33, 127)] + ["\u0120"]  # a space, as byte-level BPE spells it
 MERGES = [["a", "b"], ["ab", "c"]]
 
 
-def shapes():
+def shapes(middle):
     yield "model.embed_tokens.weight", [len(TOKENS) + len(MERGES), HIDDEN]
     for i in range(LAYERS):
         layer = f"model.layers.{i}."
@@ -17,16 +17,16 @@ def shapes():
         for name in "qkvo":
             yield layer + f"self_attn.{name}_proj.weight", [HIDDEN, HIDDEN]
         yield layer + "post_attention_layernorm.weight", [HIDDEN]
-        yield layer + "mlp.gate_proj.weight", [MIDDLE, HIDDEN]
-        yield layer + "mlp.up_proj.weight", [MIDDLE, HIDDEN]
-        yield layer + "mlp.down_proj.weight", [HIDDEN, MIDDLE]
+        yield layer + "mlp.gate_proj.weight", [middle, HIDDEN]
+        yield layer + "mlp.up_proj.weight", [middle, HIDDEN]
+        yield layer + "mlp.down_proj.weight", [HIDDEN, middle]
     yield "model.norm.weight", [HIDDEN]
 
 
-def write_weights(path, seed):
+def write_weights(path, middle, seed):
     numbers = random.Random(seed)
     header, data = {}, b""
-    for name, shape in shapes():
+    for name, shape in shapes(middle):
         n = shape[0] * (shape[1] if len(shape) > 1 else 1)
         start = len(data)
         data += struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
@@ -35,7 +35,7 @@ def write_weights(path, seed):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def make(folder, seed=0):
+def make(folder, middle=32, seed=0):
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = TOKENS + ["".join(pair) for pair in MERGES]
     files = {
@@ -43,7 +43,7 @@ def make(folder, seed=0):
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
             "hidden_size": HIDDEN,
-            "intermediate_size": MIDDLE,
+            "intermediate_size": middle,
             "num_hidden_layers": LAYERS,
             "num_attention_heads": HEADS,
             "num_key_value_heads": HEADS,
@@ -89,5 +89,5 @@ def make(folder, seed=0):
     }
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
-    write_weights(folder / "model.safetensors", seed)
+    write_weights(folder / "model.safetensors", middle, seed)
     return folder
