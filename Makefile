@@ -71,7 +71,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage \
+.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage mutations \
 	fuzz fuzz-afl fuzz_targets bench tidy install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -207,6 +207,10 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	"$$(./scripts/venv)" scripts/build-test-model
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
+
+mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_safetensors.py -k mutations
 
 # TARGET=blob fuzzes one of them only; see tests/fuzz/README.md
 FUZZ_SECONDS ?= 900

@@ -344,10 +344,11 @@ class Blob:
             need(self.digest(self.data[start : start + CHUNK]) == digest, f"chunk at {start}")
 
     def check_padding(self):
-        """9, step 20: what is no element of a tensor is zero; numbers are finite."""
+        """9, step 21: what is no element of a tensor is zero; numbers are finite."""
         for tensor in self.tensors.values():
             if tensor.is_vector:
                 need(not any(tensor.data[tensor.cols * 4 :]), "vector padding")
+                need(np.isfinite(tensor.values()).all(), "not finite")
                 continue
             step = {F32: 1, BF16: 2, INT8: 64}[tensor.dtype]  # a pair of groups shares its scales
             rows, cols = round_up(tensor.rows, 16), round_up(tensor.cols, step)

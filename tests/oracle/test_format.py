@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from internal import BUILD, OK, Error, lib
 from safetensors import safe_open
-from smol_reader import BF16, F32, INT8, NO_TOKEN, Blob, Damaged, Unsupported
+from smol_reader import BF16, F32, INT8, MAX_FRONT, NO_TOKEN, Blob, Damaged, Unsupported
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo/model"
@@ -431,13 +431,13 @@ def example_tensor(shape):
     return bytes(block)
 
 
-def example_blob(folder):
+def example_blob(folder, provenance=b"converter: by hand\n"):
     model = struct.pack(
         "<12IfIIId56x", 1, INT8, 1, 3, 2, 1, 1, 2, 4, 8, 3, 1, 1e-5, 0, 0, 0, 10000.0
     )
     contents = Contents(
         model, struct.pack("<f", 1), struct.pack("<I", 3), 1,
-        struct.pack("<IIIffff36x", 2, 0, 0, 0.5, 0, 0, 0), b"converter: by hand\n", 19,
+        struct.pack("<IIIffff36x", 2, 0, 0, 0.5, 0, 0, 0), provenance, len(provenance),
         example_tokenizer(), len(example_tokenizer()),
     )  # fmt: skip
     shapes = [[4, 3], [3], [2, 3], [2, 3], [2, 3], [3, 2], [3], [2, 3], [2, 3], [3, 2], [3]]
@@ -463,6 +463,14 @@ def opens(path, verify_at_open=1):
     if status == OK:
         lib.smol_blob_close(ctypes.byref(blob))
     return status == OK
+
+
+def test_the_front_has_64_mebibytes_at_most(tmp_path):
+    longest = MAX_FRONT - 640 - 12 * 64 - 64  # behind it: the tensor table and two digests
+    for size, good in ((longest, True), (longest + 64, False)):
+        data = example_blob(tmp_path, bytes(size))
+        assert struct.unpack_from("<Q", data, 32)[0] == MAX_FRONT + (0 if good else 65536)
+        assert opens(tmp_path / "example.smol") == reads(data) == good
 
 
 # what the document shows of the example: first byte, bytes, and what they are

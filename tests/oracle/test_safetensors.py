@@ -1,5 +1,5 @@
 """The converter's safetensors reader against the reference package. Mutations are seeded:
-SMOL_FUZZ_SEED and SMOL_FUZZ_ROUNDS repeat or lengthen a run."""
+SMOL_FUZZ_SEED and SMOL_FUZZ_ROUNDS repeat or lengthen a run (`make mutations`)."""
 
 import ctypes
 import json
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from internal import Error, lib
 
-ROUNDS = int(os.environ.get("SMOL_FUZZ_ROUNDS", "4000"))
+ROUNDS = int(os.environ.get("SMOL_FUZZ_ROUNDS", "10000"))
 SEED = int(os.environ.get("SMOL_FUZZ_SEED", "1"))
 MAX_RANK = 8
 

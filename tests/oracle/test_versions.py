@@ -11,9 +11,9 @@ import subprocess
 import numpy as np
 import pytest
 from engine import KV_TYPES, Model
+from hostile import repair_front, xxh3
 from internal import BUILD, DAMAGED, OK, ROOT, UNSUPPORTED
-from smol_reader import CHUNK, DIGESTS, Blob, Unsupported
-from test_format import xxh3
+from smol_reader import Blob, Unsupported
 
 BLOBS = ROOT / "tests/data/blobs"
 PACKED = sorted(BLOBS.glob("*.smol.zst"))
@@ -28,21 +28,6 @@ def unpack(packed, folder):
 def describe(path):
     command = [BUILD / "smolconv", "inspect", path]
     return subprocess.run(command, check=True, capture_output=True).stdout.decode(errors="replace")
-
-
-def repair(blob):
-    """Makes the digests of a changed blob (a bytearray) right; returns it."""
-    (data_offset,) = struct.unpack_from("<Q", blob, 32)
-    (table,) = struct.unpack_from("<Q", blob, 64 + (DIGESTS - 1) * 24 + 8)
-    for i, start in enumerate(range(data_offset, len(blob), CHUNK)):
-        struct.pack_into("<Q", blob, table + 8 * i, xxh3(blob[start : start + CHUNK]))
-    return repair_front(blob)
-
-
-def repair_front(blob):
-    (data_offset,) = struct.unpack_from("<Q", blob, 32)
-    struct.pack_into("<Q", blob, 8, xxh3(blob[16:data_offset]))
-    return blob
 
 
 # --- blobs of the past ----------------------------------------------------------------------------

@@ -1,0 +1,746 @@
+"""Hand-written bad files, one for each rule of each format, and the real programs run on them, with
+little memory and time:
+
+    "$(scripts/venv)" tests/oracle/hostile.py BUILD [--sanitized]
+
+runs them all and counts; test_hostile.py does the same with pytest, and compares with other readers.
+BLOBS are named after the step of FORMAT.md section 9, SAFETENSORS and JSON after what is wrong.
+
+Where a case is what made a published flaw in readers of GGUF, it is marked:
+  [21802]  CVE-2024-21802  a count of dimensions past the end of an array
+  [23605]  CVE-2024-23605  a count that wraps when multiplied by the size of an entry
+  [53630]  CVE-2025-53630  a sum of sizes that wraps
+  [27940]  CVE-2026-27940  the same once each size is checked: rounding or another factor wraps
+  [33298]  CVE-2026-33298  a product of dimensions that wraps to something small
+  [7482]   CVE-2026-7482   offset and size of a tensor past the end of the file
+  [length] a string's length past its end    [zero]    a zero that something is divided by
+  [align]  an alignment without a bound      [type]    a table of the wrong element type
+  [alias]  an offset into the header         [depth]   recursion without a bound
+What only an assertion forbade, gone in a release build, has no mark: all cases run on release builds.
+"""
+
+import ctypes
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from smol_reader import CHUNK, DIGESTS, GENERATION, INV_FREQ, KINDS, MAGIC, MAX_FRONT, MODEL
+from smol_reader import MODEL_FIELDS, NO_TOKEN, PROVENANCE, STOP, TENSORS, TOKENIZER, WEIGHTS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEMO = ROOT / "demo/model"
+BASES = ROOT / "tests/data/blobs"
+OK, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC = 0, 2, 3, 4, 5, 6, 7
+GIB = 1 << 30
+ADDRESS_SPACE, SECONDS = GIB + (512 << 20), 60  # of a process: the largest file and half a gibibyte
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A file of `size` bytes that begins with `head`; the rest is a hole."""
+
+    head: bytes
+    size: int
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    content: object  # bytes, Sparse, or a function without arguments that makes one of them
+    status: object = DAMAGED  # or a tuple: of each program that is run
+    words: tuple = ()
+
+    def make(self):
+        return self.content() if callable(self.content) else self.content
+
+
+# --- blobs ------------------------------------------------------------------------------------
+
+TOKENIZER_FIELDS = """n_tokens n_text_bytes n_merge_slots max_probe n_added n_class_blocks
+    pretokenizer reserved0 token_spans text byte_tokens merges added class_index class_blocks
+    reserved1""".split()
+NAN, INFINITY = float("nan"), float("inf")
+_xxhash = ctypes.CDLL("libxxhash.so.0")
+_xxhash.XXH3_64bits.restype = ctypes.c_uint64
+_xxhash.XXH3_64bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+
+def xxh3(data):
+    return _xxhash.XXH3_64bits(bytes(data), len(data))
+
+
+def repair_front(blob):
+    """Makes the front's digest of a changed blob (a bytearray) right; returns it."""
+    (data_offset,) = struct.unpack_from("<Q", blob, 32)
+    struct.pack_into("<Q", blob, 8, xxh3(blob[16:data_offset]))
+    return blob
+
+
+def repair(blob):
+    """Makes all digests right."""
+    (data_offset,) = struct.unpack_from("<Q", blob, 32)
+    (table,) = struct.unpack_from("<Q", blob, 64 + KINDS.index(DIGESTS) * 24 + 8)
+    for i, start in enumerate(range(data_offset, len(blob), CHUNK)):
+        struct.pack_into("<Q", blob, table + 8 * i, xxh3(blob[start : start + CHUNK]))
+    return repair_front(blob)
+
+
+def base(name):
+    command = ["zstd", "-q", "-d", "-c", BASES / f"{name}.smol.zst"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+
+
+class Image:
+    """A good blob, to be spoiled."""
+
+    def __init__(self, name):
+        self.bytes = bytearray(base(name))
+
+    def get(self, at, kind):
+        return struct.unpack_from("<" + kind, self.bytes, at)[0]
+
+    def put(self, at, kind, *values):
+        struct.pack_into("<" + kind, self.bytes, at, *values)
+
+    def entry(self, kind):
+        return 64 + KINDS.index(kind) * 24
+
+    def at(self, kind):
+        return self.get(self.entry(kind) + 8, "Q")
+
+    def size(self, kind):
+        return self.get(self.entry(kind) + 16, "Q")
+
+    def offset(self, kind, value):
+        self.put(self.entry(kind) + 8, "Q", value)
+
+    def resize(self, kind, size):
+        """Another size; what is cut off becomes padding."""
+        end = self.at(kind) + self.size(kind)
+        start = self.at(kind) + size
+        self.bytes[start:end] = bytes(max(0, end - start))
+        self.put(self.entry(kind) + 16, "Q", size)
+
+    def model(self, name, value):
+        place = 64 if name == "rope_theta" else MODEL_FIELDS.index(name) * 4
+        kind = {"rope_theta": "d", "rms_norm_eps": "f"}.get(name, "I")
+        self.put(self.at(MODEL) + place, kind, value)
+
+    def tokenizer(self, name, value):
+        self.put(self.at(TOKENIZER) + TOKENIZER_FIELDS.index(name) * 4, "I", value)
+
+    def table(self, name):
+        start = self.at(TOKENIZER)
+        return start + self.get(start + TOKENIZER_FIELDS.index(name) * 4, "I")
+
+    def count(self, name):
+        return self.get(self.at(TOKENIZER) + TOKENIZER_FIELDS.index(name) * 4, "I")
+
+    def merge(self, empty):
+        """The first slot of the merge hash that is (not) empty."""
+        slots = range(self.table("merges"), self.table("added"), 16)
+        return next(s for s in slots if (self.get(s, "I") == NO_TOKEN) == empty)
+
+    def append(self, data):
+        self.bytes += data
+        self.put(24, "Q", len(self.bytes))
+
+    def tensor(self, i):
+        """Where the entry is, and where the tensor."""
+        entry = self.at(TENSORS) + i * 64
+        return entry, self.get(entry + 32, "Q")
+
+
+BLOBS = []
+
+
+def spoilt(name, change, *words, status=DAMAGED, of="1.0-int8", digests=repair):
+    """A case: `change` is made to a good blob, whose digests are then right again."""
+
+    def content():
+        image = Image(of)
+        change(image)
+        return bytes(digests(image.bytes))
+
+    BLOBS.append(Case(name, content, status, words))
+
+
+def as_it_is(blob):
+    return blob
+
+
+def field_case(name, value, *words, rule="12", mark=""):
+    spoilt(f"{rule} {name} is {value}{mark}", lambda b: b.model(name, value), *words)
+
+
+def head(at, kind, *values):
+    return lambda b: b.put(at, kind, *values)
+
+
+def in_tokenizer(name, value, *words, mark=""):
+    words = words or ("tokenizer",)
+    spoilt(f"19 {name} is {value}{mark}", lambda b: b.tokenizer(name, value), *words)
+
+
+BLOBS += [
+    Case("1 empty", b"", DAMAGED, ("x.smol: ",)),
+    Case("1 cut off within the magic", MAGIC[:5], DAMAGED, ("truncated within the header",)),
+    Case("1 line ends changed", lambda: base("1.0-int8").replace(b"\r\n", b"\n", 1), DAMAGED,
+         ("line ends were changed",)),
+    Case("1 another magic", b"SMOL" + bytes(100), DAMAGED, ("x.smol: not ",)),
+    Case("1 GGUF", b"GGUF\3\0\0\0" + bytes(100), UNSUPPORTED, ("GGUF",)),
+    Case("1 a gibibyte of nothing", Sparse(b"", GIB), DAMAGED, ("x.smol: ",)),
+    Case("2 cut off within the header", lambda: base("1.0-int8")[:63], DAMAGED, ("truncated",)),
+    Case("4 cut off within the data", lambda: base("1.0-int8")[:-1], DAMAGED, ("truncated",)),
+    Case("4 cut off behind the header", lambda: base("1.0-int8")[:64], DAMAGED, ("truncated",)),
+    Case("4 a byte too many", lambda: base("1.0-int8") + b"\0", DAMAGED, ("appended",)),
+    Case("4 a gibibyte too many", lambda: Sparse(base("1.0-int8"), GIB), DAMAGED, ("appended",)),
+    Case("5 a front over 64 MiB, its bytes all there",
+         lambda: Sparse(struct.pack("<8sQHHIQQ", MAGIC, 0, 1, 0, 9, GIB, MAX_FRONT + CHUNK), GIB),
+         DAMAGED, ("data_offset",)),
+    Case("6 a front of 64 MiB of zeros",
+         lambda: Sparse(struct.pack("<8sQHHIQQ", MAGIC, 0, 1, 0, 9, GIB, MAX_FRONT), GIB),
+         DAMAGED, ("digest of header and tables",)),
+]  # fmt: skip
+spoilt("3 major version 0", head(16, "H", 0), "version 0.0", status=UNSUPPORTED)
+spoilt("3 major version 2", head(16, "H", 2), "version 2.0", status=UNSUPPORTED)
+spoilt("4 file_size of 2^64 - 1 [53630]", head(24, "Q", 2**64 - 1), "truncated")
+spoilt("4 file_size 0", head(24, "Q", 0), "convert again", digests=as_it_is)
+for offset in (0, 32, 64, 65535, 65537, 2**63, 2**64 - CHUNK):
+    spoilt(f"5 data_offset {offset} [alias] [align] [53630]", head(32, "Q", offset),
+           "data_offset is out of place", digests=as_it_is)  # fmt: skip
+spoilt("6 the front's digest", head(8, "Q", 1), "digest of header and tables", digests=as_it_is)
+spoilt("6 a changed table", head(400, "B", 1), "digest of header and tables", digests=as_it_is)
+spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
+       status=UNSUPPORTED)  # fmt: skip
+spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
+for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
+    spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")
+spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "unknown section")
+spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "unknown section")
+spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "unknown section")
+for kind in KINDS:
+    spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "out of place",
+           digests=repair_front)  # fmt: skip
+    spoilt(f"10 section {kind} 64 bytes later", lambda b, k=kind: b.offset(k, b.at(k) + 64),
+           "out of place")  # fmt: skip
+spoilt("10 section 2 lies in section 1", lambda b: b.offset(INV_FREQ, b.at(MODEL)), "out of place")
+for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
+    for size in (2**64 - 1, 2**64 - 65536, 2**63, 1 << 40):
+        spoilt(f"10 section {kind} of {size} bytes [53630] [27940] [length]",
+               lambda b, k=kind, s=size: b.put(b.entry(k) + 16, "Q", s), "out of place")  # fmt: skip
+spoilt("10 the tokenizer's size wraps to nothing [27940]",
+       lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "out of place")  # fmt: skip
+spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
+spoilt("10 a byte behind the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
+spoilt("10 a byte between the data sections", lambda b: b.put(b.at(WEIGHTS) - 1, "B", 1), "padding")
+spoilt("11 the data starts before the tokenizer", head(32, "Q", 2 * CHUNK), "do not start at")
+spoilt("11 bytes behind the weights", lambda b: b.append(bytes(64)), "behind the last section")
+
+spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "odd size")
+spoilt("12 no model", lambda b: b.resize(MODEL, 0), "convert again")
+for name, low, high in [
+    ("family", 0, 2), ("dtype", 0, 4), ("n_layers", 0, 1025), ("hidden_size", 0, 2**20 + 1),
+    ("intermediate_size", 0, 2**22 + 1), ("n_heads", 0, 4097), ("n_kv_heads", 0, 4097),
+    ("head_dim", 0, 1026), ("vocab_size", 0, 2**24 + 1), ("context_length", 0, 2**24 + 1),
+]:  # fmt: skip
+    field_case(name, low, name, mark=" [zero]")
+    field_case(name, high, name)
+    field_case(name, 2**32 - 1, name, mark=" [33298]")
+for name in ("tied_embeddings", "attention_bias", "mlp_bias", "reserved0"):
+    field_case(name, 2)
+field_case("n_kv_heads", 2, "n_kv_heads")
+field_case("head_dim", 3, "head_dim")
+field_case("bos_id", 41, "bos_id")
+for value in (NAN, -1.0, 1.0, INFINITY):
+    field_case("rms_norm_eps", value, "rms_norm_eps")
+for value in (NAN, 0.0, 1e31, INFINITY):
+    field_case("rope_theta", value, "rope_theta")
+spoilt("12 the last reserved byte", lambda b: b.put(b.at(MODEL) + 127, "B", 1), "reserved")
+spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq does not fit")
+spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq does not fit")
+for value in (NAN, INFINITY, -0.5, 1.5):
+    spoilt(f"13 inv_freq of {value}", lambda b, v=value: b.put(b.at(INV_FREQ), "f", v), "inv_freq")
+spoilt("14 half an id", lambda b: b.resize(STOP, 6), "odd size")
+spoilt("14 an id twice", lambda b: b.put(b.at(STOP), "II", 2, 2), "stop ids")
+spoilt("14 an id that there is not", lambda b: b.put(b.at(STOP), "II", 1, 41), "stop ids")
+spoilt("15 no generation section", lambda b: b.resize(GENERATION, 60), "odd size")
+spoilt("15 an unknown bit", lambda b: b.put(b.at(GENERATION), "I", 64), "generation")
+spoilt("15 a default that is absent", lambda b: b.put(b.at(GENERATION), "I", 0), "generation")
+spoilt("15 do_sample 2", lambda b: b.put(b.at(GENERATION) + 4, "I", 2), "generation")
+for value in (NAN, INFINITY, -1.0):
+    spoilt(f"15 temperature {value}", lambda b, v=value: b.put(b.at(GENERATION) + 12, "f", v),
+           "generation")  # fmt: skip
+spoilt("15 a reserved byte", lambda b: b.put(b.at(GENERATION) + 63, "B", 1), "generation")
+for place, kind, value, what in [
+    (0, "I", 18, "role"), (4, "I", 1, "layer"), (8, "I", 1, "dtype [type]"), (12, "I", 0, "layout"),
+    (16, "Q", 0, "no rows [zero]"), (16, "Q", 2**63, "2^63 rows [33298]"),
+    (24, "Q", 2**64 - 1, "2^64 - 1 columns [33298]"), (32, "Q", 0, "offset 0 [alias]"),
+    (32, "Q", 1 << 40, "offset past the end [7482]"), (32, "Q", 2**64 - 64, "offset [53630]"),
+    (40, "Q", 0, "size 0"), (40, "Q", 1 << 40, "size past the end [7482]"),
+    (40, "Q", 2**64 - 64, "size [53630]"), (63, "B", 1, "reserved byte"),
+]:  # fmt: skip
+    for i in (0, 2):
+        spoilt(f"16 tensor {i}: {what}",
+               lambda b, i=i, p=place, k=kind, v=value: b.put(b.tensor(i)[0] + p, k, v),
+               "a tensor is not what the model calls for")  # fmt: skip
+field_case("n_layers", 1, "wrong number of tensors", rule="16")
+field_case("n_layers", 1024, "wrong number of tensors", rule="16", mark=" [23605]")
+field_case("vocab_size", 2**24, "a tensor is not what", rule="16", mark=" [33298]")
+spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
+       "a tensor is not what", of="1.0-f32")  # fmt: skip
+spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
+spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
+       "a tensor is not what", of="1.0-bf16")  # fmt: skip
+
+
+def grow_weights(b):
+    b.append(bytes(64))
+    b.put(b.entry(WEIGHTS) + 16, "Q", b.size(WEIGHTS) + 64)
+
+
+spoilt("16 room behind the tensors", grow_weights, "do not fill the weights section")
+spoilt("17 a digest too many [23605]", lambda b: b.resize(DIGESTS, b.size(DIGESTS) + 8),
+       "wrong number of chunk digests")  # fmt: skip
+spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of chunk digests",
+       digests=repair_front)  # fmt: skip
+spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "odd size")
+spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "section tokenizer",
+       digests=as_it_is)  # fmt: skip
+
+spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "no room")
+spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "out of place")
+spoilt("19 room behind the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
+       "does not end with its last table")  # fmt: skip
+in_tokenizer("n_tokens", 42, "more tokens than")
+in_tokenizer("n_tokens", 2**32 - 1, "more tokens than", mark=" [23605]")
+in_tokenizer("n_tokens", 0, mark=" [zero]")
+in_tokenizer("n_text_bytes", 0)
+in_tokenizer("n_text_bytes", 2**32 - 1, "out of place", mark=" [length]")
+for value in (0, 3, 2**32 - 1):
+    in_tokenizer("n_merge_slots", value, "power of two", mark=" [zero]")
+for value in (1, 1 << 28, 1 << 31):  # the second one times 16 is 2^32
+    in_tokenizer("n_merge_slots", value, mark=" [23605]")
+in_tokenizer("max_probe", 256, "max_probe")
+in_tokenizer("max_probe", 0, "bad merge")
+in_tokenizer("n_added", 1 << 28, "out of place", mark=" [23605]")
+in_tokenizer("n_class_blocks", 0)
+in_tokenizer("n_class_blocks", 1 << 24, "out of place", mark=" [23605]")
+for value in (0, 1, 4, 6, 2**32 - 1):
+    in_tokenizer("pretokenizer", value, "unknown pre-tokenizer")
+in_tokenizer("reserved0", 1, "reserved")
+in_tokenizer("reserved1", 1, "reserved")
+for name in TOKENIZER_FIELDS[8:15]:
+    in_tokenizer(name, 0, "table out of place", mark=" [alias]")
+    in_tokenizer(name, 2**32 - 64, "table out of place", mark=" [7482]")
+spoilt("19 padding between tables", lambda b: b.put(b.table("byte_tokens") - 1, "B", 1), "padding")
+for what, values in [
+    ("starts past the pool", (2**32 - 1, 1, 0)), ("is past the pool [length]", (0, 65535, 0)),
+    ("wraps [53630]", (2**32 - 1, 65535, 0)), ("has an unknown flag", (0, 1, 4)),
+    ("is unused and has bytes", (0, 1, 2)), ("is unused and special", (0, 0, 3)),
+]:  # fmt: skip
+    spoilt(f"19 a token {what}", lambda b, v=values: b.put(b.table("token_spans") + 16, "IHH", *v),
+           "bad entry (token 2)")  # fmt: skip
+spoilt("19 a byte's token that there is not", lambda b: b.put(b.table("byte_tokens"), "I", 38),
+       "no such token (of byte 0)")  # fmt: skip
+for what, place, value in [
+    ("left", 0, 38), ("right", 4, 38), ("rank", 8, 1 << 20), ("merged", 12, 38),
+    ("left is another, and it is not found", 0, 1), ("merged is no token", 12, NO_TOKEN),
+]:  # fmt: skip
+    spoilt(f"19 a merge: {what}",
+           lambda b, p=place, v=value: b.put(b.merge(empty=False) + p, "I", v), "bad merge")  # fmt: skip
+spoilt("19 an empty slot that is not", lambda b: b.put(b.merge(empty=True) + 8, "I", 1), "bad merge")
+
+
+def merge_twice(b):
+    """The pair of one slot in the next, too."""
+    slot = next(s for s in range(b.table("merges"), b.table("added") - 16, 16)
+                if b.get(s, "I") != NO_TOKEN and b.get(s + 16, "I") == NO_TOKEN)  # fmt: skip
+    b.bytes[slot + 16 : slot + 32] = b.bytes[slot : slot + 16]
+
+
+spoilt("19 a merge twice", merge_twice, "bad merge")
+for what, place, value in [
+    ("id", 0, 38), ("start past the pool", 4, 2**32 - 1), ("empty", 8, 0), ("too long", 8, 1025),
+    ("wraps [length]", 8, 2**32 - 1), ("unknown flag", 12, 2), ("out of order", 12, 1),
+]:  # fmt: skip
+    spoilt(f"19 an added token: {what}", lambda b, p=place, v=value: b.put(b.table("added") + p, "I", v),
+           "bad added token (entry ")  # fmt: skip
+
+
+def twice(b):
+    b.bytes[b.table("added") + 16 :][:16]
+    b.bytes[b.table("added") + 16 : b.table("added") + 32] = b.bytes[b.table("added") :][:16]
+
+
+def not_utf8(b):
+    b.put(b.table("text") + b.get(b.table("added") + 4, "I"), "B", 0xFF)
+
+
+spoilt("19 an added token twice", twice, "bad added token (entry 1)")
+spoilt("19 an added token that is not UTF-8", not_utf8, "bad added token (entry 0)")
+spoilt("19 a block that there is not", lambda b: b.put(b.table("class_index") + 2 * 4351, "H", 65535),
+       "no such class block")  # fmt: skip
+spoilt("19 an unknown class", lambda b: b.put(b.table("class_blocks") + 65, "B", 16), "class")
+spoilt("19 a letter that is a number", lambda b: b.put(b.table("class_blocks") + 65, "B", 3), "class")
+spoilt("19 a space that is none",
+       lambda b: b.put(b.table("class_blocks") + b.get(b.table("class_index"), "H") * 256 + 32, "B", 0),
+       "the space is no white space")  # fmt: skip
+
+# What the next ones break shows at first use, so that inspect has nothing to say.
+USED = (DAMAGED, OK, DAMAGED)
+spoilt("20 a weight's digest", lambda b: b.put(len(b.bytes) - 1, "B", 1), "data damaged (weights",
+       status=USED, digests=as_it_is)  # fmt: skip
+spoilt("20 another digest", lambda b: b.put(b.at(DIGESTS) + 8, "Q", 1), "data damaged (weights",
+       status=USED, digests=repair_front)  # fmt: skip
+# And these harm nobody who runs them: results are numbers or a complaint about NaN.
+HARMLESS = (DAMAGED, OK, (OK, NUMERIC))
+
+
+def in_tensor(name, i, place, kind, value, of):
+    spoilt(f"21 {name} ({of[4:]})", lambda b: b.put(b.tensor(i)[1] + place, kind, value),
+           "a tensor breaks the format", status=HARMLESS, of=of)  # fmt: skip
+
+
+# embed of int8: (41, 12): scales of 16 rows, then steps by 4 inputs; the third block has 9 rows
+in_tensor("an infinite scale", 0, 0, "H", 0x7C00, "1.0-int8")
+in_tensor("a scale that is NaN", 0, 0, "H", 0x7E00, "1.0-int8")
+in_tensor("a scale of -0", 0, 0, "H", 0x8000, "1.0-int8")
+in_tensor("a step of -128", 0, 64, "B", 0x80, "1.0-int8")
+in_tensor("the scales of a group that there is not", 0, 32, "H", 1, "1.0-int8")
+in_tensor("a missing row's scale", 0, 2 * 576 + 9 * 2, "H", 1, "1.0-int8")
+in_tensor("a missing row's step", 0, 2 * 576 + 64 + 9 * 4, "B", 1, "1.0-int8")
+in_tensor("a missing input's step", 0, 64 + 3 * 64, "B", 1, "1.0-int8")
+in_tensor("behind a vector", 1, 12 * 4, "B", 1, "1.0-int8")
+in_tensor("a vector's NaN", 1, 0, "f", NAN, "1.0-int8")
+in_tensor("an infinite weight", 0, 0, "H", 0x7F80, "1.0-bf16")
+in_tensor("a missing row", 0, 2 * 6 * 64 + 9 * 4, "H", 1, "1.0-bf16")
+in_tensor("a weight that is NaN", 0, 0, "f", NAN, "1.0-f32")
+in_tensor("a missing row", 0, 2 * 12 * 64 + 9 * 4, "I", 1, "1.0-f32")
+
+# --- safetensors --------------------------------------------------------------------------------
+
+SAFETENSORS = []
+
+
+def assemble(header, data):
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def tensor(name="a", dtype="U8", shape="[1]", offsets="[0,1]", more=""):
+    return f'"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}{more}}}'
+
+
+def header(name, text, *words, n_data=1, status=DAMAGED):
+    raw = text if isinstance(text, bytes) else text.encode()
+    SAFETENSORS.append(Case(name, assemble(raw, bytes(n_data)), status, words))
+
+
+def frame(name, content, *words, status=DAMAGED):
+    SAFETENSORS.append(Case(name, content, status, words))
+
+
+BIG = 2**64 - 1
+frame("empty", b"", "empty")
+frame("shorter than a length", b"\x01\0\0", "too short")
+frame("nothing but a length of 0", bytes(8), "the header is damaged")
+frame("a gibibyte of nothing", Sparse(b"", GIB), "the header is damaged")
+frame("a header over 100,000,000 bytes", Sparse(struct.pack("<Q", 10**8 + 1), GIB), "over 100000000")
+frame("a header of 100,000,000 zeros", Sparse(struct.pack("<Q", 10**8), GIB), "the header is damaged")
+frame("a header of 2^64 - 1 bytes [length]", struct.pack("<Q", BIG) + b"{}", "over 100000000")
+frame("8 + the header's length wraps [53630]", struct.pack("<Q", BIG - 7) + b"{}", "over 100000000")
+frame("a header past the end [length]", struct.pack("<Q", 3) + b"{}", "truncated")
+header("no object", "[]", "'{' expected")
+header("nothing but white space", "   ", "'{' expected")
+header("an object that does not end", "{" + tensor(), "expected")
+header("something behind the object", "{" + tensor() + "}x", "behind its end")
+header("a NUL behind the object", "{" + tensor() + "}\0", "behind its end")
+header("a byte order mark", "\ufeff{" + tensor() + "}", "'{' expected")
+header("a comma too many", "{" + tensor() + ",}", "expected")
+header("no comma", "{" + tensor() + " " + tensor("b", offsets="[1,1]", shape="[0]") + "}", "expected")
+header("not UTF-8", b'{"\xff":1}', "not UTF-8")
+header("an overlong NUL", b'{"\xc0\x80":1}', "not UTF-8")
+header("half of a surrogate pair", '{"\\ud800":1}', "surrogate")
+header("a control character", '{"a\n":1}', "control byte")
+header("a NUL byte in a name", "{" + tensor("a\0b") + "}", "control byte")
+header("an escaped NUL in a name", "{" + tensor("a\\u0000b") + "}", "holds a NUL")  # stricter
+header("an unknown escape", '{"\\x41":1}', "no such escape")
+header("a tensor that is null", '{"a":null}', "'{' expected")
+header("a tensor that is a list [type]", '{"a":["U8",[1],[0,1]]}', "'{' expected")  # stricter
+header("no dtype", '{"a":{"shape":[1],"data_offsets":[0,1]}}', "lacks")
+header("no shape", '{"a":{"dtype":"U8","data_offsets":[0,1]}}', "lacks")
+header("no offsets", '{"a":{"dtype":"U8","shape":[1]}}', "lacks")
+header("a field twice", "{" + tensor(more=',"shape":[1]') + "}", "a field twice")
+header("a tensor twice", "{" + tensor() + "," + tensor(offsets="[1,2]") + "}", "there twice",
+       n_data=2)  # fmt: skip  # stricter
+header("a tensor twice, once escaped", "{" + tensor() + "," + tensor("\\u0061", offsets="[1,2]") + "}",
+       "there twice", n_data=2)  # fmt: skip  # stricter
+header("an unknown dtype [type]", "{" + tensor(dtype="Q4_0") + "}", "dtype")
+header("a dtype that is a number [type]", '{"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}}',
+       "a string expected")  # fmt: skip
+header("a dtype that is an object [type]",
+       '{"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}}', "a string expected")  # stricter
+header("a shape that is a number [type]", "{" + tensor(shape="1") + "}", "'[' expected")
+header("a negative dimension", "{" + tensor(shape="[-1]") + "}", "(byte ")
+header("a dimension with a fraction", "{" + tensor(shape="[1.0]") + "}", "(byte ")
+header("a dimension of 2^64", "{" + tensor(shape="[18446744073709551616]") + "}", "over 64 bits")
+header("a dimension of 400 digits", "{" + tensor(shape=f"[{'9' * 400}]") + "}", "over 64 bits")
+header("nine dimensions [21802]", "{" + tensor(shape="[1,1,1,1,1,1,1,1,1]") + "}", "8 dimensions",
+       status=UNSUPPORTED)  # fmt: skip  # stricter
+header("a million dimensions [21802]", "{" + tensor(shape="[1" + ",1" * 10**6 + "]") + "}",
+       "8 dimensions", status=UNSUPPORTED)  # fmt: skip  # stricter
+header("a shape whose product wraps to 0 [33298]", "{" + tensor(
+    dtype="F32", shape="[4294967296,4294967296]", offsets="[0,0]") + "}", "2^61", n_data=0)  # fmt: skip
+header("a shape whose bytes wrap to 4 [33298]", "{" + tensor(
+    dtype="F32", shape="[4611686018427387905]", offsets="[0,4]") + "}", "2^61", n_data=4)  # fmt: skip
+header("a shape that wraps before its zero [33298] [zero]", "{" + tensor(
+    shape=f"[{BIG},2,0]", offsets="[0,0]") + "}", "2^61", n_data=0)  # fmt: skip
+header("one offset", "{" + tensor(offsets="[0]") + "}", "expected")
+header("three offsets", "{" + tensor(offsets="[0,1,1]") + "}", "expected")
+header("offsets that are texts [type]", "{" + tensor(offsets='["0","1"]') + "}", "(byte ")
+header("offsets that run backwards", "{" + tensor(offsets="[1,0]") + "}", "ends before it begins")
+header("an end past the file [7482]", "{" + tensor(shape="[100]", offsets="[0,100]") + "}", "truncated")
+header("an end near 2^64 [7482] [53630]", "{" + tensor(
+    shape="[1]", offsets=f"[{BIG - 1},{BIG}]") + "}", "(")  # fmt: skip
+header("sizes whose sum wraps [53630] [27940]", "{" + tensor(
+    shape="[9223372036854775808]", offsets="[0,9223372036854775808]") + "," + tensor(
+    "b", shape="[9223372036854775808]", offsets="[9223372036854775808,0]") + "}", "(", n_data=0)  # fmt: skip
+header("a size unlike the shape's", "{" + tensor(shape="[2]") + "}", "another size than its shape")
+header("half a byte", "{" + tensor(dtype="F4", shape="[1]") + "}", "whole number of bytes")
+header("tensors that overlap [alias]", "{" + tensor() + "," + tensor("b") + "}", "overlaps")
+header("a hole in front [align]", "{" + tensor(offsets="[1,2]") + "}", "hole", n_data=2)
+header("a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "hole", n_data=3)
+header("bytes behind the last tensor", "{" + tensor() + "}", "behind the last tensor", n_data=2)
+header("metadata that is no object", '{"__metadata__":[],' + tensor() + "}", "(byte ")
+header("metadata with a number [type]", '{"__metadata__":{"a":1},' + tensor() + "}", "a string")
+header("metadata twice", '{"__metadata__":{},"__metadata__":{},' + tensor() + "}", "twice")
+header("126 lists in a list [depth]", "{" + tensor(more=',"x":' + "[" * 126 + "]" * 126) + "}",
+       "nested too deeply")  # fmt: skip
+header("a million objects in an object [depth]", "{" + tensor(more=',"x":' + '{"a":' * 10**6), "nested")
+header("a number beyond f64", "{" + tensor(more=',"x":1e999') + "}", "(byte ")
+
+# What looks bad and is good: the reference takes it, and so do we.
+header("white space in front of the header", " \n\t\r{" + tensor() + "}", status=OK)
+header("no tensors", "{}", n_data=0, status=OK)
+header("a scalar", "{" + tensor(shape="[]") + "}", status=OK)
+header("an empty tensor", "{" + tensor(shape="[0]", offsets="[0,0]") + "}", n_data=0, status=OK)
+header("an empty tensor of a huge shape", "{" + tensor(shape=f"[0,{BIG}]", offsets="[0,0]") + "}",
+       n_data=0, status=OK)  # fmt: skip
+header("unknown fields", "{" + tensor(more=',"x":[{"y":1e300}]') + "}", status=OK)
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+JSON = []
+
+
+def document(name, file, content, *words, status=DAMAGED):
+    raw = content.encode() if isinstance(content, str) else content
+    JSON.append((file, Case(f"{file}: {name}", raw, status, words)))
+
+
+for file in ("config.json", "tokenizer.json", "generation_config.json", "tokenizer_config.json"):
+    document("empty", file, b"", "empty")
+    document("nothing but white space", file, " \n", "not valid JSON")
+    document("a list", file, "[]", "list")
+    document("a number", file, "1", file)
+    document("not closed", file, '{"a":', "not valid JSON")
+    document("something behind its end", file, "{}{}", "not valid JSON")
+    document("a NUL byte", file, b'{"a":"\0"}', "not valid JSON")
+    document("an escaped NUL in a key", file, '{"a\\u0000":1}', "not valid JSON")
+    document("not UTF-8", file, b'{"a":"\xff"}', "not valid JSON")
+    document("a surrogate in UTF-8", file, b'{"a":"\xed\xa0\x80"}', "not valid JSON")
+    document("a key twice", file, '{"a":1,"a":1}', "not valid JSON", "duplicate")
+    document("3,000 lists in each other [depth]", file, '{"a":' + "[" * 3000 + "]" * 3000 + "}",
+             "not valid JSON")  # fmt: skip
+    document("a million lists in each other [depth]", file, "[" * 10**6, "not valid JSON")
+    document("a million objects in each other [depth]", file, '{"a":' * 10**6, "not valid JSON")
+    document("a number beyond f64", file, '{"a":1e999}', "not valid JSON")
+    document("a number of a million digits", file, '{"a":' + "9" * 10**6 + "}", file)
+    document("ten million values", file, "[" + "0," * 10**7 + "0]", "values")
+    document("a gibibyte of nothing", file, Sparse(b"", GIB), "too large")
+    document("a web page", file, "<!DOCTYPE html>", "web page")
+
+
+
+def changed(file, name, path, value, *words, status=DAMAGED):
+    """The bundled file with `value` at `path` (keys and indexes, separated by spaces)."""
+
+    def content():
+        whole = json.loads((DEMO / file).read_text())
+        *outer, last = (int(key) if key.isdigit() else key for key in path.split())
+        place = whole
+        for key in outer:
+            place = place[key]
+        place[last] = value
+        return json.dumps(whole).encode()
+
+    JSON.append((file, Case(f"{file}: {name}", content, status, words)))
+
+
+CONFIG, TOKENS, SETTINGS = "config.json", "tokenizer.json", "tokenizer_config.json"
+for value in ("168", 168.5, 1e300, True, [168], {}):
+    changed(CONFIG, f"hidden_size {value!r} [type]", "hidden_size", value, "hidden_size")
+for key in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size",
+            "hidden_size", "intermediate_size", "max_position_embeddings", "head_dim"):  # fmt: skip
+    changed(CONFIG, f"{key} 0 [zero]", key, 0, key)
+    changed(CONFIG, f"{key} -1", key, -1, key)
+    for value in (2**31, 2**63 - 1):  # there might be such a model
+        changed(CONFIG, f"{key} {value} [33298]", key, value, key, status=UNSUPPORTED)
+changed(CONFIG, "heads that do not divide", "num_key_value_heads", 4, "num_key_value_heads")
+changed(CONFIG, "an odd head_dim", "head_dim", 27, "head_dim", status=UNSUPPORTED)
+changed(CONFIG, "an end that is a text [type]", "eos_token_id", "0", "eos_token_id")
+changed(CONFIG, "an end that there is not", "eos_token_id", [0, 1990], "eos_token_id")
+changed(CONFIG, "a start that there is not", "bos_token_id", 1990, "bos_token_id")
+changed(CONFIG, "rope_theta that is a text [type]", "rope_theta", "10000", "rope_theta")
+changed(CONFIG, "rope_theta 0 [zero]", "rope_theta", 0, "rope_theta")
+changed(CONFIG, "rms_norm_eps 2", "rms_norm_eps", 2.0, "rms_norm_eps")
+changed(CONFIG, "an architecture that is a number [type]", "architectures", 3, "architectures")
+changed(CONFIG, "an architecture that is in a list in a list [type]", "architectures", [["a"]],
+        "architectures", status=UNSUPPORTED)  # fmt: skip
+changed(CONFIG, "tied to a text [type]", "tie_word_embeddings", "yes", "tie_word_embeddings")
+changed("generation_config.json", "a temperature that is a text [type]", "temperature", "hot",
+        "temperature")  # fmt: skip
+changed("generation_config.json", "top_k -1", "top_k", -1, "top_k")
+changed("generation_config.json", "an end that there is not", "eos_token_id", [1990], "eos_token_id")
+changed("generation_config.json", "ends that are texts [type]", "eos_token_id", ["0"], "eos_token_id")
+changed(SETTINGS, "an end that is a number [type]", "eos_token", 0, "eos_token")
+changed(SETTINGS, "an end that is a list [type]", "eos_token", ["a"], "eos_token")
+for value in (None, [], "BPE", 1):
+    changed(TOKENS, f"the model is {value!r} [type]", "model", value, "model")
+    changed(TOKENS, f"the vocabulary is {value!r} [type]", "model vocab", value, "vocab")
+    changed(TOKENS, f"the pre-tokenizer is {value!r} [type]", "pre_tokenizer", value, "pre_tokenizer",
+            status=UNSUPPORTED)  # fmt: skip
+for value in (None, {}, "h e", 1, [1], ["he"], ["h e x"], [["h"]], [["h", "e", "x"]], [["h", 1]],
+              [[]], [["h", "\U0001f600"]]):  # fmt: skip
+    changed(TOKENS, f"the merges are {value!r} [type]", "model merges", value, "merge")
+for value in ("5", 5.5, None, -1, 1990, 2**32, 2**63 - 1, [5], 0):
+    changed(TOKENS, f"a token's id is {value!r} [type]", "model vocab h", value, "token")
+for value in ({}, "x", 1, [1], [None], [[]], [{}]):
+    changed(TOKENS, f"the added tokens are {value!r} [type]", "added_tokens", value, "added")
+for key, values in {"content": ["", None, 1], "id": ["0", -1, 1990, 2**63 - 1],
+                    "special": ["yes", None, 1], "normalized": [0], "lstrip": [1]}.items():  # fmt: skip
+    for value in values:
+        changed(TOKENS, f"an added token's {key} is {value!r} [type]", f"added_tokens 1 {key}", value)
+for n in (1025, 10**6):
+    changed(TOKENS, f"an added token of {n} bytes [length]", "added_tokens 1 content", "x" * n,
+            "too long", status=UNSUPPORTED)  # fmt: skip
+changed(TOKENS, "an added token that takes spaces", "added_tokens 1 lstrip", True, "lstrip",
+        status=UNSUPPORTED)  # fmt: skip
+changed(TOKENS, "another model", "model type", "Unigram", "Unigram", status=UNSUPPORTED)
+changed(TOKENS, "a model's kind that is a number [type]", "model type", 1, "type",
+        status=UNSUPPORTED)  # fmt: skip
+changed(TOKENS, "a normalizer", "normalizer", {"type": "NFC"}, "normalizer", status=UNSUPPORTED)
+NESTED = {}
+for _ in range(200):
+    NESTED = {"type": "Sequence", "pretokenizers": [NESTED]}
+changed(TOKENS, "a pre-tokenizer in itself, 200 times [depth]", "pre_tokenizer", NESTED,
+        "pre_tokenizer", status=UNSUPPORTED)  # fmt: skip
+changed(TOKENS, "dropout", "model dropout", 0.5, "dropout", status=UNSUPPORTED)
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def write(path, content):
+    if isinstance(content, Sparse):
+        path.write_bytes(content.head)
+        os.truncate(path, content.size)
+    else:
+        path.write_bytes(content)
+
+
+def run(command, limited):
+    """(exit status, what it says); a run that takes too long fails."""
+    limit = ["sh", "-c", f'ulimit -v {ADDRESS_SPACE >> 10} && exec "$0" "$@"'] if limited else []
+    result = subprocess.run(
+        [*limit, *command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, timeout=SECONDS,
+    )  # fmt: skip
+    return result.returncode, result.stderr.decode(errors="replace")
+
+
+def complaint(program, expected, words, result):
+    """What is wrong with the result of a run, or None."""
+    status, message = result
+    allowed = expected if isinstance(expected, tuple) else (expected,)
+    if status not in allowed:
+        return f"{program}: exit status {status}, should be {expected}: {message}"
+    if status == OK:
+        return None
+    if message.count("\n") != 1 or not message.startswith(program.split()[0] + ": "):
+        return f"{program}: not one line: {message}"
+    if status != NUMERIC:
+        missing = [word for word in words if word not in message]
+        if missing:
+            return f"{program}: does not say {missing}: {message}"
+    return None
+
+
+def check_blob(case, build, folder, limited=True):
+    """Gives the case to all that reads blobs; returns what is wrong."""
+    path = folder / "x.smol"
+    write(path, case.make())
+    commands = {
+        "smolconv verify": [build / "smolconv", "verify", path],
+        "smolconv inspect": [build / "smolconv", "inspect", path],
+        "smolrun": [build / "smolrun", path, "the", "-n", "2", "--threads", "1"],
+    }
+    statuses = case.status if isinstance(case.status, tuple) else (case.status,) * 3
+    found = [complaint(program, status, case.words, run(command, limited))
+             for (program, command), status in zip(commands.items(), statuses, strict=True)]  # fmt: skip
+    return [text for text in found if text]
+
+
+def checkpoint(folder, file, content):
+    """The bundled checkpoint with one file of it replaced."""
+    for source in DEMO.glob("*.json"):
+        shutil.copy(source, folder)
+    if file != "model.safetensors":
+        (folder / "model.safetensors").symlink_to(DEMO / "model.safetensors")
+    write(folder / file, content)
+
+
+def check_safetensors(case, build, folder, limited=True):
+    """What passes as safetensors lacks the model's tensors."""
+    checkpoint(folder, "model.safetensors", case.make())
+    found = run([build / "smolconv", "inspect", folder / "model.safetensors"], limited)
+    inspected = complaint("smolconv inspect", case.status, case.words, found)
+    found = run([build / "smolconv", "--threads", "1", folder, folder / "x.smol"], limited)
+    words = case.words if case.status != OK else ()
+    converted = complaint("smolconv", case.status or DAMAGED, words, found)
+    left = "an output is left" if list(folder.glob("*.smol*")) else None
+    return [text for text in (inspected, converted, left) if text]
+
+
+def check_json(file, case, build, folder, limited=True):
+    checkpoint(folder, file, case.make())
+    found = run([build / "smolconv", "--threads", "1", folder, folder / "x.smol"], limited)
+    converted = complaint("smolconv", case.status, (file, *case.words), found)
+    left = "an output is left" if list(folder.glob("*.smol*")) else None
+    return [text for text in (converted, left) if text]
+
+
+def main():
+    build, limited = Path(sys.argv[1]), "--sanitized" not in sys.argv[2:]
+    checks = [(f"blob, {c.name}", lambda f, c=c: check_blob(c, build, f, limited)) for c in BLOBS]
+    checks += [(f"safetensors, {c.name}", lambda f, c=c: check_safetensors(c, build, f, limited))
+               for c in SAFETENSORS]  # fmt: skip
+    checks += [(c.name, lambda f, n=n, c=c: check_json(n, c, build, f, limited)) for n, c in JSON]
+    failed = 0
+    for name, check in checks:
+        with tempfile.TemporaryDirectory() as folder:
+            found = check(Path(folder))
+        failed += bool(found)
+        for text in found:
+            print(f"{name}: {text}")
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

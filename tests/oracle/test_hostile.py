@@ -1,0 +1,69 @@
+"""The programs refuse every bad file of hostile.py, in words and with the right status, within its
+limits of memory and time; readers that we share no code with agree. scripts/check runs hostile.py on
+the sanitized programs too."""
+
+import pytest
+from hostile import (
+    BLOBS,
+    JSON,
+    OK,
+    SAFETENSORS,
+    UNSUPPORTED,
+    Sparse,
+    check_blob,
+    check_json,
+    check_safetensors,
+    xxh3,
+)
+from internal import BUILD
+from smol_reader import Blob, Damaged, Unsupported
+from test_safetensors import agree
+
+FOREIGN = {"1 GGUF"}  # which we name, and so call unsupported
+
+
+def by_name(case):
+    return case.name
+
+
+def test_there_is_a_case_for_every_rule():
+    steps = {int(case.name.split()[0]) for case in BLOBS}
+    assert steps == set(range(1, 22))
+    assert min(len(BLOBS), len(SAFETENSORS), len(JSON)) >= 60
+    marks = " ".join(case.name for case in [*BLOBS, *SAFETENSORS, *(case for _, case in JSON)])
+    for mark in "21802 23605 53630 27940 33298 7482 length zero align type alias depth".split():
+        assert f"[{mark}]" in marks
+
+
+@pytest.mark.parametrize("case", BLOBS, ids=by_name)
+def test_a_blob_that_breaks_a_rule_is_refused(case, tmp_path):
+    assert check_blob(case, BUILD, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", BLOBS, ids=by_name)
+def test_the_reader_written_from_the_document_agrees(case):
+    content = case.make()
+    if isinstance(content, Sparse):
+        content = content.head + bytes(1 << 20)  # long enough for what it breaks
+    status = case.status[0] if isinstance(case.status, tuple) else case.status
+    kind = Unsupported if status == UNSUPPORTED and case.name not in FOREIGN else Damaged
+    with pytest.raises(kind):
+        Blob(content, xxh3).check_padding()
+
+
+@pytest.mark.parametrize("case", SAFETENSORS, ids=by_name)
+def test_bad_safetensors_are_refused(case, tmp_path):
+    assert check_safetensors(case, BUILD, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", SAFETENSORS, ids=by_name)
+def test_the_reference_agrees_on_safetensors(case, tmp_path):
+    content = case.make()
+    if isinstance(content, Sparse):
+        content = content.head.ljust(8, b"\0") + bytes(1 << 20)
+    assert agree(content, tmp_path / "model.safetensors") == (case.status == OK)
+
+
+@pytest.mark.parametrize(("file", "case"), JSON, ids=lambda value: getattr(value, "name", ""))
+def test_bad_json_is_refused(file, case, tmp_path):
+    assert check_json(file, case, BUILD, tmp_path) == []
