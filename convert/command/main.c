@@ -10,7 +10,9 @@ static const struct {
     const char *name;
     smolconv_command *run;
 } commands[] = {
+    {"delta", smolconv_delta},
     {"inspect", smolconv_inspect},
+    {"patch", smolconv_patch},
     {"verify", smolconv_verify},
     {"pack", smolconv_pack},
     {"unpack", smolconv_unpack},

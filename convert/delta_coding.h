@@ -1,0 +1,42 @@
+/* The bytes of one part of a delta: coded against OLD's, and back. format/DELTA.md says how. */
+#ifndef SMOL_CONVERT_DELTA_CODING_H
+#define SMOL_CONVERT_DELTA_CODING_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/delta.h"
+
+/* A part as it lies in the delta. */
+struct delta_record {
+    struct delta_part part;
+    uint8_t coded[DELTA_MAX_CODED]; /* (part.coded_size) */
+};
+
+/* The digest that the record should have. */
+uint64_t smol_delta_digest(const struct delta_record *record);
+
+/* Codes the part's bytes of NEW, bytes[0..new_size), with its method, which is not DELTA_COPY.
+ * old (old_size): the part's bytes of OLD. Fills in `coded` and part.coded_size, the same for
+ * the same input. `level` is zstd's. Errors: STATUS_MEMORY. */
+enum status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
+                              int level, struct error *error);
+
+/* What decoding needs, for one thread. */
+struct delta_decoder {
+    void *zstd;           /* ZSTD_DCtx */
+    uint8_t *differences; /* (DELTA_MAX_NEW) */
+};
+
+/* Errors: STATUS_MEMORY; to be closed in any case. */
+enum status smol_delta_decoder_open(struct delta_decoder *decoder, struct error *error);
+void smol_delta_decoder_close(struct delta_decoder *decoder);
+
+/* The way back: fills bytes[0..new_size). The part's sizes are within their limits; what is coded
+ * may be anything. Errors, without a message: STATUS_DAMAGED (it is not exactly one frame of
+ * new_size bytes), STATUS_MEMORY. */
+enum status smol_delta_decode(const struct delta_decoder *decoder,
+                              const struct delta_record *record, const uint8_t *old,
+                              uint8_t *bytes);
+
+#endif

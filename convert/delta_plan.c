@@ -1,0 +1,155 @@
+/* Planning a delta, see delta_plan.h. */
+#include "convert/delta_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/hash.h"
+
+enum { UNIT = 65536 }; /* what is compared at once */
+
+struct delta_plan {
+    const struct blob *old_blob, *new_blob;
+    struct delta_region *regions; /* (n_regions), in the order of NEW, without gaps */
+    size_t n_regions;
+    size_t region;            /* where the next unit is */
+    uint64_t done;            /* bytes of that region that are behind us */
+    struct delta_piece ahead; /* the unit after the last piece; size 0: none */
+};
+
+/* --- regions ------------------------------------------------------------------------------ */
+
+/* Whether the tensor has bytes of its own. */
+static bool is_stored(const struct blob *blob, const struct blob_tensor *tensor)
+{
+    return tensor == blob->tensors || tensor->offset != blob->tensors->offset;
+}
+
+static uint64_t tensor_digest(const struct blob *blob, const struct blob_tensor *tensor)
+{
+    return smol_digest(blob->file.data + tensor->offset, tensor->size);
+}
+
+/* OLD's tensor of the same name, if its elements lie in the same way. */
+static const struct blob_tensor *find_namesake(const struct blob *old,
+                                               const struct blob_tensor *tensor)
+{
+    for (const struct blob_tensor *t = old->tensors; t < old->tensors + old->n_tensors; t++)
+        if (t->role == tensor->role && t->layer == tensor->layer)
+            return t->dtype == tensor->dtype && t->cols == tensor->cols ? t : NULL;
+    return NULL;
+}
+
+/* OLD's tensor with the digest of `tensor`, the namesake first: layers may have moved. Otherwise
+ * the namesake, or NULL. digests (old->n_tensors) are those of OLD's. */
+static const struct blob_tensor *find_counterpart(const struct blob *old, const uint64_t *digests,
+                                                  const struct blob *new,
+                                                  const struct blob_tensor *tensor)
+{
+    const struct blob_tensor *namesake = find_namesake(old, tensor);
+    uint64_t digest = tensor_digest(new, tensor);
+    if (namesake && digests[namesake - old->tensors] == digest)
+        return namesake;
+    for (size_t i = 0; i < old->n_tensors; i++)
+        if (digests[i] == digest && old->tensors[i].size == tensor->size)
+            return &old->tensors[i];
+    return namesake;
+}
+
+static void add_region(struct delta_plan *plan, uint64_t new_offset, uint64_t new_size,
+                       uint64_t old_offset, uint64_t old_size, enum delta_method difference)
+{
+    plan->regions[plan->n_regions++] =
+        (struct delta_region){new_offset, new_size, old_offset, old_size, difference};
+}
+
+static void add_regions(struct delta_plan *plan, const uint64_t *digests)
+{
+    const struct blob *old = plan->old_blob, *new = plan->new_blob;
+    uint64_t old_data = old->header->data_offset, new_data = new->header->data_offset;
+    add_region(plan, 0, new_data, 0, old_data, DELTA_BYTES);
+    add_region(plan, new_data, new->tensors->offset - new_data, old_data,
+               old->tensors->offset - old_data, DELTA_BYTES);
+    for (size_t i = 0; i < new->n_tensors; i++) {
+        const struct blob_tensor *tensor = &new->tensors[i];
+        if (!is_stored(new, tensor))
+            continue;
+        const struct blob_tensor *counterpart = find_counterpart(old, digests, new, tensor);
+        add_region(plan, tensor->offset, tensor->size, counterpart ? counterpart->offset : 0,
+                   counterpart ? counterpart->size : 0,
+                   tensor->dtype == DTYPE_INT8 ? DELTA_BYTES : DELTA_HALVES);
+    }
+}
+
+enum status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
+                                 struct delta_plan **out, struct error *error)
+{
+    struct delta_plan *plan = *out = calloc(1, sizeof *plan);
+    uint64_t *digests = calloc(old_blob->n_tensors, sizeof *digests);
+    if (plan)
+        plan->regions = calloc(2 + new_blob->n_tensors, sizeof *plan->regions);
+    if (!plan || !digests || !plan->regions) {
+        free(digests);
+        smol_delta_plan_close(plan);
+        *out = NULL;
+        return smol_fail_memory(error, "the plan of a delta");
+    }
+    plan->old_blob = old_blob;
+    plan->new_blob = new_blob;
+    for (size_t i = 0; i < old_blob->n_tensors; i++)
+        digests[i] = tensor_digest(old_blob, &old_blob->tensors[i]);
+    add_regions(plan, digests);
+    free(digests);
+    return STATUS_OK;
+}
+
+void smol_delta_plan_close(struct delta_plan *plan)
+{
+    if (plan)
+        free(plan->regions);
+    free(plan);
+}
+
+/* --- pieces ------------------------------------------------------------------------------- */
+
+/* The next unit of the region that is due, or what is left of that; size 0 at the end. */
+static struct delta_piece next_unit(struct delta_plan *plan)
+{
+    if (plan->region == plan->n_regions)
+        return (struct delta_piece){0};
+    const struct delta_region *region = &plan->regions[plan->region];
+    uint64_t left = region->new_size - plan->done;
+    struct delta_piece unit = {
+        .offset = region->new_offset + plan->done,
+        .size = left < UNIT ? left : UNIT,
+        .old_offset = region->old_offset + plan->done,
+        .region = *region,
+    };
+    unit.same = range_within(plan->done, unit.size, region->old_size) &&
+                memcmp(plan->new_blob->file.data + unit.offset,
+                       plan->old_blob->file.data + unit.old_offset, unit.size) == 0;
+    plan->done += unit.size;
+    if (plan->done == region->new_size) {
+        plan->region++;
+        plan->done = 0;
+    }
+    return unit;
+}
+
+/* Whether `unit`, which follows `piece`, can be part of it. */
+static bool belongs(const struct delta_piece *piece, const struct delta_piece *unit)
+{
+    if (piece->same != unit->same || piece->old_offset + piece->size != unit->old_offset)
+        return false;
+    return piece->same || (piece->region.new_offset == unit->region.new_offset &&
+                           piece->size + unit->size <= DELTA_MAX_NEW);
+}
+
+bool smol_delta_plan_next(struct delta_plan *plan, struct delta_piece *piece)
+{
+    *piece = plan->ahead.size > 0 ? plan->ahead : next_unit(plan);
+    while ((plan->ahead = next_unit(plan)).size > 0 && belongs(piece, &plan->ahead))
+        piece->size += plan->ahead.size;
+    return piece->size > 0;
+}

@@ -1,0 +1,61 @@
+/* The bytes of a .smoldelta as C structs. DELTA.md is the specification; this header is the same
+ * thing for compilers. Everything is little-endian; structs have no hidden padding. */
+#ifndef SMOL_FORMAT_DELTA_H
+#define SMOL_FORMAT_DELTA_H
+
+#include <stdint.h>
+
+#include "format/format.h"
+
+#define DELTA_MAGIC "\x89SMD\r\n\x1a\n" /* as BLOB_MAGIC */
+
+enum {
+    DELTA_MAJOR = 1,
+    DELTA_MINOR = 0,
+    /* What one part may ask for, unless it only copies. */
+    DELTA_MAX_NEW = 1 << 20,   /* bytes of NEW */
+    DELTA_MAX_OLD = 1 << 22,   /* bytes of OLD */
+    DELTA_MAX_CODED = 9 << 17, /* bytes of the delta: DELTA_MAX_NEW and an eighth */
+};
+
+/* What a blob is known by: the front holds a digest of every other byte. */
+struct delta_blob {
+    uint64_t front_digest, file_size; /* as in its struct blob_header */
+};
+
+/* Starts the delta. Parts follow, each right behind the one before; together they make NEW from its
+ * first byte to its last. */
+struct delta_header {
+    uint8_t magic[BLOB_MAGIC_SIZE];
+    uint64_t digest; /* XXH3-64 of the rest of this header */
+    uint16_t major, minor;
+    uint32_t reserved;
+    uint64_t file_size;         /* bytes of the delta */
+    uint64_t required_features; /* bits a reader must know; none is defined yet */
+    uint64_t optional_features; /* bits a reader may ignore; none is defined yet */
+    struct delta_blob old_blob, new_blob;
+};
+
+/* How a part makes its bytes of NEW. `OLD` is bytes [old_offset, old_offset + old_size) of it,
+ * `coded` what follows the part. */
+enum delta_method {
+    DELTA_COPY = 0,   /* OLD as it is; nothing is coded */
+    DELTA_ZSTD = 1,   /* coded: a zstd frame of the bytes, with OLD as history in front of them */
+    DELTA_BYTES = 2,  /* coded: a zstd frame of the differences from OLD, byte by byte */
+    DELTA_HALVES = 3, /* coded: the same for numbers of 16 bits, see DELTA.md */
+    DELTA_METHODS,
+};
+
+struct delta_part {
+    uint64_t digest; /* XXH3-64 of the rest of this struct and the coded bytes */
+    uint32_t method; /* enum delta_method */
+    uint32_t coded_size;
+    uint64_t new_size;
+    uint64_t old_offset;
+    uint64_t old_size;
+};
+
+_Static_assert(sizeof(struct delta_header) == 80, "header");
+_Static_assert(sizeof(struct delta_part) == 40, "part");
+
+#endif
