@@ -103,7 +103,7 @@ static enum status sample(smol_sampler *sampler, const float *logits, size_t n,
                           struct error *error)
 {
     const smol_sampler_params *params = &sampler->params;
-    double uniform = philox_uniform(params->seed, sampler->n_calls++);
+    double uniform = philox_uniform(params->seed, sampler->n_calls);
     bool greedy = params->temperature == 0;
     bool penalized = params->repetition_penalty != 0 && params->repetition_penalty != 1;
     if (n == 0)
@@ -128,5 +128,6 @@ smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
     fpenv_enter(&saved);
     enum status status = sample(sampler, logits, n, history, n_history, id, &detail);
     fpenv_leave(&saved);
+    sampler->n_calls += status == STATUS_OK;
     return report(error, status, &detail);
 }

@@ -188,8 +188,8 @@ SMOL_API void smol_sampler_free(smol_sampler *sampler);
 
 /* Picks a token id from logits (n). `history` (n_history) is the sequence so far, which the
  * repetition penalty applies to. The k-th call on a sampler uses the k-th random number of its
- * seed (Philox4x32-10), greedy calls included. Errors: NUMERIC (NaN or infinity in the logits),
- * MEMORY, USAGE (n 0). */
+ * seed (Philox4x32-10), greedy calls included, those that failed not. Errors: NUMERIC (NaN or
+ * infinity in the logits), MEMORY, USAGE (n 0). */
 SMOL_API smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
                                  const uint32_t *history, size_t n_history, uint32_t *id,
                                  smol_error *error);

@@ -1,0 +1,283 @@
+/* The library under lack of memory: each allocation of each call fails in turn. The call then says
+ * so, and everything is as before: done again, it brings the same bits. What a failed call has
+ * leaked the address sanitizer tells. Allocations are taken over by the linker (--wrap). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "convert/convert.h"
+#include "runtime/smol.h"
+#include "tests/unit/temporary.h"
+
+/* --- allocations that fail ---------------------------------------------------------------- */
+
+static bool counting;     /* only within the call that is tried; nobody else runs then */
+static unsigned left;     /* that still succeed */
+static unsigned n_failed; /* since the last try began */
+
+static bool fails(void)
+{
+    if (!counting || left-- > 0)
+        return false;
+    left = 0;
+    n_failed++;
+    return true;
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return fails() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+char *__real_strndup(const char *text, size_t n);
+char *__wrap_strndup(const char *text, size_t n);
+char *__wrap_strndup(const char *text, size_t n)
+{
+    return fails() ? NULL : __real_strndup(text, n);
+}
+
+void *__real_mmap(void *place, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *place, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *place, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    if (!fails())
+        return __real_mmap(place, size, protection, flags, fd, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    return fails() ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
+/* --- the way through smol.h --------------------------------------------------------------- */
+
+enum { N_PROMPT = 200, N_CTX = 230 };
+
+static struct temporary folder;
+static char blob[128];
+
+struct session {
+    smol_model *model;
+    smol_context *context;
+    smol_sampler *sampler;
+    uint32_t *ids;
+    size_t n;
+    uint32_t prompt[N_PROMPT];
+    float *logits; /* (vocab_size) */
+    uint32_t chosen;
+    uint32_t generated[32];
+    size_t n_generated;
+};
+
+static smol_status open_model(struct session *s, smol_error *error)
+{
+    return smol_model_open(blob, NULL, &s->model, error);
+}
+
+static smol_status open_copy(struct session *s, smol_error *error)
+{
+    const smol_model_params params = {.no_mmap = 1, .verify = SMOL_VERIFY_OPEN};
+    smol_model *copy;
+    smol_status status = smol_model_open(blob, &params, &copy, error);
+    (void)s;
+    smol_model_close(copy);
+    return status;
+}
+
+static smol_status create_context(struct session *s, smol_error *error)
+{
+    const smol_context_params params = {.n_ctx = N_CTX, .n_threads = 3};
+    return smol_context_create(s->model, &params, &s->context, error);
+}
+
+static smol_status tokenize(struct session *s, smol_error *error)
+{
+    static const char text[] = "Once upon a time, unbelievably, 42 <|im_end|> \xff.";
+    return smol_tokenize(s->model, text, sizeof text - 1, 1, &s->ids, &s->n, error);
+}
+
+static smol_status evaluate(struct session *s, smol_error *error)
+{
+    return smol_eval(s->context, s->prompt, N_PROMPT, 1, s->logits, error);
+}
+
+static smol_status create_sampler(struct session *s, smol_error *error)
+{
+    const smol_sampler_params params = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 7};
+    return smol_sampler_create(&params, &s->sampler, error);
+}
+
+static smol_status sample(struct session *s, smol_error *error)
+{
+    size_t n = smol_model_get_info(s->model).vocab_size;
+    return smol_sample(s->sampler, s->logits, n, s->prompt, N_PROMPT, &s->chosen, error);
+}
+
+static int keep(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct session *s = user;
+    (void)text;
+    (void)size;
+    if (id != SMOL_NO_TOKEN)
+        s->generated[s->n_generated++] = id;
+    return 0;
+}
+
+/* From the same place with a sampler of its own, so that every try is the same. */
+static smol_status generate(struct session *s, smol_error *error)
+{
+    static const char *const stop[] = {"never said"};
+    const smol_generate_params params = {
+        .max_tokens = 20, .stop = stop, .n_stop = 1, .on_text = keep, .user = s};
+    smol_generate_result result;
+    smol_sampler *sampler;
+    const smol_sampler_params greedy = {0};
+    s->n_generated = 0;
+    smol_context_truncate(s->context, N_PROMPT - 1);
+    smol_status status = smol_sampler_create(&greedy, &sampler, error);
+    if (!status)
+        status = smol_generate(s->context, sampler, s->prompt + N_PROMPT - 1, 1, &params, &result,
+                               error);
+    smol_sampler_free(sampler);
+    return status;
+}
+
+typedef smol_status session_step(struct session *s, smol_error *error);
+
+static session_step *const steps[] = {open_model, open_copy,      create_context, tokenize,
+                                      evaluate,   create_sampler, sample,         generate};
+
+/* Takes the step until nothing fails any more; with_faults false: once. */
+static void take(struct session *s, session_step *step, bool with_faults)
+{
+    for (unsigned k = 0;; k++) {
+        smol_error error = {0};
+        size_t length = s->context ? smol_context_length(s->context) : 0;
+        left = k;
+        n_failed = 0;
+        counting = with_faults;
+        smol_status status = step(s, &error);
+        counting = false;
+        if (status == SMOL_OK && n_failed == 0)
+            return;
+        assert_int_equal(status, SMOL_ERROR_MEMORY);
+        assert_int_equal(error.status, SMOL_ERROR_MEMORY);
+        assert_true(error.message[0] != '\0');
+        if (step == evaluate)
+            assert_int_equal(smol_context_length(s->context), length);
+        assert_true(k < 1000);
+    }
+}
+
+static struct session go(bool with_faults)
+{
+    struct session s = {.logits = calloc(1 << 16, sizeof *s.logits)};
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        s.prompt[i] = 20 + i * 7 % 300;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        take(&s, steps[i], with_faults);
+    return s;
+}
+
+static void end(struct session *s)
+{
+    smol_free(s->ids);
+    smol_sampler_free(s->sampler);
+    smol_context_free(s->context);
+    smol_model_close(s->model);
+    free(s->logits);
+}
+
+static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
+{
+    (void)state;
+    struct session expected = go(false), got = go(true);
+    assert_int_equal(got.n, expected.n);
+    assert_memory_equal(got.ids, expected.ids, got.n * sizeof *got.ids);
+    size_t vocab_size = smol_model_get_info(got.model).vocab_size;
+    assert_memory_equal(got.logits, expected.logits, vocab_size * sizeof *got.logits);
+    assert_int_equal(got.chosen, expected.chosen);
+    assert_int_equal(got.n_generated, expected.n_generated);
+    assert_memory_equal(got.generated, expected.generated, sizeof got.generated);
+    end(&expected);
+    end(&got);
+}
+
+static int make_blob(void **state)
+{
+    (void)state;
+    static const struct convert_options options = {
+        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
+    struct error error;
+    temporary_make(&folder);
+    snprintf(blob, sizeof blob, "%s/demo.smol", folder.folder);
+    return smol_convert("demo/model", blob, &options, &error);
+}
+
+static int remove_blob(void **state)
+{
+    (void)state;
+    temporary_remove(&folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_can_be_repeated_after_it_ran_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, make_blob, remove_blob);
+}
