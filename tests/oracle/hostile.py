@@ -3,8 +3,9 @@ little memory and time:
 
     "$(scripts/venv)" tests/oracle/hostile.py BUILD [--sanitized]
 
-runs them all and counts; test_hostile.py does the same with pytest, and compares with other readers.
-BLOBS are named after the step of FORMAT.md section 9, SAFETENSORS and JSON after what is wrong.
+runs them all and counts; test_hostile.py does the same with pytest, and compares with other
+readers. BLOBS are named after the step of FORMAT.md section 9, the others after what is wrong. Each
+blob comes a second time, packed.
 
 Where a case is what made a published flaw in readers of GGUF, it is marked:
   [21802]  CVE-2024-21802  a count of dimensions past the end of an array
@@ -16,10 +17,12 @@ Where a case is what made a published flaw in readers of GGUF, it is marked:
   [length] a string's length past its end    [zero]    a zero that something is divided by
   [align]  an alignment without a bound      [type]    a table of the wrong element type
   [alias]  an offset into the header         [depth]   recursion without a bound
-What only an assertion forbade, gone in a release build, has no mark: all cases run on release builds.
+What only an assertion forbade, gone in a release build, has no mark: all cases run on release
+builds.
 """
 
 import ctypes
+import functools
 import json
 import os
 import shutil
@@ -30,8 +33,24 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from smol_reader import CHUNK, DIGESTS, GENERATION, INV_FREQ, KINDS, MAGIC, MAX_FRONT, MODEL
-from smol_reader import MODEL_FIELDS, NO_TOKEN, PROVENANCE, STOP, TENSORS, TOKENIZER, WEIGHTS
+from packed import FOOTER_MAGIC, PIECE, TABLE_MAGIC, frame, packed, seek_table
+from smol_reader import (
+    CHUNK,
+    DIGESTS,
+    GENERATION,
+    INV_FREQ,
+    KINDS,
+    MAGIC,
+    MAX_FRONT,
+    MODEL,
+    MODEL_FIELDS,
+    NO_TOKEN,
+    PROVENANCE,
+    STOP,
+    TENSORS,
+    TOKENIZER,
+    WEIGHTS,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo/model"
@@ -91,6 +110,7 @@ def repair(blob):
     return repair_front(blob)
 
 
+@functools.cache
 def base(name):
     command = ["zstd", "-q", "-d", "-c", BASES / f"{name}.smol.zst"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
@@ -233,8 +253,11 @@ for kind in KINDS:
 spoilt("10 section 2 lies in section 1", lambda b: b.offset(INV_FREQ, b.at(MODEL)), "out of place")
 for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
     for size in (2**64 - 1, 2**64 - 65536, 2**63, 1 << 40):
-        spoilt(f"10 section {kind} of {size} bytes [53630] [27940] [length]",
-               lambda b, k=kind, s=size: b.put(b.entry(k) + 16, "Q", s), "out of place")  # fmt: skip
+        spoilt(
+            f"10 section {kind} of {size} bytes [53630] [27940] [length]",
+            lambda b, k=kind, s=size: b.put(b.entry(k) + 16, "Q", s),
+            "out of place",
+        )
 spoilt("10 the tokenizer's size wraps to nothing [27940]",
        lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "out of place")  # fmt: skip
 spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
@@ -353,9 +376,14 @@ for what, place, value in [
     ("left", 0, 38), ("right", 4, 38), ("rank", 8, 1 << 20), ("merged", 12, 38),
     ("left is another, and it is not found", 0, 1), ("merged is no token", 12, NO_TOKEN),
 ]:  # fmt: skip
-    spoilt(f"19 a merge: {what}",
-           lambda b, p=place, v=value: b.put(b.merge(empty=False) + p, "I", v), "bad merge")  # fmt: skip
-spoilt("19 an empty slot that is not", lambda b: b.put(b.merge(empty=True) + 8, "I", 1), "bad merge")
+    spoilt(
+        f"19 a merge: {what}",
+        lambda b, p=place, v=value: b.put(b.merge(empty=False) + p, "I", v),
+        "bad merge",
+    )
+spoilt(
+    "19 an empty slot that is not", lambda b: b.put(b.merge(empty=True) + 8, "I", 1), "bad merge"
+)
 
 
 def merge_twice(b):
@@ -370,8 +398,11 @@ for what, place, value in [
     ("id", 0, 38), ("start past the pool", 4, 2**32 - 1), ("empty", 8, 0), ("too long", 8, 1025),
     ("wraps [length]", 8, 2**32 - 1), ("unknown flag", 12, 2), ("out of order", 12, 1),
 ]:  # fmt: skip
-    spoilt(f"19 an added token: {what}", lambda b, p=place, v=value: b.put(b.table("added") + p, "I", v),
-           "bad added token (entry ")  # fmt: skip
+    spoilt(
+        f"19 an added token: {what}",
+        lambda b, p=place, v=value: b.put(b.table("added") + p, "I", v),
+        "bad added token (entry ",
+    )
 
 
 def twice(b):
@@ -385,13 +416,22 @@ def not_utf8(b):
 
 spoilt("19 an added token twice", twice, "bad added token (entry 1)")
 spoilt("19 an added token that is not UTF-8", not_utf8, "bad added token (entry 0)")
-spoilt("19 a block that there is not", lambda b: b.put(b.table("class_index") + 2 * 4351, "H", 65535),
-       "no such class block")  # fmt: skip
+spoilt(
+    "19 a block that there is not",
+    lambda b: b.put(b.table("class_index") + 2 * 4351, "H", 65535),
+    "no such class block",
+)
 spoilt("19 an unknown class", lambda b: b.put(b.table("class_blocks") + 65, "B", 16), "class")
-spoilt("19 a letter that is a number", lambda b: b.put(b.table("class_blocks") + 65, "B", 3), "class")
-spoilt("19 a space that is none",
-       lambda b: b.put(b.table("class_blocks") + b.get(b.table("class_index"), "H") * 256 + 32, "B", 0),
-       "the space is no white space")  # fmt: skip
+spoilt(
+    "19 a letter that is a number", lambda b: b.put(b.table("class_blocks") + 65, "B", 3), "class"
+)
+spoilt(
+    "19 a space that is none",
+    lambda b: b.put(
+        b.table("class_blocks") + b.get(b.table("class_index"), "H") * 256 + 32, "B", 0
+    ),
+    "the space is no white space",
+)
 
 # What the next ones break shows at first use, so that inspect has nothing to say.
 USED = (DAMAGED, OK, DAMAGED)
@@ -442,20 +482,24 @@ def header(name, text, *words, n_data=1, status=DAMAGED):
     SAFETENSORS.append(Case(name, assemble(raw, bytes(n_data)), status, words))
 
 
-def frame(name, content, *words, status=DAMAGED):
+def whole(name, content, *words, status=DAMAGED):
     SAFETENSORS.append(Case(name, content, status, words))
 
 
 BIG = 2**64 - 1
-frame("empty", b"", "empty")
-frame("shorter than a length", b"\x01\0\0", "too short")
-frame("nothing but a length of 0", bytes(8), "the header is damaged")
-frame("a gibibyte of nothing", Sparse(b"", GIB), "the header is damaged")
-frame("a header over 100,000,000 bytes", Sparse(struct.pack("<Q", 10**8 + 1), GIB), "over 100000000")
-frame("a header of 100,000,000 zeros", Sparse(struct.pack("<Q", 10**8), GIB), "the header is damaged")
-frame("a header of 2^64 - 1 bytes [length]", struct.pack("<Q", BIG) + b"{}", "over 100000000")
-frame("8 + the header's length wraps [53630]", struct.pack("<Q", BIG - 7) + b"{}", "over 100000000")
-frame("a header past the end [length]", struct.pack("<Q", 3) + b"{}", "truncated")
+whole("empty", b"", "empty")
+whole("shorter than a length", b"\x01\0\0", "too short")
+whole("nothing but a length of 0", bytes(8), "the header is damaged")
+whole("a gibibyte of nothing", Sparse(b"", GIB), "the header is damaged")
+whole(
+    "a header over 100,000,000 bytes", Sparse(struct.pack("<Q", 10**8 + 1), GIB), "over 100000000"
+)
+whole(
+    "a header of 100,000,000 zeros", Sparse(struct.pack("<Q", 10**8), GIB), "the header is damaged"
+)
+whole("a header of 2^64 - 1 bytes [length]", struct.pack("<Q", BIG) + b"{}", "over 100000000")
+whole("8 + the header's length wraps [53630]", struct.pack("<Q", BIG - 7) + b"{}", "over 100000000")
+whole("a header past the end [length]", struct.pack("<Q", 3) + b"{}", "truncated")
 header("no object", "[]", "'{' expected")
 header("nothing but white space", "   ", "'{' expected")
 header("an object that does not end", "{" + tensor(), "expected")
@@ -463,7 +507,9 @@ header("something behind the object", "{" + tensor() + "}x", "behind its end")
 header("a NUL behind the object", "{" + tensor() + "}\0", "behind its end")
 header("a byte order mark", "\ufeff{" + tensor() + "}", "'{' expected")
 header("a comma too many", "{" + tensor() + ",}", "expected")
-header("no comma", "{" + tensor() + " " + tensor("b", offsets="[1,1]", shape="[0]") + "}", "expected")
+header(
+    "no comma", "{" + tensor() + " " + tensor("b", offsets="[1,1]", shape="[0]") + "}", "expected"
+)
 header("not UTF-8", b'{"\xff":1}', "not UTF-8")
 header("an overlong NUL", b'{"\xc0\x80":1}', "not UTF-8")
 header("half of a surrogate pair", '{"\\ud800":1}', "surrogate")
@@ -479,13 +525,20 @@ header("no offsets", '{"a":{"dtype":"U8","shape":[1]}}', "lacks")
 header("a field twice", "{" + tensor(more=',"shape":[1]') + "}", "a field twice")
 header("a tensor twice", "{" + tensor() + "," + tensor(offsets="[1,2]") + "}", "there twice",
        n_data=2)  # fmt: skip  # stricter
-header("a tensor twice, once escaped", "{" + tensor() + "," + tensor("\\u0061", offsets="[1,2]") + "}",
-       "there twice", n_data=2)  # fmt: skip  # stricter
+header(
+    "a tensor twice, once escaped",
+    "{" + tensor() + "," + tensor("\\u0061", offsets="[1,2]") + "}",
+    "there twice",
+    n_data=2,
+)  # stricter
 header("an unknown dtype [type]", "{" + tensor(dtype="Q4_0") + "}", "dtype")
 header("a dtype that is a number [type]", '{"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}}',
        "a string expected")  # fmt: skip
-header("a dtype that is an object [type]",
-       '{"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}}', "a string expected")  # stricter
+header(
+    "a dtype that is an object [type]",
+    '{"a":{"dtype":{"U8":null},"shape":[1],"data_offsets":[0,1]}}',
+    "a string expected",
+)  # stricter
 header("a shape that is a number [type]", "{" + tensor(shape="1") + "}", "'[' expected")
 header("a negative dimension", "{" + tensor(shape="[-1]") + "}", "(byte ")
 header("a dimension with a fraction", "{" + tensor(shape="[1.0]") + "}", "(byte ")
@@ -495,34 +548,55 @@ header("nine dimensions [21802]", "{" + tensor(shape="[1,1,1,1,1,1,1,1,1]") + "}
        status=UNSUPPORTED)  # fmt: skip  # stricter
 header("a million dimensions [21802]", "{" + tensor(shape="[1" + ",1" * 10**6 + "]") + "}",
        "8 dimensions", status=UNSUPPORTED)  # fmt: skip  # stricter
-header("a shape whose product wraps to 0 [33298]", "{" + tensor(
-    dtype="F32", shape="[4294967296,4294967296]", offsets="[0,0]") + "}", "2^61", n_data=0)  # fmt: skip
-header("a shape whose bytes wrap to 4 [33298]", "{" + tensor(
-    dtype="F32", shape="[4611686018427387905]", offsets="[0,4]") + "}", "2^61", n_data=4)  # fmt: skip
+header(
+    "a shape whose product wraps to 0 [33298]",
+    "{" + tensor(dtype="F32", shape="[4294967296,4294967296]", offsets="[0,0]") + "}",
+    "2^61",
+    n_data=0,
+)
+header(
+    "a shape whose bytes wrap to 4 [33298]",
+    "{" + tensor(dtype="F32", shape="[4611686018427387905]", offsets="[0,4]") + "}",
+    "2^61",
+    n_data=4,
+)
 header("a shape that wraps before its zero [33298] [zero]", "{" + tensor(
     shape=f"[{BIG},2,0]", offsets="[0,0]") + "}", "2^61", n_data=0)  # fmt: skip
 header("one offset", "{" + tensor(offsets="[0]") + "}", "expected")
 header("three offsets", "{" + tensor(offsets="[0,1,1]") + "}", "expected")
 header("offsets that are texts [type]", "{" + tensor(offsets='["0","1"]') + "}", "(byte ")
 header("offsets that run backwards", "{" + tensor(offsets="[1,0]") + "}", "ends before it begins")
-header("an end past the file [7482]", "{" + tensor(shape="[100]", offsets="[0,100]") + "}", "truncated")
+header(
+    "an end past the file [7482]", "{" + tensor(shape="[100]", offsets="[0,100]") + "}", "truncated"
+)
 header("an end near 2^64 [7482] [53630]", "{" + tensor(
     shape="[1]", offsets=f"[{BIG - 1},{BIG}]") + "}", "(")  # fmt: skip
-header("sizes whose sum wraps [53630] [27940]", "{" + tensor(
-    shape="[9223372036854775808]", offsets="[0,9223372036854775808]") + "," + tensor(
-    "b", shape="[9223372036854775808]", offsets="[9223372036854775808,0]") + "}", "(", n_data=0)  # fmt: skip
+header(
+    "sizes whose sum wraps [53630] [27940]",
+    "{"
+    + tensor(shape="[9223372036854775808]", offsets="[0,9223372036854775808]")
+    + ","
+    + tensor("b", shape="[9223372036854775808]", offsets="[9223372036854775808,0]")
+    + "}",
+    "(",
+    n_data=0,
+)
 header("a size unlike the shape's", "{" + tensor(shape="[2]") + "}", "another size than its shape")
 header("half a byte", "{" + tensor(dtype="F4", shape="[1]") + "}", "whole number of bytes")
 header("tensors that overlap [alias]", "{" + tensor() + "," + tensor("b") + "}", "overlaps")
 header("a hole in front [align]", "{" + tensor(offsets="[1,2]") + "}", "hole", n_data=2)
-header("a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "hole", n_data=3)
+header(
+    "a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "hole", n_data=3
+)
 header("bytes behind the last tensor", "{" + tensor() + "}", "behind the last tensor", n_data=2)
 header("metadata that is no object", '{"__metadata__":[],' + tensor() + "}", "(byte ")
 header("metadata with a number [type]", '{"__metadata__":{"a":1},' + tensor() + "}", "a string")
 header("metadata twice", '{"__metadata__":{},"__metadata__":{},' + tensor() + "}", "twice")
 header("126 lists in a list [depth]", "{" + tensor(more=',"x":' + "[" * 126 + "]" * 126) + "}",
        "nested too deeply")  # fmt: skip
-header("a million objects in an object [depth]", "{" + tensor(more=',"x":' + '{"a":' * 10**6), "nested")
+header(
+    "a million objects in an object [depth]", "{" + tensor(more=',"x":' + '{"a":' * 10**6), "nested"
+)
 header("a number beyond f64", "{" + tensor(more=',"x":1e999') + "}", "(byte ")
 
 # What looks bad and is good: the reference takes it, and so do we.
@@ -567,7 +641,6 @@ for file in ("config.json", "tokenizer.json", "generation_config.json", "tokeniz
     document("a web page", file, "<!DOCTYPE html>", "web page")
 
 
-
 def changed(file, name, path, value, *words, status=DAMAGED):
     """The bundled file with `value` at `path` (keys and indexes, separated by spaces)."""
 
@@ -607,15 +680,25 @@ changed(CONFIG, "tied to a text [type]", "tie_word_embeddings", "yes", "tie_word
 changed("generation_config.json", "a temperature that is a text [type]", "temperature", "hot",
         "temperature")  # fmt: skip
 changed("generation_config.json", "top_k -1", "top_k", -1, "top_k")
-changed("generation_config.json", "an end that there is not", "eos_token_id", [1990], "eos_token_id")
-changed("generation_config.json", "ends that are texts [type]", "eos_token_id", ["0"], "eos_token_id")
+changed(
+    "generation_config.json", "an end that there is not", "eos_token_id", [1990], "eos_token_id"
+)
+changed(
+    "generation_config.json", "ends that are texts [type]", "eos_token_id", ["0"], "eos_token_id"
+)
 changed(SETTINGS, "an end that is a number [type]", "eos_token", 0, "eos_token")
 changed(SETTINGS, "an end that is a list [type]", "eos_token", ["a"], "eos_token")
 for value in (None, [], "BPE", 1):
     changed(TOKENS, f"the model is {value!r} [type]", "model", value, "model")
     changed(TOKENS, f"the vocabulary is {value!r} [type]", "model vocab", value, "vocab")
-    changed(TOKENS, f"the pre-tokenizer is {value!r} [type]", "pre_tokenizer", value, "pre_tokenizer",
-            status=UNSUPPORTED)  # fmt: skip
+    changed(
+        TOKENS,
+        f"the pre-tokenizer is {value!r} [type]",
+        "pre_tokenizer",
+        value,
+        "pre_tokenizer",
+        status=UNSUPPORTED,
+    )
 for value in (None, {}, "h e", 1, [1], ["he"], ["h e x"], [["h"]], [["h", "e", "x"]], [["h", 1]],
               [[]], [["h", "\U0001f600"]]):  # fmt: skip
     changed(TOKENS, f"the merges are {value!r} [type]", "model merges", value, "merge")
@@ -623,10 +706,17 @@ for value in ("5", 5.5, None, -1, 1990, 2**32, 2**63 - 1, [5], 0):
     changed(TOKENS, f"a token's id is {value!r} [type]", "model vocab h", value, "token")
 for value in ({}, "x", 1, [1], [None], [[]], [{}]):
     changed(TOKENS, f"the added tokens are {value!r} [type]", "added_tokens", value, "added")
-for key, values in {"content": ["", None, 1], "id": ["0", -1, 1990, 2**63 - 1],
-                    "special": ["yes", None, 1], "normalized": [0], "lstrip": [1]}.items():  # fmt: skip
+for key, values in {
+    "content": ["", None, 1],
+    "id": ["0", -1, 1990, 2**63 - 1],
+    "special": ["yes", None, 1],
+    "normalized": [0],
+    "lstrip": [1],
+}.items():
     for value in values:
-        changed(TOKENS, f"an added token's {key} is {value!r} [type]", f"added_tokens 1 {key}", value)
+        changed(
+            TOKENS, f"an added token's {key} is {value!r} [type]", f"added_tokens 1 {key}", value
+        )
 for n in (1025, 10**6):
     changed(TOKENS, f"an added token of {n} bytes [length]", "added_tokens 1 content", "x" * n,
             "too long", status=UNSUPPORTED)  # fmt: skip
@@ -642,6 +732,68 @@ for _ in range(200):
 changed(TOKENS, "a pre-tokenizer in itself, 200 times [depth]", "pre_tokenizer", NESTED,
         "pre_tokenizer", status=UNSUPPORTED)  # fmt: skip
 changed(TOKENS, "dropout", "model dropout", 0.5, "dropout", status=UNSUPPORTED)
+
+# --- packed blobs ---------------------------------------------------------------------------------
+
+PACKED = []
+
+
+def packaged(name, make, *words, status=DAMAGED):
+    """What `make` makes of a good blob. What `zstd -d` can still restore is unsupported."""
+
+    PACKED.append(Case(f"packed: {name}", lambda: make(base("1.0-int8")), status, words))
+
+
+def with_table(frames, *sizes):
+    return b"".join(frames) + seek_table(sizes)
+
+
+def with_footer(blob, count, descriptor=0, magic=FOOTER_MAGIC, more=0, entries=1):
+    """One good frame, and a seek table that says what it should not."""
+    content = frame(blob)
+    table = struct.pack("<II", len(content), len(blob)) * entries
+    table += struct.pack("<IBI", count, descriptor, magic)
+    return content + struct.pack("<II", TABLE_MAGIC, len(table) + more) + table
+
+
+def declared(size):
+    """A frame that says it holds `size` bytes."""
+    return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x01\0\0"
+
+
+packaged("empty", lambda b: b"")
+packaged("no zstd", lambda b: b"hello, this is no zstd at all")
+packaged("a blob", lambda b: b, "not packed", status=UNSUPPORTED)
+packaged("nothing but a seek table", lambda b: seek_table([]))
+packaged("no content size", lambda b: packed(b, content_size=0), status=UNSUPPORTED)
+packaged("a frame in several", lambda b: packed(b, piece=CHUNK), status=UNSUPPORTED)
+packaged("a dictionary", lambda b: packed(b, dictionary=b[:4096] * 2))
+packaged("a frame cut off", lambda b: frame(b)[:-20])
+packaged("a frame's checksum [type]", lambda b: frame(b)[:-1] + b"\0" + seek_table([]))
+packaged("a frame of 2^63 bytes [23605]", lambda b: declared(2**63) + b, status=UNSUPPORTED)
+packaged("a frame of 2^64 - 1 bytes [53630]", lambda b: declared(2**64 - 1) + b, status=UNSUPPORTED)
+packaged("a frame of a gibibyte", lambda b: declared(GIB) + b, status=UNSUPPORTED)
+packaged("a gibibyte of zeros in a frame", lambda b: frame(b"\0" * PIECE) * 4096)
+packaged("a gibibyte behind the frame", lambda b: Sparse(frame(b), GIB))
+packaged("a frame twice", lambda b: with_table([frame(b)] * 2, (len(frame(b)), len(b))),
+         status=UNSUPPORTED)  # fmt: skip
+packaged("packed twice", lambda b: packed(packed(b)), status=UNSUPPORTED)
+packaged("no seek table", frame)
+packaged("a seek table cut off [length]", lambda b: packed(b)[:-1])
+packaged("bytes behind the seek table", lambda b: packed(b) + b"\0")
+packaged("a seek table of no frames", lambda b: with_footer(b, 0, entries=0))
+packaged("a seek table of 2^32 - 1 frames [23605]", lambda b: with_footer(b, 2**32 - 1))
+packaged("a seek table of 2^29 + 1 frames [23605]", lambda b: with_footer(b, 2**29 + 1))
+packaged("a seek table of a frame too many", lambda b: with_footer(b, 2, entries=2))
+packaged("a seek table with an unknown descriptor", lambda b: with_footer(b, 1, descriptor=4))
+packaged("a seek table with checksums", lambda b: with_footer(b, 1, descriptor=128))
+packaged("a seek table with another magic", lambda b: with_footer(b, 1, magic=1))
+packaged("a seek table past the end [length]", lambda b: with_footer(b, 1, more=100))
+packaged("a seek table of 4 GiB [length]", lambda b: with_footer(b, 1, more=2**32 - 40))
+packaged("another size of the frame [7482]", lambda b: with_table([frame(b)], (1 << 31, len(b))))
+packaged("another size of its content", lambda b: with_table([frame(b)], (len(frame(b)), 1)))
+packaged("a skippable frame in front", lambda b: struct.pack("<II", TABLE_MAGIC - 1, 0) + packed(b),
+         status=UNSUPPORTED)  # fmt: skip
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -691,9 +843,35 @@ def check_blob(case, build, folder, limited=True):
         "smolrun": [build / "smolrun", path, "the", "-n", "2", "--threads", "1"],
     }
     statuses = case.status if isinstance(case.status, tuple) else (case.status,) * 3
-    found = [complaint(program, status, case.words, run(command, limited))
-             for (program, command), status in zip(commands.items(), statuses, strict=True)]  # fmt: skip
+    found = [
+        complaint(program, status, case.words, run(command, limited))
+        for (program, command), status in zip(commands.items(), statuses, strict=True)
+    ]
     return [text for text in found if text]
+
+
+def check_packed(case, build, folder, limited=True):
+    """Unpacking finds what is wrong with the packed file, or with the blob in it."""
+    path = folder / "x.smol.zst"
+    write(path, case.make())
+    found = run([build / "smolconv", "unpack", "--threads", "1", path, folder / "x.smol"], limited)
+    unpacked = complaint("smolconv unpack", case.status, ("x.smol", *case.words), found)
+    left = "an output is left" if sorted(folder.iterdir()) != [path] else None
+    return [text for text in (unpacked, left) if text]
+
+
+def repacked(case):
+    """The same blob in a packed file that is fine."""
+    status = case.status[0] if isinstance(case.status, tuple) else case.status
+    return Case(f"packed: {case.name}", lambda: packed(shortened(case.make())), status)
+
+
+def shortened(content):
+    """The bytes of a content, a megabyte of them if it is sparse."""
+    return content.head.ljust(1 << 20, b"\0") if isinstance(content, Sparse) else content
+
+
+PACKED += [repacked(case) for case in BLOBS]
 
 
 def checkpoint(folder, file, content):
@@ -728,6 +906,7 @@ def check_json(file, case, build, folder, limited=True):
 def main():
     build, limited = Path(sys.argv[1]), "--sanitized" not in sys.argv[2:]
     checks = [(f"blob, {c.name}", lambda f, c=c: check_blob(c, build, f, limited)) for c in BLOBS]
+    checks += [(c.name, lambda f, c=c: check_packed(c, build, f, limited)) for c in PACKED]
     checks += [(f"safetensors, {c.name}", lambda f, c=c: check_safetensors(c, build, f, limited))
                for c in SAFETENSORS]  # fmt: skip
     checks += [(c.name, lambda f, n=n, c=c: check_json(n, c, build, f, limited)) for n, c in JSON]

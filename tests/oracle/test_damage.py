@@ -1,4 +1,4 @@
-"""Random damage to the real model's blob is refused, see tests/damage.c; `make damage` is longer."""
+"""Random damage to the real model's blob is refused, see tests/damage.c and `make damage`."""
 
 import re
 import subprocess

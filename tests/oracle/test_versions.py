@@ -1,6 +1,6 @@
 """Versions of the format: blobs of every released version, tests/data/blobs, are read and give the
-results that they gave when they were made; what a later version may change, FORMAT.md section 11, is
-accepted or refused as said there. scripts/release-blobs makes the blobs."""
+results that they gave when they were made; what a later version may change, FORMAT.md section 11,
+is accepted or refused as said there. scripts/release-blobs makes the blobs."""
 
 import hashlib
 import json

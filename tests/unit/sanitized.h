@@ -1,4 +1,5 @@
-/* Whether the tests run under a sanitizer, which needs memory and time of its own. */
+/* Whether the tests run under a sanitizer, which needs memory and time of its own, and whether code
+ * is slow for this or another reason: then what is exhaustive elsewhere takes samples. */
 #ifndef SMOL_TESTS_SANITIZED_H
 #define SMOL_TESTS_SANITIZED_H
 
@@ -8,6 +9,12 @@
 #define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
 #define SANITIZED 0
+#endif
+
+#ifdef __OPTIMIZE__
+#define SLOW SANITIZED
+#else
+#define SLOW 1
 #endif
 
 #endif
