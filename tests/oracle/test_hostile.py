@@ -5,12 +5,14 @@ on the sanitized programs too."""
 import pytest
 from hostile import (
     BLOBS,
+    DELTAS,
     JSON,
     OK,
     PACKED,
     SAFETENSORS,
     UNSUPPORTED,
     check_blob,
+    check_delta,
     check_json,
     check_packed,
     check_safetensors,
@@ -31,6 +33,10 @@ def by_name(case):
 def test_there_is_a_case_for_every_rule():
     steps = {int(case.name.split()[0]) for case in BLOBS}
     assert steps == set(range(1, 22))
+    written = [
+        case for case in DELTAS if case.name.removeprefix("delta: ") not in map(by_name, BLOBS)
+    ]
+    assert {case.name.split()[1] for case in written} >= {*map(str, range(1, 17))} - {"11"}
     assert min(len(BLOBS), len(SAFETENSORS), len(JSON)) >= 60
     marks = " ".join(case.name for case in [*BLOBS, *SAFETENSORS, *(case for _, case in JSON)])
     for mark in "21802 23605 53630 27940 33298 7482 length zero align type alias depth".split():
@@ -54,6 +60,11 @@ def test_the_reader_written_from_the_document_agrees(case):
 @pytest.mark.parametrize("case", PACKED, ids=by_name)
 def test_a_bad_packed_file_is_refused_and_leaves_nothing(case, tmp_path):
     assert check_packed(case, BUILD, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", DELTAS, ids=by_name)
+def test_a_bad_delta_makes_nothing(case, tmp_path):
+    assert check_delta(case, BUILD, tmp_path) == []
 
 
 @pytest.mark.parametrize("case", SAFETENSORS, ids=by_name)
