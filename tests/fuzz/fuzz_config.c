@@ -1,60 +1,25 @@
 /* The settings of a checkpoint. An input is config.json, generation_config.json,
  * tokenizer_config.json and tokenizer.json in this order, each ended by a NUL, which no JSON text
  * contains; those that are not there are missing files. */
-#include <errno.h>
 #include <math.h>
-#include <sys/mman.h>
 
 #include "convert/config.h"
 #include "format/layout.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/unit/temporary.h"
+#include "tests/fuzz/files.h"
 
 static const char *const names[] = {"config.json", "generation_config.json",
                                     "tokenizer_config.json", "tokenizer.json"};
 enum { N_FILES = sizeof names / sizeof names[0] };
 
-/* The folder holds links to files in memory, which are much faster to rewrite. */
-static struct {
-    struct temporary temporary;
-    int fd[N_FILES];
-} folder;
-
-static void remove_folder(void)
-{
-    temporary_remove(&folder.temporary);
-}
-
-static void make_folder(void)
-{
-    temporary_make(&folder.temporary);
-    atexit(remove_folder);
-    for (size_t i = 0; i < N_FILES; i++)
-        if ((folder.fd[i] = memfd_create(names[i], MFD_CLOEXEC)) < 0)
-            abort();
-}
-
-/* Makes data[0..size) the content of file i; without any there is no such file. */
-static void write_file(size_t i, const uint8_t *data, size_t size)
-{
-    char link[128], target[64];
-    snprintf(link, sizeof link, "%s/%s", folder.temporary.folder, names[i]);
-    snprintf(target, sizeof target, "/proc/self/fd/%d", folder.fd[i]);
-    if (size == 0)
-        unlink(link);
-    else if (ftruncate(folder.fd[i], 0) || pwrite(folder.fd[i], data, size, 0) != (ssize_t)size ||
-             (symlink(target, link) && errno != EEXIST))
-        abort();
-}
-
 static void write_files(const uint8_t *data, size_t size)
 {
-    if (!folder.temporary.folder[0])
-        make_folder();
     for (size_t i = 0; i < N_FILES; i++) {
         const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
         size_t length = end ? (size_t)(end - data) : size;
-        write_file(i, data, length);
+        if (length > 0)
+            fuzz_write(names[i], data, length);
+        else
+            fuzz_remove(names[i]);
         length += end != NULL;
         data += length;
         size -= length;
@@ -87,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct settings tokenizer;
     struct error error;
     write_files(data, size);
-    if (!smol_config_open(folder.temporary.folder, &config, &tokenizer, &error))
+    if (!smol_config_open(fuzz_folder(), &config, &tokenizer, &error))
         check_config(&config);
     smol_settings_close(&tokenizer);
     return 0;

@@ -209,6 +209,30 @@ def runs():
         yield name, blob + bytes([kv % 4]) + way[1:]
 
 
+TWICE, REST, ODD, SUM, NO_SIZE, NO_TABLE = (1 << bit for bit in range(6))
+
+
+LARGE = (2, 46, 78, 2, 2, 11, 250)  # three frames
+
+
+def packed():
+    def pack(cut=0, switches=SUM, shape=LARGE, piece=0, damages=(), kept=()):
+        head = struct.pack("<IBBBB", cut, switches, piece, len(damages), len(kept))
+        return head + blob_recipe(0, TIED, shape=shape) + b"".join([*damages, *kept])
+
+    small = (0, 6, 34, 2, 0, 1, 30)
+    flip = [damage(70000, b"\1")]
+    yield "small", pack(shape=small)
+    yield "large", pack()
+    yield "cut", pack(300000, TWICE)
+    yield "rest", pack(300000, TWICE | REST | SUM)
+    yield "kept", pack(300000, TWICE, kept=flip)
+    yield "flip", pack(damages=flip)
+    yield "odd", pack(switches=ODD, shape=small, piece=63)
+    yield "unsized", pack(switches=NO_SIZE, shape=small)
+    yield "headless", pack(switches=NO_TABLE, shape=small)
+
+
 TARGETS = {
     "safetensors": safetensors,
     "config": config,
@@ -216,6 +240,7 @@ TARGETS = {
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,
+    "unpack": packed,
 }
 
 
