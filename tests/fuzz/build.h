@@ -43,12 +43,12 @@ struct built {
 };
 
 /* A tokenizer section; vocab_size, 1 to 255, bounds its tokens. Without damages it is good. */
-struct built fuzz_build_tokenizer(struct input *in, uint32_t vocab_size);
+struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size);
 
 /* A blob. Without damages it is good, but for weights that are too large to stay finite. */
-struct built fuzz_build_blob(struct input *in);
+struct built fuzz_build_blob(struct fuzz_input *in);
 
 /* Applies n damages of the input to data[0..size). */
-void fuzz_damage(struct input *in, unsigned n, uint8_t *data, size_t size);
+void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size);
 
 #endif

@@ -28,7 +28,7 @@ struct plan {
     unsigned n;
 };
 
-void fuzz_damage(struct input *in, unsigned n, uint8_t *data, size_t size)
+void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size)
 {
     while (n-- > 0 && size > 0) {
         struct {
@@ -36,9 +36,9 @@ void fuzz_damage(struct input *in, unsigned n, uint8_t *data, size_t size)
             uint8_t length;
             uint8_t bytes[DAMAGE_SIZE];
         } damage;
-        input_read(in, &damage.place, sizeof damage.place);
-        damage.length = input_byte(in) % (DAMAGE_SIZE + 1);
-        input_read(in, damage.bytes, damage.length);
+        fuzz_take(in, &damage.place, sizeof damage.place);
+        damage.length = fuzz_take_byte(in) % (DAMAGE_SIZE + 1);
+        fuzz_take(in, damage.bytes, damage.length);
         size_t place = damage.place % size;
         size_t length = damage.length < size - place ? damage.length : size - place;
         memcpy(data + place, damage.bytes, length);
@@ -83,7 +83,7 @@ static void make_tensors(struct contents *c)
     } while (smol_tensor_next(&c->model, &key));
 }
 
-static void make_contents(struct input *in, const struct blob_recipe *r, struct contents *c)
+static void make_contents(struct fuzz_input *in, const struct blob_recipe *r, struct contents *c)
 {
     memset(c, 0, sizeof *c);
     c->model = make_model(r);
@@ -94,7 +94,7 @@ static void make_contents(struct input *in, const struct blob_recipe *r, struct 
     if (r->generation & 1)
         c->generation =
             (struct blob_generation){.present = GENERATION_TOP_K, .top_k = r->generation};
-    input_read(in, c->provenance, r->n_provenance);
+    fuzz_take(in, c->provenance, r->n_provenance);
     make_tensors(c);
 }
 
@@ -200,10 +200,10 @@ static void write_front_digest(const struct plan *plan, uint8_t *file)
 }
 
 /* The same file with as many bytes as the input says, near the old number. */
-static struct built resize(struct input *in, struct built file)
+static struct built resize(struct fuzz_input *in, struct built file)
 {
     uint32_t size;
-    input_read(in, &size, sizeof size);
+    fuzz_take(in, &size, sizeof size);
     struct built resized = {NULL, size % (file.size + BLOB_CHUNK_SIZE)};
     resized.data = exact_zeros(resized.size);
     memcpy(resized.data, file.data, resized.size < file.size ? resized.size : file.size);
@@ -211,11 +211,11 @@ static struct built resize(struct input *in, struct built file)
     return resized;
 }
 
-struct built fuzz_build_blob(struct input *in)
+struct built fuzz_build_blob(struct fuzz_input *in)
 {
     static struct contents contents;
     struct blob_recipe r;
-    input_read(in, &r, sizeof r);
+    fuzz_take(in, &r, sizeof r);
     make_contents(in, &r, &contents);
     struct built tokenizer = fuzz_build_tokenizer(in, contents.model.vocab_size);
     struct plan plan = make_plan(&contents, &r, tokenizer.size);

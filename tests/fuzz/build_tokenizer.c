@@ -19,14 +19,14 @@ struct tables {
 };
 
 /* start and length of a stretch of the text */
-static void read_stretch(struct input *in, uint32_t n_text, uint32_t *start, uint32_t *length)
+static void read_stretch(struct fuzz_input *in, uint32_t n_text, uint32_t *start, uint32_t *length)
 {
-    uint8_t place = input_byte(in), wanted = input_byte(in) % 32;
+    uint8_t place = fuzz_take_byte(in), wanted = fuzz_take_byte(in) % 32;
     *start = place % (n_text + 1);
     *length = wanted < n_text - *start ? wanted : n_text - *start;
 }
 
-static void read_spans(struct input *in, struct tables *t)
+static void read_spans(struct fuzz_input *in, struct tables *t)
 {
     for (uint32_t id = 0; id < t->header.n_tokens; id++) {
         uint32_t start, length;
@@ -34,7 +34,7 @@ static void read_spans(struct input *in, struct tables *t)
         t->spans[id] = (struct token_span){start, (uint16_t)length, start % 7 == 6};
     }
     for (unsigned byte = 0; byte < 256; byte++) { /* the upper half as the lower */
-        uint32_t id = byte < 128 ? input_byte(in) : t->byte_tokens[byte - 128];
+        uint32_t id = byte < 128 ? fuzz_take_byte(in) : t->byte_tokens[byte - 128];
         t->byte_tokens[byte] = id < t->header.n_tokens ? id : NO_TOKEN;
     }
 }
@@ -52,7 +52,7 @@ static void insert(struct tables *t, struct token_merge merge)
         t->header.max_probe = probe;
 }
 
-static void read_merges(struct input *in, struct tables *t, uint32_t n)
+static void read_merges(struct fuzz_input *in, struct tables *t, uint32_t n)
 {
     uint32_t n_tokens = t->header.n_tokens, n_slots = 1;
     while (n_slots < 2 * n)
@@ -62,7 +62,7 @@ static void read_merges(struct input *in, struct tables *t, uint32_t n)
         t->merges[slot].left = NO_TOKEN;
     for (uint32_t rank = 0; rank < n; rank++) {
         uint8_t ids[3];
-        input_read(in, ids, sizeof ids);
+        fuzz_take(in, ids, sizeof ids);
         insert(t,
                (struct token_merge){ids[0] % n_tokens, ids[1] % n_tokens, rank, ids[2] % n_tokens});
     }
@@ -81,14 +81,14 @@ static int compare_added(const void *left, const void *right)
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-static void read_added(struct input *in, struct tables *t, uint32_t n)
+static void read_added(struct fuzz_input *in, struct tables *t, uint32_t n)
 {
     struct added_token *added = t->added;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct added_token token = {.id = input_byte(in) % t->header.n_tokens};
+        struct added_token token = {.id = fuzz_take_byte(in) % t->header.n_tokens};
         read_stretch(in, t->header.n_text_bytes, &token.start, &token.length);
-        token.flags = input_byte(in) & 1;
+        token.flags = fuzz_take_byte(in) & 1;
         token.length = (uint32_t)utf8_well_formed(t->text + token.start, token.length);
         if (token.length > 0)
             added[t->header.n_added++] = token;
@@ -102,31 +102,32 @@ static void read_added(struct input *in, struct tables *t, uint32_t n)
 }
 
 /* Blocks that repeat a pattern, and an index that repeats one of eight entries. */
-static void read_classes(struct input *in, struct tables *t)
+static void read_classes(struct fuzz_input *in, struct tables *t)
 {
     static const uint8_t legal[] = {0, 1, 2, 4, 8, 9, 10, 12};
     uint8_t pattern[PATTERN], order[8];
     for (uint32_t block = 0; block < t->header.n_class_blocks; block++) {
-        input_read(in, pattern, sizeof pattern);
+        fuzz_take(in, pattern, sizeof pattern);
         for (unsigned i = 0; i < 256; i++)
             t->class_blocks[block][i] = legal[pattern[i % PATTERN] % sizeof legal];
         t->class_blocks[block][' '] = CLASS_SPACE;
     }
-    input_read(in, order, sizeof order);
+    fuzz_take(in, order, sizeof order);
     for (unsigned i = 0; i < CLASS_INDEX_SIZE; i++)
         t->class_index[i] = order[i % sizeof order] % t->header.n_class_blocks;
 }
 
-static void read_tables(struct input *in, uint32_t vocab_size, struct tables *t, uint8_t *n_damages)
+static void read_tables(struct fuzz_input *in, uint32_t vocab_size, struct tables *t,
+                        uint8_t *n_damages)
 {
     struct tokenizer_recipe recipe;
-    input_read(in, &recipe, sizeof recipe);
+    fuzz_take(in, &recipe, sizeof recipe);
     *n_damages = recipe.n_damages % 8;
     t->header.n_tokens = 1 + recipe.n_tokens % vocab_size;
     t->header.n_text_bytes = recipe.n_text;
     t->header.n_class_blocks = 1 + recipe.n_class_blocks % MAX_BLOCKS;
     t->header.pretokenizer = PRETOKENIZE_GPT2 | (recipe.digits & PRETOKENIZE_DIGITS);
-    input_read(in, t->text, recipe.n_text);
+    fuzz_take(in, t->text, recipe.n_text);
     read_spans(in, t);
     read_merges(in, t, recipe.n_merges % (MAX_MERGES + 1));
     read_added(in, t, recipe.n_added % (MAX_ADDED + 1));
@@ -163,7 +164,7 @@ static struct built lay_out(struct tables *t)
     return section;
 }
 
-struct built fuzz_build_tokenizer(struct input *in, uint32_t vocab_size)
+struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size)
 {
     static struct tables tables;
     uint8_t n_damages;

@@ -23,12 +23,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What is left of an input. Behind its end everything is zero, so that every input has a meaning.
  */
-struct input {
+struct fuzz_input {
     const uint8_t *data;
     size_t size;
 };
 
-static inline void input_read(struct input *in, void *out, size_t size)
+static inline void fuzz_take(struct fuzz_input *in, void *out, size_t size)
 {
     size_t n = size < in->size ? size : in->size;
     memset(out, 0, size);
@@ -38,10 +38,10 @@ static inline void input_read(struct input *in, void *out, size_t size)
     in->size -= n;
 }
 
-static inline uint8_t input_byte(struct input *in)
+static inline uint8_t fuzz_take_byte(struct fuzz_input *in)
 {
     uint8_t byte;
-    input_read(in, &byte, 1);
+    fuzz_take(in, &byte, 1);
     return byte;
 }
 

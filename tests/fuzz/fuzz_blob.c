@@ -45,7 +45,7 @@ static bool check_blob(const struct blob *blob, const struct built *file)
 }
 
 /* Takes the file in as a download would bring it, in pieces of the sizes that the input says. */
-static bool take_in(struct input *in, const struct built *file)
+static bool take_in(struct fuzz_input *in, const struct built *file)
 {
     struct intake *intake;
     struct error error;
@@ -53,7 +53,7 @@ static bool take_in(struct input *in, const struct built *file)
     CLAIM(!smol_intake_open("fuzz", &intake, &error));
     enum status status = STATUS_OK;
     while (!status && at < file->size) {
-        size_t n = 1 + ((size_t)input_byte(in) << input_byte(in) % 10);
+        size_t n = 1 + ((size_t)fuzz_take_byte(in) << fuzz_take_byte(in) % 10);
         n = n < file->size - at && in->size > 0 ? n : file->size - at;
         uint8_t *piece = exact_copy(file->data + at, n);
         status = smol_intake_take(intake, piece, n, &error);
@@ -70,7 +70,7 @@ static bool take_in(struct input *in, const struct built *file)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct blob blob;
     struct error error;
     bool raw = size >= BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, BLOB_MAGIC_SIZE) == 0;

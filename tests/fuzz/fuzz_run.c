@@ -125,11 +125,11 @@ static void generate(const smol_model *model, const struct way *way, const uint3
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct way way;
     uint32_t ids[MAX_IDS];
     struct built file = fuzz_build_blob(&in);
-    input_read(&in, &way, sizeof way);
+    fuzz_take(&in, &way, sizeof way);
     smol_model *model = open_model(&file);
     if (model && smol_model_get_info(model).vocab_size <= 256) {
         struct blob blob;

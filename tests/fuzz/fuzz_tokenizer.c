@@ -7,7 +7,7 @@ enum { VOCAB_SIZE = 64, MAX_TEXT = 4096 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct tokenizer_tables tables;
     struct error error;
     struct built section = fuzz_build_tokenizer(&in, VOCAB_SIZE);

@@ -98,7 +98,7 @@ static enum status unpack(const uint8_t *data, size_t size, int resume, struct u
 
 /* A call that keeps what arrived of a file that was cut, damage to that, and a call that goes on.
  */
-static enum status unpack_twice(struct input *in, const struct packing *packing,
+static enum status unpack_twice(struct fuzz_input *in, const struct packing *packing,
                                 const struct built *packed)
 {
     struct unpack_rest rest;
@@ -117,7 +117,7 @@ static enum status unpack_twice(struct input *in, const struct packing *packing,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct packing packing = {0};
     struct built blob = {NULL, 0}, packed;
     struct unpack_rest rest;
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (raw) {
         packed = (struct built){exact_copy(data, size), size};
     } else {
-        input_read(&in, &packing, sizeof packing);
+        fuzz_take(&in, &packing, sizeof packing);
         blob = fuzz_build_blob(&in);
         packed = pack(&packing, &blob);
         fuzz_damage(&in, packing.n_damages % 8, packed.data, packed.size);

@@ -212,6 +212,7 @@ def runs():
 TWICE, REST, ODD, SUM, NO_SIZE, NO_TABLE = (1 << bit for bit in range(6))
 
 
+SMALL = (0, 6, 34, 2, 0, 1, 30)
 LARGE = (2, 46, 78, 2, 2, 11, 250)  # three frames
 
 
@@ -220,17 +221,38 @@ def packed():
         head = struct.pack("<IBBBB", cut, switches, piece, len(damages), len(kept))
         return head + blob_recipe(0, TIED, shape=shape) + b"".join([*damages, *kept])
 
-    small = (0, 6, 34, 2, 0, 1, 30)
     flip = [damage(70000, b"\1")]
-    yield "small", pack(shape=small)
+    yield "small", pack(shape=SMALL)
     yield "large", pack()
     yield "cut", pack(300000, TWICE)
     yield "rest", pack(300000, TWICE | REST | SUM)
     yield "kept", pack(300000, TWICE, kept=flip)
     yield "flip", pack(damages=flip)
-    yield "odd", pack(switches=ODD, shape=small, piece=63)
-    yield "unsized", pack(switches=NO_SIZE, shape=small)
-    yield "headless", pack(switches=NO_TABLE, shape=small)
+    yield "odd", pack(switches=ODD, shape=SMALL, piece=63)
+    yield "unsized", pack(switches=NO_SIZE, shape=SMALL)
+    yield "headless", pack(switches=NO_TABLE, shape=SMALL)
+
+
+def deltas():
+    copy, zstd, differences, halves = range(4)
+
+    def part(method, new_size, old_offset=0, old_size=0, n_damages=0):
+        return struct.pack("<BBxxIII", method, n_damages, new_size, old_offset, old_size)
+
+    def delta(parts=(), changes=(), header=(), damaged=(), late=(), shape=SMALL):
+        head = bytes([len(changes), len(parts), len(header), len(late)])
+        # the damages in the order in which fuzz_patch.c takes them
+        return head + b"".join([*parts, blob_recipe(1, shape=shape), *changes, *damaged, *header, *late])
+
+    hidden = [damage(2, b"\7")]
+    front = part(zstd, 65535, 0, 65536)
+    parts = [front, part(copy, 65535, 65536), part(halves, 4095, 131072), part(differences, 99, 131072)]
+    yield "plain", delta()
+    yield "parts", delta(parts, [damage(10, b"\3")])
+    yield "shape", delta(parts, hidden)
+    yield "header", delta(header=[damage(24, b"\1")])
+    yield "part", delta([part(zstd, 65535, 0, 65536, 1)], damaged=[damage(16, b"\1")])
+    yield "late", delta(parts, late=[damage(90, b"\1")])
 
 
 TARGETS = {
@@ -241,6 +263,7 @@ TARGETS = {
     "blob": pieces,
     "run": runs,
     "unpack": packed,
+    "patch": deltas,
 }
 
 
