@@ -48,9 +48,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static struct delta_part choose(const struct delta *delta, const struct part *wish)
 {
     uint64_t rest = delta->new->size - delta->made;
-    struct delta_part part = {.method = wish->method % DELTA_METHODS,
-                              .new_size =
-                                  smaller(smaller(1 + wish->new_size, rest), DELTA_MAX_NEW)};
+    struct delta_part part = {
+        .method = wish->method % DELTA_METHODS,
+        .new_size = smaller(smaller((uint64_t)wish->new_size + 1, rest), DELTA_MAX_NEW)};
     part.old_offset = wish->old_offset % delta->old->size;
     uint64_t room = delta->old->size - part.old_offset;
     if (part.method == DELTA_ZSTD) {
