@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_CHECKPOINT_NAME = 128,
-    MAX_SHAPE = SAFETENSORS_MAX_RANK * 22, /* 20 digits and a comma each */
-};
+enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
 /* Hugging Face's names for the Llama family; %u is the layer. */
 static const char *const llama_names[ROLE_COUNT] = {
@@ -34,16 +31,16 @@ static const char *const llama_names[ROLE_COUNT] = {
     [ROLE_OUTPUT] = "lm_head.weight",
 };
 
-static void checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
+const char *smol_checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(name, MAX_CHECKPOINT_NAME, llama_names[key.role], key.layer);
 #pragma GCC diagnostic pop
+    return name;
 }
 
-/* Old checkpoints carry RoPE's frequencies as buffers; they follow from the configuration. */
-static bool is_harmless(const char *name)
+bool smol_checkpoint_ignores(const char *name)
 {
     static const char suffix[] = ".rotary_emb.inv_freq";
     size_t length = strlen(name);
@@ -127,7 +124,7 @@ static enum status check_extra(const struct safetensors *reader, const struct bl
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy =
             model->tied_embeddings && strcmp(tensor->name, llama_names[ROLE_OUTPUT]) == 0;
-        if (tied_copy || is_harmless(tensor->name) ||
+        if (tied_copy || smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
         status = smol_fail(error, STATUS_DAMAGED,
@@ -146,7 +143,7 @@ enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_mo
     struct tensor_key key = {ROLE_EMBED, 0};
     do {
         char name[MAX_CHECKPOINT_NAME];
-        checkpoint_name(key, name);
+        smol_checkpoint_name(key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key);

@@ -3,9 +3,20 @@
 #ifndef SMOL_CONVERT_CHECKPOINT_H
 #define SMOL_CONVERT_CHECKPOINT_H
 
+#include <stdbool.h>
+
 #include "common/error.h"
 #include "convert/safetensors.h"
 #include "format/layout.h"
+
+enum { MAX_CHECKPOINT_NAME = 128 };
+
+/* The name that a checkpoint has for a tensor. Returns `name`. */
+const char *smol_checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME]);
+
+/* Whether a tensor that no role has may be there: old checkpoints carry RoPE's frequencies as
+ * buffers; they follow from the configuration. */
+bool smol_checkpoint_ignores(const char *name);
 
 /* Pairs every tensor of `model` with its source. `sources` has room for smol_tensor_count(model)
  * entries, in the order of smol_tensor_next; the entry of a tied output is NULL.

@@ -33,31 +33,41 @@ void smol_print_text(FILE *out, const char *text, size_t size)
     }
 }
 
-static void print_escaped(FILE *out, uint32_t c)
-{
-    if (c == '\n')
-        fputs("\\n", out);
-    else if (c == '\t')
-        fputs("\\t", out);
-    else if (c == '"' || c == '\\')
-        fprintf(out, "\\%c", (char)c);
-    else
-        fprintf(out, "\\u{%" PRIx32 "}", c);
-}
-
-void smol_print_quoted(FILE *out, const char *text, size_t size)
+/* One character, or one byte of what is none, as it stands between quotes; returns its length. */
+static size_t quote_character(const char *text, size_t size, char *out, size_t room, size_t *length)
 {
     uint32_t c;
-    size_t length;
-    fputc('"', out);
-    for (size_t i = 0; i < size; i += length) {
-        if (!next_character(text + i, size - i, &c, &length))
-            for (size_t k = i; k < i + length; k++)
-                fprintf(out, "\\x%02x", (unsigned char)text[k]);
-        else if (c == '"' || c == '\\' || is_steering(c))
-            print_escaped(out, c);
-        else
-            fwrite(text + i, 1, length, out);
+    if (!next_character(text, size, &c, length)) {
+        *length = 1;
+        return (size_t)snprintf(out, room, "\\x%02x", (unsigned char)*text);
     }
-    fputc('"', out);
+    if (c == '\n' || c == '\t')
+        return (size_t)snprintf(out, room, "\\%c", c == '\n' ? 'n' : 't');
+    if (c == '"' || c == '\\')
+        return (size_t)snprintf(out, room, "\\%c", (char)c);
+    if (is_steering(c))
+        return (size_t)snprintf(out, room, "\\u{%" PRIx32 "}", c);
+    return (size_t)snprintf(out, room, "%.*s", (int)*length, text);
+}
+
+void smol_quote_text(const char *text, size_t size, char *out, size_t room)
+{
+    enum { TAIL = 40, LONGEST = 16 }; /* of the remark about the size, and of a character */
+    size_t used = 0, length;
+    out[used++] = '"';
+    size_t i = 0;
+    for (; i < size && used + LONGEST + TAIL < room; i += length)
+        used += quote_character(text + i, size - i, out + used, LONGEST, &length);
+    if (i < size)
+        snprintf(out + used, room - used, "\"... (%zu bytes)", size);
+    else
+        snprintf(out + used, room - used, "\"");
+}
+
+size_t smol_text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
 }

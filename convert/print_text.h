@@ -10,7 +10,10 @@
 void smol_print_text(FILE *out, const char *text, size_t size);
 
 /* The same in quotes and without loss, for comparing: \n, \t, \", \\, \u{202e}, and \xff for bytes
- * that are no UTF-8. */
-void smol_print_quoted(FILE *out, const char *text, size_t size);
+ * that are no UTF-8. What does not fit into out[0..room), room >= 64, is cut, and the size said. */
+void smol_quote_text(const char *text, size_t size, char *out, size_t room);
+
+/* Columns that a text takes up if each character has one: what padding should count. */
+size_t smol_text_width(const char *text);
 
 #endif

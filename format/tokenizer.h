@@ -26,7 +26,7 @@ enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_
                                        struct tokenizer_tables *tables, struct error *error);
 
 /* The merge of two neighbours, or NULL. The search starts at the pair's home slot and ends with
- * an empty slot or after max_probe slots. Both ids are below n_tokens. */
+ * an empty slot or after max_probe slots. `left` is not NO_TOKEN. */
 static inline const struct token_merge *find_merge(const struct tokenizer_tables *tables,
                                                    uint32_t left, uint32_t right)
 {

@@ -9,6 +9,7 @@ typedef enum status smolconv_command(int argc, char **argv, struct error *error)
 
 smolconv_command smolconv_convert; /* the one without a name */
 smolconv_command smolconv_delta;
+smolconv_command smolconv_diff;
 smolconv_command smolconv_inspect;
 smolconv_command smolconv_pack;
 smolconv_command smolconv_patch;

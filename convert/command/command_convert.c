@@ -24,6 +24,7 @@ static const struct command_line line = {
     .words = "INPUT OUT.smol",
     .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
              "INPUT: the checkpoint's folder, or the model.safetensors in it.\n\n"
+             "  smolconv diff        how two models differ\n"
              "  smolconv inspect     what is in a file\n"
              "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
              "  smolconv pack        compress a blob for shipping\n"

@@ -1,4 +1,5 @@
 /* smolconv: finds the sub-command. A first word that is none is a checkpoint to convert. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@ static const struct {
     smolconv_command *run;
 } commands[] = {
     {"delta", smolconv_delta},
+    {"diff", smolconv_diff},
     {"inspect", smolconv_inspect},
     {"patch", smolconv_patch},
     {"verify", smolconv_verify},
@@ -31,7 +33,8 @@ int main(int argc, char **argv)
     struct error error = {0};
     smol_output_remove_on_signals();
     enum status status = run(argc, argv, &error);
-    if (!status && (fflush(stdout) || ferror(stdout)))
+    bool answered = status == STATUS_OK || status == STATUS_NO;
+    if (answered && (fflush(stdout) || ferror(stdout)))
         status = smol_fail(&error, STATUS_FILE, "standard output: cannot write");
     if (status && error.message[0])
         fprintf(stderr, "smolconv: %s\n", error.message);

@@ -113,6 +113,8 @@ def commands(material):
                 stdin=packed.read_bytes(), resume=True, part=part),
         Command("inspect", ("smolconv", "inspect", blob)),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
+        Command("diff", ("smolconv", "diff", blob, blob)),
+        Command("diff safetensors", ("smolconv", "diff", source, weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
         Command("generate --json", ("smolrun", blob, "ab", "-n", "3", "--json", "--stop", "zz")),
         Command("sample", ("smolrun", blob, "-", "-n", "3", "--temp", "1", "--top-k", "9",

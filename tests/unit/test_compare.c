@@ -7,74 +7,9 @@
 
 #include <cmocka.h>
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/checked.h"
-#include "common/file.h"
-#include "common/hash.h"
-#include "convert/convert.h"
 #include "convert/provenance.h"
 #include "format/writer.h"
-#include "tests/unit/temporary.h"
-
-static struct temporary folder;
-static struct error error;
-
-/* The bundled model's blob as a file has it, and a copy of it to spoil. */
-static struct file_view original;
-static uint8_t *copy;
-
-static int make_blob(void **state)
-{
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    char path[128];
-    temporary_make(&folder);
-    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
-    if (smol_convert("demo/model", path, &options, &error) ||
-        smol_file_read(path, SIZE_MAX, &original, &error))
-        return -1;
-    copy = aligned_alloc(64, round_up(original.size, 64));
-    return copy ? 0 : -1;
-}
-
-static int remove_blob(void **state)
-{
-    (void)state;
-    free(copy);
-    smol_file_close(&original);
-    temporary_remove(&folder);
-    return 0;
-}
-
-static struct blob_header *header(void)
-{
-    return (void *)copy;
-}
-
-static struct blob_section *sections(void)
-{
-    return (void *)(copy + sizeof(struct blob_header));
-}
-
-static int restore(void **state)
-{
-    (void)state;
-    memcpy(copy, original.data, original.size);
-    return 0;
-}
-
-static void repair_digests(void)
-{
-    uint64_t *digests = (void *)(copy + sections()[6].offset);
-    for (uint64_t at = header()->data_offset; at < original.size; at += BLOB_CHUNK_SIZE) {
-        uint64_t rest = original.size - at;
-        *digests++ = smol_digest(copy + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
-    }
-    header()->front_digest = smol_digest(copy + 16, header()->data_offset - 16);
-}
+#include "tests/unit/demo_blob.h"
 
 /* Compares the copy, which is a blob that verifies, with the checkpoint. */
 static enum status compare(bool *same_release)
@@ -346,5 +281,5 @@ int main(void)
         cmocka_unit_test(an_error_of_the_sink_ends_the_blob),
         cmocka_unit_test_setup(every_byte_has_a_place, restore),
     };
-    return cmocka_run_group_tests_name("compare", tests, make_blob, remove_blob);
+    return cmocka_run_group_tests_name("compare", tests, make_demo_blob, remove_demo_blob);
 }

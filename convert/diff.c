@@ -1,0 +1,93 @@
+/* The comparison of two models, see diff.h. */
+#include "convert/diff.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "convert/diff_parts.h"
+#include "convert/print_text.h"
+
+static void print_side(FILE *out, char letter, const struct diff_side *side)
+{
+    const struct blob *blob = &side->file.blob;
+    fprintf(out, "%c  ", letter);
+    smol_print_text(out, side->path, strlen(side->path));
+    if (side->kind == DIFF_BLOB)
+        fprintf(out, "  (.smol %u.%u, %s)\n", blob->header->major, blob->header->minor,
+                smol_dtype_name(blob->model->dtype));
+    else
+        fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
+}
+
+/* Of two blobs with the same layout, the chunks of data that are not the same, by their digests. */
+static void print_chunks(FILE *out, const struct diff_side *a, const struct diff_side *b)
+{
+    const struct blob *x = &a->file.blob, *y = &b->file.blob;
+    if (a->kind != DIFF_BLOB || b->kind != DIFF_BLOB || x->model->dtype != y->model->dtype)
+        return;
+    size_t n = 0;
+    for (size_t i = 0; i < y->n_chunks; i++)
+        n += i >= x->n_chunks || x->digests[i] != y->digests[i];
+    fprintf(out, ", chunks %zu of %zu", n, y->n_chunks);
+}
+
+/* What was found. */
+struct summary {
+    uint64_t n_settings, n_tokenizer, n_tensors;
+    bool other_provenance;
+};
+
+static enum status print_summary(FILE *out, const struct diff_side *a, const struct diff_side *b,
+                                 const struct summary *found)
+{
+    bool with_settings = a->model && b->model;
+    bool same = !found->n_settings && !found->n_tokenizer && !found->n_tensors;
+    if (same)
+        fprintf(out, "\nthe same%s", found->other_provenance ? " but for the provenance" : "");
+    else
+        fprintf(out,
+                "\ndifferent: settings %" PRIu64 ", tokenizer %" PRIu64 ", tensors %" PRIu64
+                " of %zu",
+                found->n_settings, found->n_tokenizer, found->n_tensors,
+                a->n_tensors > b->n_tensors ? a->n_tensors : b->n_tensors);
+    if (!same)
+        print_chunks(out, a, b);
+    fprintf(out, "%s\n", with_settings ? "" : " (tensors only: safetensors hold nothing else)");
+    return same ? STATUS_OK : STATUS_NO;
+}
+
+static enum status compare(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                           struct error *error)
+{
+    struct summary found = {0};
+    struct diff_table settings = {out, "settings", 0, 0}, tokenizer = {out, "tokenizer", 0, 0};
+    print_side(out, 'A', a);
+    print_side(out, 'B', b);
+    if (a->model && b->model) {
+        smol_diff_settings(a, b, &settings);
+        smol_diff_tokenizer(a, b, &tokenizer);
+        found.n_settings = settings.n;
+        found.n_tokenizer = tokenizer.n;
+    }
+    if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
+        found.other_provenance = smol_diff_provenance(&a->file.blob, &b->file.blob, out);
+    enum status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
+    return status ? status : print_summary(out, a, b, &found);
+}
+
+enum status smol_diff(const char *path_a, const char *path_b, FILE *out, struct error *error)
+{
+    struct diff_side a, b = {0};
+    enum status status = smol_diff_side_open(path_a, &a, error);
+    if (!status)
+        status = smol_diff_side_open(path_b, &b, error);
+    if (!status)
+        status = smol_diff_side_list(&a, &b, error);
+    if (!status)
+        status = smol_diff_side_list(&b, &a, error);
+    if (!status)
+        status = compare(&a, &b, out, error);
+    smol_diff_side_close(&a);
+    smol_diff_side_close(&b);
+    return status;
+}

@@ -1,0 +1,113 @@
+/* The parts of smol_diff, one file each. */
+#ifndef SMOL_CONVERT_DIFF_PARTS_H
+#define SMOL_CONVERT_DIFF_PARTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "convert/model_file.h"
+#include "convert/source.h"
+
+/* --- diff_side.c: what is compared -------------------------------------------------------- */
+
+/* A tensor of a side: one of a blob, or one of safetensors. */
+struct diff_tensor {
+    const char *name;                /* its role's, or the file's own */
+    bool has_role, is_alias;         /* an alias: a tied output, which is the embedding */
+    const struct blob_tensor *tiled; /* one of these is NULL */
+    const struct safetensors_tensor *raw;
+    const uint8_t *data;
+    unsigned rank;
+    uint64_t shape[SAFETENSORS_MAX_RANK];
+    uint64_t n_elements;
+};
+
+enum diff_kind { DIFF_BLOB, DIFF_CHECKPOINT, DIFF_SAFETENSORS };
+
+/* One of the two models. What a safetensors file does not have (settings, tokenizer) is NULL. */
+struct diff_side {
+    const char *path; /* not owned */
+    enum diff_kind kind;
+    struct model_file file; /* unless it is a checkpoint's folder */
+    struct source source;   /* if it is */
+    const struct blob_model *model;
+    const float *inv_freq; /* (head_dim / 2) */
+    const uint32_t *stop;  /* (n_stop) */
+    size_t n_stop;
+    const struct blob_generation *generation;
+    struct tokenizer_tables tokenizer;
+    size_t n_tokenizer;          /* bytes of the section, which starts at tokenizer.header */
+    struct diff_tensor *tensors; /* (n_tensors) */
+    size_t n_tensors;
+    char (*names)[MAX_NAME]; /* behind the names of roles */
+};
+
+/* Opens `path`, a checkpoint if it is a folder; every digest of a blob is checked. On an error
+ * nothing stays open. */
+enum status smol_diff_side_open(const char *path, struct diff_side *side, struct error *error);
+
+/* Lists the tensors: by role where the side or the other one has a model, otherwise by name. */
+enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
+                                struct error *error);
+
+void smol_diff_side_close(struct diff_side *side);
+
+/* --- diff_table.c: how it is shown -------------------------------------------------------- */
+
+enum { DIFF_CELL = 256 }; /* room for a value */
+
+/* Rows under a heading, which appears with the first. */
+struct diff_table {
+    FILE *out;
+    const char *heading;
+    uint64_t n;       /* rows */
+    uint64_t n_group; /* those of the group that is being listed */
+};
+
+/* Adds a row: what it is about, and what it is in A and B. */
+void smol_diff_row(struct diff_table *table, const char *name, const char *a, const char *b);
+
+/* The same for a row of a group, of which only the first are shown, up to smol_diff_end_group,
+ * which says how many more there were. */
+void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b);
+void smol_diff_end_group(struct diff_table *table);
+
+/* --- the comparisons: each adds a row for each difference ---------------------------------- */
+
+/* diff_settings.c: hyper-parameters, RoPE's frequencies, stop ids, generation defaults; of two
+ * blobs the format too. */
+void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
+                        struct diff_table *table);
+
+/* Shows the lines of two blobs' provenances that differ; whether any do. */
+bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);
+
+/* diff_tokenizer.c */
+void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
+                         struct diff_table *table);
+
+/* diff_tensors.c: shows a line for each tensor that differs, and counts them. */
+enum status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                              uint64_t *n_different, struct error *error);
+
+/* --- diff_values.c: elements as numbers ---------------------------------------------------- */
+
+struct diff_values {
+    uint64_t n;            /* elements */
+    uint64_t n_different;  /* as numbers: 0 equals -0, and a NaN every NaN */
+    uint64_t n_not_finite; /* of those, the ones that are NaN or infinite on a side */
+    uint64_t first_not_finite;
+    double largest; /* of |a - b| over the finite ones, in double */
+    uint64_t largest_at;
+    double mean; /* of |a - b| over all but those that are not finite */
+};
+
+/* Whether smol_diff_values can read the elements: floats of 16 bits and more, integers up to 32. */
+bool smol_diff_is_number(const struct diff_tensor *tensor);
+
+/* Compares two tensors of the same shape whose elements are numbers. */
+struct diff_values smol_diff_values(const struct diff_tensor *a, const struct diff_tensor *b);
+
+#endif

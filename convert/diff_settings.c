@@ -1,0 +1,245 @@
+/* What a model is besides its weights and its tokenizer, see diff_parts.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "convert/diff_parts.h"
+#include "convert/print_text.h"
+
+/* --- values as text: out has DIFF_CELL bytes ---------------------------------------------- */
+
+static void show_id(uint32_t value, char *out)
+{
+    if (value == NO_TOKEN)
+        snprintf(out, DIFF_CELL, "none");
+    else
+        snprintf(out, DIFF_CELL, "%" PRIu32, value);
+}
+
+static void show_flag(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "%s", value ? "yes" : "no");
+}
+
+static void show_dtype(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "%s", smol_dtype_name(value));
+}
+
+/* Digits enough to be this number and no other, six where they do. */
+static void show_double(double value, char *out)
+{
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(out, DIFF_CELL, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            return;
+    }
+}
+
+static void show_float(float value, char *out)
+{
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(out, DIFF_CELL, "%.*g", digits, (double)value);
+        if (strtof(out, NULL) == value)
+            return;
+    }
+}
+
+static void row_of_doubles(struct diff_table *table, const char *name, double a, double b)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    if (a == b)
+        return;
+    show_double(a, left);
+    show_double(b, right);
+    smol_diff_row(table, name, left, right);
+}
+
+static void row_of_floats(struct diff_table *table, const char *name, float a, float b)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    if (f32_bits(a) == f32_bits(b)) /* 0 and -0 are other bytes */
+        return;
+    show_float(a, left);
+    show_float(b, right);
+    smol_diff_group_row(table, name, left, right);
+}
+
+/* --- hyper-parameters --------------------------------------------------------------------- */
+
+static void diff_model(const struct diff_side *a, const struct diff_side *b,
+                       struct diff_table *table)
+{
+    static const struct {
+        const char *name;
+        size_t offset; /* of a u32 in struct blob_model */
+        void (*show)(uint32_t value, char *out);
+    } fields[] = {
+#define FIELD(name, show) {#name, offsetof(struct blob_model, name), show}
+        FIELD(dtype, show_dtype), /* first: a checkpoint has none */
+        FIELD(n_layers, show_id),
+        FIELD(hidden_size, show_id),
+        FIELD(intermediate_size, show_id),
+        FIELD(n_heads, show_id),
+        FIELD(n_kv_heads, show_id),
+        FIELD(head_dim, show_id),
+        FIELD(vocab_size, show_id),
+        FIELD(context_length, show_id),
+        FIELD(bos_id, show_id),
+        FIELD(tied_embeddings, show_flag),
+        FIELD(attention_bias, show_flag),
+        FIELD(mlp_bias, show_flag),
+#undef FIELD
+    };
+    char left[DIFF_CELL], right[DIFF_CELL];
+    bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
+    for (size_t i = both_blobs ? 0 : 1; i < sizeof fields / sizeof fields[0]; i++) {
+        uint32_t x, y;
+        memcpy(&x, (const char *)a->model + fields[i].offset, sizeof x);
+        memcpy(&y, (const char *)b->model + fields[i].offset, sizeof y);
+        if (x == y)
+            continue;
+        fields[i].show(x, left);
+        fields[i].show(y, right);
+        smol_diff_row(table, fields[i].name, left, right);
+    }
+    row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
+    row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);
+    smol_diff_end_group(table);
+}
+
+/* They follow from theta and head_dim; a blob from elsewhere may have others. */
+static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
+                          struct diff_table *table)
+{
+    char name[DIFF_CELL];
+    if (a->model->head_dim != b->model->head_dim || a->model->rope_theta != b->model->rope_theta)
+        return;
+    for (uint32_t i = 0; i < a->model->head_dim / 2; i++) {
+        snprintf(name, sizeof name, "inv_freq[%" PRIu32 "]", i);
+        row_of_floats(table, name, a->inv_freq[i], b->inv_freq[i]);
+    }
+    smol_diff_end_group(table);
+}
+
+/* --- stop ids and generation defaults ----------------------------------------------------- */
+
+/* Both ascend. */
+static void diff_stop(const struct diff_side *a, const struct diff_side *b,
+                      struct diff_table *table)
+{
+    char name[DIFF_CELL];
+    size_t i = 0, j = 0;
+    while (i < a->n_stop || j < b->n_stop) {
+        bool in_a = i < a->n_stop && (j == b->n_stop || a->stop[i] <= b->stop[j]);
+        bool in_b = j < b->n_stop && (i == a->n_stop || b->stop[j] <= a->stop[i]);
+        if (in_a != in_b) {
+            snprintf(name, sizeof name, "stop id %" PRIu32, in_a ? a->stop[i] : b->stop[j]);
+            smol_diff_group_row(table, name, in_a ? "yes" : "no", in_b ? "yes" : "no");
+        }
+        i += in_a;
+        j += in_b;
+    }
+    smol_diff_end_group(table);
+}
+
+static void show_default(const struct blob_generation *g, enum generation_field field, char *out)
+{
+    if (!(g->present & field))
+        snprintf(out, DIFF_CELL, "-");
+    else if (field == GENERATION_DO_SAMPLE)
+        show_flag(g->do_sample, out);
+    else if (field == GENERATION_TOP_K)
+        snprintf(out, DIFF_CELL, "%" PRIu32, g->top_k);
+    else
+        show_float(field == GENERATION_TEMPERATURE ? g->temperature
+                   : field == GENERATION_TOP_P     ? g->top_p
+                   : field == GENERATION_MIN_P     ? g->min_p
+                                                   : g->repetition_penalty,
+                   out);
+}
+
+static void diff_generation(const struct diff_side *a, const struct diff_side *b,
+                            struct diff_table *table)
+{
+    static const char *const names[] = {"do_sample", "temperature", "top_k",
+                                        "top_p",     "min_p",       "repetition_penalty"};
+    char left[DIFF_CELL], right[DIFF_CELL]; /* digits that differ wherever the numbers do */
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        show_default(a->generation, 1 << i, left);
+        show_default(b->generation, 1 << i, right);
+        if (strcmp(left, right) != 0)
+            smol_diff_row(table, names[i], left, right);
+    }
+}
+
+static void diff_format(const struct blob_header *a, const struct blob_header *b,
+                        struct diff_table *table)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    if (a->minor != b->minor) {
+        snprintf(left, sizeof left, "%u.%u", a->major, a->minor);
+        snprintf(right, sizeof right, "%u.%u", b->major, b->minor);
+        smol_diff_row(table, "format", left, right);
+    }
+    if (a->optional_features != b->optional_features) {
+        snprintf(left, sizeof left, "0x%" PRIx64, a->optional_features);
+        snprintf(right, sizeof right, "0x%" PRIx64, b->optional_features);
+        smol_diff_row(table, "optional features", left, right);
+    }
+}
+
+void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
+                        struct diff_table *table)
+{
+    if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
+        diff_format(a->file.blob.header, b->file.blob.header, table);
+    diff_model(a, b, table);
+    diff_inv_freq(a, b, table);
+    diff_stop(a, b, table);
+    diff_generation(a, b, table);
+}
+
+/* --- provenance --------------------------------------------------------------------------- */
+
+/* Cuts the first line, without its line feed, off text[0..size); NULL at the end. */
+static const char *next_line(const char **text, size_t *size, size_t *length)
+{
+    const char *line = *text, *feed = *size ? memchr(line, '\n', *size) : NULL;
+    if (*size == 0)
+        return NULL;
+    *length = feed ? (size_t)(feed - line) : *size;
+    size_t taken = feed ? *length + 1 : *length;
+    *text += taken;
+    *size -= taken;
+    return line;
+}
+
+static void show_line(FILE *out, char side, const char *line, size_t length)
+{
+    if (!line)
+        return;
+    fprintf(out, "  %c  ", side);
+    smol_print_text(out, line, length);
+    fputc('\n', out);
+}
+
+bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out)
+{
+    const char *left = a->provenance, *right = b->provenance;
+    size_t n_left = a->n_provenance, n_right = b->n_provenance;
+    if (n_left == n_right && (n_left == 0 || memcmp(left, right, n_left) == 0))
+        return false;
+    fprintf(out, "\nprovenance\n");
+    while (n_left > 0 || n_right > 0) {
+        size_t x = 0, y = 0;
+        const char *from_a = next_line(&left, &n_left, &x);
+        const char *from_b = next_line(&right, &n_right, &y);
+        if (from_a && from_b && x == y && memcmp(from_a, from_b, x) == 0)
+            continue;
+        show_line(out, 'A', from_a, x);
+        show_line(out, 'B', from_b, y);
+    }
+    return true;
+}

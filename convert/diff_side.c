@@ -1,0 +1,189 @@
+/* What is compared, see diff_parts.h: opening a side, and the names and shapes of its tensors. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "convert/checkpoint.h"
+#include "convert/diff_parts.h"
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+static enum status open_checkpoint(struct diff_side *side, struct error *error)
+{
+    struct source *source = &side->source;
+    /* the dtype is a blob's; any will do */
+    enum status status = smol_source_open(side->path, DTYPE_F32, source, error);
+    if (!status)
+        status = smol_source_compile_tokenizer(source, error);
+    if (status)
+        return status;
+    side->kind = DIFF_CHECKPOINT;
+    side->model = &source->config.model;
+    side->inv_freq = source->inv_freq;
+    side->stop = source->config.stop;
+    side->n_stop = source->config.n_stop;
+    side->generation = &source->config.generation;
+    side->n_tokenizer = source->tokenizer.size;
+    return smol_tokenizer_tables_open(source->tokenizer.data, source->tokenizer.size,
+                                      side->model->vocab_size, &side->tokenizer, error);
+}
+
+static enum status open_file(struct diff_side *side, struct error *error)
+{
+    enum status status = smol_model_file_open(side->path, VERIFY_AT_OPEN, &side->file, error);
+    side->kind = side->file.is_blob ? DIFF_BLOB : DIFF_SAFETENSORS;
+    if (status || side->kind == DIFF_SAFETENSORS)
+        return status;
+    const struct blob *blob = &side->file.blob;
+    side->model = blob->model;
+    side->inv_freq = blob->inv_freq;
+    side->stop = blob->stop;
+    side->n_stop = blob->n_stop;
+    side->generation = blob->generation;
+    side->tokenizer = blob->tokenizer;
+    side->n_tokenizer = blob->tokenizer_section->size;
+    return STATUS_OK;
+}
+
+enum status smol_diff_side_open(const char *path, struct diff_side *side, struct error *error)
+{
+    struct stat info;
+    bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    *side = (struct diff_side){.path = path};
+    enum status status = is_folder ? open_checkpoint(side, error) : open_file(side, error);
+    if (status)
+        smol_diff_side_close(side);
+    return status;
+}
+
+void smol_diff_side_close(struct diff_side *side)
+{
+    free(side->names);
+    free(side->tensors);
+    smol_source_close(&side->source);
+    smol_model_file_close(&side->file);
+    *side = (struct diff_side){0};
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+static enum status allocate(struct diff_side *side, size_t n_roles, size_t n_others,
+                            struct error *error)
+{
+    side->tensors = calloc(n_roles + n_others + 1, sizeof *side->tensors); /* of nothing too */
+    side->names = calloc(n_roles + 1, sizeof *side->names);
+    return side->tensors && side->names ? STATUS_OK : smol_fail_memory(error, "the tensor list");
+}
+
+static struct diff_tensor *add(struct diff_side *side, const char *name)
+{
+    struct diff_tensor *tensor = &side->tensors[side->n_tensors++];
+    tensor->name = name;
+    return tensor;
+}
+
+static struct diff_tensor *add_role(struct diff_side *side, struct tensor_key key)
+{
+    char *name = side->names[side->n_tensors];
+    smol_tensor_name(key, name);
+    struct diff_tensor *tensor = add(side, name);
+    tensor->has_role = true;
+    return tensor;
+}
+
+static void set_raw(struct diff_tensor *tensor, const struct safetensors_tensor *raw)
+{
+    tensor->raw = raw;
+    tensor->data = raw->data;
+    tensor->rank = raw->rank;
+    tensor->n_elements = 1;
+    for (unsigned i = 0; i < raw->rank; i++) {
+        tensor->shape[i] = raw->shape[i];
+        tensor->n_elements *= raw->shape[i]; /* the reader checked that this fits */
+    }
+}
+
+static void set_tiled(struct diff_tensor *tensor, const struct blob *blob,
+                      const struct blob_tensor *tiled)
+{
+    bool vector = tiled->layout == LAYOUT_VECTOR;
+    tensor->tiled = tiled;
+    tensor->data = blob->file.data + tiled->offset;
+    tensor->rank = vector ? 1 : 2;
+    tensor->shape[0] = vector ? tiled->cols : tiled->rows;
+    tensor->shape[1] = vector ? 0 : tiled->cols;
+    tensor->n_elements = tiled->rows * tiled->cols;
+}
+
+static enum status list_blob(struct diff_side *side, struct error *error)
+{
+    const struct blob *blob = &side->file.blob;
+    enum status status = allocate(side, blob->n_tensors, 0, error);
+    for (size_t i = 0; !status && i < blob->n_tensors; i++) {
+        const struct blob_tensor *tiled = &blob->tensors[i];
+        struct diff_tensor *tensor = add_role(side, (struct tensor_key){tiled->role, tiled->layer});
+        set_tiled(tensor, blob, tiled);
+        tensor->is_alias = tiled->role == ROLE_OUTPUT && side->model->tied_embeddings;
+    }
+    return status;
+}
+
+/* Where there is no output matrix, the embedding is. */
+static void add_output_alias(struct diff_side *side, const struct safetensors_tensor *embed)
+{
+    struct diff_tensor *tensor = add_role(side, (struct tensor_key){ROLE_OUTPUT, 0});
+    set_raw(tensor, embed);
+    tensor->is_alias = true;
+}
+
+/* The tensors of safetensors that have the roles of `model`; used[i] says which were listed. */
+static void list_roles(struct diff_side *side, const struct safetensors *reader,
+                       const struct blob_model *model, bool *used)
+{
+    struct tensor_key key = {ROLE_EMBED, 0};
+    char name[MAX_CHECKPOINT_NAME];
+    const struct safetensors_tensor *embed =
+        smol_safetensors_find(reader, smol_checkpoint_name(key, name));
+    do {
+        const struct safetensors_tensor *raw =
+            smol_safetensors_find(reader, smol_checkpoint_name(key, name));
+        if (raw) {
+            set_raw(add_role(side, key), raw);
+            used[raw - reader->tensors] = true;
+        } else if (key.role == ROLE_OUTPUT && embed) {
+            add_output_alias(side, embed);
+        }
+    } while (smol_tensor_next(model, &key));
+}
+
+static enum status list_safetensors(struct diff_side *side, const struct safetensors *reader,
+                                    const struct blob_model *model, struct error *error)
+{
+    size_t n = reader->n_tensors;
+    bool *used = calloc(n + 1, sizeof *used);
+    enum status status = used ? allocate(side, model ? smol_tensor_count(model) : 0, n, error)
+                              : smol_fail_memory(error, "the tensor list");
+    if (!status && model)
+        list_roles(side, reader, model, used);
+    for (size_t i = 0; !status && i < n; i++) {
+        const struct safetensors_tensor *raw = &reader->tensors[i];
+        if (!used[i] && !(model && smol_checkpoint_ignores(raw->name)))
+            set_raw(add(side, raw->name), raw);
+    }
+    free(used);
+    return status;
+}
+
+enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
+                                struct error *error)
+{
+    switch (side->kind) {
+    case DIFF_BLOB:
+        return list_blob(side, error);
+    case DIFF_CHECKPOINT:
+        return list_safetensors(side, &side->source.reader, side->model, error);
+    case DIFF_SAFETENSORS:
+        break;
+    }
+    return list_safetensors(side, &side->file.safetensors, other->model, error);
+}

@@ -1,0 +1,271 @@
+/* Tensor by tensor, see diff_parts.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/diff_parts.h"
+#include "convert/print_text.h"
+
+enum { INDENT = 2 };
+
+struct listing {
+    FILE *out;
+    size_t name_width;
+    uint64_t n;     /* lines */
+    size_t pending; /* spaces up to the next column, if something comes */
+};
+
+/* --- lines -------------------------------------------------------------------------------- */
+
+static void pad(FILE *out, size_t used, size_t width)
+{
+    fprintf(out, "%*s", used < width ? (int)(width - used) : 0, "");
+}
+
+/* Before what may stand behind the places. */
+static void reach_column(struct listing *listing)
+{
+    pad(listing->out, 0, listing->pending);
+    listing->pending = 0;
+}
+
+static void print_heading(const struct listing *listing)
+{
+    fprintf(listing->out, "\n%-*s  %12s %12s %12s %12s  %-16s %s\n",
+            (int)listing->name_width + INDENT, "tensor", "differ", "of", "largest", "mean", "at",
+            "chunks");
+}
+
+static void begin_line(struct listing *listing, const struct diff_tensor *tensor)
+{
+    if (listing->n++ == 0)
+        print_heading(listing);
+    pad(listing->out, 0, INDENT);
+    smol_print_text(listing->out, tensor->name, strlen(tensor->name));
+    pad(listing->out, smol_text_width(tensor->name), listing->name_width);
+    fprintf(listing->out, "  ");
+}
+
+static void list_missing(struct listing *listing, const struct diff_tensor *tensor, char side)
+{
+    begin_line(listing, tensor);
+    fprintf(listing->out, "only in %c\n", side);
+}
+
+/* "[49152, 576]"; returns its length. */
+static size_t print_numbers(FILE *out, const uint64_t *numbers, unsigned n)
+{
+    size_t length = 2;
+    fputc('[', out);
+    for (unsigned i = 0; i < n; i++)
+        length += (size_t)fprintf(out, "%s%" PRIu64, i ? ", " : "", numbers[i]);
+    fputc(']', out);
+    return length;
+}
+
+static size_t print_place(FILE *out, const struct diff_tensor *tensor, uint64_t element)
+{
+    uint64_t place[SAFETENSORS_MAX_RANK];
+    for (unsigned d = tensor->rank; d-- > 0; element /= tensor->shape[d])
+        place[d] = element % tensor->shape[d];
+    return print_numbers(out, place, tensor->rank);
+}
+
+static const char *dtype_of(const struct diff_tensor *tensor)
+{
+    return tensor->tiled ? smol_dtype_name(tensor->tiled->dtype)
+                         : smol_safetensors_dtype_name(tensor->raw->dtype);
+}
+
+static void print_values(struct listing *listing, const struct diff_tensor *tensor,
+                         const struct diff_values *values)
+{
+    enum { PLACE_WIDTH = 16 };
+    FILE *out = listing->out;
+    fprintf(out, "%12" PRIu64 " %12" PRIu64, values->n_different, values->n);
+    if (values->n_different == values->n_not_finite) {
+        fprintf(out, " %12s %12s", "-", "-");
+        listing->pending = 2 + PLACE_WIDTH;
+        return;
+    }
+    fprintf(out, " %12.6g %12.6g  ", values->largest, values->mean);
+    size_t used = print_place(out, tensor, values->largest_at);
+    listing->pending = used < PLACE_WIDTH ? PLACE_WIDTH - used : 0;
+}
+
+/* What has no column, at the end of a line. */
+static void end_line(struct listing *listing, const struct diff_tensor *a,
+                     const struct diff_tensor *b, const struct diff_values *values)
+{
+    FILE *out = listing->out;
+    if (strcmp(dtype_of(a), dtype_of(b)) != 0) {
+        reach_column(listing);
+        fprintf(out, "  %s | %s", dtype_of(a), dtype_of(b));
+    }
+    if (values->n_not_finite) {
+        reach_column(listing);
+        fprintf(out, "  NaN or infinite: %" PRIu64 ", first at ", values->n_not_finite);
+        print_place(out, a, values->first_not_finite);
+    }
+    listing->pending = 0;
+    fputc('\n', out);
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
+
+static uint64_t size_of(const struct diff_tensor *tensor)
+{
+    return tensor->tiled ? tensor->tiled->size : tensor->raw->size;
+}
+
+static bool same_type(const struct diff_tensor *a, const struct diff_tensor *b)
+{
+    if (a->tiled && b->tiled)
+        return a->tiled->dtype == b->tiled->dtype;
+    return a->raw && b->raw && a->raw->dtype == b->raw->dtype;
+}
+
+static bool same_bytes(const struct diff_tensor *a, const struct diff_tensor *b)
+{
+    return size_of(a) == 0 || memcmp(a->data, b->data, size_of(a)) == 0;
+}
+
+/* Of the chunks of b's file that hold bytes of the tensor, those with changed ones. */
+static void print_chunks(struct listing *listing, const struct diff_tensor *a,
+                         const struct diff_tensor *b)
+{
+    uint64_t size = size_of(b), n = 0, n_changed = 0, length;
+    for (uint64_t at = 0; at < size; at += length) {
+        length = BLOB_CHUNK_SIZE - (b->tiled->offset + at) % BLOB_CHUNK_SIZE;
+        length = length < size - at ? length : size - at;
+        n_changed += memcmp(a->data + at, b->data + at, length) != 0;
+        n++;
+    }
+    reach_column(listing);
+    fprintf(listing->out, " %" PRIu64 " of %" PRIu64, n_changed, n);
+}
+
+/* --- one pair ----------------------------------------------------------------------------- */
+
+static void list_shapes(struct listing *listing, const struct diff_tensor *a,
+                        const struct diff_tensor *b)
+{
+    begin_line(listing, a);
+    fprintf(listing->out, "shape ");
+    print_numbers(listing->out, a->shape, a->rank);
+    fprintf(listing->out, " | ");
+    print_numbers(listing->out, b->shape, b->rank);
+    fputc('\n', listing->out);
+}
+
+/* Elements of two types: of one file's and another's, they may still be the same numbers. */
+static void compare_types(struct listing *listing, const struct diff_tensor *a,
+                          const struct diff_tensor *b)
+{
+    if (!smol_diff_is_number(a) || !smol_diff_is_number(b)) {
+        begin_line(listing, a);
+        fprintf(listing->out, "%s | %s, not compared\n", dtype_of(a), dtype_of(b));
+        return;
+    }
+    struct diff_values values = smol_diff_values(a, b);
+    bool same_kind = a->raw && b->raw;
+    if (!values.n_different && !same_kind)
+        return;
+    begin_line(listing, a);
+    print_values(listing, a, &values);
+    end_line(listing, a, b, &values);
+}
+
+static void compare_bytes(struct listing *listing, const struct diff_tensor *a,
+                          const struct diff_tensor *b)
+{
+    struct diff_values values = {0};
+    if (same_bytes(a, b))
+        return;
+    begin_line(listing, a);
+    if (smol_diff_is_number(a)) {
+        values = smol_diff_values(a, b);
+        print_values(listing, a, &values);
+    } else {
+        fprintf(listing->out, "other bytes: %s is not compared as numbers", dtype_of(a));
+    }
+    if (a->tiled)
+        print_chunks(listing, a, b);
+    end_line(listing, a, b, &values);
+}
+
+static void compare(struct listing *listing, const struct diff_tensor *a,
+                    const struct diff_tensor *b)
+{
+    if (a->is_alias && b->is_alias) /* the embeddings are compared already */
+        return;
+    if (a->rank != b->rank || memcmp(a->shape, b->shape, sizeof a->shape) != 0)
+        list_shapes(listing, a, b);
+    else if (same_type(a, b))
+        compare_bytes(listing, a, b);
+    else
+        compare_types(listing, a, b);
+}
+
+/* --- all ---------------------------------------------------------------------------------- */
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct diff_tensor *const *a = left, *const *b = right;
+    if ((*a)->has_role != (*b)->has_role) /* a file's own name may look like a role's */
+        return (*a)->has_role ? -1 : 1;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* The tensors in the order of their names, allocated. */
+static const struct diff_tensor **sort(const struct diff_side *side, struct error *error)
+{
+    const struct diff_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);
+    if (!sorted) {
+        smol_fail_memory(error, "the tensor list");
+        return NULL;
+    }
+    for (size_t i = 0; i < side->n_tensors; i++)
+        sorted[i] = &side->tensors[i];
+    qsort(sorted, side->n_tensors, sizeof *sorted, compare_names);
+    return sorted;
+}
+
+static const struct diff_tensor *find(const struct diff_tensor **sorted, size_t n,
+                                      const struct diff_tensor *wanted)
+{
+    const struct diff_tensor **found = bsearch(&wanted, sorted, n, sizeof *sorted, compare_names);
+    return found ? *found : NULL;
+}
+
+static size_t widest_name(const struct diff_side *side, size_t width)
+{
+    enum { WIDEST = 50 };
+    for (size_t i = 0; i < side->n_tensors; i++) {
+        size_t own = smol_text_width(side->tensors[i].name);
+        width = own > width && own <= WIDEST ? own : width;
+    }
+    return width;
+}
+
+enum status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                              uint64_t *n_different, struct error *error)
+{
+    struct listing listing = {out, widest_name(b, widest_name(a, 0)), 0, 0};
+    const struct diff_tensor **in_a = sort(a, error), **in_b = in_a ? sort(b, error) : NULL;
+    enum status status = in_b ? STATUS_OK : STATUS_MEMORY;
+    for (size_t i = 0; in_b && i < a->n_tensors; i++) {
+        const struct diff_tensor *other = find(in_b, b->n_tensors, &a->tensors[i]);
+        if (other)
+            compare(&listing, &a->tensors[i], other);
+        else
+            list_missing(&listing, &a->tensors[i], 'A');
+    }
+    for (size_t i = 0; in_b && i < b->n_tensors; i++)
+        if (!find(in_a, a->n_tensors, &b->tensors[i]))
+            list_missing(&listing, &b->tensors[i], 'B');
+    free(in_a);
+    free(in_b);
+    *n_different = listing.n;
+    return status;
+}

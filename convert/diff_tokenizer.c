@@ -1,0 +1,242 @@
+/* Tokenizers, table by table, see diff_parts.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "convert/diff_parts.h"
+#include "convert/print_text.h"
+
+enum { QUOTE = 100 }; /* room for a token's text in a cell */
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+/* The token's text and flags; "-" where there is none. */
+static void show_token(const struct tokenizer_tables *t, uint32_t id, char *out)
+{
+    const struct token_span *span = id < t->header->n_tokens ? &t->spans[id] : NULL;
+    if (!span || span->flags & TOKEN_UNUSED) {
+        snprintf(out, DIFF_CELL, span ? "unused" : "-");
+        return;
+    }
+    smol_quote_text((const char *)t->text + span->start, span->length, out, QUOTE);
+    size_t length = strlen(out);
+    if (span->flags & TOKEN_SPECIAL)
+        snprintf(out + length, DIFF_CELL - length, " special");
+}
+
+static bool same_token(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                       uint32_t id)
+{
+    if (id >= a->header->n_tokens || id >= b->header->n_tokens)
+        return false;
+    const struct token_span *x = &a->spans[id], *y = &b->spans[id];
+    return x->flags == y->flags && x->length == y->length &&
+           memcmp(a->text + x->start, b->text + y->start, x->length) == 0;
+}
+
+static void diff_tokens(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                        struct diff_table *table)
+{
+    char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
+    uint32_t n_a = a->header->n_tokens, n_b = b->header->n_tokens;
+    if (n_a != n_b) {
+        snprintf(left, sizeof left, "%" PRIu32, n_a);
+        snprintf(right, sizeof right, "%" PRIu32, n_b);
+        smol_diff_row(table, "tokens", left, right);
+    }
+    for (uint32_t id = 0; id < n_a || id < n_b; id++) {
+        if (same_token(a, b, id))
+            continue;
+        snprintf(name, sizeof name, "token %" PRIu32, id);
+        show_token(a, id, left);
+        show_token(b, id, right);
+        smol_diff_group_row(table, name, left, right);
+    }
+    smol_diff_end_group(table);
+}
+
+static void show_id(uint32_t id, char *out)
+{
+    if (id == NO_TOKEN)
+        snprintf(out, DIFF_CELL, "-");
+    else
+        snprintf(out, DIFF_CELL, "%" PRIu32, id);
+}
+
+static void diff_byte_tokens(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                             struct diff_table *table)
+{
+    char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
+    for (unsigned byte = 0; byte < 256; byte++) {
+        if (a->byte_tokens[byte] == b->byte_tokens[byte])
+            continue;
+        snprintf(name, sizeof name, "token of byte %02x", byte);
+        show_id(a->byte_tokens[byte], left);
+        show_id(b->byte_tokens[byte], right);
+        smol_diff_group_row(table, name, left, right);
+    }
+    smol_diff_end_group(table);
+}
+
+/* --- added tokens ------------------------------------------------------------------------- */
+
+static void show_added(const struct added_token *added, char *out)
+{
+    if (added)
+        snprintf(out, DIFF_CELL, "id %" PRIu32 "%s", added->id,
+                 added->flags & ADDED_NORMALIZED ? ", normalized" : "");
+    else
+        snprintf(out, DIFF_CELL, "-");
+}
+
+/* Below 0, 0, above 0 as a stands before, at or behind b; both tables are in this order. */
+static int compare_added(const struct tokenizer_tables *of_a, const struct added_token *a,
+                         const struct tokenizer_tables *of_b, const struct added_token *b)
+{
+    if (a->flags != b->flags)
+        return a->flags < b->flags ? -1 : 1;
+    uint32_t common = a->length < b->length ? a->length : b->length;
+    int order = memcmp(of_a->text + a->start, of_b->text + b->start, common);
+    return order ? order : (a->length > b->length) - (a->length < b->length);
+}
+
+/* A row about `token` of table `t`: what it is in A and B, NULL where it is nothing. */
+static void row_of_added(const struct tokenizer_tables *t, const struct added_token *token,
+                         const struct added_token *in_a, const struct added_token *in_b,
+                         struct diff_table *table)
+{
+    char name[DIFF_CELL] = "added ", left[DIFF_CELL], right[DIFF_CELL];
+    smol_quote_text((const char *)t->text + token->start, token->length, name + strlen(name),
+                    QUOTE);
+    show_added(in_a, left);
+    show_added(in_b, right);
+    smol_diff_group_row(table, name, left, right);
+}
+
+static void diff_added(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                       struct diff_table *table)
+{
+    uint32_t n_a = a->header->n_added, n_b = b->header->n_added, i = 0, j = 0;
+    while (i < n_a || j < n_b) {
+        const struct added_token *x = &a->added[i], *y = &b->added[j];
+        int order = j == n_b ? -1 : i == n_a ? 1 : compare_added(a, x, b, y);
+        if (order < 0)
+            row_of_added(a, x, x, NULL, table);
+        else if (order > 0)
+            row_of_added(b, y, NULL, y, table);
+        else if (x->id != y->id)
+            row_of_added(a, x, x, y, table);
+        i += order <= 0;
+        j += order >= 0;
+    }
+    smol_diff_end_group(table);
+}
+
+/* --- merges ------------------------------------------------------------------------------- */
+
+static void quote_token(const struct tokenizer_tables *t, uint32_t id, char *out)
+{
+    const struct token_span *span = &t->spans[id];
+    smol_quote_text((const char *)t->text + span->start, span->length, out, QUOTE);
+}
+
+/* Goes through the merges of `t`: those that `other` lacks, or that give another token there,
+ * become rows; those that only have another rank are counted. */
+struct merge_listing {
+    const struct tokenizer_tables *t, *other;
+    bool t_is_a;
+    struct diff_table *table;
+    uint32_t n_merges, n_ranks;
+};
+
+static void list_merge(struct merge_listing *listing, const struct token_merge *merge,
+                       const struct token_merge *match)
+{
+    char name[DIFF_CELL], first[QUOTE], second[QUOTE], ours[DIFF_CELL], theirs[DIFF_CELL];
+    quote_token(listing->t, merge->left, first);
+    quote_token(listing->t, merge->right, second);
+    snprintf(name, sizeof name, "merge %s %s", first, second);
+    snprintf(ours, sizeof ours, "rank %" PRIu32 ", gives %" PRIu32, merge->rank, merge->merged);
+    if (match)
+        snprintf(theirs, sizeof theirs, "rank %" PRIu32 ", gives %" PRIu32, match->rank,
+                 match->merged);
+    else
+        snprintf(theirs, sizeof theirs, "-");
+    smol_diff_group_row(listing->table, name, listing->t_is_a ? ours : theirs,
+                        listing->t_is_a ? theirs : ours);
+}
+
+static void list_merges(struct merge_listing *listing)
+{
+    for (uint32_t slot = 0; slot < listing->t->header->n_merge_slots; slot++) {
+        const struct token_merge *merge = &listing->t->merges[slot];
+        if (merge->left == NO_TOKEN)
+            continue;
+        const struct token_merge *match = find_merge(listing->other, merge->left, merge->right);
+        listing->n_merges++;
+        if (match && match->merged == merge->merged)
+            listing->n_ranks += match->rank != merge->rank;
+        else if (!match || listing->t_is_a) /* what both have is listed once */
+            list_merge(listing, merge, match);
+    }
+    smol_diff_end_group(listing->table);
+}
+
+static void diff_merges(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                        struct diff_table *table)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    struct merge_listing of_a = {a, b, true, table, 0, 0}, of_b = {b, a, false, table, 0, 0};
+    list_merges(&of_a);
+    list_merges(&of_b);
+    if (of_a.n_merges != of_b.n_merges) {
+        snprintf(left, sizeof left, "%" PRIu32, of_a.n_merges);
+        snprintf(right, sizeof right, "%" PRIu32, of_b.n_merges);
+        smol_diff_row(table, "merges", left, right);
+    }
+    if (of_a.n_ranks) {
+        snprintf(left, sizeof left, "%" PRIu32 " of those in both", of_a.n_ranks);
+        smol_diff_row(table, "merges of another rank", left, "");
+    }
+}
+
+/* --- how text is split -------------------------------------------------------------------- */
+
+static unsigned classes_of(const struct tokenizer_tables *t, uint32_t code_point)
+{
+    return t->class_blocks[t->class_index[code_point / 256] * 256 + code_point % 256];
+}
+
+static void diff_splitting(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
+                           struct diff_table *table)
+{
+    char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
+    if (a->header->pretokenizer != b->header->pretokenizer)
+        smol_diff_row(table, "digits",
+                      a->header->pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together",
+                      b->header->pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together");
+    for (uint32_t c = 0; c < 256 * CLASS_INDEX_SIZE; c++) {
+        if (classes_of(a, c) == classes_of(b, c))
+            continue;
+        snprintf(name, sizeof name, "classes of U+%04" PRIX32, c);
+        snprintf(left, sizeof left, "%u", classes_of(a, c));
+        snprintf(right, sizeof right, "%u", classes_of(b, c));
+        smol_diff_group_row(table, name, left, right);
+    }
+    smol_diff_end_group(table);
+}
+
+void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
+                         struct diff_table *table)
+{
+    const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
+    if (a->n_tokenizer == b->n_tokenizer && memcmp(x->header, y->header, a->n_tokenizer) == 0)
+        return;
+    uint64_t before = table->n;
+    diff_tokens(x, y, table);
+    diff_byte_tokens(x, y, table);
+    diff_added(x, y, table);
+    diff_merges(x, y, table);
+    diff_splitting(x, y, table);
+    if (table->n == before)
+        smol_diff_row(table, "tables", "the same contents, laid out in another way", "");
+}

@@ -1,0 +1,61 @@
+/* Untiling, see untile.h and format/FORMAT.md, 7.2 to 7.5. */
+#include "convert/untile.h"
+
+#include <string.h>
+
+#include "common/number.h"
+#include "format/layout.h"
+
+/* The following take a row block, and the row within it. */
+
+static void untile_f32(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
+{
+    for (uint64_t i = 0; i < n; i++)
+        memcpy(&out[i], block + ((col + i) * TILE_ROWS + row) * sizeof *out, sizeof *out);
+}
+
+static void untile_bf16(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        uint64_t pair = (col + i) / 2 * TILE_ROWS + row;
+        memcpy(&half, block + (pair * 2 + (col + i) % 2) * sizeof half, sizeof half);
+        out[i] = f32_from_bf16(half);
+    }
+}
+
+static void untile_int8(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
+{
+    float scale = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t group = (col + i) / GROUP_INPUTS, input = (col + i) % GROUP_INPUTS;
+        if (i == 0 || input == 0) {
+            uint16_t half;
+            memcpy(&half, block + group_scales_offset(group) + row * sizeof half, sizeof half);
+            scale = f32_from_f16(half);
+        }
+        const uint8_t *quad = block + group_weights_offset(group) + input / 4 * QUAD_BYTES;
+        out[i] = (float)(int8_t)quad[row * 4 + input % 4] * scale;
+    }
+}
+
+void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t row, uint64_t col,
+                 uint64_t n, float *out)
+{
+    if (layout->layout == LAYOUT_VECTOR) {
+        memcpy(out, data + col * sizeof *out, n * sizeof *out);
+        return;
+    }
+    const uint8_t *block = data + row / TILE_ROWS * smol_block_bytes(layout->dtype, layout->cols);
+    switch ((enum blob_dtype)layout->dtype) {
+    case DTYPE_F32:
+        untile_f32(block, row % TILE_ROWS, col, n, out);
+        break;
+    case DTYPE_BF16:
+        untile_bf16(block, row % TILE_ROWS, col, n, out);
+        break;
+    case DTYPE_INT8:
+        untile_int8(block, row % TILE_ROWS, col, n, out);
+        break;
+    }
+}
