@@ -117,6 +117,7 @@ def agree(blob, path):
         assert stricter(blob), f"only we refuse {blob!r}: {ours}"
         return False
     assert ours == theirs, blob
+    assert not stricter(blob), f"we accept {blob!r}"
     return True
 
 
