@@ -72,7 +72,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage mutations \
-	fuzz fuzz-afl fuzz_targets bench tidy install uninstall clean help
+	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
@@ -235,6 +235,9 @@ tidy: ## run clang-tidy
 	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
 		$(RUNTIME_SRC) $(COMMAND_SRC) -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha
+
+coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
+	./scripts/coverage
 
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
