@@ -984,8 +984,10 @@ def check_blob(case, build, folder, limited=True):
         "smolconv verify": [build / "smolconv", "verify", path],
         "smolconv inspect": [build / "smolconv", "inspect", path],
         "smolrun": [build / "smolrun", path, "the", "-n", "2", "--threads", "1"],
+        "smolconv diff": [build / "smolconv", "diff", path, path],
     }
     statuses = case.status if isinstance(case.status, tuple) else (case.status,) * 3
+    statuses = (*statuses, statuses[0])  # it looks at everything, as verify does
     found = [
         complaint(program, status, case.words, run(command, limited))
         for (program, command), status in zip(commands.items(), statuses, strict=True)
@@ -1027,13 +1029,16 @@ def checkpoint(folder, file, content):
 def check_safetensors(case, build, folder, limited=True):
     """What passes as safetensors lacks the model's tensors."""
     checkpoint(folder, "model.safetensors", case.make())
-    found = run([build / "smolconv", "inspect", folder / "model.safetensors"], limited)
+    path = folder / "model.safetensors"
+    found = run([build / "smolconv", "inspect", path], limited)
     inspected = complaint("smolconv inspect", case.status, case.words, found)
+    found = run([build / "smolconv", "diff", path, path], limited)
+    compared = complaint("smolconv diff", case.status, case.words, found)
     found = run([build / "smolconv", "--threads", "1", folder, folder / "x.smol"], limited)
     words = case.words if case.status != OK else ()
     converted = complaint("smolconv", case.status or DAMAGED, words, found)
     left = "an output is left" if list(folder.glob("*.smol*")) else None
-    return [text for text in (inspected, converted, left) if text]
+    return [text for text in (inspected, compared, converted, left) if text]
 
 
 def check_json(file, case, build, folder, limited=True):
