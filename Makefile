@@ -164,6 +164,7 @@ $(BUILD)/internal/%.o: %.c
 
 test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
+	./scripts/fuzz replay $(BUILD)
 	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
 
 # A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.

@@ -5,6 +5,8 @@
 #ifndef SMOL_TESTS_FUZZ_BUILD_H
 #define SMOL_TESTS_FUZZ_BUILD_H
 
+#include <stdbool.h>
+
 #include "format/format.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -47,6 +49,12 @@ struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size);
 
 /* A blob. Without damages it is good, but for weights that are too large to stay finite. */
 struct built fuzz_build_blob(struct fuzz_input *in);
+
+/* A blob much like the one that was built from `recipe`: n bytes or more of that are changed. */
+struct built fuzz_build_changed(struct fuzz_input *in, const struct fuzz_input *recipe, unsigned n);
+
+/* Whether a blob is good in all its bytes. */
+bool fuzz_is_whole(const struct built *file);
 
 /* Applies n damages of the input to data[0..size). */
 void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size);

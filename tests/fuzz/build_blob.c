@@ -1,14 +1,20 @@
 /* Blobs from inputs, see build.h. Laid out here once more, and not by the writer: what the two do
  * not agree about, the reader will notice. */
-#include <stdbool.h>
-
 #include "common/checked.h"
 #include "common/hash.h"
 #include "convert/tile.h"
 #include "format/layout.h"
+#include "format/reader.h"
 #include "tests/fuzz/build.h"
 
-enum { N_SECTIONS = 9, FRONT_SECTIONS = 7, MAX_COLS = 256, MAX_STOP = 8, DAMAGE_SIZE = 8 };
+enum {
+    N_SECTIONS = 9,
+    FRONT_SECTIONS = 7,
+    MAX_COLS = 256,
+    MAX_STOP = 8,
+    DAMAGE_SIZE = 8,
+    MAX_RECIPE = 1024
+};
 
 struct contents {
     struct blob_model model;
@@ -231,4 +237,25 @@ struct built fuzz_build_blob(struct fuzz_input *in)
     write_front_digest(&plan, file.data);
     fuzz_damage(in, r.n_late % 8, file.data, file.size);
     return r.switches & BLOB_RESIZED ? resize(in, file) : file;
+}
+
+struct built fuzz_build_changed(struct fuzz_input *in, const struct fuzz_input *recipe, unsigned n)
+{
+    uint8_t copy[MAX_RECIPE];
+    size_t size = recipe->size < sizeof copy ? recipe->size : sizeof copy;
+    struct fuzz_input changed = {copy, size};
+    if (size > 0)
+        memcpy(copy, recipe->data, size);
+    fuzz_damage(in, n, copy, size);
+    return fuzz_build_blob(&changed);
+}
+
+bool fuzz_is_whole(const struct built *file)
+{
+    struct blob blob;
+    struct error error;
+    enum status status =
+        smol_blob_open_bytes(file->data, file->size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
+    smol_blob_close(&blob);
+    return !status;
 }

@@ -1,6 +1,4 @@
 /* Tokenizer sections from inputs, see build.h. */
-#include <stdbool.h>
-
 #include "common/checked.h"
 #include "common/utf8.h"
 #include "tests/fuzz/build.h"

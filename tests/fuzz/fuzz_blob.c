@@ -7,17 +7,6 @@
 #include "tests/fuzz/build.h"
 #include "tests/fuzz/tokenize.h"
 
-/* Whether a blob is good in all its bytes. */
-static bool is_whole(const struct built *file)
-{
-    struct blob blob;
-    struct error error;
-    enum status status =
-        smol_blob_open_bytes(file->data, file->size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
-    smol_blob_close(&blob);
-    return !status;
-}
-
 static void check_tensors(const struct blob *blob)
 {
     const struct blob_header *header = blob->header;
@@ -40,7 +29,7 @@ static bool check_blob(const struct blob *blob, const struct built *file)
     bool digests = !smol_blob_check(blob, start, blob->file.size - start, &error);
     bool verified = !smol_blob_verify(blob, &error);
     CLAIM(digests || !verified);
-    CLAIM(is_whole(file) == verified);
+    CLAIM(fuzz_is_whole(file) == verified);
     return digests;
 }
 

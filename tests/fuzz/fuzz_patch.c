@@ -10,7 +10,7 @@
 #include "convert/patch.h"
 #include "tests/fuzz/files.h"
 
-enum { MAX_PARTS = 16, RECIPE_SIZE = 1024 };
+enum { MAX_PARTS = 16 };
 
 struct making {
     uint8_t n_changes; /* of the new blob's recipe */
@@ -123,27 +123,6 @@ static bool make_delta(struct fuzz_input *in, const struct making *making, const
     return !damaged;
 }
 
-/* The new blob: the old one's recipe with some bytes changed. */
-static struct built build_new(struct fuzz_input *in, const struct fuzz_input *recipe, unsigned n)
-{
-    uint8_t copy[RECIPE_SIZE];
-    struct fuzz_input changed = {copy, smaller(recipe->size, sizeof copy)};
-    if (changed.size > 0)
-        memcpy(copy, recipe->data, changed.size);
-    fuzz_damage(in, n, copy, changed.size);
-    return fuzz_build_blob(&changed);
-}
-
-static bool is_whole(const struct built *file)
-{
-    struct blob blob;
-    struct error error;
-    enum status status =
-        smol_blob_open_bytes(file->data, file->size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
-    smol_blob_close(&blob);
-    return !status;
-}
-
 static void apply(const struct delta *delta, bool is_good)
 {
     struct error error;
@@ -153,9 +132,9 @@ static void apply(const struct delta *delta, bool is_good)
     enum status status = smol_patch(old, in, fuzz_path("new"), false, &error);
     struct built out = fuzz_read("new");
     CLAIM((out.data == NULL) == (status != STATUS_OK));
-    if (out.data && is_whole(delta->new))
+    if (out.data && fuzz_is_whole(delta->new))
         CLAIM(out.size == delta->new->size &&memcmp(out.data, delta->new->data, out.size) == 0);
-    if (is_good && is_whole(delta->old) && is_whole(delta->new))
+    if (is_good && fuzz_is_whole(delta->old) && fuzz_is_whole(delta->new))
         CLAIM(!status);
     free(out.data);
 }
@@ -170,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_take(&in, &parts[i], sizeof parts[i]);
     const struct fuzz_input recipe = in;
     struct built old = fuzz_build_blob(&in);
-    struct built new = build_new(&in, &recipe, making.n_changes % 8);
+    struct built new = fuzz_build_changed(&in, &recipe, making.n_changes % 8);
     /* cut off within its header a blob has no digest to name it by */
     if (old.size >= sizeof(struct blob_header) && new.size >= sizeof(struct blob_header)) {
         struct delta delta = {.old = &old, .new = &new};

@@ -65,22 +65,12 @@ static struct built pack(const struct packing *packing, const struct built *blob
     return packed;
 }
 
-static bool is_whole(const struct built *file)
-{
-    struct blob blob;
-    struct error error;
-    enum status status =
-        smol_blob_open_bytes(file->data, file->size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
-    smol_blob_close(&blob);
-    return !status;
-}
-
 /* What stands under the output's name is a whole blob, or nothing does. */
 static struct built check_output(enum status status)
 {
     struct built out = fuzz_read("out");
     CLAIM((out.data == NULL) == (status != STATUS_OK));
-    CLAIM(!out.data || is_whole(&out));
+    CLAIM(!out.data || fuzz_is_whole(&out));
     return out;
 }
 
@@ -138,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CLAIM(out.size == blob.size && memcmp(out.data, blob.data, out.size) == 0);
     bool good = !raw && packing.n_damages % 8 == 0 && packing.n_kept % 8 == 0 &&
                 !(packing.switches & (PACK_ODD | PACK_SUM | PACK_NO_SIZE | PACK_NO_TABLE));
-    if (good && is_whole(&blob))
+    if (good && fuzz_is_whole(&blob))
         CLAIM(!status);
     fuzz_remove("out.part");
     free(out.data);
