@@ -255,6 +255,17 @@ def deltas():
     yield "late", delta(parts, late=[damage(90, b"\1")])
 
 
+def comparisons():
+    def diff(changes=(), dtype=2, foreign=b""):
+        return bytes([len(changes), bool(foreign)]) + blob_recipe(dtype) + b"".join(changes) + foreign
+
+    yield "same", diff()
+    yield "dtype", diff([damage(0, b"\1")])
+    yield "layers", diff([damage(1, b"\0")], 1)
+    yield "text", diff([damage(34, b"\x1b[2J")], 0)
+    yield "foreign", diff(foreign=b'{"model.norm.weight":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}')
+
+
 TARGETS = {
     "safetensors": safetensors,
     "config": config,
@@ -264,6 +275,7 @@ TARGETS = {
     "run": runs,
     "unpack": packed,
     "patch": deltas,
+    "diff": comparisons,
 }
 
 
