@@ -29,12 +29,20 @@ void smol_diff_row(struct diff_table *table, const char *name, const char *a, co
     print_row(table->out, "  ", name, a, b);
 }
 
+bool smol_diff_group_is_full(struct diff_table *table)
+{
+    bool full = table->n_group >= SHOWN;
+    table->n_group += full;
+    table->n += full;
+    return full;
+}
+
 void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b)
 {
-    if (table->n_group++ < SHOWN)
-        smol_diff_row(table, name, a, b);
-    else
-        table->n++;
+    if (smol_diff_group_is_full(table))
+        return;
+    table->n_group++;
+    smol_diff_row(table, name, a, b);
 }
 
 void smol_diff_end_group(struct diff_table *table)
