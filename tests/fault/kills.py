@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import tiny
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo/model"
 
@@ -29,6 +31,12 @@ def commands(build, folder):
     unpack = [build / "smolconv", "unpack", "--quiet", "--force"]
     yield "unpack", [*unpack, packed, out]
     yield "unpack --resume", [*unpack, "--resume", packed, out]
+    newer, delta = folder / "newer.smol", folder / "demo.smoldelta"
+    retrained = tiny.retrain(DEMO, folder / "retrained")
+    subprocess.run([build / "smolconv", "--quiet", retrained, newer], check=True)
+    subprocess.run([build / "smolconv", "delta", "--quiet", blob, newer, delta], check=True)
+    yield "delta", [build / "smolconv", "delta", "--quiet", "--force", blob, newer, out]
+    yield "patch", [build / "smolconv", "patch", "--force", blob, delta, out]
     yield "logits", [build / "smolrun", "logits", blob, "--tokens", "5 6 " * 60, "-o", out]
 
 

@@ -97,6 +97,8 @@ def commands(material):
     source, blob = material / "tiny", material / "tiny.smol"
     weights = source / "model.safetensors"
     packed, part = (material / "larger.smol.zst"), (material / "part").read_bytes()
+    larger, other = material / "larger.smol", material / "other.smol"
+    delta = material / "delta"
     threads = ("--threads", "2")
     return [
         Command("convert", ("smolconv", *threads, source, "OUT")),
@@ -111,6 +113,11 @@ def commands(material):
         Command("resume", ("smolconv", "unpack", "--resume", packed, "OUT"), resume=True),
         Command("resume a part", ("smolconv", "unpack", "--resume", "--quiet", "-", "OUT"),
                 stdin=packed.read_bytes(), resume=True, part=part),
+        Command("delta", ("smolconv", "delta", *threads, blob, other, "OUT")),
+        Command("delta --force", ("smolconv", "delta", "--force", other, blob, "OUT"), old=True),
+        Command("patch", ("smolconv", "patch", larger, delta, "OUT")),
+        Command("patch pipe", ("smolconv", "patch", "--force", larger, "-", "OUT"),
+                stdin=delta.read_bytes(), old=True),
         Command("inspect", ("smolconv", "inspect", blob)),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("diff", ("smolconv", "diff", blob, blob)),
@@ -259,9 +266,12 @@ def sweep(runner, command, fault, first, stride):
 def make_material(build, folder):
     """What the commands work on."""
     tool = build / "smolconv"
-    for name, middle in (("tiny", 32), ("larger", 8192)):
-        source = tiny.make(folder / name, middle)
+    kinds = (("tiny", 32, 0), ("other", 32, 1), ("larger", 8192, 0), ("newer", 8192, 1))
+    for name, middle, seed in kinds:
+        source = tiny.make(folder / name, middle, seed)
         subprocess.run([tool, "--quiet", source, folder / f"{name}.smol"], check=True)
+    two = (folder / "larger.smol", folder / "newer.smol")
+    subprocess.run([tool, "delta", "--quiet", *two, folder / "delta"], check=True)
     packed = folder / "larger.smol.zst"
     subprocess.run([tool, "pack", "--quiet", folder / "larger.smol", packed], check=True)
     size = packed.stat().st_size

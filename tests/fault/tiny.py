@@ -2,6 +2,7 @@
 layer of 16 channels, the printable bytes as vocabulary. Made without libraries."""
 import json
 import random
+import shutil
 import struct
 
 HIDDEN, HEADS, LAYERS = 16, 2, 1
@@ -33,6 +34,19 @@ def write_weights(path, middle, seed):
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def retrain(source, folder, size=40000):
+    """A copy of a checkpoint whose last tensors are a little different: the low bytes of the last
+    values, of two bytes each."""
+    shutil.copytree(source, folder)
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    numbers = random.Random(1)
+    for i in range(len(data) - size, len(data), 2):
+        data[i] ^= numbers.randrange(8)
+    path.write_bytes(data)
+    return folder
 
 
 def make(folder, middle=32, seed=0):
