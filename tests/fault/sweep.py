@@ -88,6 +88,7 @@ class Command:
     words: tuple
     old: bool = False
     stdin: bytes = b""
+    status: int = 0  # what it ends with when nothing fails
     resume: bool = False
     part: bytes = b""
 
@@ -118,6 +119,8 @@ def commands(material):
         Command("patch", ("smolconv", "patch", larger, delta, "OUT")),
         Command("patch pipe", ("smolconv", "patch", "--force", larger, "-", "OUT"),
                 stdin=delta.read_bytes(), old=True),
+        Command("diff", ("smolconv", "diff", blob, other), status=1),
+        Command("diff safetensors", ("smolconv", "diff", weights, weights)),
         Command("inspect", ("smolconv", "inspect", blob)),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("diff", ("smolconv", "diff", blob, blob)),
@@ -203,12 +206,12 @@ def complaint(command, fault, good, got):
     if re.search("Sanitizer|runtime error", got.stderr):
         return "sanitizer: " + got.stderr
     if fault.action < 0:
-        if got.status not in (fault.action, 0):
+        if got.status not in (fault.action, good.status):
             return f"status {got.status}, not the signal's"
         return None if left in (before, good.files) else f"left {sizes(got.files)}"
-    if got.status == 0 and (got.stdout, got.files) != (good.stdout, good.files):
-        return f"says 0, but stdout {got.stdout[:200]!r}, files {sizes(got.files)}"
-    if got.status == 0:
+    if got.status == good.status and (got.stdout, got.files) != (good.stdout, good.files):
+        return f"says {got.status}, but stdout {got.stdout[:200]!r}, files {sizes(got.files)}"
+    if got.status == good.status:
         return None
     if command.part and not got.files:
         return "the part is lost"
@@ -244,7 +247,7 @@ def sweep(runner, command, fault, first, stride):
     """Returns the number of runs and what was wrong with them."""
     runner.prepare(command)
     good = runner.run(command, fault, 0)
-    if good.status != 0:
+    if good.status != command.status:
         return 1, [f"{command.name}: without a fault: status {good.status}: {good.stderr}"]
     if fault.group == "memory" and good.calls == 0:
         return 1, [f"{command.name}: the shim sees no allocations"]
