@@ -12,32 +12,33 @@ enum { QUOTE = 100 }; /* room for a token's text in a cell */
 /* The token's text and flags; "-" where there is none. */
 static void show_token(const struct tokenizer_tables *t, uint32_t id, char *out)
 {
-    const struct token_span *span = id < t->header->n_tokens ? &t->spans[id] : NULL;
-    if (!span || span->flags & TOKEN_UNUSED) {
-        snprintf(out, DIFF_CELL, span ? "unused" : "-");
+    bool exists = id < t->header.n_tokens;
+    struct token_span span = tokenizer_span(t, id);
+    if (!exists || span.flags & TOKEN_UNUSED) {
+        snprintf(out, DIFF_CELL, exists ? "unused" : "-");
         return;
     }
-    smol_quote_text((const char *)t->text + span->start, span->length, out, QUOTE);
+    smol_quote_text((const char *)t->text + span.start, span.length, out, QUOTE);
     size_t length = strlen(out);
-    if (span->flags & TOKEN_SPECIAL)
+    if (span.flags & TOKEN_SPECIAL)
         snprintf(out + length, DIFF_CELL - length, " special");
 }
 
 static bool same_token(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                        uint32_t id)
 {
-    if (id >= a->header->n_tokens || id >= b->header->n_tokens)
+    if (id >= a->header.n_tokens || id >= b->header.n_tokens)
         return false;
-    const struct token_span *x = &a->spans[id], *y = &b->spans[id];
-    return x->flags == y->flags && x->length == y->length &&
-           memcmp(a->text + x->start, b->text + y->start, x->length) == 0;
+    struct token_span x = tokenizer_span(a, id), y = tokenizer_span(b, id);
+    return x.flags == y.flags && x.length == y.length &&
+           memcmp(a->text + x.start, b->text + y.start, x.length) == 0;
 }
 
 static void diff_tokens(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                         struct diff_table *table)
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
-    uint32_t n_a = a->header->n_tokens, n_b = b->header->n_tokens;
+    uint32_t n_a = a->header.n_tokens, n_b = b->header.n_tokens;
     if (n_a != n_b) {
         snprintf(left, sizeof left, "%" PRIu32, n_a);
         snprintf(right, sizeof right, "%" PRIu32, n_b);
@@ -67,11 +68,12 @@ static void diff_byte_tokens(const struct tokenizer_tables *a, const struct toke
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
     for (unsigned byte = 0; byte < 256; byte++) {
-        if (a->byte_tokens[byte] == b->byte_tokens[byte])
+        uint32_t x = tokenizer_byte(a, (uint8_t)byte), y = tokenizer_byte(b, (uint8_t)byte);
+        if (x == y)
             continue;
         snprintf(name, sizeof name, "token of byte %02x", byte);
-        show_id(a->byte_tokens[byte], left);
-        show_id(b->byte_tokens[byte], right);
+        show_id(x, left);
+        show_id(y, right);
         smol_diff_group_row(table, name, left, right);
     }
     smol_diff_end_group(table);
@@ -115,16 +117,18 @@ static void row_of_added(const struct tokenizer_tables *t, const struct added_to
 static void diff_added(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                        struct diff_table *table)
 {
-    uint32_t n_a = a->header->n_added, n_b = b->header->n_added, i = 0, j = 0;
+    uint32_t n_a = a->header.n_added, n_b = b->header.n_added, i = 0, j = 0;
     while (i < n_a || j < n_b) {
-        const struct added_token *x = &a->added[i], *y = &b->added[j];
-        int order = j == n_b ? -1 : i == n_a ? 1 : compare_added(a, x, b, y);
+        const struct added_token none = {0};
+        const struct added_token x = i < n_a ? tokenizer_added(a, i) : none;
+        const struct added_token y = j < n_b ? tokenizer_added(b, j) : none;
+        int order = j == n_b ? -1 : i == n_a ? 1 : compare_added(a, &x, b, &y);
         if (order < 0)
-            row_of_added(a, x, x, NULL, table);
+            row_of_added(a, &x, &x, NULL, table);
         else if (order > 0)
-            row_of_added(b, y, NULL, y, table);
-        else if (x->id != y->id)
-            row_of_added(a, x, x, y, table);
+            row_of_added(b, &y, NULL, &y, table);
+        else if (x.id != y.id)
+            row_of_added(a, &x, &x, &y, table);
         i += order <= 0;
         j += order >= 0;
     }
@@ -135,8 +139,8 @@ static void diff_added(const struct tokenizer_tables *a, const struct tokenizer_
 
 static void quote_token(const struct tokenizer_tables *t, uint32_t id, char *out)
 {
-    const struct token_span *span = &t->spans[id];
-    smol_quote_text((const char *)t->text + span->start, span->length, out, QUOTE);
+    struct token_span span = tokenizer_span(t, id);
+    smol_quote_text((const char *)t->text + span.start, span.length, out, QUOTE);
 }
 
 /* Goes through the merges of `t`: those that `other` lacks, or that give another token there,
@@ -149,16 +153,16 @@ struct merge_listing {
 };
 
 static void list_merge(struct merge_listing *listing, const struct token_merge *merge,
-                       const struct token_merge *match)
+                       struct merge match)
 {
     char name[DIFF_CELL], first[QUOTE], second[QUOTE], ours[DIFF_CELL], theirs[DIFF_CELL];
     quote_token(listing->t, merge->left, first);
     quote_token(listing->t, merge->right, second);
     snprintf(name, sizeof name, "merge %s %s", first, second);
     snprintf(ours, sizeof ours, "rank %" PRIu32 ", gives %" PRIu32, merge->rank, merge->merged);
-    if (match)
-        snprintf(theirs, sizeof theirs, "rank %" PRIu32 ", gives %" PRIu32, match->rank,
-                 match->merged);
+    if (match.rank != NO_RANK)
+        snprintf(theirs, sizeof theirs, "rank %" PRIu32 ", gives %" PRIu32, match.rank,
+                 match.merged);
     else
         snprintf(theirs, sizeof theirs, "-");
     smol_diff_group_row(listing->table, name, listing->t_is_a ? ours : theirs,
@@ -167,15 +171,16 @@ static void list_merge(struct merge_listing *listing, const struct token_merge *
 
 static void list_merges(struct merge_listing *listing)
 {
-    for (uint32_t slot = 0; slot < listing->t->header->n_merge_slots; slot++) {
+    for (uint32_t slot = 0; slot < listing->t->header.n_merge_slots; slot++) {
         const struct token_merge *merge = &listing->t->merges[slot];
         if (merge->left == NO_TOKEN)
             continue;
-        const struct token_merge *match = find_merge(listing->other, merge->left, merge->right);
+        struct merge match = tokenizer_merge(listing->other, merge->left, merge->right);
+        bool in_both = match.rank != NO_RANK;
         listing->n_merges++;
-        if (match && match->merged == merge->merged)
-            listing->n_ranks += match->rank != merge->rank;
-        else if (!match || listing->t_is_a) /* what both have is listed once */
+        if (in_both && match.merged == merge->merged)
+            listing->n_ranks += match.rank != merge->rank;
+        else if (!in_both || listing->t_is_a) /* what both have is listed once */
             list_merge(listing, merge, match);
     }
     smol_diff_end_group(listing->table);
@@ -201,25 +206,21 @@ static void diff_merges(const struct tokenizer_tables *a, const struct tokenizer
 
 /* --- how text is split -------------------------------------------------------------------- */
 
-static unsigned classes_of(const struct tokenizer_tables *t, uint32_t code_point)
-{
-    return t->class_blocks[t->class_index[code_point / 256] * 256 + code_point % 256];
-}
-
 static void diff_splitting(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                            struct diff_table *table)
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
-    if (a->header->pretokenizer != b->header->pretokenizer)
+    if (a->header.pretokenizer != b->header.pretokenizer)
         smol_diff_row(table, "digits",
-                      a->header->pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together",
-                      b->header->pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together");
+                      a->header.pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together",
+                      b->header.pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together");
     for (uint32_t c = 0; c < 256 * CLASS_INDEX_SIZE; c++) {
-        if (classes_of(a, c) == classes_of(b, c) || smol_diff_group_is_full(table))
+        unsigned x = tokenizer_classes(a, c), y = tokenizer_classes(b, c);
+        if (x == y || smol_diff_group_is_full(table))
             continue;
         snprintf(name, sizeof name, "classes of U+%04" PRIX32, c);
-        snprintf(left, sizeof left, "%u", classes_of(a, c));
-        snprintf(right, sizeof right, "%u", classes_of(b, c));
+        snprintf(left, sizeof left, "%u", x);
+        snprintf(right, sizeof right, "%u", y);
         smol_diff_group_row(table, name, left, right);
     }
     smol_diff_end_group(table);
@@ -229,7 +230,8 @@ void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
                          struct diff_table *table)
 {
     const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
-    if (a->n_tokenizer == b->n_tokenizer && memcmp(x->header, y->header, a->n_tokenizer) == 0)
+    if (a->n_tokenizer == b->n_tokenizer && memcmp(&x->header, &y->header, sizeof x->header) == 0 &&
+        memcmp(x->spans, y->spans, a->n_tokenizer - sizeof x->header) == 0)
         return;
     uint64_t before = table->n;
     diff_tokens(x, y, table);

@@ -45,7 +45,7 @@ static void print_model(const struct blob *blob, FILE *out)
 
 static void print_tokens(const struct blob *blob, FILE *out)
 {
-    const struct blob_tokenizer *t = blob->tokenizer.header;
+    const struct blob_tokenizer *t = &blob->tokenizer.header;
     fprintf(out, "%-18s byte-level BPE, %" PRIu32 " tokens, %" PRIu32 " added, digits %s\n",
             "tokenizer", t->n_tokens, t->n_added,
             t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");

@@ -377,7 +377,7 @@ enum status smol_blob_open_view(struct file_view *file, const char *path, enum v
 enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
                                  enum verify verify, struct blob *blob, struct error *error)
 {
-    *blob = (struct blob){.file = {data, size, FILE_BORROWED}};
+    *blob = (struct blob){.file = {.data = data, .size = size}};
     return open_named(blob, name, verify, open_checked, error);
 }
 

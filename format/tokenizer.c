@@ -64,7 +64,7 @@ static const void *take_table(struct cursor *cursor, const char *name, uint32_t 
 static enum status take_tables(const uint8_t *data, size_t size, struct tokenizer_tables *tables,
                                struct error *error)
 {
-    const struct blob_tokenizer *h = tables->header;
+    const struct blob_tokenizer *h = &tables->header;
     struct cursor cursor = {data, size, sizeof *h};
     if (!(tables->spans = take_table(&cursor, "token spans", h->token_spans, h->n_tokens,
                                      sizeof *tables->spans, error)) ||
@@ -98,7 +98,7 @@ static bool span_is_valid(const struct token_span *span, uint32_t n_text_bytes)
 
 static enum status check_spans(const struct tokenizer_tables *tables, struct error *error)
 {
-    const struct blob_tokenizer *header = tables->header;
+    const struct blob_tokenizer *header = &tables->header;
     for (uint32_t id = 0; id < header->n_tokens; id++)
         if (!span_is_valid(&tables->spans[id], header->n_text_bytes))
             return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad entry (token %" PRIu32 ")", id);
@@ -110,20 +110,21 @@ static enum status check_spans(const struct tokenizer_tables *tables, struct err
 
 /* That the search for a slot's own pair ends in this slot shows three things: it is near enough
  * to its home, no empty slot cuts it off, and no other slot holds the same pair. */
-static bool slot_is_valid(const struct tokenizer_tables *tables, const struct token_merge *slot)
+static bool slot_is_valid(const struct tokenizer_tables *tables, uint32_t slot)
 {
-    uint32_t n_tokens = tables->header->n_tokens;
-    if (slot->left == NO_TOKEN)
-        return slot->right == 0 && slot->rank == 0 && slot->merged == 0;
-    return slot->left < n_tokens && slot->right < n_tokens && slot->merged < n_tokens &&
-           slot->rank < tables->header->n_merge_slots &&
-           find_merge(tables, slot->left, slot->right) == slot;
+    uint32_t n_tokens = tables->header.n_tokens;
+    const struct token_merge *merge = &tables->merges[slot];
+    if (merge->left == NO_TOKEN)
+        return merge->right == 0 && merge->rank == 0 && merge->merged == 0;
+    return merge->left < n_tokens && merge->right < n_tokens && merge->merged < n_tokens &&
+           merge->rank < tables->header.n_merge_slots &&
+           tokenizer_slot(tables, merge->left, merge->right) == slot;
 }
 
 static enum status check_merges(const struct tokenizer_tables *tables, struct error *error)
 {
-    for (uint32_t slot = 0; slot < tables->header->n_merge_slots; slot++)
-        if (!slot_is_valid(tables, &tables->merges[slot]))
+    for (uint32_t slot = 0; slot < tables->header.n_merge_slots; slot++)
+        if (!slot_is_valid(tables, slot))
             return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad merge (slot %" PRIu32 ")",
                              slot);
     return STATUS_OK;
@@ -131,10 +132,7 @@ static enum status check_merges(const struct tokenizer_tables *tables, struct er
 
 static bool added_is_valid(const struct tokenizer_tables *tables, const struct added_token *added)
 {
-    const struct blob_tokenizer *header = tables->header;
-    return added->id < header->n_tokens && (added->flags & ~(uint32_t)ADDED_NORMALIZED) == 0 &&
-           added->length > 0 && added->length <= ADDED_TOKEN_MAX &&
-           range_within(added->start, added->length, header->n_text_bytes) &&
+    return (added->flags & ~(uint32_t)ADDED_NORMALIZED) == 0 && added->length > 0 &&
            utf8_well_formed(tables->text + added->start, added->length) == added->length;
 }
 
@@ -151,12 +149,14 @@ static bool added_ascend(const struct tokenizer_tables *tables, const struct add
 
 static enum status check_added(const struct tokenizer_tables *tables, struct error *error)
 {
-    const struct added_token *added = tables->added;
-    for (uint32_t i = 0; i < tables->header->n_added; i++)
-        if (!added_is_valid(tables, &added[i]) ||
-            (i > 0 && !added_ascend(tables, &added[i - 1], &added[i])))
+    struct added_token before = {0};
+    for (uint32_t i = 0; i < tables->header.n_added; i++) {
+        struct added_token added = tokenizer_added(tables, i);
+        if (!added_is_valid(tables, &added) || (i > 0 && !added_ascend(tables, &before, &added)))
             return smol_fail(error, STATUS_DAMAGED,
                              "tokenizer: bad added token (entry %" PRIu32 ")", i);
+        before = added;
+    }
     return STATUS_OK;
 }
 
@@ -169,7 +169,7 @@ static bool classes_are_valid(unsigned classes)
 /* The splitter takes it for granted that the pattern's optional space is white space. */
 static enum status check_classes(const struct tokenizer_tables *tables, struct error *error)
 {
-    uint32_t n_blocks = tables->header->n_class_blocks;
+    uint32_t n_blocks = tables->header.n_class_blocks;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= n_blocks)
             return smol_fail(error, STATUS_DAMAGED,
@@ -178,7 +178,7 @@ static enum status check_classes(const struct tokenizer_tables *tables, struct e
         if (!classes_are_valid(tables->class_blocks[i]))
             return smol_fail(error, STATUS_DAMAGED,
                              "tokenizer: unknown character class (class byte %zu)", i);
-    if (!(tables->class_blocks[tables->class_index[0] * 256 + ' '] & CLASS_SPACE))
+    if (!(tokenizer_classes(tables, ' ') & CLASS_SPACE))
         return smol_fail(error, STATUS_DAMAGED, "tokenizer: the space is no white space");
     return STATUS_OK;
 }
@@ -186,11 +186,12 @@ static enum status check_classes(const struct tokenizer_tables *tables, struct e
 enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        struct tokenizer_tables *tables, struct error *error)
 {
-    if (size < sizeof *tables->header)
+    if (size < sizeof tables->header)
         return smol_fail(error, STATUS_DAMAGED, "tokenizer: no room for its header");
-    *tables = (struct tokenizer_tables){.header = (const void *)data};
+    memset(tables, 0, sizeof *tables);
+    memcpy(&tables->header, data, sizeof tables->header);
     enum status status;
-    if ((status = check_header(tables->header, vocab_size, error)) ||
+    if ((status = check_header(&tables->header, vocab_size, error)) ||
         (status = take_tables(data, size, tables, error)) ||
         (status = check_spans(tables, error)) || (status = check_merges(tables, error)) ||
         (status = check_added(tables, error)) || (status = check_classes(tables, error)))

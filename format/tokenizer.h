@@ -2,14 +2,16 @@
 #ifndef SMOL_FORMAT_TOKENIZER_H
 #define SMOL_FORMAT_TOKENIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "common/checked.h"
 #include "common/error.h"
 #include "format/format.h"
 
-/* All pointers point into the section, which must outlive this. */
+/* The header is a copy; all pointers point into the section, which must outlive this. */
 struct tokenizer_tables {
-    const struct blob_tokenizer *header;
+    struct blob_tokenizer header;
     const struct token_span *spans;   /* (n_tokens) */
     const uint8_t *text;              /* (n_text_bytes) */
     const uint32_t *byte_tokens;      /* (256) */
@@ -25,21 +27,88 @@ struct tokenizer_tables {
 enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        struct tokenizer_tables *tables, struct error *error);
 
-/* The merge of two neighbours, or NULL. The search starts at the pair's home slot and ends with
- * an empty slot or after max_probe slots. `left` is not NO_TOKEN. */
-static inline const struct token_merge *find_merge(const struct tokenizer_tables *tables,
-                                                   uint32_t left, uint32_t right)
+/* Looking things up. The section may lie in a mapped file, which others can change, or a failing
+ * disk turn into zeros, at any moment: so what leads to an address is read once and then checked,
+ * although all was well at open. Whatever the tables hold, ids are below n_tokens and nothing is
+ * read out of bounds. */
+
+static inline uint32_t tokenizer_read(const uint32_t *field)
 {
-    uint32_t mask = tables->header->n_merge_slots - 1;
+    return *(const volatile uint32_t *)field;
+}
+
+/* The text of token `id`; all zeros for an id without a token, and for what cannot be. */
+static inline struct token_span tokenizer_span(const struct tokenizer_tables *tables, uint32_t id)
+{
+    if (id >= tables->header.n_tokens)
+        return (struct token_span){0};
+    const volatile struct token_span *place = &tables->spans[id];
+    struct token_span span = {place->start, place->length, place->flags};
+    bool within = range_within(span.start, span.length, tables->header.n_text_bytes);
+    return within ? span : (struct token_span){0};
+}
+
+/* The token of a single byte, or NO_TOKEN. */
+static inline uint32_t tokenizer_byte(const struct tokenizer_tables *tables, uint8_t byte)
+{
+    uint32_t id = tokenizer_read(&tables->byte_tokens[byte]);
+    return id < tables->header.n_tokens ? id : NO_TOKEN;
+}
+
+/* Entry `index`, below n_added, of the added tokens; all zeros for what cannot be. */
+static inline struct added_token tokenizer_added(const struct tokenizer_tables *tables,
+                                                 uint32_t index)
+{
+    const volatile struct added_token *place = &tables->added[index];
+    struct added_token added = {place->id, place->start, place->length, place->flags};
+    bool valid = added.id < tables->header.n_tokens && added.length <= ADDED_TOKEN_MAX &&
+                 range_within(added.start, added.length, tables->header.n_text_bytes);
+    return valid ? added : (struct added_token){0};
+}
+
+/* The classes of a code point, at most U+10FFFF: bits of enum char_class. */
+static inline unsigned tokenizer_classes(const struct tokenizer_tables *tables, uint32_t code_point)
+{
+    size_t block = *(const volatile uint16_t *)&tables->class_index[code_point / 256];
+    return block < tables->header.n_class_blocks
+               ? *(const volatile uint8_t *)&tables->class_blocks[block * 256 + code_point % 256]
+               : 0;
+}
+
+/* What two neighbours become. */
+struct merge {
+    uint32_t rank; /* or NO_RANK: they stay two */
+    uint32_t merged;
+};
+#define NO_RANK UINT32_MAX
+#define NO_SLOT UINT32_MAX
+
+/* The slot of the merge of two neighbours, or NO_SLOT. The search starts at the pair's home slot
+ * and ends with an empty slot or after max_probe slots. `left` is not NO_TOKEN. */
+static inline uint32_t tokenizer_slot(const struct tokenizer_tables *tables, uint32_t left,
+                                      uint32_t right)
+{
+    uint32_t mask = tables->header.n_merge_slots - 1;
     uint32_t slot = merge_hash(left, right) & mask;
-    for (uint32_t n = tables->header->max_probe; n > 0; n--, slot = (slot + 1) & mask) {
-        const struct token_merge *merge = &tables->merges[slot];
-        if (merge->left == left && merge->right == right)
-            return merge;
-        if (merge->left == NO_TOKEN)
-            return NULL;
+    for (uint32_t n = tables->header.max_probe; n > 0; n--, slot = (slot + 1) & mask) {
+        uint32_t found = tokenizer_read(&tables->merges[slot].left);
+        if (found == left && tokenizer_read(&tables->merges[slot].right) == right)
+            return slot;
+        if (found == NO_TOKEN)
+            break;
     }
-    return NULL;
+    return NO_SLOT;
+}
+
+static inline struct merge tokenizer_merge(const struct tokenizer_tables *tables, uint32_t left,
+                                           uint32_t right)
+{
+    uint32_t slot = tokenizer_slot(tables, left, right);
+    if (slot == NO_SLOT)
+        return (struct merge){NO_RANK, 0};
+    struct merge merge = {tokenizer_read(&tables->merges[slot].rank),
+                          tokenizer_read(&tables->merges[slot].merged)};
+    return merge.merged < tables->header.n_tokens ? merge : (struct merge){NO_RANK, 0};
 }
 
 #endif

@@ -12,8 +12,7 @@
 
 /* One kind of added tokens, a stretch of their table. */
 struct added_set {
-    const struct added_token *tokens; /* (first[256]) */
-    uint32_t first[257];              /* tokens that start with byte b: first[b] to first[b + 1] */
+    uint32_t first[257]; /* tokens that start with byte b: entries first[b] to first[b + 1] */
 };
 
 enum { ADDED_KINDS = 2 };
@@ -53,7 +52,7 @@ static enum status encode_word(struct encoder *encoder, const uint8_t *word, siz
     uint32_t *ids = encoder->list->ids + encoder->list->n;
     size_t n = 0;
     for (size_t i = 0; i < size; i++) {
-        ids[n] = encoder->tables->byte_tokens[word[i]];
+        ids[n] = tokenizer_byte(encoder->tables, word[i]);
         n += ids[n] != NO_TOKEN; /* a byte without a token leaves no trace, not even a gap */
     }
     status = smol_merge_word(encoder->tables, ids, &n, encoder->error);
@@ -80,29 +79,36 @@ static enum status encode_words(struct encoder *encoder, const uint8_t *text, si
 
 /* --- added tokens --------------------------------------------------------------------------- */
 
+/* Byte `k` of an entry's text; 0 behind its end, where nobody looks unless the table has changed.
+ */
+static unsigned added_byte(const struct tokenizer_tables *tables, uint32_t entry, size_t k)
+{
+    struct added_token added = tokenizer_added(tables, entry);
+    return k < added.length ? tables->text[added.start + k] : 0;
+}
+
 /* Sorts out the table: the tokens of `kind` start at `begin`; returns where they end. */
 static uint32_t find_set(const struct tokenizer_tables *tables, uint32_t kind, uint32_t begin,
                          struct added_set *set)
 {
     uint32_t i = begin;
-    set->tokens = tables->added + begin;
     for (unsigned byte = 0; byte <= 256; byte++) {
-        set->first[byte] = i - begin;
-        while (byte < 256 && i < tables->header->n_added && tables->added[i].flags == kind &&
-               tables->text[tables->added[i].start] == byte)
+        set->first[byte] = i;
+        while (byte < 256 && i < tables->header.n_added &&
+               tokenizer_added(tables, i).flags == kind && added_byte(tables, i, 0) == byte)
             i++;
     }
     return i;
 }
 
-/* The first of tokens[low..high) whose byte `k` is at least `byte`. Their first k bytes are the
+/* The first of entries [low, high) whose byte `k` is at least `byte`. Their first k bytes are the
  * same, and all are longer than that. */
-static uint32_t lower_bound(const struct tokenizer_tables *tables, const struct added_token *tokens,
-                            uint32_t low, uint32_t high, size_t k, unsigned byte)
+static uint32_t lower_bound(const struct tokenizer_tables *tables, uint32_t low, uint32_t high,
+                            size_t k, unsigned byte)
 {
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (tables->text[tokens[middle].start + k] < byte)
+        if (added_byte(tables, middle, k) < byte)
             low = middle + 1;
         else
             high = middle;
@@ -110,20 +116,27 @@ static uint32_t lower_bound(const struct tokenizer_tables *tables, const struct 
     return low;
 }
 
-/* The longest token of the set that text[0..size), size > 0, starts with, or NULL. */
-static const struct added_token *longest_added(const struct tokenizer_tables *tables,
-                                               const struct added_set *set, const uint8_t *text,
-                                               size_t size)
+/* The longest token of the set that text[0..size), size > 0, starts with. */
+struct match {
+    uint32_t id;
+    size_t length; /* 0: none */
+};
+static struct match longest_added(const struct tokenizer_tables *tables,
+                                  const struct added_set *set, const uint8_t *text, size_t size)
 {
-    const struct added_token *longest = NULL;
+    struct match longest = {0};
     uint32_t low = set->first[text[0]], high = set->first[text[0] + 1];
-    for (size_t k = 1; low < high; k++) { /* those left start with text[0..k) */
-        if (set->tokens[low].length == k)
-            longest = &set->tokens[low++];
+    /* those left start with text[0..k) */
+    for (size_t k = 1; low < high && k <= ADDED_TOKEN_MAX; k++) {
+        struct added_token shortest = tokenizer_added(tables, low);
+        if (shortest.length == k) {
+            longest = (struct match){shortest.id, k};
+            low++;
+        }
         if (k == size)
             break;
-        low = lower_bound(tables, set->tokens, low, high, k, text[k]);
-        high = lower_bound(tables, set->tokens, low, high, k, text[k] + 1u);
+        low = lower_bound(tables, low, high, k, text[k]);
+        high = lower_bound(tables, low, high, k, text[k] + 1u);
     }
     return longest;
 }
@@ -144,16 +157,16 @@ static enum status encode_added(struct encoder *encoder, const uint8_t *text, si
         return encode_words(encoder, text, size);
     const struct added_set *set = &encoder->added[kind];
     size_t start = 0, i = 0;
-    while (i < size && set->first[256] > 0) {
-        const struct added_token *token = longest_added(encoder->tables, set, text + i, size - i);
-        if (!token) {
+    while (i < size && set->first[256] > set->first[0]) {
+        struct match token = longest_added(encoder->tables, set, text + i, size - i);
+        if (token.length == 0) {
             i++;
             continue;
         }
         enum status status = encode_added(encoder, text + start, i - start, kind + 1);
-        if (status || (status = append(encoder, token->id)))
+        if (status || (status = append(encoder, token.id)))
             return status;
-        start = i += token->length;
+        start = i += token.length;
     }
     return encode_added(encoder, text + start, size - start, kind + 1);
 }
@@ -204,12 +217,10 @@ enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
 
 struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uint32_t id)
 {
-    if (id >= tables->header->n_tokens)
-        return (struct token_text){.bytes = tables->text};
-    const struct token_span *span = &tables->spans[id];
+    struct token_span span = tokenizer_span(tables, id);
     return (struct token_text){
-        .bytes = tables->text + span->start,
-        .length = span->length,
-        .special = span->flags & TOKEN_SPECIAL,
+        .bytes = tables->text + span.start,
+        .length = span.length,
+        .special = span.flags & TOKEN_SPECIAL,
     };
 }

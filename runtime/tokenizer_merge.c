@@ -8,8 +8,6 @@
 
 enum { SHORT_WORD = 32 };
 
-#define NO_RANK UINT32_MAX /* no merge: above every rank */
-
 /* --- short words ---------------------------------------------------------------------------- */
 
 /* The merge of each symbol with its right neighbour. */
@@ -21,9 +19,9 @@ struct pairs {
 static void look_up(const struct tokenizer_tables *tables, const uint32_t *ids, size_t i,
                     struct pairs *pairs)
 {
-    const struct token_merge *merge = find_merge(tables, ids[i], ids[i + 1]);
-    pairs->ranks[i] = merge ? merge->rank : NO_RANK;
-    pairs->merged[i] = merge ? merge->merged : 0;
+    struct merge merge = tokenizer_merge(tables, ids[i], ids[i + 1]);
+    pairs->ranks[i] = merge.rank;
+    pairs->merged[i] = merge.merged;
 }
 
 static void remove_at(uint32_t *values, size_t n, size_t i)
@@ -96,22 +94,22 @@ static uint64_t heap_pop(struct heap *heap)
     return top;
 }
 
-/* The merge of the symbol at `position` with its right neighbour, or NULL. */
-static const struct token_merge *merge_at(const struct tokenizer_tables *tables,
-                                          const struct symbol *symbols, uint32_t position)
+/* The merge of the symbol at `position` with its right neighbour. */
+static struct merge merge_at(const struct tokenizer_tables *tables, const struct symbol *symbols,
+                             uint32_t position)
 {
     const struct symbol *symbol = &symbols[position];
     if (symbol->id == NO_TOKEN || symbol->next == NONE)
-        return NULL;
-    return find_merge(tables, symbol->id, symbols[symbol->next].id);
+        return (struct merge){NO_RANK, 0};
+    return tokenizer_merge(tables, symbol->id, symbols[symbol->next].id);
 }
 
 static void push_pair(const struct tokenizer_tables *tables, const struct symbol *symbols,
                       uint32_t position, struct heap *heap)
 {
-    const struct token_merge *merge = merge_at(tables, symbols, position);
-    if (merge)
-        heap_push(heap, (uint64_t)merge->rank << 32 | position);
+    struct merge merge = merge_at(tables, symbols, position);
+    if (merge.rank != NO_RANK)
+        heap_push(heap, (uint64_t)merge.rank << 32 | position);
 }
 
 static void join_with_next(struct symbol *symbols, uint32_t position, uint32_t merged)
@@ -130,10 +128,10 @@ static void merge_all(const struct tokenizer_tables *tables, struct symbol *symb
     while (heap->n > 0) {
         uint64_t entry = heap_pop(heap);
         uint32_t position = (uint32_t)entry;
-        const struct token_merge *merge = merge_at(tables, symbols, position);
-        if (!merge || merge->rank != entry >> 32)
+        struct merge merge = merge_at(tables, symbols, position);
+        if (merge.rank == NO_RANK || merge.rank != entry >> 32)
             continue; /* the pair has gone */
-        join_with_next(symbols, position, merge->merged);
+        join_with_next(symbols, position, merge.merged);
         if (symbols[position].previous != NONE)
             push_pair(tables, symbols, symbols[position].previous, heap);
         push_pair(tables, symbols, position, heap);

@@ -12,14 +12,12 @@ static inline unsigned classes_at(const struct tokenizer_tables *tables, const u
     *length = 1;
     if (code_point >= 0x80)
         *length = smol_utf8_decode(text, size, &code_point);
-    const uint8_t *block =
-        tables->class_blocks + (size_t)tables->class_index[code_point / 256] * 256;
-    return block[code_point % 256];
+    return tokenizer_classes(tables, code_point);
 }
 
 size_t smol_piece_length(const struct tokenizer_tables *tables, const uint8_t *text, size_t size)
 {
-    if (!(tables->header->pretokenizer & PRETOKENIZE_DIGITS))
+    if (!(tables->header.pretokenizer & PRETOKENIZE_DIGITS))
         return size;
     size_t length;
     for (size_t i = 0; i < size; i += length)
@@ -53,12 +51,13 @@ static size_t contraction_length(const uint8_t *text, size_t size)
  * rest. */
 enum { KINDS = CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE };
 
-/* The length of the run of characters of `kind` at the start; *last is where its last one is. */
+/* The length of the run of characters of `kind` at the start, the first of which is known to be one
+ * and `first` bytes long; *last is where its last one is. */
 static size_t run_length(const struct tokenizer_tables *tables, const uint8_t *text, size_t size,
-                         unsigned kind, size_t *last)
+                         unsigned kind, size_t first, size_t *last)
 {
     size_t length;
-    size_t i = 0;
+    size_t i = first;
     *last = 0;
     while (i < size && (classes_at(tables, text + i, size - i, &length) & KINDS) == kind) {
         *last = i;
@@ -76,8 +75,8 @@ size_t smol_word_length(const struct tokenizer_tables *tables, const uint8_t *pi
     size_t last;
     unsigned kind = classes_at(tables, piece + lead, size - lead, &length) & KINDS;
     if (kind != CLASS_SPACE)
-        return lead + run_length(tables, piece + lead, size - lead, kind, &last);
-    length = run_length(tables, piece, size, CLASS_SPACE, &last);
+        return lead + run_length(tables, piece + lead, size - lead, kind, length, &last);
+    length = run_length(tables, piece, size, CLASS_SPACE, lead ? lead : length, &last);
     /* before something else, white space leaves its last character for the next word */
     return length == size || last == 0 ? length : last;
 }

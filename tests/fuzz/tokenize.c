@@ -32,7 +32,7 @@ static void stream_tokens(const struct tokenizer_tables *tables, const struct to
 static void read_all_tokens(const struct tokenizer_tables *tables)
 {
     volatile uint8_t last = 0;
-    for (uint32_t id = 0; id < tables->header->n_tokens; id++) {
+    for (uint32_t id = 0; id < tables->header.n_tokens; id++) {
         struct token_text token = smol_tokenizer_text(tables, id);
         if (token.length > 0)
             last = (uint8_t)(token.bytes[0] ^ token.bytes[token.length - 1]);
@@ -48,7 +48,7 @@ void fuzz_tokenize(const struct tokenizer_tables *tables, const char *text, size
         struct error error;
         CLAIM(!smol_tokenizer_encode(tables, text, size, added, &list, &error));
         for (size_t i = 0; i < list.n; i++)
-            CLAIM(list.ids[i] < tables->header->n_tokens);
+            CLAIM(list.ids[i] < tables->header.n_tokens);
         stream_tokens(tables, &list, text, size);
         free(list.ids);
     }

@@ -28,7 +28,7 @@ class Section(ctypes.Structure):
 class Tables(ctypes.Structure):
     """struct tokenizer_tables of format/tokenizer.h, of which only the address is used here."""
 
-    _fields_ = [("pointers", ctypes.c_void_p * 8)]
+    _fields_ = [("header", ctypes.c_uint32 * 16), ("pointers", ctypes.c_void_p * 7)]
 
 
 class TokenList(ctypes.Structure):

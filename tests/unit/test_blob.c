@@ -194,7 +194,9 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_int_equal(blob.n_provenance, strlen(provenance));
     assert_memory_equal(blob.provenance, provenance, blob.n_provenance);
     assert_int_equal(blob.tokenizer_section->size, sizeof tokenizer);
-    assert_memory_equal(blob.tokenizer.header, &tokenizer, sizeof tokenizer);
+    assert_memory_equal(&blob.tokenizer.header, &tokenizer.header, sizeof tokenizer.header);
+    assert_memory_equal(blob.tokenizer.spans, tokenizer.spans,
+                        sizeof tokenizer - offsetof(__typeof__(tokenizer), spans));
     assert_int_equal(blob.n_tensors, smol_tensor_count(model));
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < blob.n_tensors; i++) {

@@ -318,6 +318,11 @@ static struct tokenizer_tables open_tokenizer(void)
     return tables;
 }
 
+static struct blob_tokenizer *tokenizer_header(void)
+{
+    return (void *)(copy + sections()[7].offset);
+}
+
 #define WRITABLE(type, pointer) ((type *)(uintptr_t)(pointer))
 
 static void every_table_of_the_tokenizer_is_compared(void **state)
@@ -340,7 +345,7 @@ static void every_table_of_the_tokenizer_is_compared(void **state)
     WRITABLE(struct added_token, t.added)[0].id = 9;
     differs("\n added \"", "tokenizer 1,");
     restore(state);
-    WRITABLE(struct blob_tokenizer, t.header)->pretokenizer ^= PRETOKENIZE_DIGITS;
+    tokenizer_header()->pretokenizer ^= PRETOKENIZE_DIGITS;
     differs("\n digits stand alone together\n", "tokenizer 1,");
     restore(state);
     uint8_t *classes = WRITABLE(uint8_t, t.class_blocks) + t.class_index[0] * 256;
@@ -370,8 +375,7 @@ static void merges_are_compared_as_pairs(void **state)
 static void what_is_laid_out_in_another_way_is_told(void **state)
 {
     (void)state;
-    struct tokenizer_tables t = open_tokenizer(); /* a longer search finds the same */
-    WRITABLE(struct blob_tokenizer, t.header)->max_probe++;
+    tokenizer_header()->max_probe++; /* a longer search finds the same */
     differs("\n tables the same contents, laid out in another way\n", "tokenizer 1,");
 }
 

@@ -1,7 +1,9 @@
 /* The tokenizer section's rules and the encoder, on tables built by hand. That real tokenizers
  * are read and used as the reference does is for tests/oracle/test_tokenizer.py. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,6 +13,8 @@
 
 #include "format/tokenizer.h"
 #include "runtime/tokenizer.h"
+#include "tests/unit/guarded.h"
+#include "tests/unit/sanitized.h"
 
 /* --- a small tokenizer ---------------------------------------------------------------------- */
 
@@ -334,6 +338,126 @@ static void spoiltSectionsNeverLeadAstray(void **state)
     free(s);
 }
 
+/* --- tables that change while they are in use ------------------------------------------------- */
+
+/* An open tokenizer whose section ends where memory does. */
+struct live {
+    struct guarded memory;
+    struct section *section;
+    struct tokenizer_tables tables;
+};
+
+static struct live make_live(void)
+{
+    struct live live = {.memory = guarded_new(sizeof *live.section, 64)};
+    struct section *pristine = make_section();
+    live.section = live.memory.data;
+    memcpy(live.section, pristine, sizeof *pristine);
+    free(pristine);
+    assert_int_equal(open_tables(live.section, sizeof *live.section, &live.tables), STATUS_OK);
+    return live;
+}
+
+/* Encodes and decodes; there are no right answers, but ids and texts that exist. */
+static void use(const struct live *live)
+{
+    static const char text[] =
+        "abc aab <s>x 11 a\n\n b\xc3\xa9\xff'll  \0\0\0\0\xf4\x8f\xbf\xbf <s>  "
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabcabcabcabcabc<s><s>x ";
+    const uint8_t *pool = live->tables.text, *end = pool + live->tables.header.n_text_bytes;
+    struct token_list list = {0};
+    struct error error;
+    assert_int_equal(smol_tokenizer_encode(&live->tables, text, sizeof text, true, &list, &error),
+                     STATUS_OK);
+    for (size_t i = 0; i < list.n; i++)
+        assert_true(list.ids[i] < N_TOKENS);
+    for (uint32_t id = 0; id <= N_TOKENS; id++) {
+        struct token_text token = smol_tokenizer_text(&live->tables, id);
+        assert_true(token.bytes >= pool && token.length <= (size_t)(end - token.bytes));
+    }
+    free(list.ids);
+}
+
+static uint32_t next_random(uint32_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 17;
+    return *random ^= *random << 5;
+}
+
+/* The blob was mapped, and pages of it have gone since: they are zeros, or anything. */
+static void tablesThatTurnIntoZerosNeverLeadAstray(void **state)
+{
+    (void)state;
+    struct live live = make_live();
+    for (size_t begin = 0; begin < sizeof *live.section; begin += 64) {
+        struct section saved = *live.section;
+        memset((uint8_t *)live.section + begin, 0, sizeof *live.section - begin);
+        use(&live);
+        *live.section = saved;
+        memset(live.section, 0, begin);
+        use(&live);
+        *live.section = saved;
+    }
+    guarded_free(&live.memory);
+}
+
+static void tablesScribbledOverNeverLeadAstray(void **state)
+{
+    (void)state;
+    static const uint32_t values[] = {0, 1, NO_TOKEN, N_TOKENS, 0x7fffffff, 0x01010101, 0x00ff00ff};
+    enum { N_WORDS = sizeof(struct section) / 4, ROUNDS = SANITIZED ? 4000 : 20000 };
+    struct live live = make_live();
+    struct section pristine = *live.section;
+    uint32_t random = 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t *words = (uint32_t *)live.section;
+        size_t n = 1 + next_random(&random) % (round % 4 ? 64 : N_WORDS);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t word = next_random(&random), choice = next_random(&random) % 16;
+            words[word % N_WORDS] = choice < 7 ? values[choice] : next_random(&random);
+        }
+        use(&live);
+        if (round % 8 == 7)
+            *live.section = pristine;
+    }
+    guarded_free(&live.memory);
+}
+
+/* Changes tables as another program would, at any moment; a thread sanitizer need not know. */
+struct scribbler {
+    uint32_t *words;
+    atomic_bool stop;
+};
+__attribute__((no_sanitize("thread"))) static void *scribble(void *argument)
+{
+    struct scribbler *scribbler = argument;
+    uint32_t random = 1;
+    while (!atomic_load(&scribbler->stop)) {
+        uint32_t at = next_random(&random) % (sizeof(struct section) / 4);
+        uint32_t saved = scribbler->words[at];
+        *(volatile uint32_t *)&scribbler->words[at] = next_random(&random);
+        *(volatile uint32_t *)&scribbler->words[at] = saved;
+    }
+    return NULL;
+}
+
+static void tablesThatChangeMeanwhileNeverLeadAstray(void **state)
+{
+    (void)state;
+    struct live live = make_live();
+    struct scribbler scribbler = {.words = (uint32_t *)live.section};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, scribble, &scribbler), 0);
+    for (int round = 0; round < (SANITIZED ? 2000 : 20000); round++)
+        use(&live);
+    atomic_store(&scribbler.stop, true);
+    pthread_join(thread, NULL);
+    guarded_free(&live.memory);
+}
+
+/* --- encoding, in detail ---------------------------------------------------------------------- */
+
 static void lowestRankMergesFirst(void **state)
 {
     (void)state;
@@ -463,18 +587,18 @@ static void idsAreAppended(void **state)
 static size_t merge_slowly(const struct tokenizer_tables *tables, uint32_t *ids, size_t n)
 {
     for (;;) {
-        const struct token_merge *best = NULL;
+        struct merge best = {NO_RANK, 0};
         size_t place = 0;
         for (size_t i = 0; i + 1 < n; i++) {
-            const struct token_merge *merge = find_merge(tables, ids[i], ids[i + 1]);
-            if (merge && (!best || merge->rank < best->rank)) {
+            struct merge merge = tokenizer_merge(tables, ids[i], ids[i + 1]);
+            if (merge.rank < best.rank) {
                 best = merge;
                 place = i;
             }
         }
-        if (!best)
+        if (best.rank == NO_RANK)
             return n;
-        ids[place] = best->merged;
+        ids[place] = best.merged;
         n--;
         memmove(ids + place + 1, ids + place + 2, (n - place - 1) * sizeof *ids);
     }
@@ -563,6 +687,9 @@ int main(void)
         cmocka_unit_test(everyBrokenRuleIsRefused),
         cmocka_unit_test(everyOtherSizeIsRefused),
         cmocka_unit_test(spoiltSectionsNeverLeadAstray),
+        cmocka_unit_test(tablesThatTurnIntoZerosNeverLeadAstray),
+        cmocka_unit_test(tablesScribbledOverNeverLeadAstray),
+        cmocka_unit_test(tablesThatChangeMeanwhileNeverLeadAstray),
         cmocka_unit_test(lowestRankMergesFirst),
         cmocka_unit_test(leftmostOfEqualsMergesFirst),
         cmocka_unit_test(bytesWithoutTokenLeaveNoGap),
