@@ -218,6 +218,17 @@ static enum status add_option(const struct command_line *command, int code, char
     return set_option(rule, name, optarg, result->settings, error);
 }
 
+/* musl's getopt_long stops at "-", which is a word like any other. */
+static int next_code(int argc, char **argv, const struct getopt_tables *tables)
+{
+    int code = getopt_long(argc, argv, tables->letters, tables->names, NULL);
+    bool stopped = code == -1 && optind < argc && strcmp(argv[optind], "-") == 0;
+    if (!stopped || strcmp(argv[optind - 1], "--") == 0)
+        return code;
+    optarg = argv[optind++];
+    return WORD;
+}
+
 static void show(const struct command_line *command, int code)
 {
     if (code == HELP)
@@ -238,7 +249,7 @@ enum status smol_options_parse(const struct command_line *command, int argc, cha
         words[i] = NULL;
     opterr = 0;
     optind = 0; /* start anew, whoever parsed before */
-    while (!status && (code = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
+    while (!status && (code = next_code(argc, argv, &tables)) != -1) {
         if (code == HELP || code == VERSION) {
             show(command, code);
             *shown = true;
