@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +13,18 @@
 
 static const uint8_t empty_file[1];
 
-/* Opens a regular file; a folder, a device or a pipe has no size that could be relied on.
+/* Opens a regular file; a folder, a device or a pipe has no size that could be relied on. The view
+ * gets what is known of the file, which is open until its holder closes it.
  * O_NONBLOCK keeps a FIFO without a writer from blocking; it means nothing to regular files. */
-static enum status open_regular(const char *path, int *fd, size_t *size, struct error *error)
+static enum status open_regular(const char *path, struct file_view *view, struct error *error)
 {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (*fd < 0)
+    *view = (struct file_view){.data = empty_file};
+    view->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (view->fd < 0)
         return smol_fail_errno(error, path, "open");
     struct stat info;
     enum status status = STATUS_OK;
-    if (fstat(*fd, &info))
+    if (fstat(view->fd, &info))
         status = smol_fail_errno(error, path, "stat");
     else if (!S_ISREG(info.st_mode))
         status = smol_fail(error, STATUS_FILE, "%s: not a regular file (%s): name a file", path,
@@ -30,41 +33,84 @@ static enum status open_regular(const char *path, int *fd, size_t *size, struct 
         status = smol_fail(error, STATUS_FILE, "%s: too large for this machine (%lld bytes)", path,
                            (long long)info.st_size);
     if (status) {
-        close(*fd);
+        close(view->fd);
         return status;
     }
-    *size = (size_t)info.st_size;
+    view->size = (size_t)info.st_size;
+    view->modified = info.st_mtim;
+    return STATUS_OK;
+}
+
+static bool is_as_it_was(const struct file_view *view, const struct stat *now)
+{
+    return (uint64_t)now->st_size == view->size && now->st_mtim.tv_sec == view->modified.tv_sec &&
+           now->st_mtim.tv_nsec == view->modified.tv_nsec;
+}
+
+/* --- mapping ------------------------------------------------------------------------------ */
+
+static enum status map(const char *path, struct file_view *view, struct error *error)
+{
+    void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->fd, 0);
+    if (data == MAP_FAILED)
+        return smol_fail_errno(error, path, "map");
+    view->mapping = smol_mapping_add(data, view->size);
+    if (!view->mapping) {
+        munmap(data, view->size);
+        return smol_fail_memory(error, path);
+    }
+    view->data = data;
+    view->hold = FILE_MAPPED;
     return STATUS_OK;
 }
 
 enum status smol_file_map(const char *path, struct file_view *view, struct error *error)
 {
-    int fd;
-    *view = (struct file_view){0};
-    enum status status = open_regular(path, &fd, &view->size, error);
-    if (status)
-        return status;
-    view->data = empty_file;
-    if (view->size > 0) {
-        void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, fd, 0);
-        if (data == MAP_FAILED) {
-            status = smol_fail_errno(error, path, "map");
-        } else {
-            view->data = data;
-            view->hold = FILE_MAPPED;
-        }
+    enum status status = open_regular(path, view, error);
+    if (!status && view->size > 0) {
+        status = map(path, view, error);
+        if (status)
+            close(view->fd);
+    } else if (!status) {
+        close(view->fd); /* an empty file cannot be mapped */
     }
-    close(fd);
     if (status)
         *view = (struct file_view){0};
     return status;
 }
 
-static enum status read_all(int fd, const char *path, uint8_t *data, size_t size,
+enum status smol_file_check(const struct file_view *view, const char *name, struct error *error)
+{
+    struct stat now;
+    size_t offset;
+    if (view->hold != FILE_MAPPED || !smol_mapping_is_guarded())
+        return STATUS_OK;
+    bool lost = smol_mapping_is_lost(view->mapping, &offset);
+    if (fstat(view->fd, &now))
+        return smol_fail_errno(error, name, "stat");
+    bool shorter = (uint64_t)now.st_size < view->size;
+    if (lost || shorter)
+        return smol_fail(error, STATUS_FILE,
+                         "%s: cannot be read at offset %zu any more (%s): restore it and start "
+                         "again",
+                         name, lost ? offset : (size_t)now.st_size,
+                         shorter ? "it became shorter" : "the disk or the network fails");
+    if (!is_as_it_was(view, &now))
+        return smol_fail(error, STATUS_FILE,
+                         "%s: was written to while it was in use: start again; to replace it, "
+                         "rename another file over it",
+                         name);
+    return STATUS_OK;
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static enum status read_all(const char *path, const struct file_view *view, uint8_t *data,
                             struct error *error)
 {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = read(fd, data + done, size - done);
+    struct stat now;
+    for (size_t done = 0; done < view->size;) {
+        ssize_t n = read(view->fd, data + done, view->size - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -73,29 +119,29 @@ static enum status read_all(int fd, const char *path, uint8_t *data, size_t size
             return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
         done += (size_t)n;
     }
-    return STATUS_OK;
+    if (fstat(view->fd, &now))
+        return smol_fail_errno(error, path, "stat");
+    return is_as_it_was(view, &now)
+               ? STATUS_OK
+               : smol_fail(error, STATUS_FILE, "%s: was written to while it was read: try again",
+                           path);
 }
 
 enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
                            struct error *error)
 {
-    int fd;
-    *view = (struct file_view){0};
-    enum status status = open_regular(path, &fd, &view->size, error);
-    if (status)
-        return status;
-    view->data = empty_file;
     void *data = NULL;
-    if (view->size > limit) {
-        status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
-                           view->size, limit);
-    } else if (view->size > 0) {
-        if (posix_memalign(&data, 64, view->size))
+    enum status status = open_regular(path, view, error);
+    if (!status) {
+        if (view->size > limit)
+            status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
+                               view->size, limit);
+        else if (view->size > 0 && posix_memalign(&data, 64, view->size))
             status = smol_fail_memory(error, path);
         else
-            status = read_all(fd, path, data, view->size, error);
+            status = read_all(path, view, data, error);
+        close(view->fd);
     }
-    close(fd);
     if (status) {
         free(data);
         *view = (struct file_view){0};
@@ -108,10 +154,13 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
 
 void smol_file_close(struct file_view *view)
 {
-    if (view->hold == FILE_MAPPED)
+    if (view->hold == FILE_MAPPED) {
+        smol_mapping_remove(view->mapping);
         munmap((void *)(uintptr_t)view->data, view->size);
-    else if (view->hold == FILE_ALLOCATED)
+        close(view->fd);
+    } else if (view->hold == FILE_ALLOCATED) {
         free((void *)(uintptr_t)view->data);
+    }
     *view = (struct file_view){0};
 }
 

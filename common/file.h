@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/error.h"
+#include "common/mapping.h"
 
 /* Whose the bytes of a view are. */
 enum file_hold { FILE_BORROWED, FILE_ALLOCATED, FILE_MAPPED };
@@ -16,16 +18,37 @@ struct file_view {
     const uint8_t *data; /* never NULL while open, even for an empty file */
     size_t size;
     enum file_hold hold; /* what closing gives back: nothing, memory, or a mapping */
+    /* of a mapping, for smol_file_check */
+    int fd;
+    struct timespec modified;
+    struct mapping *mapping;
 };
 
 /* Maps the regular file `path`. The mapping shows later changes to the file, so nobody may
- * change it meanwhile. After an error the view is zeroed. Errors: STATUS_FILE. */
+ * change it meanwhile. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_file_map(const char *path, struct file_view *view, struct error *error);
 
 /* Reads the regular file `path` into memory of its own, aligned to 64 bytes; refuses more than
  * `limit` bytes. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
                            struct error *error);
+
+/* Whether what was read of the view so far was what the file held when it was mapped: under
+ * smol_mapping_guard, a mapped file that has become shorter, cannot be read or was written to
+ * meanwhile is an error, for as long as the view is open. To be asked after each step and before
+ * its results, its errors included, are believed. Without the guard, and of a file that was read
+ * into memory, all is well. `name` is for the message; *error is left alone when all is well.
+ * Errors: STATUS_FILE. */
+enum status smol_file_check(const struct file_view *view, const char *name, struct error *error);
+
+/* What has become of a step that ended with `status`: that, unless smol_file_check has something to
+ * say, which may be why. */
+static inline enum status file_settle(const struct file_view *view, const char *name,
+                                      enum status status, struct error *error)
+{
+    enum status lost = smol_file_check(view, name, error);
+    return lost ? lost : status;
+}
 
 /* Gives the memory back; a zeroed view is fine. */
 void smol_file_close(struct file_view *view);

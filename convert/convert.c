@@ -159,6 +159,7 @@ enum status smol_convert(const char *input, const char *output,
         status = check_output(&conversion.source, output, error);
     if (!status)
         status = write(&conversion, output, options, error);
+    status = smol_source_settle(&conversion.source, status, error);
     double written = now();
     if (!status)
         status = finish(&conversion, error);
@@ -199,6 +200,8 @@ enum status smol_convert_compare(const char *input, const struct blob *blob, uin
     if (!status)
         status = smol_compare_provenance(blob, conversion.provenance, conversion.n_provenance,
                                          same_release, error);
+    status = smol_source_settle(&conversion.source, status, error);
+    status = file_settle(&blob->file, blob->path, status, error);
     release(&conversion);
     return status;
 }

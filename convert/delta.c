@@ -217,6 +217,8 @@ static enum status write(struct making *m, const char *path, const struct delta_
         status = write_header(m, error);
     if (!status)
         status = try_out(m, path, error);
+    status = file_settle(&m->old_blob.file, m->old_blob.path, status, error);
+    status = file_settle(&m->new_blob.file, m->new_blob.path, status, error);
     if (!status)
         status = smol_output_commit(&m->output, error);
     smol_output_discard(&m->output);

@@ -87,6 +87,8 @@ enum status smol_diff(const char *path_a, const char *path_b, FILE *out, struct 
         status = smol_diff_side_list(&b, &a, error);
     if (!status)
         status = compare(&a, &b, out, error);
+    status = smol_diff_side_settle(&a, status, error);
+    status = smol_diff_side_settle(&b, status, error);
     smol_diff_side_close(&a);
     smol_diff_side_close(&b);
     return status;

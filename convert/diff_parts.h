@@ -38,7 +38,7 @@ struct diff_side {
     size_t n_stop;
     const struct blob_generation *generation;
     struct tokenizer_tables tokenizer;
-    size_t n_tokenizer;          /* bytes of the section, which starts at tokenizer.header */
+    size_t n_tokenizer;          /* bytes of the section: the header, the spans, the other tables */
     struct diff_tensor *tensors; /* (n_tensors) */
     size_t n_tensors;
     char (*names)[MAX_NAME]; /* behind the names of roles */
@@ -51,6 +51,10 @@ enum status smol_diff_side_open(const char *path, struct diff_side *side, struct
 /* Lists the tensors: by role where the side or the other one has a model, otherwise by name. */
 enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
                                 struct error *error);
+
+/* What has become of a step that ended with `status`, see file_settle. */
+enum status smol_diff_side_settle(const struct diff_side *side, enum status status,
+                                  struct error *error);
 
 void smol_diff_side_close(struct diff_side *side);
 

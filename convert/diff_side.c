@@ -56,6 +56,15 @@ enum status smol_diff_side_open(const char *path, struct diff_side *side, struct
     return status;
 }
 
+enum status smol_diff_side_settle(const struct diff_side *side, enum status status,
+                                  struct error *error)
+{
+    enum status lost = side->kind == DIFF_CHECKPOINT
+                           ? smol_source_settle(&side->source, STATUS_OK, error)
+                           : smol_model_file_check(&side->file, side->path, error);
+    return lost ? lost : status;
+}
+
 void smol_diff_side_close(struct diff_side *side)
 {
     free(side->names);

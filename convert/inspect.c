@@ -187,6 +187,7 @@ enum status smol_inspect(const char *path, FILE *out, struct error *error)
         inspect_blob(&file.blob, out);
     else
         inspect_safetensors(&file.safetensors, out);
+    status = smol_model_file_check(&file, path, error);
     smol_model_file_close(&file);
-    return STATUS_OK;
+    return status;
 }

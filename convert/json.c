@@ -103,15 +103,19 @@ enum status smol_json_load(const char *path, json_t **object, struct error *erro
     enum status status = smol_file_map(path, &file, error);
     if (status)
         return status;
-    status = parse(path, &file, object, error);
+    status = file_settle(&file, path, parse(path, &file, object, error), error);
     smol_file_close(&file);
+    if (status) {
+        json_decref(*object);
+        *object = NULL;
+    }
     return status;
 }
 
 enum status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
                             struct error *error)
 {
-    const struct file_view file = {text, size, FILE_BORROWED};
+    const struct file_view file = {.data = text, .size = size};
     return parse(path, &file, object, error);
 }
 

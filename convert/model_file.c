@@ -24,6 +24,12 @@ enum status smol_model_file_open(const char *path, enum verify verify, struct mo
                          : smol_safetensors_open_view(&view, path, &file->safetensors, error);
 }
 
+enum status smol_model_file_check(const struct model_file *file, const char *path,
+                                  struct error *error)
+{
+    return smol_file_check(file->is_blob ? &file->blob.file : &file->safetensors.file, path, error);
+}
+
 void smol_model_file_close(struct model_file *file)
 {
     smol_blob_close(&file->blob);

@@ -20,6 +20,10 @@ struct model_file {
 enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
                                  struct error *error);
 
+/* Whether what was read of it was there, see smol_file_check. */
+enum status smol_model_file_check(const struct model_file *file, const char *path,
+                                  struct error *error);
+
 /* Gives everything back; a zeroed file is fine. */
 void smol_model_file_close(struct model_file *file);
 

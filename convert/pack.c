@@ -116,6 +116,7 @@ static enum status pack(struct packing *p, const char *output, struct error *err
         status = smol_output_open(output, p->options->force, &p->output, error);
     if (!status)
         status = write_all_frames(p, error);
+    status = file_settle(&p->blob.file, p->blob.path, status, error);
     if (!status)
         status = write_table(p, error);
     if (!status)

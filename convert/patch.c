@@ -289,6 +289,7 @@ static enum status check_result(const struct input *delta, const struct output *
         return status;
     status = smol_blob_open_bytes(file.data, file.size, name, VERIFY_OFF, &blob, error);
     smol_blob_close(&blob);
+    status = file_settle(&file, name, status, error);
     smol_file_close(&file);
     return status;
 }
@@ -300,6 +301,7 @@ static enum status write_new(const struct blob *old_blob, struct input *delta, c
     enum status status = smol_output_open(new_path, force, &output, error);
     if (!status)
         status = smol_delta_apply(old_blob, delta, &output, error);
+    status = file_settle(&old_blob->file, old_blob->path, status, error);
     if (!status)
         status = check_result(delta, &output, error);
     if (!status)

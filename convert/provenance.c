@@ -35,8 +35,9 @@ static enum status describe_json(struct buffer *out, const char *path, struct er
     if (status)
         return status;
     describe_file(out, path, &file);
+    status = smol_file_check(&file, path, error);
     smol_file_close(&file);
-    return STATUS_OK;
+    return status;
 }
 
 enum status smol_provenance_make(const struct source *source, char **text, size_t *size,

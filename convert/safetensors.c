@@ -488,6 +488,7 @@ enum status smol_safetensors_open_view(struct file_view *file, const char *path,
         status = check_places(reader, header_size, error);
     if (!status)
         status = index_names(reader, error);
+    status = file_settle(&reader->file, path, status, error);
     if (status) {
         smol_safetensors_close(reader);
         return status;

@@ -82,6 +82,11 @@ static enum status compute_inv_freq(struct source *source, struct error *error)
     return STATUS_OK;
 }
 
+enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
+{
+    return file_settle(&source->reader.file, source->weights_path, status, error);
+}
+
 enum status smol_source_open(const char *input, enum blob_dtype dtype, struct source *source,
                              struct error *error)
 {
@@ -99,6 +104,7 @@ enum status smol_source_open(const char *input, enum blob_dtype dtype, struct so
         status = check_tokenizer(source, error);
     if (!status)
         status = compute_inv_freq(source, error);
+    status = smol_source_settle(source, status, error);
     if (status)
         smol_source_close(source);
     return status;

@@ -33,6 +33,10 @@ enum status smol_source_open(const char *input, enum blob_dtype dtype, struct so
  * STATUS_UNSUPPORTED, STATUS_MEMORY. */
 enum status smol_source_compile_tokenizer(struct source *source, struct error *error);
 
+/* What has become of a step that read the tensors and ended with `status`, see file_settle. */
+enum status smol_source_settle(const struct source *source, enum status status,
+                               struct error *error);
+
 /* Gives everything back; a zeroed source is fine. */
 void smol_source_close(struct source *source);
 

@@ -316,11 +316,11 @@ static enum status verify(struct unpacking *u, struct error *error)
     if (status)
         return status;
     status = smol_blob_open_bytes(view.data, u->size, u->reader.name, VERIFY_AT_OPEN, &blob, error);
-    if (!status)
-        smol_blob_close(&blob);
-    else if (status == STATUS_DAMAGED)
-        smol_output_forget(&u->output);
+    smol_blob_close(&blob);
+    status = file_settle(&view, u->reader.name, status, error);
     smol_file_close(&view);
+    if (status == STATUS_DAMAGED)
+        smol_output_forget(&u->output);
     return status;
 }
 

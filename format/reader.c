@@ -19,6 +19,36 @@ static enum status damaged(const struct blob *blob, struct error *error, const c
                      what, offset);
 }
 
+static const char *const section_names[] = {
+    [SECTION_MODEL] = "model",
+    [SECTION_INV_FREQ] = "inv_freq",
+    [SECTION_STOP] = "stop",
+    [SECTION_GENERATION] = "generation",
+    [SECTION_PROVENANCE] = "provenance",
+    [SECTION_TENSORS] = "tensors",
+    [SECTION_DIGESTS] = "digests",
+    [SECTION_TOKENIZER] = "tokenizer",
+    [SECTION_WEIGHTS] = "weights",
+};
+
+/* The same for what lies in a section. */
+static enum status damaged_section(const struct blob *blob, struct error *error, uint32_t kind,
+                                   const char *what, uint64_t offset)
+{
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: section %s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy",
+                     blob->path, section_names[kind], what, offset);
+}
+
+/* The same for a tensor, of which `what` is said at `offset`. */
+static enum status damaged_tensor(const struct blob *blob, struct error *error, uint32_t kind,
+                                  struct tensor_key key, const char *what, uint64_t offset)
+{
+    char name[MAX_NAME], text[2 * MAX_NAME];
+    snprintf(text, sizeof text, "tensor %s %s", smol_tensor_name(key, name), what);
+    return damaged_section(blob, error, kind, text, offset);
+}
+
 /* The first byte is 0, and each one equals the one behind it: memcmp looks at many at a time. */
 static bool all_zero(const uint8_t *data, uint64_t size)
 {
@@ -117,12 +147,14 @@ static enum status check_sections(const struct blob *blob, struct error *error)
         uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
         uint64_t limit = front ? header->data_offset : header->file_size;
         if (section->kind != section_kinds[i] || section->reserved)
-            return damaged(blob, error, "the section table names an unknown section", place);
+            return damaged_section(blob, error, section_kinds[i],
+                                   "the table has another entry in its place", place);
         if (section->offset != start || !range_within(start, section->size, limit))
-            return damaged(blob, error, "a section is out of place", place);
+            return damaged_section(blob, error, section_kinds[i], "out of place", place);
         /* what lies in the data is checked together with the tokenizer */
         if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
-            return damaged(blob, error, "padding is not zero", end);
+            return damaged_section(blob, error, section_kinds[i],
+                                   "the padding before it is not zero", end);
         end = start + section->size;
     }
     if (find_section(blob, SECTION_TOKENIZER)->offset != header->data_offset)
@@ -138,7 +170,7 @@ static enum status take(const struct blob *blob, enum section_kind kind, size_t 
 {
     const struct blob_section *section = find_section(blob, kind);
     if (section->size % unit)
-        return damaged(blob, error, "a section has an odd size", section->offset);
+        return damaged_section(blob, error, kind, "an odd size", section->offset);
     *data = blob->front + section->offset;
     *n = section->size / unit;
     return STATUS_OK;
@@ -153,20 +185,20 @@ static enum status check_model(struct blob *blob, struct error *error)
         return status;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
-        return damaged(blob, error, "the model section has the wrong size", offset);
+        return damaged_section(blob, error, SECTION_MODEL, "the wrong size", offset);
     struct error reason;
     if (smol_model_check(blob->model, &reason))
-        return damaged(blob, error, reason.message, offset);
+        return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
 
     offset = find_section(blob, SECTION_INV_FREQ)->offset;
     status = take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
     if (status)
         return status;
     if (n != blob->model->head_dim / 2)
-        return damaged(blob, error, "inv_freq does not fit head_dim", offset);
+        return damaged_section(blob, error, SECTION_INV_FREQ, "does not fit head_dim", offset);
     for (size_t i = 0; i < n; i++)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
-            return damaged(blob, error, "inv_freq is out of range", offset);
+            return damaged_section(blob, error, SECTION_INV_FREQ, "out of range", offset);
     return STATUS_OK;
 }
 
@@ -202,8 +234,8 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
     for (size_t i = 0; i < blob->n_stop; i++)
         if (blob->stop[i] >= blob->model->vocab_size ||
             (i > 0 && blob->stop[i] <= blob->stop[i - 1]))
-            return damaged(blob, error, "stop ids are out of range or out of order",
-                           find_section(blob, SECTION_STOP)->offset);
+            return damaged_section(blob, error, SECTION_STOP, "ids out of range or out of order",
+                                   find_section(blob, SECTION_STOP)->offset);
 
     size_t n = 0;
     status = take(blob, SECTION_GENERATION, sizeof *blob->generation,
@@ -211,8 +243,8 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
     if (status)
         return status;
     if (n != 1 || !generation_is_valid(blob->generation))
-        return damaged(blob, error, "the generation defaults are malformed",
-                       find_section(blob, SECTION_GENERATION)->offset);
+        return damaged_section(blob, error, SECTION_GENERATION, "malformed defaults",
+                               find_section(blob, SECTION_GENERATION)->offset);
     return take(blob, SECTION_PROVENANCE, 1, (const void **)&blob->provenance, &blob->n_provenance,
                 error);
 }
@@ -227,7 +259,7 @@ static enum status check_tensors(struct blob *blob, struct error *error)
     const struct blob_section *weights = find_section(blob, SECTION_WEIGHTS);
     uint64_t place = find_section(blob, SECTION_TENSORS)->offset;
     if (blob->n_tensors != smol_tensor_count(blob->model))
-        return damaged(blob, error, "wrong number of tensors", place);
+        return damaged_section(blob, error, SECTION_TENSORS, "wrong number of tensors", place);
     uint64_t end = weights->offset;
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
@@ -235,14 +267,15 @@ static enum status check_tensors(struct blob *blob, struct error *error)
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         expected.offset = alias ? blob->tensors[0].offset : end;
         if (memcmp(&expected, &blob->tensors[i], sizeof expected))
-            return damaged(blob, error, "a tensor is not what the model calls for",
-                           place + i * sizeof expected);
+            return damaged_tensor(blob, error, SECTION_TENSORS, key,
+                                  "is not what the model calls for", place + i * sizeof expected);
         if (!alias && !checked_add(end, expected.size, &end))
-            return damaged(blob, error, "tensors overflow", place);
+            return damaged_section(blob, error, SECTION_TENSORS, "tensors overflow", place);
         smol_tensor_next(blob->model, &key);
     }
     if (end != weights->offset + weights->size)
-        return damaged(blob, error, "the tensors do not fill the weights section", place);
+        return damaged_section(blob, error, SECTION_TENSORS,
+                               "the tensors do not fill the weights section", place);
     return STATUS_OK;
 }
 
@@ -254,8 +287,8 @@ static enum status check_digest_table(struct blob *blob, struct error *error)
         return status;
     uint64_t data_size = blob->header->file_size - blob->header->data_offset;
     if (blob->n_chunks != (data_size + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE)
-        return damaged(blob, error, "wrong number of chunk digests",
-                       find_section(blob, SECTION_DIGESTS)->offset);
+        return damaged_section(blob, error, SECTION_DIGESTS, "wrong number of chunk digests",
+                               find_section(blob, SECTION_DIGESTS)->offset);
     return STATUS_OK;
 }
 
@@ -268,11 +301,12 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
         return status;
     uint64_t end = section->offset + section->size;
     if (!all_zero(blob->file.data + end, find_section(blob, SECTION_WEIGHTS)->offset - end))
-        return damaged(blob, error, "padding is not zero", end);
+        return damaged_section(blob, error, SECTION_TOKENIZER, "the padding behind it is not zero",
+                               end);
     struct error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
                                    blob->model->vocab_size, &blob->tokenizer, &reason))
-        return damaged(blob, error, reason.message, section->offset);
+        return damaged_section(blob, error, SECTION_TOKENIZER, reason.message, section->offset);
     return STATUS_OK;
 }
 
@@ -344,6 +378,12 @@ static enum status open_checked(struct blob *blob, enum verify verify, struct er
     return status;
 }
 
+/* A file may give way while it is looked at, which is the better explanation. */
+static enum status open_file(struct blob *blob, enum verify verify, struct error *error)
+{
+    return file_settle(&blob->file, blob->path, open_checked(blob, verify, error), error);
+}
+
 /* Gives the blob its name and opens it with `open`; nothing stays open after an error. */
 static enum status open_named(struct blob *blob, const char *name, enum verify verify,
                               enum status (*open)(struct blob *, enum verify, struct error *),
@@ -371,7 +411,7 @@ enum status smol_blob_open_view(struct file_view *file, const char *path, enum v
 {
     *blob = (struct blob){.file = *file};
     *file = (struct file_view){0};
-    return open_named(blob, smol_base_name(path), verify, open_checked, error);
+    return open_named(blob, smol_base_name(path), verify, open_file, error);
 }
 
 enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
@@ -417,38 +457,52 @@ void smol_blob_close(struct blob *blob)
 
 /* --- chunks ------------------------------------------------------------------------------- */
 
+/* The tensor that the byte at `offset` belongs to, or NULL. */
+static const struct blob_tensor *tensor_at(const struct blob *blob, uint64_t offset)
+{
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        if (offset >= tensor->offset && offset - tensor->offset < tensor->size)
+            return tensor;
+    }
+    return NULL;
+}
+
+static const char *tensor_name(const struct blob_tensor *tensor, char name[MAX_NAME])
+{
+    return smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, name);
+}
+
 const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE])
 {
-    static const char *const names[N_SECTIONS] = {"model",      "inv_freq",   "stop",
-                                                  "generation", "provenance", "tensors",
-                                                  "digests",    "tokenizer",  "weights"};
     const struct blob_section *sections = section_table(blob);
+    const struct blob_tensor *tensor = tensor_at(blob, offset);
+    char label[MAX_NAME];
     size_t n = 0;
     while (n < N_SECTIONS && sections[n].offset <= offset)
         n++;
-    if (n == 0)
-        snprintf(name, MAX_PLACE, offset < sizeof *blob->header ? "header" : "section table");
+    if (tensor)
+        snprintf(name, MAX_PLACE, "weights, tensor %s", tensor_name(tensor, label));
+    else if (n > 0)
+        snprintf(name, MAX_PLACE, "section %s", section_names[section_kinds[n - 1]]);
     else
-        snprintf(name, MAX_PLACE, "section %s", names[n - 1]);
-    for (size_t i = 0; n == N_SECTIONS && i < blob->n_tensors; i++) {
-        const struct blob_tensor *tensor = &blob->tensors[i];
-        char label[MAX_NAME];
-        if (offset < tensor->offset || offset - tensor->offset >= tensor->size)
-            continue;
-        smol_tensor_name((struct tensor_key){tensor->role, tensor->layer}, label);
-        snprintf(name, MAX_PLACE, "weights, tensor %s", label);
-        break;
-    }
+        snprintf(name, MAX_PLACE, offset < sizeof *blob->header ? "header" : "section table");
     return name;
 }
 
+/* Names all that has bytes in the chunk. */
 static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
                                  struct error *error)
 {
-    char place[MAX_PLACE];
+    const struct blob_tensor *first = tensor_at(blob, offset);
+    const struct blob_tensor *last = tensor_at(blob, offset + size - 1);
+    bool several = first != last;
+    char place[MAX_PLACE], name[MAX_NAME];
     return smol_fail(error, STATUS_DAMAGED,
-                     "%s: data damaged (%s, bytes %" PRIu64 " to %" PRIu64 "): fetch a fresh copy",
-                     blob->path, smol_blob_place(blob, offset, place), offset, offset + size - 1);
+                     "%s: data damaged (%s%s%s, bytes %" PRIu64 " to %" PRIu64
+                     "): fetch a fresh copy",
+                     blob->path, smol_blob_place(blob, offset, place), several ? " to " : "",
+                     several ? tensor_name(last, name) : "", offset, offset + size - 1);
 }
 
 static uint64_t chunk_start(const struct blob *blob, size_t chunk)
@@ -583,7 +637,9 @@ enum status smol_blob_verify(const struct blob *blob, struct error *error)
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
-            status = damaged(blob, error, "a tensor breaks the format", tensor->offset);
+            status = damaged_tensor(blob, error, SECTION_WEIGHTS,
+                                    (struct tensor_key){tensor->role, tensor->layer},
+                                    "breaks the format", tensor->offset);
     }
     return status;
 }

@@ -13,21 +13,19 @@ static enum status check_header(const struct blob_tokenizer *header, uint32_t vo
 {
     if (header->n_tokens > vocab_size)
         return smol_fail(error, STATUS_DAMAGED,
-                         "tokenizer: more tokens than the model's vocabulary (%" PRIu32
-                         " > %" PRIu32 ")",
+                         "more tokens than the model's vocabulary (%" PRIu32 " > %" PRIu32 ")",
                          header->n_tokens, vocab_size);
     if (header->n_merge_slots == 0 || (header->n_merge_slots & (header->n_merge_slots - 1)))
-        return smol_fail(error, STATUS_DAMAGED,
-                         "tokenizer: merge slots are not a power of two (%" PRIu32 ")",
+        return smol_fail(error, STATUS_DAMAGED, "merge slots are not a power of two (%" PRIu32 ")",
                          header->n_merge_slots);
     if (header->max_probe > MERGE_MAX_PROBE)
-        return smol_fail(error, STATUS_DAMAGED, "tokenizer: max_probe is too large (%" PRIu32 ")",
+        return smol_fail(error, STATUS_DAMAGED, "max_probe is too large (%" PRIu32 ")",
                          header->max_probe);
     if ((header->pretokenizer | PRETOKENIZE_DIGITS) != (PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2))
-        return smol_fail(error, STATUS_DAMAGED, "tokenizer: unknown pre-tokenizer (%#" PRIx32 ")",
+        return smol_fail(error, STATUS_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
                          header->pretokenizer);
     if (header->reserved0 || header->reserved1)
-        return smol_fail(error, STATUS_DAMAGED, "tokenizer: reserved fields are not zero");
+        return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
     return STATUS_OK;
 }
 
@@ -46,14 +44,12 @@ static const void *take_table(struct cursor *cursor, const char *name, uint32_t 
     uint64_t size = count * each; /* count is 32 bits wide, `each` at most 256 */
     if (offset != start || !range_within(start, size, cursor->size)) {
         smol_fail(error, STATUS_DAMAGED,
-                  "tokenizer: table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name,
-                  size, offset);
+                  "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name, size, offset);
         return NULL;
     }
     for (size_t i = cursor->end; i < start; i++) {
         if (cursor->data[i]) {
-            smol_fail(error, STATUS_DAMAGED, "tokenizer: padding is not zero (at %zu, before %s)",
-                      i, name);
+            smol_fail(error, STATUS_DAMAGED, "padding is not zero (at %zu, before %s)", i, name);
             return NULL;
         }
     }
@@ -82,7 +78,7 @@ static enum status take_tables(const uint8_t *data, size_t size, struct tokenize
         return STATUS_DAMAGED;
     if (cursor.end != size)
         return smol_fail(error, STATUS_DAMAGED,
-                         "tokenizer: the section does not end with its last table (%zu, %zu "
+                         "the section does not end with its last table (%zu, %zu "
                          "bytes)",
                          cursor.end, size);
     return STATUS_OK;
@@ -101,10 +97,10 @@ static enum status check_spans(const struct tokenizer_tables *tables, struct err
     const struct blob_tokenizer *header = &tables->header;
     for (uint32_t id = 0; id < header->n_tokens; id++)
         if (!span_is_valid(&tables->spans[id], header->n_text_bytes))
-            return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad entry (token %" PRIu32 ")", id);
+            return smol_fail(error, STATUS_DAMAGED, "bad entry (token %" PRIu32 ")", id);
     for (unsigned byte = 0; byte < 256; byte++)
         if (tables->byte_tokens[byte] >= header->n_tokens && tables->byte_tokens[byte] != NO_TOKEN)
-            return smol_fail(error, STATUS_DAMAGED, "tokenizer: no such token (of byte %u)", byte);
+            return smol_fail(error, STATUS_DAMAGED, "no such token (of byte %u)", byte);
     return STATUS_OK;
 }
 
@@ -125,8 +121,7 @@ static enum status check_merges(const struct tokenizer_tables *tables, struct er
 {
     for (uint32_t slot = 0; slot < tables->header.n_merge_slots; slot++)
         if (!slot_is_valid(tables, slot))
-            return smol_fail(error, STATUS_DAMAGED, "tokenizer: bad merge (slot %" PRIu32 ")",
-                             slot);
+            return smol_fail(error, STATUS_DAMAGED, "bad merge (slot %" PRIu32 ")", slot);
     return STATUS_OK;
 }
 
@@ -153,8 +148,7 @@ static enum status check_added(const struct tokenizer_tables *tables, struct err
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
         struct added_token added = tokenizer_added(tables, i);
         if (!added_is_valid(tables, &added) || (i > 0 && !added_ascend(tables, &before, &added)))
-            return smol_fail(error, STATUS_DAMAGED,
-                             "tokenizer: bad added token (entry %" PRIu32 ")", i);
+            return smol_fail(error, STATUS_DAMAGED, "bad added token (entry %" PRIu32 ")", i);
         before = added;
     }
     return STATUS_OK;
@@ -172,14 +166,13 @@ static enum status check_classes(const struct tokenizer_tables *tables, struct e
     uint32_t n_blocks = tables->header.n_class_blocks;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= n_blocks)
-            return smol_fail(error, STATUS_DAMAGED,
-                             "tokenizer: no such class block (of U+%04" PRIX32 ")", i * 256);
+            return smol_fail(error, STATUS_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+                             i * 256);
     for (size_t i = 0; i < (size_t)n_blocks * 256; i++)
         if (!classes_are_valid(tables->class_blocks[i]))
-            return smol_fail(error, STATUS_DAMAGED,
-                             "tokenizer: unknown character class (class byte %zu)", i);
+            return smol_fail(error, STATUS_DAMAGED, "unknown character class (class byte %zu)", i);
     if (!(tokenizer_classes(tables, ' ') & CLASS_SPACE))
-        return smol_fail(error, STATUS_DAMAGED, "tokenizer: the space is no white space");
+        return smol_fail(error, STATUS_DAMAGED, "the space is no white space");
     return STATUS_OK;
 }
 
@@ -187,7 +180,7 @@ enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_
                                        struct tokenizer_tables *tables, struct error *error)
 {
     if (size < sizeof tables->header)
-        return smol_fail(error, STATUS_DAMAGED, "tokenizer: no room for its header");
+        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
     enum status status;

@@ -154,7 +154,8 @@ static enum status check_arguments(const smol_context *c, const uint32_t *ids, s
 static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size_t n_logits,
                             float *logits, struct error *error)
 {
-    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    const struct blob *blob = &c->model->blob;
+    uint32_t vocab_size = blob->model->vocab_size;
     enum status status = smol_kv_reserve(&c->kv, c->length + n, error);
     if (!status)
         status = smol_attention_reserve(c, c->length + n, error);
@@ -165,6 +166,7 @@ static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size
         size_t wanted = n_logits > behind ? n_logits - behind : 0;
         wanted = wanted < batch ? wanted : batch;
         status = smol_forward(c, ids + done, batch, wanted, logits, error);
+        status = file_settle(&blob->file, blob->path, status, error);
         c->length += batch;
         done += batch;
         logits = wanted ? logits + wanted * vocab_size : logits; /* NULL when none are wanted */

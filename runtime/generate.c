@@ -41,11 +41,13 @@ static smol_status tell_token(struct generation *g, uint32_t id, smol_error *err
 {
     size_t size;
     int special;
+    const struct blob *blob = &g->context->model->blob;
     const char *bytes = smol_token_text(g->context->model, id, &size, &special);
     struct stream_text text;
     struct error detail;
     enum status status = smol_stream_push(
         g->stream, bytes, special && !g->params->show_special ? 0 : size, &text, &detail);
+    status = file_settle(&blob->file, blob->path, status, &detail); /* the bytes lie in the file */
     if (status)
         return report(error, status, &detail);
     if (text.stopped)

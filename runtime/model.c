@@ -93,6 +93,17 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
     return report(error, STATUS_OK, NULL);
 }
 
+smol_status smol_model_intact(const smol_model *model, smol_error *error)
+{
+    struct error detail;
+    return report(error, smol_file_check(&model->blob.file, model->blob.path, &detail), &detail);
+}
+
+void smol_guard_mappings(void)
+{
+    smol_mapping_guard();
+}
+
 void smol_model_close(smol_model *model)
 {
     if (!model)
@@ -131,8 +142,10 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
 {
     struct token_list list = {0};
     struct error detail;
-    enum status status = smol_tokenizer_encode(&model->blob.tokenizer, text, size,
-                                               parse_special != 0, &list, &detail);
+    const struct blob *blob = &model->blob;
+    enum status status =
+        smol_tokenizer_encode(&blob->tokenizer, text, size, parse_special != 0, &list, &detail);
+    status = file_settle(&blob->file, blob->path, status, &detail);
     if (status)
         free(list.ids);
     *ids = status ? NULL : list.ids;

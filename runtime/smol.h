@@ -9,10 +9,12 @@
  *
  * Errors: every call that can fail returns a smol_status; where it takes a smol_error, that
  * holds the same status and a message for people. `error` may be NULL. The library never prints,
- * exits, installs signal handlers or changes the locale.
+ * exits or changes the locale, and installs a signal handler only when smol_guard_mappings is
+ * called.
  *
  * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
- * for one thread at a time. There is no global state.
+ * for one thread at a time. There is no global state but a list of the mapped files, for
+ * smol_guard_mappings.
  *
  * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
  * the caller's, and leave the caller's as it was. */
@@ -36,7 +38,7 @@ extern "C" {
 typedef enum smol_status {
     SMOL_OK = 0,
     SMOL_ERROR_USAGE = 2,        /* arguments that make no sense; nothing was changed */
-    SMOL_ERROR_FILE = 3,         /* a file is missing or unreadable */
+    SMOL_ERROR_FILE = 3,         /* a file is missing or unreadable, or changed while in use */
     SMOL_ERROR_DAMAGED = 4,      /* a blob is damaged or breaks its format */
     SMOL_ERROR_UNSUPPORTED = 5,  /* a well-formed blob that this release cannot run */
     SMOL_ERROR_MEMORY = 6,       /* out of memory */
@@ -74,10 +76,28 @@ typedef struct smol_model_params {
     const char *require_digest;
 } smol_model_params;
 
-/* Opens the blob at `path`. `params` NULL: all zeros. The file must not change while it is
- * open. On success the caller owns *model; on failure *model is NULL. */
+/* Opens the blob at `path`. `params` NULL: all zeros. A mapped file must not change while it is
+ * open (to replace it, rename another one over it), see smol_guard_mappings. On success the caller
+ * owns *model; on failure *model is NULL. */
 SMOL_API smol_status smol_model_open(const char *path, const smol_model_params *params,
                                      smol_model **model, smol_error *error);
+
+/* A blob is mapped, and reading it raises SIGBUS, which ends the process, when the file has become
+ * shorter or the disk fails. After this call, made once, that and a file that was written to while
+ * it was open are errors: SMOL_ERROR_FILE, from the call that met it and from every later one on
+ * that model; what such a call computed is not handed out. Models that are open already are guarded
+ * too.
+ *
+ * It installs a handler for SIGBUS, for the whole process and for ever, so the library must stay
+ * loaded. Faults in files that the library has mapped are the handler's; any other SIGBUS goes to
+ * the handler that was there before, or ends the process as it would have. A handler installed
+ * later must pass on what it does not know, and threads that call the library must not block
+ * SIGBUS. */
+SMOL_API void smol_guard_mappings(void);
+
+/* Whether the model's file gives what it gave at open, as far as it was read: OK, or FILE under
+ * smol_guard_mappings. To be asked behind smol_token_text; other calls ask it themselves. */
+SMOL_API smol_status smol_model_intact(const smol_model *model, smol_error *error);
 
 /* Closes a model whose contexts are all freed; NULL is fine. */
 SMOL_API void smol_model_close(smol_model *model);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/mapping.h"
 #include "common/output.h"
 #include "convert/command/command.h"
 
@@ -32,6 +33,7 @@ int main(int argc, char **argv)
 {
     struct error error = {0};
     smol_output_remove_on_signals();
+    smol_mapping_guard();
     enum status status = run(argc, argv, &error);
     bool answered = status == STATUS_OK || status == STATUS_NO;
     if (answered && (fflush(stdout) || ferror(stdout)))

@@ -21,8 +21,8 @@ static const struct option_rule rules[] = {
      UINT32_MAX, NULL},
     RULE_THREADS,
     RULE_KV,
+    RULES_MODEL,
     RULE_JSON,
-    RULE_REQUIRE_DIGEST,
 };
 
 static const struct command_line command = {

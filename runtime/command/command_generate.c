@@ -11,8 +11,6 @@
 #include "runtime/command/session.h"
 #include "runtime/command/text_in.h"
 
-static const char *const verify_words[] = {"first", "open", "off", NULL}; /* as smol_verify */
-
 static const struct option_rule rules[] = {
     {NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,
      FIELD(max_tokens), 0, 0, NULL},
@@ -36,11 +34,7 @@ static const struct option_rule rules[] = {
     RULE_KV,
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
-    {"verify", 0, "WHEN", "check the blob's checksums at `first` use, at `open`, or `off` (first)",
-     OPTION_CHOICE, FIELD(open.verify), SMOL_VERIFY_FIRST, 0, verify_words},
-    {"no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,
-     FIELD(open.no_mmap), 0, 0, NULL},
-    RULE_REQUIRE_DIGEST,
+    RULES_MODEL,
 };
 
 static const struct command_line command = {
@@ -53,9 +47,10 @@ static const struct command_line command = {
              "  smolrun bench        speed\n",
     .notes = "The same blob, prompt, settings and seed give the same text on every machine.\n"
              "SMOL_ISA=scalar in the environment forces a kernel set.\n\n"
-             "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable\n"
-             "(without words when the reader of the output has gone away), 4 a blob damaged,\n"
-             "5 not supported, 6 out of memory, 7 a numeric failure, 8 the context is full.\n",
+             "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
+             "changed while in use (without words when the reader of the output has gone away),\n"
+             "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"
+             "context is full.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],

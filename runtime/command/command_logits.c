@@ -17,7 +17,7 @@ static const struct option_rule rules[] = {
      FIELD(last), 1, UINT32_MAX, NULL},
     RULE_KV,
     RULE_THREADS,
-    RULE_REQUIRE_DIGEST,
+    RULES_MODEL,
 };
 
 static const struct command_line command = {

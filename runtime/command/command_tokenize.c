@@ -12,7 +12,7 @@
 static const struct option_rule rules[] = {
     {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
      FIELD(decode), 0, 0, NULL},
-    RULE_REQUIRE_DIGEST,
+    RULES_MODEL,
 };
 
 static const struct command_line command = {
@@ -45,21 +45,35 @@ static smol_status print_ids(const smol_model *model, const char *argument, smol
     return smol_command_flush(error);
 }
 
+static smol_status print_token(const smol_model *model, uint32_t id, struct stream *stream,
+                               smol_error *error)
+{
+    size_t size;
+    struct stream_text out;
+    struct error detail;
+    const char *bytes = smol_token_text(model, id, &size, NULL);
+    smol_status status =
+        report(error, smol_stream_push(stream, bytes, size, &out, &detail), &detail);
+    if (!status)
+        status = smol_model_intact(model, error);
+    if (!status)
+        fwrite(out.text, 1, out.size, stdout);
+    return status;
+}
+
 /* Through a stream, as characters may be spread over tokens. */
-static enum status stream_ids(const smol_model *model, const uint32_t *ids, size_t n,
-                              struct error *error)
+static smol_status print_tokens(const smol_model *model, const uint32_t *ids, size_t n,
+                                smol_error *error)
 {
     struct stream *stream;
     struct stream_text out;
-    enum status status = smol_stream_create(NULL, 0, &stream, error);
-    for (size_t i = 0; !status && i < n; i++) {
-        size_t size;
-        const char *bytes = smol_token_text(model, ids[i], &size, NULL);
-        status = smol_stream_push(stream, bytes, size, &out, error);
-        if (!status)
-            fwrite(out.text, 1, out.size, stdout);
-    }
-    if (!status && !(status = smol_stream_finish(stream, &out, error)))
+    struct error detail;
+    smol_status status = report(error, smol_stream_create(NULL, 0, &stream, &detail), &detail);
+    for (size_t i = 0; !status && i < n; i++)
+        status = print_token(model, ids[i], stream, error);
+    if (!status)
+        status = report(error, smol_stream_finish(stream, &out, &detail), &detail);
+    if (!status)
         fwrite(out.text, 1, out.size, stdout);
     smol_stream_free(stream);
     return status;
@@ -69,12 +83,11 @@ static smol_status print_text(const smol_model *model, const char *argument, smo
 {
     uint32_t *ids;
     size_t n;
-    struct error detail;
     smol_status status =
         smol_text_ids(argument, smol_model_get_info(model).vocab_size, &ids, &n, error);
     if (status)
         return status;
-    status = report(error, stream_ids(model, ids, n, &detail), &detail);
+    status = print_tokens(model, ids, n, error);
     free(ids);
     if (status)
         return status;

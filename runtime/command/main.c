@@ -5,6 +5,7 @@
 
 #include "common/output.h"
 #include "runtime/command/command.h"
+#include "runtime/smol.h"
 
 static const struct {
     const char *name;
@@ -20,6 +21,7 @@ int main(int argc, char **argv)
     /* A reader that goes away then shows as a failed write, which ends things in order. */
     signal(SIGPIPE, SIG_IGN);
     smol_output_remove_on_signals();
+    smol_guard_mappings();
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);

@@ -5,6 +5,7 @@
 #include "runtime/report.h"
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
+const char *const smol_verify_words[] = {"first", "open", "off", NULL};
 
 /* Errors on the way to an exit status; *shown: the help or the release was printed. */
 static smol_status parse(const struct command_line *command, int argc, char **argv,

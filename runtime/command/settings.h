@@ -34,7 +34,8 @@ struct settings {
 
 #define FIELD(name) offsetof(struct settings, name)
 
-extern const char *const smol_kv_words[]; /* in the order of smol_kv */
+extern const char *const smol_kv_words[];     /* in the order of smol_kv */
+extern const char *const smol_verify_words[]; /* in the order of smol_verify */
 
 /* Rows that several tables share. */
 #define RULE_THREADS                                                                               \
@@ -56,6 +57,19 @@ extern const char *const smol_kv_words[]; /* in the order of smol_kv */
         "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \
             OPTION_TEXT, FIELD(open.require_digest), 0, 0, NULL                                    \
     }
+#define RULE_VERIFY                                                                                \
+    {                                                                                              \
+        "verify", 0, "WHEN",                                                                       \
+            "check the blob's digests at `first` use, at `open`, or `off` (first)", OPTION_CHOICE, \
+            FIELD(open.verify), SMOL_VERIFY_FIRST, 0, smol_verify_words                            \
+    }
+#define RULE_NO_MMAP                                                                               \
+    {                                                                                              \
+        "no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,        \
+            FIELD(open.no_mmap), 0, 0, NULL                                                        \
+    }
+/* Of every command that opens a model. */
+#define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST
 
 /* Parses a sub-command's words into *settings, which holds the defaults. False: there is nothing
  * left to do but to return *status, after --help, --version or a mistake, which was printed. */

@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t file_size = size;
     uint8_t *file =
         size > 0 && data[0] == '{' ? make_file(data, size, &file_size) : exact_copy(data, size);
-    struct file_view view = {file, file_size, FILE_BORROWED};
+    struct file_view view = {.data = file, .size = file_size};
     if (!smol_safetensors_open_view(&view, "fuzz", &reader, &error)) {
         check_tensors(&reader);
         for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++)

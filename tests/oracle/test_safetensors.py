@@ -45,7 +45,10 @@ class Reader(ctypes.Structure):
     _fields_ = [
         ("file_data", ctypes.c_void_p),
         ("file_size", ctypes.c_size_t),
-        ("file_mapped", ctypes.c_bool),
+        ("file_hold", ctypes.c_int),
+        ("file_fd", ctypes.c_int),
+        ("file_modified", ctypes.c_long * 2),
+        ("file_mapping", ctypes.c_void_p),
         ("path", ctypes.c_char_p),
         ("tensors", ctypes.POINTER(Tensor)),
         ("n_tensors", ctypes.c_size_t),

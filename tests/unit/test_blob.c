@@ -421,29 +421,37 @@ static void sections_must_be_the_known_ones_in_order(void **state)
     static const uint32_t kinds[] = {0, 8, 31, 34, UINT32_MAX}; /* 8, 34: not used yet */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         section(SECTION_STOP)->kind = kinds[i];
-        refuses("unknown section");
+        refuses("section stop: the table has another entry in its place (offset 112)");
     }
     section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* twice */
-    refuses("unknown section");
+    refuses("section stop: the table has another entry in its place (offset 112)");
     struct blob_section *stop_ids = section(SECTION_STOP), saved = *stop_ids;
     stop_ids[0] = stop_ids[1], stop_ids[1] = saved; /* out of order */
-    refuses("unknown section");
+    refuses("section stop: the table has another entry in its place (offset 112)");
     section(SECTION_MODEL)->reserved = 1;
-    refuses("unknown section");
+    refuses("section model: the table has another entry in its place (offset 64)");
 }
 
 static void sections_must_lie_one_behind_the_other(void **state)
 {
     (void)state;
-    static const enum section_kind kinds[] = {
-        SECTION_MODEL,      SECTION_INV_FREQ,   SECTION_STOP,
-        SECTION_GENERATION, SECTION_PROVENANCE, SECTION_TENSORS,
-        SECTION_DIGESTS,    SECTION_TOKENIZER,  SECTION_WEIGHTS};
+    static const struct {
+        enum section_kind kind;
+        const char *part;
+    } sections[] = {{SECTION_MODEL, "section model: out of place (offset 64)"},
+                    {SECTION_INV_FREQ, "section inv_freq: out of place (offset 88)"},
+                    {SECTION_STOP, "section stop: out of place (offset 112)"},
+                    {SECTION_GENERATION, "section generation: out of place (offset 136)"},
+                    {SECTION_PROVENANCE, "section provenance: out of place (offset 160)"},
+                    {SECTION_TENSORS, "section tensors: out of place (offset 184)"},
+                    {SECTION_DIGESTS, "section digests: out of place (offset 208)"},
+                    {SECTION_TOKENIZER, "section tokenizer: out of place (offset 232)"},
+                    {SECTION_WEIGHTS, "section weights: out of place (offset 256)"}};
     static const uint64_t moves[] = {1, 64, 65536, -64ull, -65536ull, 1ull << 63};
     for (size_t i = 0; i < 9; i++)
         for (size_t j = 0; j < sizeof moves / sizeof moves[0]; j++) {
-            section(kinds[i])->offset += moves[j];
-            refuses("a section is out of place");
+            section(sections[i].kind)->offset += moves[j];
+            refuses(sections[i].part);
         }
 }
 
@@ -453,11 +461,12 @@ static void sections_must_lie_within_their_part_of_the_file(void **state)
     static const uint64_t sizes[] = {65536, 1ull << 40, UINT64_MAX, UINT64_MAX - 65535};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         section(SECTION_MODEL)->size = sizes[i];
-        refuses("a section is out of place");
+        refuses("section model: out of place");
         section(SECTION_WEIGHTS)->size = sizes[i];
-        refuses("a section is out of place");
+        refuses("section weights: out of place");
         section(SECTION_TOKENIZER)->size = sizes[i];
-        refuses(i ? "a section is out of place" : "convert again");
+        refuses(i ? "section tokenizer: out of place"
+                  : "section tokenizer: the section does not end with its last table");
     }
 }
 
@@ -465,13 +474,13 @@ static void bytes_between_sections_must_be_zero(void **state)
 {
     (void)state;
     image.bytes[sizeof(struct blob_header) + 9 * sizeof(struct blob_section)] = 1;
-    refuses("padding is not zero");
+    refuses("section model: the padding before it is not zero");
     image.bytes[section(SECTION_STOP)->offset - 1] = 1;
-    refuses("padding is not zero");
+    refuses("section stop: the padding before it is not zero");
     image.bytes[image.data_offset - 1] = 1;
-    refuses("padding is not zero");
+    refuses("section tokenizer: the padding before it is not zero");
     image.bytes[section(SECTION_WEIGHTS)->offset - 1] = 1;
-    refuses("padding is not zero");
+    refuses("section tokenizer: the padding behind it is not zero");
 }
 
 static void nothing_may_follow_the_last_section(void **state)
@@ -495,25 +504,25 @@ static void front_sections_must_have_the_size_of_their_contents(void **state)
 {
     (void)state;
     shrink(SECTION_MODEL, 127);
-    refuses("odd size");
+    refuses("section model: an odd size");
     shrink(SECTION_INV_FREQ, 8);
-    refuses("inv_freq does not fit head_dim");
+    refuses("section inv_freq: does not fit head_dim");
     section(SECTION_INV_FREQ)->size = 16;
-    refuses("inv_freq does not fit head_dim");
+    refuses("section inv_freq: does not fit head_dim");
     shrink(SECTION_INV_FREQ, 11);
-    refuses("odd size");
+    refuses("section inv_freq: an odd size");
     section(SECTION_STOP)->size = 13;
-    refuses("odd size");
+    refuses("section stop: an odd size");
     shrink(SECTION_GENERATION, 60);
-    refuses("odd size");
+    refuses("section generation: an odd size");
     shrink(SECTION_TENSORS, section(SECTION_TENSORS)->size - 1);
-    refuses("odd size");
+    refuses("section tensors: an odd size");
     section(SECTION_TENSORS)->size -= 64;
-    refuses("a section is out of place");
+    refuses("section digests: out of place");
     section(SECTION_DIGESTS)->size = 24;
     refuses("wrong number of chunk digests");
     section(SECTION_DIGESTS)->size = 17;
-    refuses("odd size");
+    refuses("section digests: an odd size");
 }
 
 /* Makes a front section `delta` bytes (a multiple of 64) larger or smaller and moves what lies
@@ -541,11 +550,11 @@ static void resized_front_sections_are_refused_even_in_place(void **state)
         int delta;
         const char *part;
     } cases[] = {
-        {SECTION_MODEL, 128, "the model section has the wrong size"},
-        {SECTION_MODEL, -128, "the model section has the wrong size"},
-        {SECTION_INV_FREQ, 64, "inv_freq does not fit head_dim"},
-        {SECTION_GENERATION, 64, "generation defaults"},
-        {SECTION_GENERATION, -64, "generation defaults"},
+        {SECTION_MODEL, 128, "section model: the wrong size"},
+        {SECTION_MODEL, -128, "section model: the wrong size"},
+        {SECTION_INV_FREQ, 64, "section inv_freq: does not fit head_dim"},
+        {SECTION_GENERATION, 64, "section generation: malformed defaults"},
+        {SECTION_GENERATION, -64, "section generation: malformed defaults"},
         {SECTION_TENSORS, 64, "wrong number of tensors"},
         {SECTION_TENSORS, -64, "wrong number of tensors"},
     };
@@ -580,7 +589,7 @@ static void inv_freq_must_be_between_0_and_1(void **state)
     static const float bad[] = {-1e-30f, 1.0000001f, INFINITY, NAN};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ((float *)section_data(SECTION_INV_FREQ))[2] = bad[i];
-        refuses("inv_freq is out of range");
+        refuses("section inv_freq: out of range");
     }
 }
 
@@ -590,7 +599,7 @@ static void stop_ids_must_ascend_within_the_vocabulary(void **state)
     static const uint32_t bad[][3] = {{0, 0, 18}, {2, 1, 18}, {0, 2, 19}, {0, 2, NO_TOKEN}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memcpy(section_data(SECTION_STOP), bad[i], sizeof bad[i]);
-        refuses("stop ids");
+        refuses("section stop: ids");
     }
 }
 
@@ -599,22 +608,22 @@ static void generation_defaults_must_be_what_they_say(void **state)
     (void)state;
     struct blob_generation *g = section_data(SECTION_GENERATION);
     g->present |= 1 << 6;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->present &= ~(uint32_t)GENERATION_TOP_K; /* absent, but not zero */
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->min_p = 0.5f;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->present |= GENERATION_DO_SAMPLE;
     g->do_sample = 2;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->temperature = NAN;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->temperature = INFINITY;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->temperature = -1;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
     g->reserved[35] = 1;
-    refuses("generation defaults");
+    refuses("section generation: malformed defaults");
 }
 
 static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **state)
@@ -622,14 +631,19 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
     (void)state;
     size_t n = section(SECTION_TENSORS)->size / sizeof(struct blob_tensor);
     assert_int_equal(n, smol_tensor_count(&odd_model));
-    for (size_t i = 0; i < n; i++)
+    struct tensor_key key = {ROLE_EMBED, 0};
+    for (size_t i = 0; i < n; i++, smol_tensor_next(&odd_model, &key)) {
+        char name[MAX_NAME], part[128];
+        snprintf(part, sizeof part, "section tensors: tensor %s is not what the model calls for",
+                 smol_tensor_name(key, name));
         for (size_t byte = 0; byte < sizeof(struct blob_tensor); byte++) {
             ((struct blob_tensor *)section_data(SECTION_TENSORS))[i].reserved[0] = 0;
             ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
             repair_digests();
-            complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, "a tensor is not what");
+            complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, part);
             ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
         }
+    }
 }
 
 static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
@@ -643,9 +657,9 @@ static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
     model->mlp_bias = 0;
     refuses("wrong number of tensors");
     model->tied_embeddings = 1; /* the alias leaves its bytes over */
-    refuses("a tensor is not what");
+    refuses("tensor output is not what");
     model->vocab_size = 1 << 24;
-    refuses("a tensor is not what");
+    refuses("tensor embed is not what");
 }
 
 static void the_tensors_must_fill_the_weights_section(void **state)
@@ -802,12 +816,12 @@ static void the_largest_model_in_a_tiny_file_is_refused(void **state)
     (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_F32);
-    refuses("inv_freq does not fit head_dim");
+    refuses("section inv_freq: does not fit head_dim");
     model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_INT8);
     model->head_dim = 6;
     model->n_layers = 2;
-    refuses("a tensor is not what the model calls for");
+    refuses("is not what the model calls for");
 }
 
 /* --- what only verification sees ----------------------------------------------------------------
@@ -826,7 +840,7 @@ static void fails_verification(void)
 {
     repair_digests();
     assert_int_equal(try_open(true, VERIFY_FIRST_USE), STATUS_OK);
-    complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, "a tensor breaks the format");
+    complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, "breaks the format");
     restore();
 }
 
@@ -938,10 +952,57 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
                          STATUS_OK);
         assert_int_equal(use(&blob, ROLE_EMBED), STATUS_OK);
         assert_int_equal(use(&blob, ROLE_FINAL_NORM), STATUS_OK);
-        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "data damaged (weights, tensor output");
+        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED,
+                  "data damaged (weights, tensor output");
         complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "output"); /* still */
         smol_blob_close(&blob);
         complains(try_open(use_mmap, VERIFY_AT_OPEN), STATUS_DAMAGED, "tensor output");
+    }
+}
+
+/* The tensors with bytes in [begin, end), as a report names them. */
+static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_t end, char *text,
+                         size_t size)
+{
+    struct tensor_key key = {ROLE_EMBED, 0};
+    uint64_t at = section(SECTION_WEIGHTS)->offset;
+    char first[MAX_NAME] = "", last[MAX_NAME];
+    do {
+        uint64_t bytes = smol_tensor_layout(model, key).size;
+        if (key.role == ROLE_OUTPUT && model->tied_embeddings)
+            bytes = 0;
+        if (bytes > 0 && at < end && begin < at + bytes)
+            smol_tensor_name(key, first[0] ? last : strcpy(last, smol_tensor_name(key, first)));
+        at += bytes;
+    } while (smol_tensor_next(model, &key));
+    if (strcmp(first, last) == 0)
+        snprintf(text, size, "data damaged (weights, tensor %s, bytes", first);
+    else
+        snprintf(text, size, "data damaged (weights, tensor %s to %s, bytes", first, last);
+}
+
+static void damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes(void **state)
+{
+    (void)state;
+    for (uint32_t tied = 0; tied < 2; tied++) {
+        struct blob_model model = wide_model();
+        model.tied_embeddings = tied;
+        unmap_image();
+        make_image(&model);
+        uint64_t weights = section(SECTION_WEIGHTS)->offset, n = 0;
+        for (uint64_t begin = weights; begin < image.size; begin += BLOB_CHUNK_SIZE, n++) {
+            uint64_t rest = image.size - begin;
+            uint64_t end = begin + (rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
+            char part[4 * MAX_NAME], place[64];
+            image.bytes[end - 1] ^= 1;
+            name_tensors(&model, begin, end, part, sizeof part);
+            snprintf(place, sizeof place, ", bytes %llu to %llu): fetch a fresh copy",
+                     (unsigned long long)begin, (unsigned long long)end - 1);
+            complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, part);
+            complains(try_open(false, VERIFY_AT_OPEN), STATUS_DAMAGED, place);
+            image.bytes[end - 1] ^= 1;
+        }
+        assert_true(n >= 3);
     }
 }
 
@@ -1190,6 +1251,7 @@ int main(void)
         on_image(verification_knows_f32_tiles_too),
         on_image(verification_knows_bf16_tiles_too),
         on_image(a_damaged_tensor_is_reported_by_name_when_it_is_used),
+        on_image(damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes),
         on_image(with_checking_off_damage_is_reported_by_verify_only),
         on_image(a_chunk_found_right_is_not_read_again_but_by_verify),
         on_image(a_blob_read_into_memory_does_not_see_later_damage),

@@ -1,0 +1,469 @@
+/* The guard: what becomes of a process whose mapped files give way. Handlers are for a whole
+ * process, so each test has one of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "common/file.h"
+#include "common/pool.h"
+#include "tests/unit/temporary_fixture.h"
+
+/* --- processes of their own ----------------------------------------------------------------- */
+
+/* How a child ended: its exit status, or minus the signal. */
+static int run_child(void (*body)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGBUS, SIG_DFL); /* a sanitizer's handler would be another test */
+        body();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* In a child: cmocka's assertions are the parent's. */
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            _exit(99);                                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* --- files that give way -------------------------------------------------------------------- */
+
+enum { PAGES = 8 };
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+struct file {
+    char path[512];
+    struct file_view view;
+};
+
+/* A file of PAGES pages and 100 bytes, all ones, and a view of it. */
+static struct file map_new_file(const char *name)
+{
+    struct file file;
+    struct error error;
+    size_t size = PAGES * page_size() + 100;
+    char *bytes = malloc(size);
+    memset(bytes, 1, size);
+    snprintf(file.path, sizeof file.path, "%s", temporary_write(&temporary, name, bytes, size));
+    free(bytes);
+    EXPECT(smol_file_map(file.path, &file.view, &error) == STATUS_OK);
+    return file;
+}
+
+static void shorten(const struct file *file, size_t size)
+{
+    EXPECT(truncate(file->path, (off_t)size) == 0);
+}
+
+static int byte_at(const struct file *file, size_t offset)
+{
+    return *(const volatile uint8_t *)&file->view.data[offset];
+}
+
+/* A SIGBUS as the kernel sends it, for causes that no test can arrange. */
+static void fake_fault(int code, const struct file *file, size_t offset)
+{
+    siginfo_t info = {.si_signo = SIGBUS, .si_code = code};
+    info.si_addr = (void *)(uintptr_t)(file->view.data + offset);
+    EXPECT(syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), SIGBUS, &info) == 0);
+}
+
+static bool complains(const struct file *file, const char *part)
+{
+    struct error error = {0};
+    return smol_file_check(&file->view, "x.smol", &error) == STATUS_FILE &&
+           error.status == STATUS_FILE && strstr(error.message, "x.smol: ") &&
+           strstr(error.message, part);
+}
+
+static bool complains_of(const struct file *file, size_t offset, const char *reason)
+{
+    char part[128];
+    snprintf(part, sizeof part, "cannot be read at offset %zu any more (%s)", offset, reason);
+    return complains(file, part);
+}
+
+static const char shorter[] = "it became shorter", failing[] = "the disk or the network fails";
+
+static bool is_well(const struct file *file)
+{
+    struct error untouched = {.status = STATUS_NO};
+    return smol_file_check(&file->view, "x.smol", &untouched) == STATUS_OK &&
+           untouched.status == STATUS_NO;
+}
+
+/* --- guarded files -------------------------------------------------------------------------- */
+
+static void read_behind_the_end(void)
+{
+    struct file file = map_new_file("file"), other = map_new_file("other");
+    size_t end = file.view.size - 1, offset = 3 * page_size() + 17;
+    smol_mapping_guard();
+    EXPECT(byte_at(&file, end) == 1 && is_well(&file));
+    shorten(&file, 2 * page_size());
+    errno = 12345;
+    EXPECT(byte_at(&file, offset) == 0);
+    EXPECT(errno == 12345);
+    EXPECT(byte_at(&file, end) == 0 && byte_at(&file, 5 * page_size()) == 0);
+    EXPECT(complains_of(&file, offset, shorter) && complains_of(&file, offset, shorter));
+    EXPECT(byte_at(&other, end) == 1 && is_well(&other));
+}
+
+static void aFileThatGivesWayIsZerosAndAnError(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(read_behind_the_end), 0);
+}
+
+/* Nothing faults within the last page, so that only the file's size tells. */
+static void shorten_within_the_last_page(void)
+{
+    smol_mapping_guard();
+    for (size_t cut = 1; cut < 100; cut += 49) {
+        struct file file = map_new_file("file");
+        shorten(&file, file.view.size - cut);
+        EXPECT(byte_at(&file, file.view.size - 1) == 0);
+        EXPECT(complains_of(&file, file.view.size - cut, shorter));
+        smol_file_close(&file.view);
+    }
+}
+
+static void aLostByteThatIsNeverReadIsAnErrorToo(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(shorten_within_the_last_page), 0);
+}
+
+static void change_files(void)
+{
+    static const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct file touched = map_new_file("touched"), grown = map_new_file("grown"),
+                renamed = map_new_file("renamed"), removed = map_new_file("removed");
+    smol_mapping_guard();
+    EXPECT(utimensat(AT_FDCWD, touched.path, long_ago, 0) == 0);
+    EXPECT(complains(&touched, "was written to while it was in use"));
+    shorten(&grown, grown.view.size + 1);
+    EXPECT(complains(&grown, "was written to while it was in use"));
+    EXPECT(rename(touched.path, renamed.path) == 0 && is_well(&renamed));
+    EXPECT(unlink(removed.path) == 0 && chmod(grown.path, 0400) == 0 && is_well(&removed));
+}
+
+static void aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(change_files), 0);
+}
+
+static void fail_by_disk(void)
+{
+    struct file file = map_new_file("file");
+    smol_mapping_guard();
+    fake_fault(BUS_ADRERR, &file, 5);
+    fake_fault(BUS_MCEERR_AR, &file, 7);
+    EXPECT(byte_at(&file, 5) == 0 && byte_at(&file, file.view.size - 1) == 0);
+    EXPECT(complains_of(&file, 5, failing));
+}
+
+static void aDiskThatFailsIsNamedAndTheFirstPlaceIsKept(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(fail_by_disk), 0);
+}
+
+/* --- without the guard ---------------------------------------------------------------------- */
+
+static void read_unguarded(void)
+{
+    struct file file = map_new_file("file");
+    shorten(&file, 100);
+    EXPECT(byte_at(&file, 99) == 1 && is_well(&file));
+    byte_at(&file, page_size());
+}
+
+static void withoutTheGuardTheProcessDies(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(read_unguarded), -SIGBUS);
+}
+
+/* --- many files, many threads ---------------------------------------------------------------- */
+
+enum { MANY = 600 };
+
+static void map_many(void)
+{
+    static struct file files[MANY];
+    smol_mapping_guard();
+    for (int round = 0; round < 3; round++) {
+        for (int i = round; i < MANY; i += round + 1) { /* some places anew, some for longer */
+            char name[32];
+            snprintf(name, sizeof name, "%d", i);
+            smol_file_close(&files[i].view);
+            files[i] = map_new_file(name);
+        }
+    }
+    for (int i = 0; i < MANY; i += 7)
+        shorten(&files[i], 0);
+    for (int i = 0; i < MANY; i++)
+        EXPECT(byte_at(&files[i], (size_t)i) == (i % 7 != 0));
+    for (int i = 0; i < MANY; i++)
+        EXPECT(i % 7 ? is_well(&files[i]) : complains_of(&files[i], (size_t)i, shorter));
+}
+
+static void anyNumberOfFilesIsGuarded(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(map_many), 0);
+}
+
+static void close_one(void)
+{
+    struct file file = map_new_file("file"), closed = file;
+    smol_mapping_guard();
+    smol_file_close(&file.view);
+    fake_fault(BUS_ADRERR, &closed, 0);
+}
+
+static void aClosedFileIsGuardedNoMore(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(close_one), -SIGBUS);
+}
+
+/* Each page is read by whichever thread claims it. */
+static void sum_pages(void *argument, struct pool_thread *thread)
+{
+    const struct file *file = argument;
+    struct pool_stage stage = pool_stage(thread, PAGES);
+    while (smol_pool_claim(&stage))
+        EXPECT(byte_at(file, stage.item * page_size()) == 0);
+}
+
+static void fault_in_threads(void)
+{
+    struct pool *pool;
+    struct error error;
+    smol_mapping_guard();
+    for (unsigned n_threads = 1; n_threads <= 4; n_threads++) {
+        EXPECT(smol_pool_create(n_threads, &pool, &error) == STATUS_OK);
+        for (int round = 0; round < 20; round++) {
+            struct file file = map_new_file("file");
+            shorten(&file, 0);
+            smol_pool_run(pool, sum_pages, &file);
+            EXPECT(complains(&file, shorter));
+            smol_file_close(&file.view);
+        }
+        smol_pool_destroy(pool);
+    }
+}
+
+static void faultsMayComeOnAnyThread(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(fault_in_threads), 0);
+}
+
+/* Maps and closes files, so that places of the list are taken and given back all the time. */
+static void *come_and_go(void *argument)
+{
+    const char *path = argument;
+    struct error error;
+    for (int i = 0; i < 2000; i++) {
+        struct file_view view;
+        EXPECT(smol_file_map(path, &view, &error) == STATUS_OK);
+        smol_file_close(&view);
+    }
+    return NULL;
+}
+
+static void fault_meanwhile(void)
+{
+    enum { OTHERS = 3 };
+    pthread_t others[OTHERS];
+    struct file calm = map_new_file("calm");
+    smol_mapping_guard();
+    for (int i = 0; i < OTHERS; i++)
+        EXPECT(pthread_create(&others[i], NULL, come_and_go, calm.path) == 0);
+    for (int round = 0; round < 300; round++) {
+        struct file file = map_new_file("file");
+        shorten(&file, 0);
+        EXPECT(byte_at(&file, 4321) == 0 && complains_of(&file, 4321, shorter));
+        smol_file_close(&file.view);
+    }
+    for (int i = 0; i < OTHERS; i++)
+        pthread_join(others[i], NULL);
+    EXPECT(byte_at(&calm, 4321) == 1 && is_well(&calm));
+}
+
+static void filesMayComeAndGoMeanwhile(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(fault_meanwhile), 0);
+}
+
+/* --- what is not ours ------------------------------------------------------------------------ */
+
+/* A mapping that is on no list, and has nothing behind it. */
+static volatile const uint8_t *map_by_hand(void)
+{
+    FILE *file = tmpfile();
+    EXPECT(file);
+    const uint8_t *data = mmap(NULL, page_size(), PROT_READ, MAP_SHARED, fileno(file), 0);
+    EXPECT(data != MAP_FAILED);
+    return data;
+}
+
+static void fault_elsewhere(void)
+{
+    smol_mapping_guard();
+    *map_by_hand();
+}
+
+static void fault_elsewhere_when_ignored(void)
+{
+    signal(SIGBUS, SIG_IGN);
+    fault_elsewhere();
+}
+
+static void send(void)
+{
+    smol_mapping_guard();
+    kill(getpid(), SIGBUS);
+    pause();
+}
+
+static void fault_by_misalignment(void)
+{
+    struct file file = map_new_file("file");
+    smol_mapping_guard();
+    fake_fault(BUS_ADRALN, &file, 1);
+}
+
+static void anyOtherSigbusEndsTheProcess(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(fault_elsewhere), -SIGBUS);
+    assert_int_equal(run_child(fault_elsewhere_when_ignored), -SIGBUS);
+    assert_int_equal(run_child(send), -SIGBUS);
+    assert_int_equal(run_child(fault_by_misalignment), -SIGBUS);
+}
+
+static void send_ignored(void)
+{
+    struct file file = map_new_file("file");
+    signal(SIGBUS, SIG_IGN);
+    smol_mapping_guard();
+    EXPECT(kill(getpid(), SIGBUS) == 0);
+    shorten(&file, 0);
+    EXPECT(byte_at(&file, 0) == 0 && complains_of(&file, 0, shorter));
+}
+
+static void aSigbusThatWasIgnoredStaysIgnored(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(send_ignored), 0);
+}
+
+static sigjmp_buf escape;
+static volatile const void *seen_address;
+static volatile sig_atomic_t seen;
+
+static void detailed_handler(int signal, siginfo_t *info, void *context)
+{
+    seen_address = info->si_addr;
+    seen = context ? signal : 0;
+    siglongjmp(escape, 1);
+}
+
+static void plain_handler(int signal)
+{
+    seen = signal;
+    siglongjmp(escape, 1);
+}
+
+/* With a handler installed before the guard, which gets what is not the guard's and nothing else.
+ */
+static void expect_chain(const struct sigaction *action, bool detailed)
+{
+    EXPECT(sigaction(SIGBUS, action, NULL) == 0);
+    struct file file = map_new_file("file");
+    volatile const uint8_t *elsewhere = map_by_hand();
+    smol_mapping_guard();
+    smol_mapping_guard();
+    for (int round = 0; round < 2; round++) {
+        seen = 0;
+        if (sigsetjmp(escape, 1) == 0)
+            *elsewhere;
+        EXPECT(seen == SIGBUS && (!detailed || seen_address == elsewhere));
+    }
+    seen = 0;
+    shorten(&file, 0);
+    EXPECT(byte_at(&file, 0) == 0 && complains_of(&file, 0, shorter));
+    EXPECT(seen == 0);
+}
+
+static void chain_to_detailed(void)
+{
+    expect_chain(&(struct sigaction){.sa_sigaction = detailed_handler, .sa_flags = SA_SIGINFO},
+                 true);
+}
+
+static void chain_to_plain(void)
+{
+    expect_chain(&(struct sigaction){.sa_handler = plain_handler}, false);
+}
+
+static void anEarlierHandlerGetsWhatIsNotOurs(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(chain_to_detailed), 0);
+    assert_int_equal(run_child(chain_to_plain), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(aFileThatGivesWayIsZerosAndAnError),
+        cmocka_unit_test(aLostByteThatIsNeverReadIsAnErrorToo),
+        cmocka_unit_test(aFileThatIsWrittenToIsAnErrorButAReplacedOneIsNot),
+        cmocka_unit_test(aDiskThatFailsIsNamedAndTheFirstPlaceIsKept),
+        cmocka_unit_test(withoutTheGuardTheProcessDies),
+        cmocka_unit_test(anyNumberOfFilesIsGuarded),
+        cmocka_unit_test(aClosedFileIsGuardedNoMore),
+        cmocka_unit_test(faultsMayComeOnAnyThread),
+        cmocka_unit_test(filesMayComeAndGoMeanwhile),
+        cmocka_unit_test(anyOtherSigbusEndsTheProcess),
+        cmocka_unit_test(aSigbusThatWasIgnoredStaysIgnored),
+        cmocka_unit_test(anEarlierHandlerGetsWhatIsNotOurs),
+    };
+    return cmocka_run_group_tests(tests, temporary_set_up, temporary_tear_down);
+}
