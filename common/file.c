@@ -105,20 +105,45 @@ enum status smol_file_check(const struct file_view *view, const char *name, stru
 
 /* --- reading ------------------------------------------------------------------------------ */
 
+static enum status read_some(const char *path, int fd, void *data, size_t size, size_t *n,
+                             struct error *error)
+{
+    for (*n = 0; *n < size;) {
+        ssize_t got = read(fd, (uint8_t *)data + *n, size - *n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return smol_fail_errno(error, path, "read");
+        if (got == 0)
+            break;
+        *n += (size_t)got;
+    }
+    return STATUS_OK;
+}
+
+enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
+                           struct error *error)
+{
+    struct file_view view;
+    enum status status = open_regular(path, &view, error);
+    if (status)
+        return status;
+    *file_size = view.size;
+    status = read_some(path, view.fd, data, size, n, error);
+    close(view.fd);
+    return status;
+}
+
 static enum status read_all(const char *path, const struct file_view *view, uint8_t *data,
                             struct error *error)
 {
     struct stat now;
-    for (size_t done = 0; done < view->size;) {
-        ssize_t n = read(view->fd, data + done, view->size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return smol_fail_errno(error, path, "read");
-        if (n == 0)
-            return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
-        done += (size_t)n;
-    }
+    size_t n;
+    enum status status = read_some(path, view->fd, data, view->size, &n, error);
+    if (status)
+        return status;
+    if (n < view->size)
+        return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
     if (fstat(view->fd, &now))
         return smol_fail_errno(error, path, "stat");
     return is_as_it_was(view, &now)

@@ -28,6 +28,11 @@ struct file_view {
  * change it meanwhile. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_file_map(const char *path, struct file_view *view, struct error *error);
 
+/* Reads data[0..size) from the start of the regular file `path`; *n is `size`, or less where the
+ * file is shorter; *file_size is all that it has. Errors: STATUS_FILE. */
+enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
+                           struct error *error);
+
 /* Reads the regular file `path` into memory of its own, aligned to 64 bytes; refuses more than
  * `limit` bytes. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_file_read(const char *path, size_t limit, struct file_view *view,

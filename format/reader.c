@@ -329,6 +329,16 @@ static enum status check_front(struct blob *blob, struct error *error)
     return status;
 }
 
+static enum status check_size(const struct blob_header *header, size_t size, const char *name,
+                              struct error *error)
+{
+    if (header->file_size == size)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again", name, size,
+                     header->file_size, size < header->file_size ? "truncated" : "bytes appended");
+}
+
 /* Finds the front at the start of the file. A mapped file may change while it is open, on purpose
  * or because the medium fails: what was checked once must not. */
 static enum status take_front(struct blob *blob, struct error *error)
@@ -339,11 +349,9 @@ static enum status take_front(struct blob *blob, struct error *error)
     if (status)
         return status;
     memcpy(&header, file->data, sizeof header);
-    if (header.file_size != file->size)
-        return smol_fail(error, STATUS_DAMAGED,
-                         "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again",
-                         blob->path, file->size, header.file_size,
-                         file->size < header.file_size ? "truncated" : "bytes appended");
+    status = check_size(&header, file->size, blob->path, error);
+    if (status)
+        return status;
     blob->front = file->data;
     if (file->hold != FILE_MAPPED)
         return STATUS_OK;
@@ -396,13 +404,28 @@ static enum status open_named(struct blob *blob, const char *name, enum verify v
     return status;
 }
 
+/* Reads the file into memory, unless its start shows that it is no blob of its size: then it might
+ * take all the memory there is. */
+static enum status read_file(const char *path, struct file_view *file, struct error *error)
+{
+    struct blob_header header;
+    const char *name = smol_base_name(path);
+    size_t n, size;
+    enum status status = smol_file_peek(path, &header, sizeof header, &n, &size, error);
+    if (!status)
+        status = smol_blob_check_header(&header, n, name, error);
+    if (!status)
+        status = check_size(&header, size, name, error);
+    return status ? status : smol_file_read(path, size, file, error);
+}
+
 enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            struct error *error)
 {
     struct file_view file;
     *blob = (struct blob){0};
     enum status status =
-        use_mmap ? smol_file_map(path, &file, error) : smol_file_read(path, SIZE_MAX, &file, error);
+        use_mmap ? smol_file_map(path, &file, error) : read_file(path, &file, error);
     return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
 }
 

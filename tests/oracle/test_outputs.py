@@ -323,6 +323,7 @@ READERS = {
     "delta": ["smolconv", "delta", "FILE", "FILE", "OUT"],
     "patch": ["smolconv", "patch", "BLOB", "FILE", "OUT"],
     "generate": ["smolrun", "FILE", "Hello", "-n", "2"],
+    "generate --no-mmap": ["smolrun", "FILE", "Hello", "-n", "2", "--no-mmap"],
     "tokenize": ["smolrun", "tokenize", "FILE", "Hello"],
     "logits": ["smolrun", "logits", "FILE", "Hello", "-o", "OUT"],
     "bench": ["smolrun", "bench", "FILE", "-n", "1", "-p", "1"],
