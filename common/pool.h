@@ -18,9 +18,9 @@ struct pool;
 
 enum { POOL_MAX_THREADS = 256 };
 
-/* A team of `n_threads` (1..POOL_MAX_THREADS), the caller of smol_pool_run included. Its threads get
- * no signals but those of their own faults.
- * Errors: STATUS_USAGE, STATUS_MEMORY (threads that the system refuses count as memory). */
+/* A team of `n_threads` (1..POOL_MAX_THREADS), the caller of smol_pool_run included. Its threads
+ * get no signals but those of their own faults. Errors: STATUS_USAGE, STATUS_MEMORY (threads that
+ * the system refuses count as memory). */
 enum status smol_pool_create(unsigned n_threads, struct pool **pool, struct error *error);
 
 /* Ends the threads; NULL is fine. */
