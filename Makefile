@@ -139,9 +139,11 @@ $(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-# Kernels are worth the optimizer's full effort. Files that hold one instruction set are compiled
-# for it; everything else for the baseline.
+# Kernels are worth the optimizer's full effort, unless a sanitizer or a debugger wants less. Files
+# that hold one instruction set are compiled for it; everything else for the baseline.
+ifneq ($(filter -O2,$(CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: FILE_CFLAGS += -O3
+endif
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
 %sha256_x86.o: FILE_CFLAGS += -mssse3 -msha
