@@ -12,12 +12,8 @@ static const struct {
     const char *name;
     smolconv_command *run;
 } commands[] = {
-    {"delta", smolconv_delta},
-    {"diff", smolconv_diff},
-    {"inspect", smolconv_inspect},
-    {"patch", smolconv_patch},
-    {"verify", smolconv_verify},
-    {"pack", smolconv_pack},
+    {"delta", smolconv_delta},   {"diff", smolconv_diff},     {"inspect", smolconv_inspect},
+    {"patch", smolconv_patch},   {"verify", smolconv_verify}, {"pack", smolconv_pack},
     {"unpack", smolconv_unpack},
 };
 

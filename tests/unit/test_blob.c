@@ -952,8 +952,7 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
                          STATUS_OK);
         assert_int_equal(use(&blob, ROLE_EMBED), STATUS_OK);
         assert_int_equal(use(&blob, ROLE_FINAL_NORM), STATUS_OK);
-        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED,
-                  "data damaged (weights, tensor output");
+        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "data damaged (weights, tensor output");
         complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "output"); /* still */
         smol_blob_close(&blob);
         complains(try_open(use_mmap, VERIFY_AT_OPEN), STATUS_DAMAGED, "tensor output");
