@@ -78,8 +78,8 @@ void smol_diff_row(struct diff_table *table, const char *name, const char *a, co
 void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b);
 void smol_diff_end_group(struct diff_table *table);
 
-/* Whether the group has as many rows as are shown; then another one is counted, without its text,
- * which takes its time where there may be a million. */
+/* Whether the group has as many rows as are shown; if so, counts one more. To be asked before a
+ * row's text is made, where there may be a million. */
 bool smol_diff_group_is_full(struct diff_table *table);
 
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */

@@ -45,7 +45,7 @@ static void diff_tokens(const struct tokenizer_tables *a, const struct tokenizer
         smol_diff_row(table, "tokens", left, right);
     }
     for (uint32_t id = 0; id < n_a || id < n_b; id++) {
-        if (same_token(a, b, id))
+        if (same_token(a, b, id) || smol_diff_group_is_full(table))
             continue;
         snprintf(name, sizeof name, "token %" PRIu32, id);
         show_token(a, id, left);
@@ -107,6 +107,8 @@ static void row_of_added(const struct tokenizer_tables *t, const struct added_to
                          struct diff_table *table)
 {
     char name[DIFF_CELL] = "added ", left[DIFF_CELL], right[DIFF_CELL];
+    if (smol_diff_group_is_full(table))
+        return;
     smol_quote_text((const char *)t->text + token->start, token->length, name + strlen(name),
                     QUOTE);
     show_added(in_a, left);
@@ -156,6 +158,8 @@ static void list_merge(struct merge_listing *listing, const struct token_merge *
                        struct merge match)
 {
     char name[DIFF_CELL], first[QUOTE], second[QUOTE], ours[DIFF_CELL], theirs[DIFF_CELL];
+    if (smol_diff_group_is_full(listing->table))
+        return;
     quote_token(listing->t, merge->left, first);
     quote_token(listing->t, merge->right, second);
     snprintf(name, sizeof name, "merge %s %s", first, second);
