@@ -1,0 +1,373 @@
+/* Blobs that arrive: however they are cut, each chunk is known to be good or refused as soon as it
+ * is there, and no header makes us wait for, or allocate, what it only promises. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <malloc.h>
+
+#include "common/hash.h"
+#include "format/intake.h"
+#include "tests/unit/guarded.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/temporary_fixture.h"
+#include "tests/unit/tiny_blob.h"
+
+enum { STRIDE = SANITIZED ? 61 : 1 }; /* sanitizers hash slowly: they try every 61st */
+
+static struct error error;
+static struct guarded memory;
+static uint8_t *bytes; /* (size): a blob; behind it comes an inaccessible page */
+static size_t size;
+
+static void make_blob(const struct blob_contents *contents)
+{
+    struct file_view view;
+    snprintf(temporary.path, sizeof temporary.path, "%s/blob", temporary.folder);
+    assert_int_equal(write_blob(temporary.path, true, contents, &error), STATUS_OK);
+    assert_int_equal(smol_file_map(temporary.path, &view, &error), STATUS_OK);
+    size = view.size;
+    memory = guarded_new(size, 1);
+    bytes = memory.data;
+    memcpy(bytes, view.data, size);
+    smol_file_close(&view);
+}
+
+/* A chunk each of front, tokenizer and weights, the last one short. */
+static int set_up_small(void **state)
+{
+    temporary_set_up(state);
+    make_tokenizer();
+    struct blob_contents contents = contents_of(&odd_model);
+    make_blob(&contents);
+    return 0;
+}
+
+/* A front of three chunks, a tokenizer of one, weights of three. */
+static int set_up(void **state)
+{
+    static char notes[150000];
+    struct blob_model model = odd_model;
+    temporary_set_up(state);
+    make_tokenizer();
+    model.vocab_size = 2000;
+    memset(notes, 'n', sizeof notes);
+    struct blob_contents contents = contents_of(&model);
+    contents.provenance = notes;
+    contents.n_provenance = sizeof notes;
+    make_blob(&contents);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    guarded_free(&memory);
+    return temporary_tear_down(state);
+}
+
+static struct intake *new_intake(void)
+{
+    struct intake *intake;
+    assert_int_equal(smol_intake_open("arriving.smol", &intake, &error), STATUS_OK);
+    return intake;
+}
+
+static struct blob_header *header(void)
+{
+    static struct blob_header copy; /* the blob in memory has no alignment */
+    memcpy(&copy, bytes, sizeof copy);
+    return &copy;
+}
+
+/* What is known to be good once n bytes have come: whole chunks behind a whole front. */
+static uint64_t good_of(size_t n)
+{
+    uint64_t front = header()->data_offset;
+    return n < front ? 0 : n == size ? size : n / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
+}
+
+static void complains(enum status status, enum status expected, const char *part)
+{
+    if (status != expected)
+        fail_msg("status %d, should be %d: %s", status, expected, part);
+    assert_int_equal(error.status, expected);
+    if (!strstr(error.message, part))
+        fail_msg("no \"%s\" in: %s", part, error.message);
+    assert_ptr_equal(strstr(error.message, "arriving.smol: "), error.message);
+}
+
+/* Takes n bytes at once into a new intake, which must refuse them. */
+static void refuses(size_t n, enum status expected, const char *part)
+{
+    struct intake *intake = new_intake();
+    complains(smol_intake_take(intake, bytes, n, &error), expected, part);
+    smol_intake_close(intake);
+}
+
+/* --- arriving --------------------------------------------------------------------------------- */
+
+static void every_byte_by_itself_is_missed_until_it_comes(void **state)
+{
+    (void)state;
+    struct intake *intake = new_intake();
+    complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, "ends within the front");
+    for (size_t n = 1; n <= size; n++) {
+        if (smol_intake_take(intake, bytes + n - 1, 1, &error))
+            fail_msg("byte %zu: %s", n - 1, error.message);
+        assert_int_equal(smol_intake_checked(intake), good_of(n));
+        assert_int_equal(smol_intake_front(intake) != NULL, n >= header()->data_offset);
+        if (n < size)
+            complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, "ends ");
+    }
+    assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+    smol_intake_close(intake);
+}
+
+static void what_is_missing_is_counted(void **state)
+{
+    (void)state;
+    char part[64];
+    for (size_t n = header()->data_offset; n < size; n += 9973) {
+        struct intake *intake = new_intake();
+        assert_int_equal(smol_intake_take(intake, bytes, n, &error), STATUS_OK);
+        snprintf(part, sizeof part, "ends after %zu of %zu bytes: fetch the rest", n, size);
+        complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, part);
+        smol_intake_close(intake);
+    }
+}
+
+static void every_split_is_taken(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n <= size; n += STRIDE) {
+        struct intake *intake = new_intake();
+        assert_int_equal(smol_intake_take(intake, bytes, n, &error), STATUS_OK);
+        assert_int_equal(smol_intake_checked(intake), good_of(n));
+        assert_int_equal(smol_intake_take(intake, bytes + n, size - n, &error), STATUS_OK);
+        assert_int_equal(smol_intake_checked(intake), size);
+        assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+        smol_intake_close(intake);
+    }
+}
+
+static void pieces_of_any_size_are_taken(void **state)
+{
+    (void)state;
+    static const size_t steps[] = {2, 63, 64, 65, 4095, 65535, 65536, 65537, 131073, 1 << 20};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct intake *intake = new_intake();
+        for (size_t at = 0; at < size; at += steps[i]) {
+            size_t n = size - at < steps[i] ? size - at : steps[i];
+            assert_int_equal(smol_intake_take(intake, bytes + at, n, &error), STATUS_OK);
+        }
+        assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+        const struct blob *front = smol_intake_front(intake);
+        assert_int_equal(front->model->vocab_size, 2000);
+        assert_int_equal(front->n_chunks, (size - front->header->data_offset + 65535) / 65536);
+        smol_intake_close(intake);
+    }
+}
+
+static void bytes_behind_the_end_are_refused(void **state)
+{
+    (void)state;
+    for (size_t whole = 0; whole < 2; whole++) {
+        struct intake *intake = new_intake();
+        uint8_t *longer = malloc(size + 1);
+        memcpy(longer, bytes, size);
+        longer[size] = 0;
+        if (whole)
+            assert_int_equal(smol_intake_take(intake, longer, size, &error), STATUS_OK);
+        enum status status =
+            smol_intake_take(intake, whole ? longer + size : longer, whole ? 1 : size + 1, &error);
+        complains(status, STATUS_DAMAGED, "bytes behind the end");
+        free(longer);
+        smol_intake_close(intake);
+    }
+}
+
+/* --- damage ----------------------------------------------------------------------------------- */
+
+/* The report names what lies in the chunk, and the chunk's bytes. */
+static void names_the_chunk(size_t chunk_start)
+{
+    size_t end = chunk_start + BLOB_CHUNK_SIZE < size ? chunk_start + BLOB_CHUNK_SIZE : size;
+    const char *what =
+        chunk_start == header()->data_offset ? "section tokenizer" : "weights, tensor embed";
+    char part[128];
+    snprintf(part, sizeof part, "data damaged (%s, bytes %zu to %zu)", what, chunk_start, end - 1);
+    complains(error.status, STATUS_DAMAGED, part);
+}
+
+static void every_damaged_byte_is_refused_and_nothing_behind_it_is_good(void **state)
+{
+    (void)state;
+    size_t front = header()->data_offset;
+    for (size_t i = 0; i < size; i += STRIDE) {
+        struct intake *intake = new_intake();
+        bytes[i] ^= 1 << i % 8;
+        enum status status = smol_intake_take(intake, bytes, size, &error);
+        bytes[i] ^= 1 << i % 8;
+        if (status != STATUS_DAMAGED && !(status == STATUS_UNSUPPORTED && i >= 16 && i < 20))
+            fail_msg("byte %zu: status %d: %s", i, status, error.message);
+        uint64_t good = i < front ? 0 : i / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
+        assert_int_equal(smol_intake_checked(intake), good);
+        if (i >= front)
+            names_the_chunk(good);
+        smol_intake_close(intake);
+    }
+}
+
+/* A damaged chunk is refused with its last byte, not earlier and not later. */
+static void damage_is_noticed_as_soon_as_the_chunk_is_whole(void **state)
+{
+    (void)state;
+    size_t start = header()->data_offset + BLOB_CHUNK_SIZE, end = start + BLOB_CHUNK_SIZE;
+    struct intake *intake = new_intake();
+    bytes[start] ^= 0x80;
+    assert_int_equal(smol_intake_take(intake, bytes, end - 1, &error), STATUS_OK);
+    assert_int_equal(smol_intake_checked(intake), start);
+    assert_int_equal(smol_intake_take(intake, bytes + end - 1, 1, &error), STATUS_DAMAGED);
+    bytes[start] ^= 0x80;
+    names_the_chunk(start);
+    smol_intake_close(intake);
+}
+
+/* --- hostile headers -------------------------------------------------------------------------- */
+
+static void set_header(struct blob_header changed)
+{
+    memcpy(bytes, &changed, sizeof changed);
+}
+
+/* The front with its digest right again. */
+static void repair_front(void)
+{
+    struct blob_header changed = *header();
+    changed.front_digest =
+        smol_digest(bytes + BLOB_DIGEST_START, changed.data_offset - BLOB_DIGEST_START);
+    set_header(changed);
+}
+
+static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
+{
+    (void)state;
+    const struct blob_header good = *header();
+    const uint64_t offsets[] = {
+        0,
+        1,
+        63,
+        64,
+        65535,
+        65537,
+        good.file_size + 65536,
+        1ull << 32,
+        1ull << 63,
+        ~0ull - 65535,
+        ~0ull,
+        BLOB_MAX_FRONT + 65536ull,
+    };
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        struct blob_header bad = good;
+        bad.data_offset = offsets[i];
+        if (offsets[i] > BLOB_MAX_FRONT)
+            bad.file_size = ~0ull; /* so that the front is not larger than the file */
+        set_header(bad);
+        struct intake *intake = new_intake();
+        assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), STATUS_OK);
+        complains(smol_intake_take(intake, bytes + sizeof bad - 1, 1, &error), STATUS_DAMAGED,
+                  "data_offset is out of place");
+        smol_intake_close(intake);
+    }
+    set_header(good);
+}
+
+/* Sizes that the header may have are compared with the tables, digest right or not. */
+static void a_file_size_that_the_tables_contradict_is_refused_with_the_front(void **state)
+{
+    (void)state;
+    const struct blob_header good = *header();
+    const uint64_t sizes[] = {good.data_offset, size - 1,   size + 1,      size + 65536,
+                              1ull << 40,       1ull << 63, ~0ull - 65535, ~0ull};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct blob_header bad = good;
+        bad.file_size = sizes[i];
+        set_header(bad);
+        refuses(good.data_offset, STATUS_DAMAGED, "digest of header and tables");
+        repair_front();
+        refuses(good.data_offset, STATUS_DAMAGED, "offset");
+    }
+    set_header(good);
+}
+
+static void what_is_only_promised_is_not_allocated(void **state)
+{
+    (void)state;
+    if (SANITIZED)
+        skip(); /* whose allocator does not count */
+    const struct blob_header good = *header();
+    struct blob_header large = good;
+    large.data_offset = BLOB_MAX_FRONT;
+    large.file_size = 1ull << 39;
+    set_header(large);
+    struct mallinfo2 before = mallinfo2();
+    struct intake *intake = new_intake();
+    for (size_t n = 64; n <= size; n *= 2) {
+        size_t half = n == 64 ? 0 : n / 2;
+        assert_int_equal(smol_intake_take(intake, bytes + half, n - half, &error), STATUS_OK);
+        struct mallinfo2 now = mallinfo2();
+        size_t taken = now.uordblks + now.hblkhd - before.uordblks - before.hblkhd;
+        assert_in_range(taken, n, 3 * n + 4 * BLOB_CHUNK_SIZE);
+        assert_null(smol_intake_front(intake));
+        assert_int_equal(smol_intake_checked(intake), 0);
+    }
+    smol_intake_close(intake);
+    set_header(good);
+}
+
+static void what_is_no_blob_is_refused_with_the_header(void **state)
+{
+    (void)state;
+    const struct blob_header good = *header();
+    struct blob_header bad = good;
+    bad.major = 2;
+    set_header(bad);
+    refuses(sizeof bad, STATUS_UNSUPPORTED, "format version 2.0");
+    bad = good;
+    memcpy(bad.magic, "\x28\xb5\x2f\xfd", 4);
+    set_header(bad);
+    refuses(sizeof bad, STATUS_UNSUPPORTED, "use `smolconv unpack`");
+    memcpy(bad.magic, "none", 4);
+    set_header(bad);
+    refuses(sizeof bad, STATUS_DAMAGED, "not a .smol blob");
+    bad = good;
+    bad.required_features = 4;
+    set_header(bad);
+    repair_front();
+    refuses(size, STATUS_UNSUPPORTED, "needs features 0x4");
+    set_header(good);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define SMALL(function) cmocka_unit_test_setup_teardown(function, set_up_small, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_byte_by_itself_is_missed_until_it_comes),
+        TEST(what_is_missing_is_counted),
+        SMALL(every_split_is_taken),
+        TEST(pieces_of_any_size_are_taken),
+        TEST(bytes_behind_the_end_are_refused),
+        SMALL(every_damaged_byte_is_refused_and_nothing_behind_it_is_good),
+        TEST(damage_is_noticed_as_soon_as_the_chunk_is_whole),
+        TEST(a_front_that_cannot_be_is_refused_with_the_header),
+        TEST(a_file_size_that_the_tables_contradict_is_refused_with_the_front),
+        TEST(what_is_only_promised_is_not_allocated),
+        TEST(what_is_no_blob_is_refused_with_the_header),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
