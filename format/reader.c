@@ -519,7 +519,7 @@ static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint6
 {
     const struct blob_tensor *first = tensor_at(blob, offset);
     const struct blob_tensor *last = tensor_at(blob, offset + size - 1);
-    bool several = first != last;
+    bool several = last && last != first;
     char place[MAX_PLACE], name[MAX_NAME];
     return smol_fail(error, STATUS_DAMAGED,
                      "%s: data damaged (%s%s%s, bytes %" PRIu64 " to %" PRIu64
