@@ -56,7 +56,8 @@ struct built fuzz_build_changed(struct fuzz_input *in, const struct fuzz_input *
 /* Whether a blob is good in all its bytes. */
 bool fuzz_is_whole(const struct built *file);
 
-/* Applies n damages of the input to data[0..size). */
+/* Applies n damages of the input to data[0..size), many of them near its start, where most of what
+ * is checked lies. */
 void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size);
 
 #endif

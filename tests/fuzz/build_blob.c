@@ -13,7 +13,8 @@ enum {
     MAX_COLS = 256,
     MAX_STOP = 8,
     DAMAGE_SIZE = 8,
-    MAX_RECIPE = 1024
+    MAX_RECIPE = 1024,
+    FIRST = 1024, /* where most of what is checked lies */
 };
 
 struct contents {
@@ -45,7 +46,8 @@ void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size)
         fuzz_take(in, &damage.place, sizeof damage.place);
         damage.length = fuzz_take_byte(in) % (DAMAGE_SIZE + 1);
         fuzz_take(in, damage.bytes, damage.length);
-        size_t place = damage.place % size;
+        size_t start = size < FIRST ? size : FIRST;
+        size_t place = damage.place & 1 ? (damage.place >> 1) % start : damage.place % size;
         size_t length = damage.length < size - place ? damage.length : size - place;
         memcpy(data + place, damage.bytes, length);
     }

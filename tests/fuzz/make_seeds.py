@@ -174,6 +174,9 @@ def tokenizer_tables():
     text = b"abc abcd <s>x to end 12\n\n  \xc3\xa9 it's \xff"
     yield "plain", tokenizer_recipe() + text
     yield "digits", tokenizer_recipe(digits=1) + text
+    yield "span", tokenizer_recipe(damages=[damage(64 + 12, b"\xff")]) + text
+    yield "merge", tokenizer_recipe(damages=[damage(1280, b"\x01\x02")]) + text
+    yield "added", tokenizer_recipe(damages=[damage(1408 + 8, b"\xff")]) + text
     yield "damaged", tokenizer_recipe(damages=[damage(12, b"\1\0\0\0")]) + text
     yield "nothing", b""
 
