@@ -36,7 +36,7 @@ static void read_all_tokens(const struct tokenizer_tables *tables)
     for (uint32_t id = 0; id < tables->header.n_tokens; id++) {
         struct token_text token = smol_tokenizer_text(tables, id);
         const struct token_span *span = &tables->spans[id];
-        CLAIM(range_within(span->start, span->length, tables->header->n_text_bytes));
+        CLAIM(range_within(span->start, span->length, tables->header.n_text_bytes));
         if (token.length > 0)
             last = (uint8_t)(token.bytes[0] ^ token.bytes[token.length - 1]);
     }
