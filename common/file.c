@@ -202,6 +202,12 @@ const char *smol_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+char *smol_path_folder(const char *path)
+{
+    const char *base = smol_base_name(path);
+    return base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+}
+
 char *smol_path_join(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;

@@ -64,6 +64,9 @@ bool smol_same_file(const char *path, const char *other);
 /* The last component of `path`, for messages and provenance. */
 const char *smol_base_name(const char *path);
 
+/* The folder that `path` lies in, allocated; NULL when out of memory. */
+char *smol_path_folder(const char *path);
+
 /* `folder`/`name`, allocated; NULL when out of memory. */
 char *smol_path_join(const char *folder, const char *name);
 

@@ -279,8 +279,7 @@ enum status smol_output_truncate(struct output *output, uint64_t size, struct er
 /* The folder of `path`, to be synced; -1 with errno. */
 static int open_folder_of(const char *path)
 {
-    const char *base = smol_base_name(path);
-    char *folder = base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+    char *folder = smol_path_folder(path);
     if (!folder)
         return -1;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

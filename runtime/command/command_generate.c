@@ -46,7 +46,8 @@ static const struct command_line command = {
              "  smolrun logits       logits into a file\n"
              "  smolrun bench        speed\n",
     .notes = "The same blob, prompt, settings and seed give the same text on every machine.\n"
-             "SMOL_ISA=scalar in the environment forces a kernel set.\n\n"
+             "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
+             "program keep rights that it does not need (network, other files, other programs).\n\n"
              "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
              "changed while in use (without words when the reader of the output has gone away),\n"
              "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"

@@ -2,6 +2,7 @@
 #include "runtime/command/settings.h"
 
 #include "runtime/command/print.h"
+#include "runtime/command/sandbox.h"
 #include "runtime/report.h"
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
@@ -35,6 +36,9 @@ bool smol_settings_parse(const struct command_line *command, int argc, char **ar
         *status = SMOL_ERROR_USAGE;
         return false;
     }
-    *status = smol_command_status(parse(command, argc, argv, settings, &shown, &error), &error);
+    smol_status failed = parse(command, argc, argv, settings, &shown, &error);
+    if (!failed && !shown)
+        failed = smol_sandbox_enter(settings->model, settings->output, &error);
+    *status = smol_command_status(failed, &error);
     return !shown && *status == SMOL_OK;
 }

@@ -1,0 +1,187 @@
+"""smolrun in its sandbox: it is there, everything works in it, and nothing that works comes near its
+bounds. (tests/unit/test_sandbox.c tries what is beyond them.)"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+from internal import BUILD
+
+OK, USAGE, FILE, DAMAGED = 0, 2, 3, 4
+# What C libraries try and can do without; and terminals, which these tests do not have.
+HARMLESS = re.compile(r"(<\.\.\. )?(clone3\b.*ENOSYS|ioctl\b.*ENOTTY)")
+
+
+def run(program, words, **options):
+    environment = {**os.environ, **options.pop("environment", {})}
+    options.setdefault("input", b"Once upon")
+    return subprocess.run(
+        [program, *map(str, words)], capture_output=True, env=environment, timeout=120, **options
+    )
+
+
+def smolrun(*words, **options):
+    return run(BUILD / "smolrun", words, **options)
+
+
+@pytest.fixture(scope="module")
+def blob(demo_blob):
+    return demo_blob("int8")
+
+
+@pytest.fixture(params=["smolrun", "static/smolrun"])
+def program(request):
+    """Both C libraries."""
+    if not (BUILD / request.param).exists():
+        pytest.skip(f"{BUILD / request.param} is not there: make static")
+    return BUILD / request.param
+
+
+COMMANDS = """
+BLOB Once -n 8
+BLOB Once -n 8 --temp 0.8 --top-k 40 --top-p 0.9 --min-p 0.01 --repeat-penalty 1.1 --seed 7
+BLOB Once -n 8 --stop zz --stop a --ctx 64 --threads 3 --kv int8 --ids
+BLOB Once -n 8 --verify open --threads 1
+BLOB Once -n 8 --verify off --no-mmap
+BLOB Once -n 8 --require-digest DIGEST
+BLOB -n 8 -
+BLOB Once -n 600 --ctx 20
+tokenize BLOB Once
+tokenize BLOB -
+tokenize BLOB --decode 12,13
+logits BLOB Once -o OUT --last 1 --threads 2
+logits BLOB --tokens 5,6 -o OUT
+logits BLOB Once -o MISSING/OUT
+DAMAGED Once -n 8
+MISSING Once
+FOLDER Once
+""".strip().splitlines()
+TIMED = ["BLOB Once -n 8 --json", "bench BLOB -p 8 -n 4 --threads 2", "bench BLOB -p 4 -n 4 --json"]
+
+
+@pytest.fixture
+def words(blob, tmp_path):
+    """words(line): a line of COMMANDS with the files of this test."""
+    damaged = tmp_path / "damaged.smol"
+    damaged.write_bytes(blob.read_bytes()[:-70000] + bytes(70000))
+    (tmp_path / "folder").mkdir()
+    values = {
+        "BLOB": str(blob),
+        "DAMAGED": str(damaged),
+        "MISSING": str(tmp_path / "missing"),
+        "FOLDER": str(tmp_path / "folder"),
+        "OUT": str(tmp_path / "out"),
+        "DIGEST": hashlib.sha256(blob.read_bytes()).hexdigest(),
+    }
+    return lambda line: [re.sub("[A-Z]{3,}", lambda m: values[m[0]], word) for word in line.split()]
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_everything_is_as_it_is_outside(program, words, line, tmp_path):
+    def result(environment):
+        done = run(program, words(line), environment=environment)
+        out = tmp_path / "out"
+        return done.returncode, done.stdout, done.stderr, out.exists() and out.read_bytes()
+
+    assert result({}) == result({"SMOL_SANDBOX": "off"})
+
+
+def refused_calls(program, words, log):
+    """The system calls that were refused once the sandbox was entered."""
+    tracer = ["strace", "-f", "-qq", "-e", "signal=none", "-o", log]
+    done = run(tracer[0], [*tracer[1:], program, *words])
+    if not log.exists() or b"ptrace" in done.stderr:
+        pytest.skip(f"nothing can be traced here: {done.stderr.decode()}")
+    calls = [re.sub(r"^\d+ +", "", line) for line in log.read_text().splitlines()]
+    entered = max(i for i, call in enumerate(calls) if call.startswith("seccomp("))
+    assert len(calls) > entered + 5 and calls[entered].endswith(" = 0")
+    return [call for call in calls[entered:] if re.search(" = -1 (EPERM|EACCES|ENOSYS|ENOTTY)", call)]
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS + TIMED if "FOLDER" not in line])
+def test_no_call_that_is_needed_is_refused(program, words, line, tmp_path):
+    refused = refused_calls(program, words(line), tmp_path / "log")
+    assert [call for call in refused if not HARMLESS.match(call)] == []
+
+
+def test_a_call_that_is_refused_is_seen(blob, tmp_path):
+    """So that the test above can fail: glibc tries clone3 for threads, from 2.34 on."""
+    if tuple(map(int, platform.libc_ver()[1].split("."))) < (2, 34):
+        pytest.skip("this C library tries nothing that is refused")
+    words = [blob, "Once", "-n", "1", "--threads", "2"]
+    assert "clone3" in "".join(refused_calls(BUILD / "smolrun", words, tmp_path / "log"))
+
+
+def statuses(pid):
+    """{field: value} of each thread."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/status") as file:
+            yield dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def test_it_is_on_unless_switched_off_in_every_thread(blob):
+    for environment, seccomp, privileges in (({}, "2", "1"), ({"SMOL_SANDBOX": "off"}, "0", "0")):
+        process = subprocess.Popen(
+            [BUILD / "smolrun", blob, "-", "--threads", "3"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **environment},
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(found := list(statuses(process.pid))) < 3:  # it then waits for its prompt
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.stdin.close()
+        assert process.wait(60) == OK
+        if environment == {} and found[0]["Seccomp"] == "0":
+            pytest.skip("this kernel lets nobody filter system calls")
+        assert [status["Seccomp"] for status in found] == [seccomp] * 3
+        assert [status["NoNewPrivs"] for status in found] == [privileges] * 3
+
+
+def test_another_word_than_off_is_wrong_usage(blob):
+    for word in ("no", "OFF", "0", "off "):
+        done = smolrun(blob, "Once", environment={"SMOL_SANDBOX": word})
+        assert done.returncode == USAGE and b"SMOL_SANDBOX" in done.stderr
+    assert smolrun(blob, "Once", "-n", "1", environment={"SMOL_SANDBOX": ""}).returncode == OK
+
+
+# --- the names that files have --------------------------------------------------------------------
+
+
+def test_a_blob_may_be_named_in_every_way(blob, tmp_path):
+    expected = smolrun(blob, "Once", "-n", "4").stdout
+    shutil.copy(blob, tmp_path / "a.smol")
+    os.symlink("a.smol", tmp_path / "link.smol")
+    os.symlink(tmp_path, tmp_path / "folder")
+    for name in ("a.smol", "./a.smol", "link.smol", "folder/./link.smol"):
+        done = smolrun(name, "Once", "-n", "4", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (OK, expected), done.stderr
+    with open(blob, "rb") as file:
+        done = smolrun(f"/dev/fd/{file.fileno()}", "Once", "-n", "4", pass_fds=[file.fileno()])
+    assert (done.returncode, done.stdout) == (OK, expected), done.stderr
+
+
+def test_an_output_may_be_named_in_every_way(blob, tmp_path):
+    (tmp_path / "sub").mkdir()
+    os.symlink("sub", tmp_path / "link")
+    names = ("out", "./out", "sub/out", "link/out", "sub/../out", str(tmp_path / "out"))
+    for name in names:
+        for _ in range(2):  # made, then replaced
+            done = smolrun("logits", blob, "Once", "-o", name, cwd=tmp_path)
+            assert done.returncode == OK, done.stderr
+        assert len((tmp_path / name).read_bytes()) == 4 * 1990
+        (tmp_path / name).unlink()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["link", "sub"]
+
+
+def test_the_blob_may_lie_where_the_output_goes(blob, tmp_path):
+    shutil.copy(blob, tmp_path / "a.smol")
+    done = smolrun("logits", "a.smol", "Once", "-o", "out", cwd=tmp_path)
+    assert done.returncode == OK, done.stderr
