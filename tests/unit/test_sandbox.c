@@ -245,7 +245,7 @@ static int run_apart(void (*body)(void), long shared[MAX_TRIALS])
         memcpy(page, results, sizeof results);
         _exit(0);
     }
-    int status;
+    int status = -1;
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         fail_msg("cannot fork");
     memcpy(shared, page, sizeof results);
