@@ -21,22 +21,31 @@ enum status smol_input_open(const char *path, struct input *input, struct error 
                      strerror(errno));
 }
 
+enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
+                                 struct error *error)
+{
+    ssize_t got;
+    do
+        got = read(input->fd, data, size);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return smol_fail(error, STATUS_FILE, "%.300s: cannot read (%s): check the disk or link",
+                         input->name, strerror(errno));
+    *n = (size_t)got;
+    input->position += *n;
+    return STATUS_OK;
+}
+
 enum status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
                             struct error *error)
 {
-    for (*n = 0; *n < size;) {
-        ssize_t got = read(input->fd, (uint8_t *)data + *n, size - *n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return smol_fail(error, STATUS_FILE, "%.300s: cannot read (%s): check the disk or link",
-                             input->name, strerror(errno));
-        if (got == 0)
-            break;
-        *n += (size_t)got;
-        input->position += (uint64_t)got;
+    enum status status = STATUS_OK;
+    size_t got = 1;
+    for (*n = 0; !status && *n < size && got > 0; *n += got) {
+        got = 0;
+        status = smol_input_read_some(input, (uint8_t *)data + *n, size - *n, &got, error);
     }
-    return STATUS_OK;
+    return status;
 }
 
 void smol_input_close(struct input *input)

@@ -21,6 +21,10 @@ enum status smol_input_open(const char *path, struct input *input, struct error 
 enum status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
                             struct error *error);
 
+/* The same, but does not wait for more than has come: *n is 0 only at the end. */
+enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
+                                 struct error *error);
+
 /* Safe after a failed open too. */
 void smol_input_close(struct input *input);
 

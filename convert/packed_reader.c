@@ -1,8 +1,6 @@
 /* Reading a packed file, see packed_reader.h. */
 #include "convert/packed_reader.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,7 +9,6 @@
 #include <unistd.h>
 #include <zstd_errors.h>
 
-#include "common/file.h"
 #include "convert/seek_table.h"
 #include "format/format.h"
 
@@ -26,14 +23,13 @@ enum {
 
 enum status smol_packed_open(const char *path, struct packed_reader *r, struct error *error)
 {
-    bool standard = strcmp(path, "-") == 0;
     struct stat info;
-    *r = (struct packed_reader){
-        .fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC),
-        .name = standard ? "standard input" : smol_base_name(path),
-    };
-    if (r->fd < 0 || fstat(r->fd, &info))
-        return smol_fail_errno(error, path, "open");
+    *r = (struct packed_reader){0};
+    enum status status = smol_input_open(path, &r->input, error);
+    if (!status && fstat(r->input.fd, &info))
+        status = smol_fail_errno(error, path, "open");
+    if (status)
+        return status;
     r->is_file = S_ISREG(info.st_mode);
     r->data = malloc(CAPACITY);
     return r->data ? STATUS_OK : smol_fail_memory(error, "reading");
@@ -41,10 +37,9 @@ enum status smol_packed_open(const char *path, struct packed_reader *r, struct e
 
 void smol_packed_close(struct packed_reader *r)
 {
-    if (r->fd > STDIN_FILENO)
-        close(r->fd);
+    smol_input_close(&r->input);
     free(r->data);
-    *r = (struct packed_reader){.fd = -1};
+    r->data = NULL;
 }
 
 /* --- bytes -------------------------------------------------------------------------------- */
@@ -52,15 +47,12 @@ void smol_packed_close(struct packed_reader *r)
 /* Reads once, behind what is there; for that there must be room. */
 static enum status fill(struct packed_reader *r, struct error *error)
 {
-    ssize_t n;
-    do
-        n = read(r->fd, r->data + r->end, CAPACITY - r->end);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return smol_fail_errno(error, r->name, "read");
-    r->end += (size_t)n;
-    r->ended = n == 0;
-    return STATUS_OK;
+    size_t n = 0;
+    enum status status =
+        smol_input_read_some(&r->input, r->data + r->end, CAPACITY - r->end, &n, error);
+    r->end += n;
+    r->ended = !status && n == 0;
+    return status;
 }
 
 /* Passes up to `size` bytes that have arrived; returns how many. */
@@ -79,8 +71,8 @@ enum status smol_packed_skip(struct packed_reader *r, uint64_t size, struct erro
     enum status status = STATUS_OK;
     size -= pass(r, size);
     if (r->is_file && size > 0) {
-        if (lseek(r->fd, (off_t)size, SEEK_CUR) < 0)
-            return smol_fail_errno(error, r->name, "go to a place in");
+        if (lseek(r->input.fd, (off_t)size, SEEK_CUR) < 0)
+            return smol_fail_errno(error, r->input.name, "go to a place in");
         r->position += size;
         return STATUS_OK;
     }
@@ -117,20 +109,20 @@ static enum status refuse(const struct packed_reader *r, const char *what, uint6
 {
     return smol_fail(error, STATUS_UNSUPPORTED,
                      "%s: %s (offset %" PRIu64 "), `smolconv pack` makes none: use `zstd -d`",
-                     r->name, what, offset);
+                     r->input.name, what, offset);
 }
 
 static enum status damaged(const struct packed_reader *r, const char *what, uint64_t offset,
                            struct error *error)
 {
-    return smol_fail(error, STATUS_DAMAGED, "%s: %s (offset %" PRIu64 "): fetch it again", r->name,
-                     what, offset);
+    return smol_fail(error, STATUS_DAMAGED, "%s: %s (offset %" PRIu64 "): fetch it again",
+                     r->input.name, what, offset);
 }
 
 static enum status cut_off(const struct packed_reader *r, uint64_t offset, struct error *error)
 {
     return smol_fail(error, STATUS_DAMAGED,
-                     "%s: ends within a frame (offset %" PRIu64 "): fetch the rest", r->name,
+                     "%s: ends within a frame (offset %" PRIu64 "): fetch the rest", r->input.name,
                      offset);
 }
 
@@ -139,7 +131,7 @@ static enum status refuse_magic(const struct packed_reader *r, const uint8_t *da
 {
     if (memcmp(data, BLOB_MAGIC, sizeof magic) == 0)
         return smol_fail(error, STATUS_UNSUPPORTED, "%s: a .smol blob, not packed: use it as it is",
-                         r->name);
+                         r->input.name);
     if (magic >> 4 == SEEK_TABLE_MAGIC >> 4)
         return refuse(r, "a skippable frame", offset, error);
     if (magic >> 4 == ZSTD_MAGICNUMBER >> 4 || magic == 0xfd2fb51e)
@@ -206,7 +198,7 @@ static enum status look(struct packed_reader *r, size_t at, struct packed_frame 
 /* Whether more comes at once. On a slow link it does not, and what is there is not kept waiting. */
 static bool comes_at_once(const struct packed_reader *r)
 {
-    struct pollfd one = {.fd = r->fd, .events = POLLIN};
+    struct pollfd one = {.fd = r->input.fd, .events = POLLIN};
     return !r->ended && r->end < CAPACITY && poll(&one, 1, PATIENCE) > 0;
 }
 

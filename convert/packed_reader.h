@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/input.h"
 #include "convert/packed.h"
 
 enum { READER_FRAMES = 16 }; /* that can be looked at together: the reader's memory is theirs */
@@ -19,8 +20,7 @@ struct packed_frame {
 };
 
 struct packed_reader {
-    int fd;
-    const char *name;  /* for messages; a part of the path */
+    struct input input;
     bool is_file;      /* what is passed need not be read */
     uint8_t *data;     /* (capacity) */
     size_t start, end; /* what has arrived and has not been passed: data[start, end) */
@@ -45,7 +45,7 @@ enum status smol_packed_skip(struct packed_reader *reader, uint64_t size, struct
 enum status smol_packed_read(struct packed_reader *reader, void *data, size_t size, size_t *n,
                              struct error *error);
 
-/* After a failed open too, or for one with fd -1. */
+/* After a failed open too, or for one that was never opened, with input.fd -1. */
 void smol_packed_close(struct packed_reader *reader);
 
 #endif

@@ -63,12 +63,12 @@ static enum status check_frame(const struct unpacking *u, uint32_t i, struct err
     if (u->results[i] != u->frames[i].content)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: a damaged frame (offset %" PRIu64 ": %s): fetch it again",
-                         u->reader.name, offset, ZSTD_getErrorName(u->results[i]));
+                         u->reader.input.name, offset, ZSTD_getErrorName(u->results[i]));
     if (u->size % PACKED_PIECE)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: frames of different sizes (offset %" PRIu64
                          "), `smolconv pack` makes none: use `zstd -d`",
-                         u->reader.name, offset);
+                         u->reader.input.name, offset);
     return STATUS_OK;
 }
 
@@ -137,7 +137,7 @@ static enum status take_all_frames(struct unpacking *u, struct error *error)
 static enum status start_over(struct unpacking *u, struct error *error)
 {
     struct intake *fresh;
-    enum status status = smol_intake_open(u->reader.name, &fresh, error);
+    enum status status = smol_intake_open(u->reader.input.name, &fresh, error);
     if (status)
         return status;
     smol_intake_close(u->intake);
@@ -256,7 +256,7 @@ static enum status find_place(struct unpacking *u, struct error *error)
         return status;
     if (size > n || memcmp(u->content, first, size) != 0)
         return smol_fail(error, STATUS_DAMAGED, "%s: starts another blob than the one kept",
-                         u->reader.name);
+                         u->reader.input.name);
     u->reader.position = 0;
     return smol_packed_skip(&u->reader, u->table.end, error);
 }
@@ -284,10 +284,10 @@ static enum status check_table(struct unpacking *u, struct error *error)
         status = smol_fail(error, STATUS_DAMAGED,
                            "%s: its seek table does not fit its frames (offset %" PRIu64
                            "): fetch it again",
-                           u->reader.name, u->table.end);
+                           u->reader.input.name, u->table.end);
     else if (!status && n != size)
         status = smol_fail(error, STATUS_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
-                           u->reader.name, n < size ? "ends within" : "bytes behind",
+                           u->reader.input.name, n < size ? "ends within" : "bytes behind",
                            u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
     free(due);
     free(bytes);
@@ -302,7 +302,7 @@ static enum status check_end(struct unpacking *u, struct error *error)
         smol_fail(error, STATUS_DAMAGED,
                   "%s: frames are missing in front of the seek table (offset %" PRIu64
                   "): fetch it again",
-                  u->reader.name, u->reader.position);
+                  u->reader.input.name, u->reader.position);
     return error->status;
 }
 
@@ -315,9 +315,10 @@ static enum status verify(struct unpacking *u, struct error *error)
     enum status status = smol_file_map(smol_output_temporary(&u->output), &view, error);
     if (status)
         return status;
-    status = smol_blob_open_bytes(view.data, u->size, u->reader.name, VERIFY_AT_OPEN, &blob, error);
+    status = smol_blob_open_bytes(view.data, u->size, u->reader.input.name, VERIFY_AT_OPEN, &blob,
+                                  error);
     smol_blob_close(&blob);
-    status = file_settle(&view, u->reader.name, status, error);
+    status = file_settle(&view, u->reader.input.name, status, error);
     smol_file_close(&view);
     if (status == STATUS_DAMAGED)
         smol_output_forget(&u->output);
@@ -344,7 +345,7 @@ static enum status prepare(struct unpacking *u, const char *input, const char *o
     if (!status)
         status = smol_pool_create(n_threads, &u->pool, error);
     if (!status)
-        status = smol_intake_open(u->reader.name, &u->intake, error);
+        status = smol_intake_open(u->reader.input.name, &u->intake, error);
     u->content = malloc((size_t)READER_FRAMES * PACKED_PIECE);
     bool has_room = u->content;
     for (unsigned i = 0; i < n_threads; i++)
@@ -399,7 +400,7 @@ static void release(struct unpacking *u)
 enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
                         struct unpack_rest *rest, struct error *error)
 {
-    struct unpacking u = {.options = options, .output.fd = -1, .reader.fd = -1};
+    struct unpacking u = {.options = options, .output.fd = -1, .reader.input.fd = -1};
     *rest = (struct unpack_rest){0};
     enum status status = prepare(&u, input, output, error);
     if (!status)
