@@ -17,7 +17,7 @@ static const struct kind {
     {BLOB_MAGIC, BLOB_MAGIC_SIZE, "a .smol blob, converted already: give it to smolrun"},
     {"PK\x03\x04", 4,
      "a zip archive, such as a PyTorch .bin: save it as safetensors first (save_pretrained does)"},
-    {"\x28\xb5\x2f\xfd", 4, "compressed with zstd: decompress it first (zstd -d)"},
+    {"\x28\xb5\x2f\xfd", 4, "compressed with zstd: use `smolconv unpack` (or `zstd -d`) first"},
 };
 
 /* Protocols 2 to 5 begin so; older ones have no magic, nor were they used for models. */
