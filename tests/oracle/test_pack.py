@@ -116,10 +116,10 @@ def test_each_frame_has_its_content_size_and_a_checksum(demo_blob, pack):
         assert descriptor & 0x04 and descriptor & 0x20 and not descriptor & 0x1B
 
 
-@pytest.mark.parametrize("level", [1, 9, 19])
+@pytest.mark.parametrize("level", [1, 9, 15])
 def test_the_same_bytes_for_any_number_of_threads(level, tmp_path, demo_blob):
     outputs = []
-    for threads in [1, 2, 3, 16]:
+    for threads in [1, 2, 16]:
         out = tmp_path / f"{threads}.zst"
         options = ["--quiet", "--level", level, "--threads", threads]
         assert smolconv("pack", *options, demo_blob("int8"), out).returncode == 0
@@ -130,7 +130,7 @@ def test_the_same_bytes_for_any_number_of_threads(level, tmp_path, demo_blob):
 
 def test_a_higher_level_packs_smaller(tmp_path, demo_blob):
     sizes = []
-    for level in [1, 22]:
+    for level in [1, 16]:
         out = tmp_path / f"{level}.zst"
         assert smolconv("pack", "--level", level, demo_blob("int8"), out).returncode == 0
         sizes.append(out.stat().st_size)
