@@ -27,7 +27,7 @@ HARDENING += $(or $(call supported,$(call fortify,3)),$(call fortify,2))
 endif
 endif
 SMOL_CFLAGS += $(HARDENING)
-LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) -Wl,-z,relro,-z,now,-z,noexecstack
+LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) $(FILE_LDFLAGS) -Wl,-z,relro,-z,now,-z,noexecstack
 
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
@@ -121,7 +121,7 @@ tests: check_kernels fuzz_targets $(TESTS) $(BUILD)/tests/libsmol_internal.so $(
 comma := ,
 WRAP := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc posix_memalign strdup \
 	strndup pthread_create)
-$(BUILD)/tests/test_memory: LDFLAGS += $(WRAP) -Wl,--wrap=mmap
+$(BUILD)/tests/test_memory: FILE_LDFLAGS := $(WRAP) -Wl,--wrap=mmap
 $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
