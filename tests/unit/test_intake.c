@@ -196,7 +196,7 @@ static void names_the_chunk(size_t chunk_start)
 {
     size_t end = chunk_start + BLOB_CHUNK_SIZE < size ? chunk_start + BLOB_CHUNK_SIZE : size;
     const char *what =
-        chunk_start == header()->data_offset ? "section tokenizer" : "weights, tensor embed";
+        chunk_start == header()->data_offset ? "section tokenizer" : "weights, tensor embed to output";
     char part[128];
     snprintf(part, sizeof part, "data damaged (%s, bytes %zu to %zu)", what, chunk_start, end - 1);
     complains(error.status, STATUS_DAMAGED, part);
