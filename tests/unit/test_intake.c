@@ -195,8 +195,9 @@ static void bytes_behind_the_end_are_refused(void **state)
 static void names_the_chunk(size_t chunk_start)
 {
     size_t end = chunk_start + BLOB_CHUNK_SIZE < size ? chunk_start + BLOB_CHUNK_SIZE : size;
-    const char *what =
-        chunk_start == header()->data_offset ? "section tokenizer" : "weights, tensor embed to output";
+    const char *what = end < size ? "weights, tensor embed" : "weights, tensor embed to output";
+    if (chunk_start == header()->data_offset)
+        what = "section tokenizer";
     char part[128];
     snprintf(part, sizeof part, "data damaged (%s, bytes %zu to %zu)", what, chunk_start, end - 1);
     complains(error.status, STATUS_DAMAGED, part);

@@ -84,8 +84,8 @@ static void shorten(const struct file *file, size_t size)
     EXPECT(truncate(file->path, (off_t)size) == 0);
 }
 
-/* What the thread sanitizer would take for a race is the very thing that is tested: while one thread
- * reads, another's fault replaces the page. */
+/* What the thread sanitizer would take for a race is the very thing that is tested: while one
+ * thread reads, another's fault replaces the page. */
 __attribute__((no_sanitize("thread"))) static int byte_at(const struct file *file, size_t offset)
 {
     return *(const volatile uint8_t *)&file->view.data[offset];
