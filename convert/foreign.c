@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "format/format.h"
+#include "format/delta.h"
 
 static const struct kind {
     const char *magic;
@@ -15,6 +15,7 @@ static const struct kind {
      "a Git LFS pointer, not the file itself: run `git lfs pull` in the checkpoint's folder"},
     {"GGUF", 4, "a GGUF file, made for another program: name the original safetensors checkpoint"},
     {BLOB_MAGIC, BLOB_MAGIC_SIZE, "a .smol blob, converted already: give it to smolrun"},
+    {DELTA_MAGIC, 4, "an update of a .smol blob: `smolconv patch` applies it"},
     {"PK\x03\x04", 4,
      "a zip archive, such as a PyTorch .bin: save it as safetensors first (save_pretrained does)"},
     {"\x28\xb5\x2f\xfd", 4, "compressed with zstd: use `smolconv unpack` (or `zstd -d`) first"},

@@ -10,6 +10,7 @@
 #include "common/checked.h"
 #include "common/hash.h"
 #include "common/number.h"
+#include "format/delta.h"
 
 static enum status damaged(const struct blob *blob, struct error *error, const char *what,
                            uint64_t offset)
@@ -71,6 +72,10 @@ static enum status check_magic(const struct blob *blob, const uint8_t *data, uin
     if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: compressed with zstd: use `smolconv unpack` first", blob->path);
+    if (size >= 4 && memcmp(data, DELTA_MAGIC, 4) == 0) /* or a blob with one bit flipped */
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: a .smoldelta, not a .smol blob (offset 3): see `smolconv patch`",
+                         blob->path);
     if (size >= 4 && memcmp(data, "GGUF", 4) == 0)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: a GGUF file, not a .smol blob: convert the Hugging Face checkpoint",

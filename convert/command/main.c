@@ -12,9 +12,9 @@ static const struct {
     const char *name;
     smolconv_command *run;
 } commands[] = {
-    {"delta", smolconv_delta},   {"diff", smolconv_diff},     {"inspect", smolconv_inspect},
-    {"patch", smolconv_patch},   {"verify", smolconv_verify}, {"pack", smolconv_pack},
-    {"unpack", smolconv_unpack},
+    {"inspect", smolconv_inspect}, {"diff", smolconv_diff},     {"verify", smolconv_verify},
+    {"pack", smolconv_pack},       {"unpack", smolconv_unpack}, {"delta", smolconv_delta},
+    {"patch", smolconv_patch},
 };
 
 static enum status run(int argc, char **argv, struct error *error)

@@ -1,6 +1,5 @@
 """Updates: what `smolconv delta` makes and `smolconv patch` applies, against a second reader."""
 
-import json
 import resource
 import shutil
 import struct
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from blobs import edited, repaired, section, xxh3
 from checkpoints import make
 from delta_reader import (
@@ -30,9 +28,9 @@ from delta_reader import (
 from engine import blob_of
 from internal import BUILD, ROOT
 from packed import frame
-from safetensors.torch import load_file, save_file
 from smol_reader import GENERATION, STOP, WEIGHTS
 from test_format import example_blob
+from updates import changed, trained_anew, trained_further, with_another_token
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
@@ -74,62 +72,6 @@ def round_trip(folder, old, new):
     assert result.read_bytes() == new.read_bytes()
     assert apply(old.read_bytes(), path.read_bytes(), xxh3) == new.read_bytes()
     return path.stat().st_size
-
-
-def changed(checkpoint, folder, weights=None, **files):
-    """A copy of a checkpoint; weights(tensors) edits its weights, files give new keys to JSONs."""
-    shutil.copytree(checkpoint, folder, dirs_exist_ok=True)
-    for name, keys in files.items():
-        path = folder / f"{name}.json"
-        content = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(content | keys))
-    if weights:
-        tensors = load_file(folder / "model.safetensors")
-        weights(tensors)
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
-
-
-def trained_further(layers, step, seed=1):
-    """Each weight of these layers moves by some of `step` times the spread of its tensor."""
-
-    def edit(tensors):
-        generator = torch.Generator().manual_seed(seed)
-        for name, t in tensors.items():
-            if any(f".layers.{layer}." in name for layer in layers):
-                moves = torch.randn(t.shape, generator=generator) * step * t.float().std()
-                tensors[name] = (t.float() + moves).to(t.dtype)
-
-    return edit
-
-
-def trained_anew(layers, seed=1):
-    def edit(tensors):
-        generator = torch.Generator().manual_seed(seed)
-        for name, t in tensors.items():
-            if t.dim() == 2 and any(f".layers.{layer}." in name for layer in layers):
-                values = torch.randn(t.shape, generator=generator) * t.float().std()
-                tensors[name] = values.to(t.dtype)
-
-    return edit
-
-
-def with_another_token(checkpoint, folder):
-    """A token is added, and a row for it: all tensors behind the embedding move."""
-    config = json.loads((checkpoint / "config.json").read_text())
-    added = json.loads((checkpoint / "tokenizer.json").read_text())["added_tokens"]
-    n = config["vocab_size"]
-    token = added[-1] | {"id": n, "content": "<|another|>"}
-
-    def add_row(tensors):
-        embed = tensors["model.embed_tokens.weight"]
-        row = embed.float().mean(0, keepdim=True).to(embed.dtype)
-        tensors["model.embed_tokens.weight"] = torch.cat([embed, row])
-
-    return changed(
-        checkpoint, folder, add_row, config={"vocab_size": n + 1},
-        tokenizer={"added_tokens": [*added, token]},
-    )  # fmt: skip
 
 
 # --- what updates cost --------------------------------------------------------------------------
@@ -326,8 +268,10 @@ def test_a_wrong_old_blob_is_told_at_once(tmp_path, update, demo_blob):
     refuses(tmp_path, demo_blob("int8"), path, 2, "int8.smol", "d.smoldelta",
             front_digest, str(old.stat().st_size))  # fmt: skip
     refuses(tmp_path, new, path, 2, "nothing to do")
-    refuses(tmp_path, path, old, 4, "d.smoldelta")
+    refuses(tmp_path, path, old, 4, "d.smoldelta", "smolconv patch")
     refuses(tmp_path, old, new, 2, "OLD DELTA NEW")
+    assert_fails(smolconv("verify", path), 4, "d.smoldelta", "smolconv patch")
+    assert_fails(smolconv("inspect", path), 5, "d.smoldelta", "smolconv patch")
     with pytest.raises(WrongBlob):
         apply(new.read_bytes(), path.read_bytes(), xxh3)
 
