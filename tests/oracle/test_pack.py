@@ -639,3 +639,22 @@ def test_the_part_of_another_program_is_left_alone(tmp_path, demo_blob, pack):
     result = smolconv("unpack", "--resume", part, tmp_path / "out.smol")
     assert_fails(result, 3, "out.smol.part: not an unfinished blob")
     assert result.stdout == b"" and part.stat().st_size == 1000000
+
+
+LOOP = """
+fetch() { tail -c +$(($1 + 1)) "$packed" | head -c 300000; } # a link that is soon cut
+n=$($smolconv unpack --resume - out.smol </dev/null)
+until n=$(fetch "$n" | $smolconv unpack --resume - out.smol); do echo "$n"; done
+"""
+
+
+def test_the_loop_of_the_readme_ends_with_the_whole_blob(tmp_path, demo_blob, pack):
+    blob = demo_blob("int8")
+    values = {"smolconv": str(BUILD / "smolconv"), "packed": str(pack(blob))}
+    result = subprocess.run(
+        ["sh", "-c", LOOP], cwd=tmp_path, env=os.environ | values, capture_output=True, timeout=120
+    )
+    assert result.returncode == 0 and (tmp_path / "out.smol").read_bytes() == blob.read_bytes()
+    places = [int(line) for line in result.stdout.split()]
+    starts = [start for start, _, _ in read_table(pack(blob).read_bytes())]
+    assert len(places) > 5 and sorted(set(places)) == places and set(places) <= set(starts)
