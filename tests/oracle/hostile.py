@@ -242,9 +242,9 @@ spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
 spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
 for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
     spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")
-spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "unknown section")
-spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "unknown section")
-spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "unknown section")
+spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "the table has another entry")
+spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "the table has another entry")
+spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "the table has another entry")
 for kind in KINDS:
     spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "out of place",
            digests=repair_front)  # fmt: skip
@@ -286,13 +286,13 @@ for value in (NAN, -1.0, 1.0, INFINITY):
 for value in (NAN, 0.0, 1e31, INFINITY):
     field_case("rope_theta", value, "rope_theta")
 spoilt("12 the last reserved byte", lambda b: b.put(b.at(MODEL) + 127, "B", 1), "reserved")
-spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq does not fit")
-spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq does not fit")
+spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq: does not fit")
+spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq: does not fit")
 for value in (NAN, INFINITY, -0.5, 1.5):
     spoilt(f"13 inv_freq of {value}", lambda b, v=value: b.put(b.at(INV_FREQ), "f", v), "inv_freq")
 spoilt("14 half an id", lambda b: b.resize(STOP, 6), "odd size")
-spoilt("14 an id twice", lambda b: b.put(b.at(STOP), "II", 2, 2), "stop ids")
-spoilt("14 an id that there is not", lambda b: b.put(b.at(STOP), "II", 1, 41), "stop ids")
+spoilt("14 an id twice", lambda b: b.put(b.at(STOP), "II", 2, 2), "section stop: ids")
+spoilt("14 an id that there is not", lambda b: b.put(b.at(STOP), "II", 1, 41), "section stop: ids")
 spoilt("15 no generation section", lambda b: b.resize(GENERATION, 60), "odd size")
 spoilt("15 an unknown bit", lambda b: b.put(b.at(GENERATION), "I", 64), "generation")
 spoilt("15 a default that is absent", lambda b: b.put(b.at(GENERATION), "I", 0), "generation")
@@ -312,15 +312,15 @@ for place, kind, value, what in [
     for i in (0, 2):
         spoilt(f"16 tensor {i}: {what}",
                lambda b, i=i, p=place, k=kind, v=value: b.put(b.tensor(i)[0] + p, k, v),
-               "a tensor is not what the model calls for")  # fmt: skip
+               "is not what the model calls for")  # fmt: skip
 field_case("n_layers", 1, "wrong number of tensors", rule="16")
 field_case("n_layers", 1024, "wrong number of tensors", rule="16", mark=" [23605]")
-field_case("vocab_size", 2**24, "a tensor is not what", rule="16", mark=" [33298]")
+field_case("vocab_size", 2**24, "is not what", rule="16", mark=" [33298]")
 spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
-       "a tensor is not what", of="1.0-f32")  # fmt: skip
+       "is not what", of="1.0-f32")  # fmt: skip
 spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
 spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
-       "a tensor is not what", of="1.0-bf16")  # fmt: skip
+       "is not what", of="1.0-bf16")  # fmt: skip
 
 
 def grow_weights(b):
@@ -445,7 +445,7 @@ HARMLESS = (DAMAGED, OK, (OK, NUMERIC))
 
 def in_tensor(name, i, place, kind, value, of):
     spoilt(f"21 {name} ({of[4:]})", lambda b: b.put(b.tensor(i)[1] + place, kind, value),
-           "a tensor breaks the format", status=HARMLESS, of=of)  # fmt: skip
+           "breaks the format", status=HARMLESS, of=of)  # fmt: skip
 
 
 # embed of int8: (41, 12): scales of 16 rows, then steps by 4 inputs; the third block has 9 rows
