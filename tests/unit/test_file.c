@@ -163,6 +163,13 @@ static void names_are_split_and_joined(void **state)
     assert_string_equal(smol_base_name("a/b/c.smol"), "c.smol");
     assert_string_equal(smol_base_name("c.smol"), "c.smol");
     assert_string_equal(smol_base_name("a/"), "");
+    static const char *const folders[][2] = {{"a/b/c", "a/b/"}, {"c", "."},    {"/c", "/"},
+                                             {"a/", "a/"},      {"./c", "./"}, {"", "."}};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char *folder = smol_path_folder(folders[i][0]);
+        assert_string_equal(folder, folders[i][1]);
+        free(folder);
+    }
     char *path = smol_path_join("a/b", "c");
     assert_string_equal(path, "a/b/c");
     free(path);
