@@ -918,6 +918,36 @@ static void verification_knows_bf16_tiles_too(void **state)
     fails_verification();
 }
 
+/* Makes the element (row, col) of a matrix with 33 columns one that the format does not allow. */
+static void spoil(uint8_t *matrix, enum blob_dtype dtype, uint64_t row, uint64_t col)
+{
+    uint8_t *block = matrix + row / TILE_ROWS * smol_block_bytes(dtype, 33);
+    const uint64_t r = row % TILE_ROWS;
+    if (dtype == DTYPE_F32)
+        ((float *)(void *)block)[col * TILE_ROWS + r] = NAN;
+    else if (dtype == DTYPE_BF16)
+        ((uint16_t *)(void *)block)[col / 2 * 32 + r * 2 + col % 2] = 0x7f80;
+    else
+        block[group_weights_offset(col / 32) + col % 32 / 4 * 64 + r * 4 + col % 4] = 0x80;
+}
+
+static void verification_looks_at_each_weight(void **state)
+{
+    (void)state;
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
+    for (size_t i = 0; i < 3; i++) {
+        struct blob_model model = odd_model;
+        model.dtype = dtypes[i];
+        model.hidden_size = 33;
+        unmap_image();
+        make_image(&model);
+        for (uint64_t at = 0; at < 19 * 33; at++) { /* a whole row block, and one of three rows */
+            spoil(image.bytes + tensor(ROLE_EMBED)->offset, model.dtype, at / 33, at % 33);
+            fails_verification();
+        }
+    }
+}
+
 /* --- checking on first use
  * ------------------------------------------------------------------------ */
 
@@ -1247,6 +1277,7 @@ int main(void)
         on_image(the_largest_model_in_a_tiny_file_is_refused),
         on_image(verification_wants_zeros_wherever_there_is_no_weight),
         on_image(verification_wants_numbers_that_the_format_allows),
+        on_image(verification_looks_at_each_weight),
         on_image(verification_knows_f32_tiles_too),
         on_image(verification_knows_bf16_tiles_too),
         on_image(a_damaged_tensor_is_reported_by_name_when_it_is_used),
