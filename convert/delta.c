@@ -1,5 +1,4 @@
-/* Making a delta, see delta.h: pieces of NEW are planned, coded side by side, and written in order.
- */
+/* Making a delta, see delta.h: pieces of NEW are planned, coded side by side, written in order. */
 #include "convert/delta.h"
 
 #include <stddef.h>
@@ -43,15 +42,13 @@ struct making {
 
 /* --- coding a piece ----------------------------------------------------------------------- */
 
-/* The piece as differences from its counterpart; false if that ends too early. */
-static bool as_difference(const struct delta_piece *piece, struct delta_part *part)
+/* The piece by `method` from as many bytes at its place in OLD. */
+static struct delta_part as_pair(const struct delta_piece *piece, enum delta_method method)
 {
-    const struct delta_region *region = &piece->region;
-    *part = (struct delta_part){.method = region->difference,
-                                .new_size = piece->size,
-                                .old_offset = piece->old_offset,
-                                .old_size = piece->size};
-    return piece->old_offset + piece->size <= region->old_offset + region->old_size;
+    return (struct delta_part){.method = method,
+                               .new_size = piece->size,
+                               .old_offset = piece->old_offset,
+                               .old_size = piece->size};
 }
 
 /* The piece with what OLD has around its counterpart as history, which may be nothing. */
@@ -75,16 +72,19 @@ static enum status encode(const struct making *m, struct slot *slot, int level)
                              m->new_blob.file.data + slot->piece.offset, level, &slot->error);
 }
 
-/* Finds the method that makes the least of the piece. */
+/* Finds the method that makes the least of the piece: differences only if its counterpart reaches
+ * so far. */
 static enum status choose(const struct making *m, struct slot *slot)
 {
-    struct delta_part frame = as_frame(&slot->piece), difference;
+    const struct delta_piece *piece = &slot->piece;
+    const struct delta_region *region = &piece->region;
+    struct delta_part frame = as_frame(piece);
     slot->record.part = frame;
-    if (!as_difference(&slot->piece, &difference))
+    if (piece->old_offset + piece->size > region->old_offset + region->old_size)
         return STATUS_OK;
     enum status status = encode(m, slot, TRIAL_LEVEL);
     uint32_t frame_size = slot->record.part.coded_size;
-    slot->record.part = difference;
+    slot->record.part = as_pair(piece, region->difference);
     if (!status)
         status = encode(m, slot, TRIAL_LEVEL);
     if (frame_size < slot->record.part.coded_size)
@@ -94,17 +94,14 @@ static enum status choose(const struct making *m, struct slot *slot)
 
 static enum status code(const struct making *m, struct slot *slot)
 {
-    const struct delta_piece *piece = &slot->piece;
     enum status status = STATUS_OK;
-    if (piece->same)
-        slot->record.part = (struct delta_part){.method = DELTA_COPY,
-                                                .new_size = piece->size,
-                                                .old_offset = piece->old_offset,
-                                                .old_size = piece->size};
-    else
+    if (slot->piece.same) {
+        slot->record.part = as_pair(&slot->piece, DELTA_COPY);
+    } else {
         status = choose(m, slot);
-    if (!status && !piece->same)
-        status = encode(m, slot, LEVEL);
+        if (!status)
+            status = encode(m, slot, LEVEL);
+    }
     slot->record.part.digest = smol_delta_digest(&slot->record);
     return status;
 }
