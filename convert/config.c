@@ -3,41 +3,41 @@
 
 #include "convert/config_parts.h"
 
-enum { CONFIG, GENERATION, TOKENIZER_CONFIG, N_FILES };
-
 static const struct {
     const char *name;
     bool required;
-} files[N_FILES] = {
-    [CONFIG] = {"config.json", true},
-    [GENERATION] = {"generation_config.json", false},
-    [TOKENIZER_CONFIG] = {"tokenizer_config.json", false},
+} files[N_CONFIG_FILES] = {
+    [CONFIG_JSON] = {"config.json", true},
+    [GENERATION_JSON] = {"generation_config.json", false},
+    [TOKENIZER_CONFIG_JSON] = {"tokenizer_config.json", false},
 };
 
 static enum status read_all(const char *folder, const struct settings *from,
                             struct settings *tokenizer, struct config *config)
 {
-    enum status status = smol_config_read_model(&from[CONFIG], &config->model);
+    enum status status = smol_config_read_model(&from[CONFIG_JSON], &config->model);
     if (!status)
-        status = smol_config_read_generation(&from[GENERATION], &config->generation);
+        status = smol_config_read_generation(&from[GENERATION_JSON], &config->generation);
     if (!status)
-        status = smol_config_read_stop(folder, &from[CONFIG], &from[GENERATION],
-                                       &from[TOKENIZER_CONFIG], tokenizer, config);
+        status = smol_config_read_stop(folder, &from[CONFIG_JSON], &from[GENERATION_JSON],
+                                       &from[TOKENIZER_CONFIG_JSON], tokenizer, config);
     return status;
 }
 
 enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
                              struct error *error)
 {
-    struct settings from[N_FILES] = {{0}};
+    struct settings from[N_CONFIG_FILES] = {{0}};
     enum status status = STATUS_OK;
     *config = (struct config){0};
     *tokenizer = (struct settings){0};
-    for (int i = 0; i < N_FILES && !status; i++)
+    for (int i = 0; i < N_CONFIG_FILES && !status; i++) {
         status = smol_settings_open(folder, files[i].name, files[i].required, &from[i], error);
+        config->marks[i] = from[i].mark;
+    }
     if (!status)
         status = read_all(folder, from, tokenizer, config);
-    for (int i = 0; i < N_FILES; i++)
+    for (int i = 0; i < N_CONFIG_FILES; i++)
         smol_settings_close(&from[i]);
     return status;
 }

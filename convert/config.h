@@ -12,6 +12,8 @@
 
 enum { CONFIG_MAX_STOP = 64 };
 
+enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG_FILES };
+
 struct config {
     struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
     struct blob_generation generation;
@@ -19,6 +21,7 @@ struct config {
      * ascending, without duplicates. */
     uint32_t stop[CONFIG_MAX_STOP];
     size_t n_stop;
+    struct json_mark marks[N_CONFIG_FILES];
 };
 
 /* Reads config.json (required), generation_config.json and tokenizer_config.json (optional) in

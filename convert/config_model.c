@@ -205,7 +205,9 @@ static enum status read_rope(const struct settings *config, struct blob_model *m
         status = check_rotary_factor(config);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0] && !status; i++) {
         json_t *object = smol_setting(config, objects[i].key);
-        struct settings rope = {object, config->path, objects[i].within, config->error};
+        struct settings rope = *config;
+        rope.object = object;
+        rope.within = objects[i].within;
         if (!object)
             continue;
         if (!json_is_object(object))

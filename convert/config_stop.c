@@ -55,7 +55,9 @@ static enum status eos_text(const struct settings *from, const char **text)
     json_t *token = smol_setting(from, "eos_token");
     if (!json_is_object(token))
         return smol_setting_string(from, "eos_token", text);
-    struct settings inside = {token, from->path, "eos_token.", from->error};
+    struct settings inside = *from;
+    inside.object = token;
+    inside.within = "eos_token.";
     return smol_setting_string(&inside, "content", text);
 }
 

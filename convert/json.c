@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "common/hash.h"
 #include "convert/foreign.h"
 
 /* A value costs jansson up to some 200 bytes of memory and as little as two bytes of text, so both
@@ -96,14 +97,19 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
     return STATUS_OK;
 }
 
-enum status smol_json_load(const char *path, json_t **object, struct error *error)
+enum status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
+                           struct error *error)
 {
     struct file_view file;
     *object = NULL;
+    *mark = (struct json_mark){0};
     enum status status = smol_file_map(path, &file, error);
     if (status)
         return status;
-    status = file_settle(&file, path, parse(path, &file, object, error), error);
+    status = parse(path, &file, object, error);
+    if (!status)
+        *mark = (struct json_mark){file.size, smol_digest(file.data, file.size)};
+    status = file_settle(&file, path, status, error);
     smol_file_close(&file);
     if (status) {
         json_decref(*object);
@@ -119,12 +125,14 @@ enum status smol_json_parse(const char *path, const void *text, size_t size, jso
     return parse(path, &file, object, error);
 }
 
-enum status smol_json_load_optional(const char *path, json_t **object, struct error *error)
+enum status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
+                                    struct error *error)
 {
     struct stat info;
     *object = NULL;
+    *mark = (struct json_mark){0};
     /* lstat: a link that leads nowhere is a mistake, not a missing file */
     if (lstat(path, &info) && errno == ENOENT)
         return STATUS_OK;
-    return smol_json_load(path, object, error);
+    return smol_json_load(path, object, mark, error);
 }

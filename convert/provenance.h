@@ -9,7 +9,8 @@
 
 /* Writes the provenance of a blob made from `source`, in words that depend on nothing but the input
  * and the release: no folder, time or machine. *text (*size bytes) is allocated, after an error
- * too. Reads every file of the checkpoint once. Errors: STATUS_FILE, STATUS_MEMORY. */
+ * too. Reads the weights; of the JSON files it tells what they were when they were read.
+ * Errors: STATUS_MEMORY. */
 enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
                                  struct error *error);
 

@@ -3,11 +3,11 @@
 #ifndef SMOL_CONVERT_SETTINGS_H
 #define SMOL_CONVERT_SETTINGS_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/json.h"
 
 /* An object in one of the files. */
 struct settings {
@@ -15,6 +15,7 @@ struct settings {
     char *path;         /* of the file */
     const char *within; /* where in the file: "" or "rope_parameters." */
     struct error *error;
+    struct json_mark mark; /* the file's */
 };
 
 /* Opens `folder`/`name`; a missing file is an error only when `required`. The caller closes it,

@@ -60,6 +60,7 @@ static enum status check_tokenizer(struct source *source, struct error *error)
     enum status status = STATUS_OK;
     if (!json->object)
         status = smol_settings_open(source->folder, "tokenizer.json", true, json, error);
+    source->tokenizer_mark = json->mark;
     if (!status)
         status = smol_tokenizer_check_rules(json->object, json->path, &source->pretokenizer, error);
     return status;

@@ -15,7 +15,8 @@ struct source {
     char *folder;
     char *weights_path;
     struct config config;
-    struct settings tokenizer_json; /* open until it is compiled */
+    struct settings tokenizer_json;  /* open until it is compiled */
+    struct json_mark tokenizer_mark; /* what it was */
     uint32_t pretokenizer;
     struct tokenizer_section tokenizer; /* empty until it is compiled */
     struct safetensors reader;

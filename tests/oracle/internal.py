@@ -30,4 +30,5 @@ class Settings(ctypes.Structure):
         ("path", ctypes.c_char_p),
         ("within", ctypes.c_char_p),
         ("error", ctypes.c_void_p),
+        ("mark", ctypes.c_uint64 * 2),
     ]

@@ -58,6 +58,7 @@ class Config(ctypes.Structure):
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
+        ("marks", ctypes.c_uint64 * 6),
     ]
 
 

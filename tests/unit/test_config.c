@@ -511,9 +511,11 @@ static void refuses_optional_files_that_are_damaged(void **state)
     accepts("{}");
     /* a path that cannot be followed is not a missing file */
     json_t *object;
+    struct json_mark mark;
     char path[600];
     snprintf(path, sizeof path, "%s/within", temporary.path);
-    complains(smol_json_load_optional(path, &object, &error), STATUS_FILE, "config.json/within: ");
+    complains(smol_json_load_optional(path, &object, &mark, &error), STATUS_FILE,
+              "config.json/within: ");
 }
 
 static void says_where_json_is_damaged(void **state)
