@@ -8,8 +8,8 @@ EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
 # what is built.
-SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
+SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Wall -Wextra -Wshadow \
+	-Wstrict-prototypes -Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP \
 	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
 
@@ -116,7 +116,7 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 tests: check_kernels fuzz_targets $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
-	$(BUILD)/tests/soak $(BUILD)/tests/damage ## build the tests
+	$(BUILD)/tests/soak $(BUILD)/tests/damage $(BUILD)/tests/change.so ## build the tests
 # What makes calls fail takes them over here.
 comma := ,
 WRAP := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc posix_memalign strdup \
@@ -171,6 +171,11 @@ test: all tests ## run the C tests and the Python oracles
 
 # A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.
 $(BUILD)/tests/fault.so: tests/fault/shim.c
+	@mkdir -p $(@D)
+	$(LINK) -shared -o $@ $<
+
+# Another that changes a file while it is open.
+$(BUILD)/tests/change.so: tests/fault/change.c
 	@mkdir -p $(@D)
 	$(LINK) -shared -o $@ $<
 

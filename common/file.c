@@ -105,18 +105,19 @@ enum status smol_file_check(const struct file_view *view, const char *name, stru
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-static enum status read_some(const char *path, int fd, void *data, size_t size, size_t *n,
-                             struct error *error)
+/* The first `size` bytes of the view's file, which are there unless it has changed. */
+static enum status read_some(const char *path, const struct file_view *view, void *data,
+                             size_t size, struct error *error)
 {
-    for (*n = 0; *n < size;) {
-        ssize_t got = read(fd, (uint8_t *)data + *n, size - *n);
-        if (got < 0 && errno == EINTR)
+    for (size_t done = 0; done < size;) {
+        ssize_t n = read(view->fd, (uint8_t *)data + done, size - done);
+        if (n < 0 && errno == EINTR)
             continue;
-        if (got < 0)
+        if (n < 0)
             return smol_fail_errno(error, path, "read");
-        if (got == 0)
-            break;
-        *n += (size_t)got;
+        if (n == 0)
+            return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
+        done += (size_t)n;
     }
     return STATUS_OK;
 }
@@ -129,7 +130,8 @@ enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n,
     if (status)
         return status;
     *file_size = view.size;
-    status = read_some(path, view.fd, data, size, n, error);
+    *n = view.size < size ? view.size : size;
+    status = read_some(path, &view, data, *n, error);
     close(view.fd);
     return status;
 }
@@ -138,12 +140,9 @@ static enum status read_all(const char *path, const struct file_view *view, uint
                             struct error *error)
 {
     struct stat now;
-    size_t n;
-    enum status status = read_some(path, view->fd, data, view->size, &n, error);
+    enum status status = read_some(path, view, data, view->size, error);
     if (status)
         return status;
-    if (n < view->size)
-        return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
     if (fstat(view->fd, &now))
         return smol_fail_errno(error, path, "stat");
     return is_as_it_was(view, &now)
