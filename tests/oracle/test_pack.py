@@ -547,13 +547,20 @@ def wait_for(condition):
     raise TimeoutError
 
 
+def default_signals():
+    """For a child: what the tests' parent ignores (nohup, a shell's background) it does not."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def hanging_transfer(tmp_path, blob, data, n_frames):
     """A transfer that has delivered so many frames and half of the next, and hangs: what has come is
     kept by now, each frame with an entry of 16 bytes in the journal."""
     frames, part = read_table(data), tmp_path / "out.smol.part"
     command = [BUILD / "smolconv", "unpack", "--resume", "--quiet", "-", tmp_path / "out.smol"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               preexec_fn=default_signals)
     process.stdin.write(data[: sum(frames[n_frames][:2]) // 2])
     process.stdin.flush()
     size = blob.stat().st_size + 16 * n_frames
