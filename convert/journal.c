@@ -23,13 +23,22 @@ static struct entry next_entry(const struct journal *journal, uint64_t end)
 
 static void advance(struct journal *journal, const struct entry *entry)
 {
-    *journal = (struct journal){journal->place + sizeof *entry, entry->end, entry->check};
+    journal->n++;
+    journal->place += sizeof *entry;
+    journal->end = entry->end;
+    journal->check = entry->check;
+}
+
+void smol_journal_pass(struct journal *journal, uint32_t size)
+{
+    const struct entry entry = next_entry(journal, journal->end + size);
+    advance(journal, &entry);
 }
 
 enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
                              struct error *error)
 {
-    struct entry entry = next_entry(journal, journal->end + size);
+    const struct entry entry = next_entry(journal, journal->end + size);
     enum status status = smol_output_write(output, journal->place, &entry, sizeof entry, error);
     if (!status)
         advance(journal, &entry);

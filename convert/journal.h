@@ -11,6 +11,7 @@
 #include "format/format.h"
 
 struct journal {
+    size_t n;       /* entries */
     uint64_t place; /* of the next entry, in the output */
     uint64_t end;   /* of the last frame, in the packed file */
     uint64_t check; /* of the last entry */
@@ -19,12 +20,15 @@ struct journal {
 /* The journal of the blob with this header, before its first entry. */
 struct journal smol_journal_start(const struct blob_header *header);
 
+/* Goes past the entry of a frame of `size` bytes, which the output has already. */
+void smol_journal_pass(struct journal *journal, uint32_t size);
+
 /* Adds a frame of `size` bytes, which is in the output by now. Errors: STATUS_FILE. */
 enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
                              struct error *error);
 
-/* Adds the frames that the output's journal holds, up to the first that is not as it should be, to
- * an empty `table`. Errors: STATUS_FILE, STATUS_MEMORY. */
+/* Adds the frames that the output's journal, which starts at `journal`, holds to an empty `table`,
+ * up to the first entry that is not as it should be. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_journal_read(struct journal journal, const struct output *output,
                               struct seek_table *table, struct error *error);
 

@@ -48,9 +48,11 @@ void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to)
             (double)to / 1e6);
 }
 
-void smol_progress_goes_on(const char *path, uint64_t size, uint64_t position)
+void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position)
 {
-    if (position > 0)
+    if (is_whole)
+        fprintf(stderr, "smolconv: %s: is whole already\n", path);
+    else if (size > 0)
         fprintf(stderr, "smolconv: %s: the first %.1f MB are good: going on at byte %" PRIu64 "\n",
                 path, (double)size / 1e6, position);
     else

@@ -26,6 +26,6 @@ void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
 void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 
 /* One line about an unfinished output that is continued. */
-void smol_progress_goes_on(const char *path, uint64_t size, uint64_t position);
+void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position);
 
 #endif

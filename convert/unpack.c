@@ -22,10 +22,9 @@ struct unpacking {
     struct intake *intake;
     struct seek_table table; /* the frames that are in the output */
     uint64_t size;           /* bytes of blob in the output */
-    struct journal journal;
-    bool is_journaled; /* the front is whole, so that the journal's place is known */
-    bool is_whole;     /* the output lacks nothing but its name */
-    bool can_go_on;    /* what is in the output may be continued by another call */
+    struct journal journal;  /* of these; without a place until the front is whole */
+    bool is_whole;           /* the output lacks nothing but its name */
+    bool can_go_on;          /* what is in the output may be continued by another call */
     struct progress progress;
     uint8_t *content; /* (READER_FRAMES, PACKED_PIECE) */
     struct packed_frame frames[READER_FRAMES];
@@ -79,14 +78,10 @@ static enum status keep_journal(struct unpacking *u, struct error *error)
     enum status status = STATUS_OK;
     if (!front || !u->options->resume)
         return STATUS_OK;
-    size_t first = u->table.n - 1;
-    if (!u->is_journaled) {
+    if (u->journal.place == 0)
         u->journal = smol_journal_start(front->header);
-        first = 0;
-    }
-    u->is_journaled = true;
-    for (size_t i = first; !status && i < u->table.n; i++)
-        status = smol_journal_add(&u->journal, &u->output, u->table.sizes[i], error);
+    while (!status && u->journal.n < u->table.n)
+        status = smol_journal_add(&u->journal, &u->output, u->table.sizes[u->journal.n], error);
     return status;
 }
 
@@ -158,11 +153,15 @@ static enum status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
 {
     enum status status = start_over(u, error);
     for (*good = 0; !status && *good < n; ++*good) {
-        struct error reason;
         uint64_t rest = file_size - u->size;
         size_t size = rest < PACKED_PIECE ? (size_t)rest : PACKED_PIECE, got = 0;
         status = smol_output_read(&u->output, u->size, u->content, size, &got, error);
-        if (status || got < size || smol_intake_take(u->intake, u->content, size, &reason))
+        if (status || got < size)
+            break;
+        enum status taken = smol_intake_take(u->intake, u->content, size, error);
+        if (taken == STATUS_MEMORY)
+            status = taken; /* which says nothing about what is there */
+        if (taken)
             break;
         u->size += size;
     }
@@ -185,6 +184,9 @@ static enum status take_journaled(struct unpacking *u, const struct blob_header 
             status = take_kept(u, n, header->file_size, &good, error);
     } while (!status && good < n);
     smol_seek_table_cut(&u->table, good);
+    u->journal = smol_journal_start(header);
+    while (u->journal.n < u->table.n)
+        smol_journal_pass(&u->journal, u->table.sizes[u->journal.n]);
     return status;
 }
 
@@ -236,7 +238,7 @@ static enum status find_kept(struct unpacking *u, struct error *error)
     if (!is_torn)
         status = take_part(u, &start, error);
     if (!status && !u->options->quiet)
-        smol_progress_goes_on(part, u->size, u->table.end);
+        smol_progress_goes_on(part, u->size, u->is_whole, u->table.end);
     return status;
 }
 
@@ -264,7 +266,7 @@ static enum status find_place(struct unpacking *u, struct error *error)
 static enum status go_on(struct unpacking *u, struct error *error)
 {
     enum status status = find_kept(u, error);
-    u->can_go_on = !status;
+    u->can_go_on = !status && !u->is_whole;
     return status || u->table.n == 0 ? status : find_place(u, error);
 }
 
@@ -306,8 +308,7 @@ static enum status check_end(struct unpacking *u, struct error *error)
     return error->status;
 }
 
-/* Opens the blob as anybody would, before it gets its name. Whoever made it has also made its
- * digests: if it breaks a rule, there is nothing to continue. */
+/* Opens the blob as anybody would, before it gets its name. */
 static enum status verify(struct unpacking *u, struct error *error)
 {
     struct file_view view;
@@ -320,16 +321,20 @@ static enum status verify(struct unpacking *u, struct error *error)
     smol_blob_close(&blob);
     status = file_settle(&view, u->reader.input.name, status, error);
     smol_file_close(&view);
-    if (status == STATUS_DAMAGED)
-        smol_output_forget(&u->output);
     return status;
 }
 
 static enum status finish(struct unpacking *u, struct error *error)
 {
     enum status status = verify(u, error);
-    u->can_go_on = false;
-    if (!status && u->options->resume) /* the journal */
+    if (status == STATUS_DAMAGED) { /* all digests are right: whoever made it broke a rule */
+        u->can_go_on = false;
+        smol_output_forget(&u->output);
+    }
+    if (status)
+        return status;
+    u->can_go_on = false; /* without its journal */
+    if (u->options->resume)
         status = smol_output_truncate(&u->output, u->size, error);
     return status ? status : smol_output_commit(&u->output, error);
 }
@@ -373,7 +378,7 @@ static void report_rest(struct unpacking *u, const char *output, struct unpack_r
                         struct error *error)
 {
     rest->is_known = true;
-    rest->position = smol_intake_front(u->intake) ? u->table.end : 0;
+    rest->position = u->journal.end;
     if (rest->position == 0) {
         smol_output_forget(&u->output);
         return;
@@ -407,7 +412,7 @@ enum status smol_unpack(const char *input, const char *output, const struct unpa
         status = unpack(&u, error);
     if (status && u.can_go_on)
         report_rest(&u, output, rest, error);
-    if (!status && !options->quiet)
+    if (!status && !options->quiet && !u.is_whole)
         smol_progress_sizes("unpacked", u.reader.position, u.size);
     release(&u);
     return status;

@@ -25,9 +25,9 @@ struct unpack_rest {
  * arrived is kept after an error (*rest), and the next call goes on from there; its input may start
  * at that byte or at the packed file's first.
  *
- * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), and the blob's front,
- * up to three times. Errors: STATUS_FILE, STATUS_MEMORY, STATUS_DAMAGED, STATUS_UNSUPPORTED (an
- * input that `smolconv pack` has not made, a blob of a newer format). */
+ * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), the blob's front, up to
+ * three times, and 20 bytes for each frame. Errors: STATUS_FILE, STATUS_MEMORY, STATUS_DAMAGED,
+ * STATUS_UNSUPPORTED (an input that `smolconv pack` has not made, a blob of a newer format). */
 enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
                         struct unpack_rest *rest, struct error *error);
 

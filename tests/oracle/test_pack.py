@@ -547,10 +547,10 @@ def wait_for(condition):
     raise TimeoutError
 
 
-def default_signals():
-    """For a child: what the tests' parent ignores (nohup, a shell's background) it does not."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+def heed_signals():
+    """Even if whoever started the tests ignores them: nohup, or a shell without job control."""
+    for name in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -559,8 +559,9 @@ def hanging_transfer(tmp_path, blob, data, n_frames):
     kept by now, each frame with an entry of 16 bytes in the journal."""
     frames, part = read_table(data), tmp_path / "out.smol.part"
     command = [BUILD / "smolconv", "unpack", "--resume", "--quiet", "-", tmp_path / "out.smol"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                               preexec_fn=default_signals)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=heed_signals
+    )
     process.stdin.write(data[: sum(frames[n_frames][:2]) // 2])
     process.stdin.flush()
     size = blob.stat().st_size + 16 * n_frames
