@@ -1,0 +1,17 @@
+/* The refusal of a part, see tokenizer_part.h. */
+#include "convert/tokenizer_part.h"
+
+#include <stdlib.h>
+
+enum status smol_part_refuse(const char *path, const char *what, const json_t *value,
+                             struct error *error)
+{
+    char *quoted =
+        json_dumps(value ? value : json_null(), JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    enum status status =
+        smol_fail(error, STATUS_UNSUPPORTED,
+                  "%s: %s is not supported (%.200s): use a model with GPT-2's byte-level BPE", path,
+                  what, quoted ? quoted : "too large to quote");
+    free(quoted);
+    return status;
+}
