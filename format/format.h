@@ -12,7 +12,7 @@
 enum {
     BLOB_MAGIC_SIZE = 8,
     BLOB_MAJOR = 1,
-    BLOB_MINOR = 0,
+    BLOB_MINOR = 0,            /* of a file that needs no feature; FORMAT.md, 11 */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* data_offset is at most this: readers hold the front in memory */
@@ -28,11 +28,14 @@ struct blob_header {
     uint32_t n_sections;        /* entries of the section table, which follows the header */
     uint64_t file_size;         /* bytes */
     uint64_t data_offset;       /* multiple of BLOB_CHUNK_SIZE */
-    uint64_t required_features; /* bits a reader must know; none is defined yet */
+    uint64_t required_features; /* bits of enum blob_feature that a reader must know */
     uint64_t optional_features; /* bits a reader may ignore; none is defined yet */
     uint64_t reserved;
 };
 enum { BLOB_DIGEST_START = 16 };
+
+/* What a file asks of its reader beyond version 1.0; none is defined yet. */
+enum blob_feature { KNOWN_FEATURES = 0 };
 
 enum section_kind {
     /* front sections */
@@ -50,7 +53,7 @@ enum section_kind {
 };
 
 /* Sections appear in ascending order of kind and of offset, without overlap; bytes between
- * them are zero. Each kind above is present exactly once. */
+ * them are zero. format/sections.h says which kinds there are. */
 struct blob_section {
     uint32_t kind;
     uint32_t reserved;

@@ -11,6 +11,7 @@
 #include "common/hash.h"
 #include "common/number.h"
 #include "format/delta.h"
+#include "format/sections.h"
 
 static enum status damaged(const struct blob *blob, struct error *error, const char *what,
                            uint64_t offset)
@@ -20,25 +21,13 @@ static enum status damaged(const struct blob *blob, struct error *error, const c
                      what, offset);
 }
 
-static const char *const section_names[] = {
-    [SECTION_MODEL] = "model",
-    [SECTION_INV_FREQ] = "inv_freq",
-    [SECTION_STOP] = "stop",
-    [SECTION_GENERATION] = "generation",
-    [SECTION_PROVENANCE] = "provenance",
-    [SECTION_TENSORS] = "tensors",
-    [SECTION_DIGESTS] = "digests",
-    [SECTION_TOKENIZER] = "tokenizer",
-    [SECTION_WEIGHTS] = "weights",
-};
-
 /* The same for what lies in a section. */
 static enum status damaged_section(const struct blob *blob, struct error *error, uint32_t kind,
                                    const char *what, uint64_t offset)
 {
     return smol_fail(error, STATUS_DAMAGED,
                      "%s: section %s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy",
-                     blob->path, section_names[kind], what, offset);
+                     blob->path, smol_section_name(kind), what, offset);
 }
 
 /* The same for a tensor, of which `what` is said at `offset`. */
@@ -106,22 +95,17 @@ static enum status check_header(const struct blob *blob, struct error *error)
         smol_digest(blob->front + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
     if (digest != header->front_digest)
         return damaged(blob, error, "digest of header and tables does not match", 8);
-    if (header->required_features)
+    uint64_t unknown = header->required_features & ~(uint64_t)KNOWN_FEATURES;
+    if (unknown)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: needs features 0x%" PRIx64 ": use a newer release", blob->path,
-                         header->required_features);
+                         unknown);
     if (header->reserved)
         return damaged(blob, error, "a reserved field is not zero", 56);
     return STATUS_OK;
 }
 
 /* --- sections ----------------------------------------------------------------------------- */
-
-static const uint32_t section_kinds[] = {
-    SECTION_MODEL,   SECTION_INV_FREQ, SECTION_STOP,      SECTION_GENERATION, SECTION_PROVENANCE,
-    SECTION_TENSORS, SECTION_DIGESTS,  SECTION_TOKENIZER, SECTION_WEIGHTS,
-};
-enum { N_SECTIONS = sizeof section_kinds / sizeof section_kinds[0] };
 
 static const struct blob_section *section_table(const struct blob *blob)
 {
@@ -141,25 +125,26 @@ static const struct blob_section *find_section(const struct blob *blob, enum sec
 static enum status check_sections(const struct blob *blob, struct error *error)
 {
     const struct blob_header *header = blob->header;
-    if (header->n_sections != N_SECTIONS)
+    uint32_t kinds[MAX_SECTIONS];
+    size_t n_sections = smol_list_sections(header->required_features, kinds);
+    if (header->n_sections != n_sections)
         return damaged(blob, error, "wrong number of sections", 20);
     const struct blob_section *sections = section_table(blob);
-    uint64_t end = sizeof *header + N_SECTIONS * sizeof *sections;
-    for (size_t i = 0; i < N_SECTIONS; i++) {
+    uint64_t end = sizeof *header + n_sections * sizeof *sections;
+    for (size_t i = 0; i < n_sections; i++) {
         const struct blob_section *section = &sections[i];
         uint64_t place = sizeof *header + i * sizeof *section;
         bool front = section->kind < SECTION_FIRST_DATA;
         uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
         uint64_t limit = front ? header->data_offset : header->file_size;
-        if (section->kind != section_kinds[i] || section->reserved)
-            return damaged_section(blob, error, section_kinds[i],
+        if (section->kind != kinds[i] || section->reserved)
+            return damaged_section(blob, error, kinds[i],
                                    "the table has another entry in its place", place);
         if (section->offset != start || !range_within(start, section->size, limit))
-            return damaged_section(blob, error, section_kinds[i], "out of place", place);
+            return damaged_section(blob, error, kinds[i], "out of place", place);
         /* what lies in the data is checked together with the tokenizer */
         if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
-            return damaged_section(blob, error, section_kinds[i],
-                                   "the padding before it is not zero", end);
+            return damaged_section(blob, error, kinds[i], "the padding before it is not zero", end);
         end = start + section->size;
     }
     if (find_section(blob, SECTION_TOKENIZER)->offset != header->data_offset)
@@ -507,12 +492,12 @@ const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[
     const struct blob_tensor *tensor = tensor_at(blob, offset);
     char label[MAX_NAME];
     size_t n = 0;
-    while (n < N_SECTIONS && sections[n].offset <= offset)
+    while (n < blob->header->n_sections && sections[n].offset <= offset)
         n++;
     if (tensor)
         snprintf(name, MAX_PLACE, "weights, tensor %s", tensor_name(tensor, label));
     else if (n > 0)
-        snprintf(name, MAX_PLACE, "section %s", section_names[section_kinds[n - 1]]);
+        snprintf(name, MAX_PLACE, "section %s", smol_section_name(sections[n - 1].kind));
     else
         snprintf(name, MAX_PLACE, offset < sizeof *blob->header ? "header" : "section table");
     return name;

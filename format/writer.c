@@ -1,6 +1,7 @@
 /* Writing a blob, see writer.h. */
 #include "format/writer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,7 @@
 #include "common/hash.h"
 #include "common/output.h"
 #include "format/layout.h"
-
-enum { N_SECTIONS = 9 };
+#include "format/sections.h"
 
 struct blob_writer {
     struct blob_sink sink;
@@ -23,11 +23,18 @@ struct blob_writer {
     uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
 };
 
-/* A section on its way into the file; data NULL: filled in later. */
+/* What a section holds; data NULL: filled in later. */
 struct part {
-    enum section_kind kind;
     const void *data;
     uint64_t size;
+};
+
+/* The sections of a file on its way. */
+struct plan {
+    uint32_t kinds[MAX_SECTIONS];
+    struct part parts[MAX_SECTIONS];
+    struct blob_section table[MAX_SECTIONS];
+    size_t n;
 };
 
 static uint64_t weights_size(const struct blob_model *model)
@@ -39,23 +46,6 @@ static uint64_t weights_size(const struct blob_model *model)
             size += smol_tensor_layout(model, key).size;
     } while (smol_tensor_next(model, &key));
     return size;
-}
-
-/* Lays the sections out in order; fills the table and returns the end of the last one. */
-static uint64_t place_sections(const struct part parts[N_SECTIONS],
-                               struct blob_section table[N_SECTIONS])
-{
-    uint64_t end = sizeof(struct blob_header) + N_SECTIONS * sizeof *table;
-    for (size_t i = 0; i < N_SECTIONS; i++) {
-        bool front = parts[i].kind < SECTION_FIRST_DATA;
-        table[i] = (struct blob_section){
-            .kind = parts[i].kind,
-            .offset = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE),
-            .size = parts[i].size,
-        };
-        end = table[i].offset + table[i].size;
-    }
-    return end;
 }
 
 static void fill_tensor_table(const struct blob_model *model, uint64_t offset,
@@ -81,25 +71,75 @@ static uint64_t count_chunks(const struct blob_contents *contents)
     return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
 }
 
+/* What the contents need of a reader: bits of enum blob_feature. */
+static uint64_t features_of(const struct blob_contents *contents)
+{
+    (void)contents;
+    return 0;
+}
+
+static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
+{
+    const struct blob_model *model = contents->model;
+    switch (kind) {
+    case SECTION_MODEL:
+        return (struct part){model, sizeof *model};
+    case SECTION_INV_FREQ:
+        return (struct part){contents->inv_freq, model->head_dim / 2 * sizeof(float)};
+    case SECTION_STOP:
+        return (struct part){contents->stop, contents->n_stop * sizeof *contents->stop};
+    case SECTION_GENERATION:
+        return (struct part){contents->generation, sizeof *contents->generation};
+    case SECTION_PROVENANCE:
+        return (struct part){contents->provenance, contents->n_provenance};
+    case SECTION_TENSORS:
+        return (struct part){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
+    case SECTION_DIGESTS:
+        return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
+    case SECTION_TOKENIZER:
+        return (struct part){NULL, contents->n_tokenizer};
+    case SECTION_WEIGHTS:
+        break;
+    }
+    return (struct part){NULL, weights_size(model)};
+}
+
+/* Lays the sections out in order; returns the end of the last one. */
+static uint64_t place_sections(struct plan *plan, const struct blob_contents *contents)
+{
+    plan->n = smol_list_sections(features_of(contents), plan->kinds);
+    uint64_t end = sizeof(struct blob_header) + plan->n * sizeof *plan->table;
+    for (size_t i = 0; i < plan->n; i++) {
+        bool front = plan->kinds[i] < SECTION_FIRST_DATA;
+        plan->parts[i] = part_of(contents, plan->kinds[i]);
+        plan->table[i] = (struct blob_section){
+            .kind = plan->kinds[i],
+            .offset = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE),
+            .size = plan->parts[i].size,
+        };
+        end = plan->table[i].offset + plan->table[i].size;
+    }
+    return end;
+}
+
+static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
+{
+    size_t i = 0;
+    while (plan->kinds[i] != kind)
+        i++;
+    return plan->table[i].offset;
+}
+
 static enum status build_front(struct blob_writer *writer, const struct blob_contents *contents,
                                struct error *error)
 {
-    const struct blob_model *model = contents->model;
-    size_t n_tensors = smol_tensor_count(model);
-    const struct part parts[N_SECTIONS] = {
-        {SECTION_MODEL, model, sizeof *model},
-        {SECTION_INV_FREQ, contents->inv_freq, model->head_dim / 2 * sizeof(float)},
-        {SECTION_STOP, contents->stop, contents->n_stop * sizeof *contents->stop},
-        {SECTION_GENERATION, contents->generation, sizeof *contents->generation},
-        {SECTION_PROVENANCE, contents->provenance, contents->n_provenance},
-        {SECTION_TENSORS, NULL, n_tensors * sizeof(struct blob_tensor)},
-        {SECTION_DIGESTS, NULL, count_chunks(contents) * sizeof(uint64_t)},
-        {SECTION_TOKENIZER, NULL, contents->n_tokenizer},
-        {SECTION_WEIGHTS, NULL, weights_size(model)},
-    };
-    struct blob_section table[N_SECTIONS];
-    uint64_t file_size = place_sections(parts, table);
-    uint64_t data_offset = table[7].offset;
+    struct plan plan;
+    uint64_t file_size = place_sections(&plan, contents);
+    uint64_t data_offset = offset_of(&plan, SECTION_TOKENIZER);
+    if (data_offset > BLOB_MAX_FRONT)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "header and tables of %" PRIu64 " bytes: a blob has room for %d",
+                         data_offset, BLOB_MAX_FRONT);
     writer->front = calloc(1, data_offset);
     if (!writer->front)
         return smol_fail_memory(error, "the blob's front");
@@ -108,16 +148,18 @@ static enum status build_front(struct blob_writer *writer, const struct blob_con
         .magic = BLOB_MAGIC,
         .major = BLOB_MAJOR,
         .minor = BLOB_MINOR,
-        .n_sections = N_SECTIONS,
+        .n_sections = (uint32_t)plan.n,
         .file_size = file_size,
         .data_offset = data_offset,
+        .required_features = features_of(contents),
     };
-    memcpy(writer->front + sizeof *writer->header, table, sizeof table);
-    for (size_t i = 0; i < N_SECTIONS; i++)
-        if (parts[i].data && parts[i].size)
-            memcpy(writer->front + table[i].offset, parts[i].data, parts[i].size);
-    fill_tensor_table(model, table[8].offset, (void *)(writer->front + table[5].offset));
-    writer->digests = (void *)(writer->front + table[6].offset);
+    memcpy(writer->front + sizeof *writer->header, plan.table, plan.n * sizeof *plan.table);
+    for (size_t i = 0; i < plan.n; i++)
+        if (plan.parts[i].data && plan.parts[i].size)
+            memcpy(writer->front + plan.table[i].offset, plan.parts[i].data, plan.parts[i].size);
+    fill_tensor_table(contents->model, offset_of(&plan, SECTION_WEIGHTS),
+                      (void *)(writer->front + offset_of(&plan, SECTION_TENSORS)));
+    writer->digests = (void *)(writer->front + offset_of(&plan, SECTION_DIGESTS));
     writer->written = data_offset;
     return STATUS_OK;
 }

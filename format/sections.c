@@ -1,0 +1,39 @@
+/* Sections by kind, see sections.h. */
+#include "format/sections.h"
+
+/* In the order of the file. `feature` is the bit that calls for a section; 0: it is always there.
+ */
+static const struct {
+    uint32_t kind;
+    const char *name;
+    uint64_t feature;
+} sections[] = {
+    {SECTION_MODEL, "model", 0},
+    {SECTION_INV_FREQ, "inv_freq", 0},
+    {SECTION_STOP, "stop", 0},
+    {SECTION_GENERATION, "generation", 0},
+    {SECTION_PROVENANCE, "provenance", 0},
+    {SECTION_TENSORS, "tensors", 0},
+    {SECTION_DIGESTS, "digests", 0},
+    {SECTION_TOKENIZER, "tokenizer", 0},
+    {SECTION_WEIGHTS, "weights", 0},
+};
+enum { N_KINDS = sizeof sections / sizeof sections[0] };
+_Static_assert(sizeof sections / sizeof sections[0] <= MAX_SECTIONS, "room for all kinds");
+
+size_t smol_list_sections(uint64_t features, uint32_t kinds[MAX_SECTIONS])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < N_KINDS; i++)
+        if (!sections[i].feature || sections[i].feature & features)
+            kinds[n++] = sections[i].kind;
+    return n;
+}
+
+const char *smol_section_name(uint32_t kind)
+{
+    size_t i = 0;
+    while (sections[i].kind != kind)
+        i++;
+    return sections[i].name;
+}
