@@ -6,6 +6,7 @@
 
 #include "common/checked.h"
 #include "convert/provenance.h"
+#include "format/model.h"
 
 static enum status fail_at(const struct blob *blob, uint64_t offset, struct error *error)
 {
@@ -40,8 +41,10 @@ enum status smol_compare_contents(const struct blob *blob, const struct blob_con
         size_t n_made;
     } parts[] = {
         {blob->model, sizeof *blob->model, made->model, sizeof *made->model},
-        {blob->inv_freq, blob->model->head_dim / 2 * sizeof(float), made->inv_freq,
-         made->model->head_dim / 2 * sizeof(float)},
+        {blob->inv_freq, smol_inv_freq_count(blob->model) * sizeof(float), made->inv_freq,
+         smol_inv_freq_count(made->model) * sizeof(float)},
+        {blob->layers ? blob->layers : blob->front, blob->layers ? blob->model->n_layers : 0,
+         made->layers, smol_model_is_plain(made->model) ? 0 : made->model->n_layers},
         {blob->stop, blob->n_stop * sizeof *blob->stop, made->stop,
          made->n_stop * sizeof *made->stop},
         {blob->generation, sizeof *blob->generation, made->generation, sizeof *made->generation},

@@ -33,7 +33,8 @@ struct diff_side {
     struct model_file file; /* unless it is a checkpoint's folder */
     struct source source;   /* if it is */
     const struct blob_model *model;
-    const float *inv_freq; /* (head_dim / 2) */
+    const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
+    const uint8_t *layers; /* (n_layers), NULL: all 0 */
     const uint32_t *stop;  /* (n_stop) */
     size_t n_stop;
     const struct blob_generation *generation;

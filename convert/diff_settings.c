@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "convert/diff_parts.h"
 #include "convert/print_text.h"
+#include "format/model.h"
 
 /* --- values as text: out has DIFF_CELL bytes ---------------------------------------------- */
 
@@ -20,6 +21,24 @@ static void show_id(uint32_t value, char *out)
 static void show_flag(uint32_t value, char *out)
 {
     snprintf(out, DIFF_CELL, "%s", value ? "yes" : "no");
+}
+
+static void show_bias(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "%s",
+             value == BIAS_QKV    ? "q, k, v"
+             : value == BIAS_NONE ? "no"
+                                  : "yes");
+}
+
+static void show_activation(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "%s", value == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+}
+
+static void show_bits(uint32_t value, char *out)
+{
+    snprintf(out, DIFF_CELL, "0x%" PRIx32, value);
 }
 
 static void show_dtype(uint32_t value, char *out)
@@ -68,6 +87,38 @@ static void row_of_floats(struct diff_table *table, const char *name, float a, f
 
 /* --- hyper-parameters --------------------------------------------------------------------- */
 
+static void diff_scales(const struct blob_model *a, const struct blob_model *b,
+                        struct diff_table *table)
+{
+    row_of_floats(table, "embedding_scale", a->embedding_scale, b->embedding_scale);
+    row_of_floats(table, "residual_scale", a->residual_scale, b->residual_scale);
+    row_of_floats(table, "attention_scale", a->attention_scale, b->attention_scale);
+    row_of_floats(table, "attention_softcap", a->attention_softcap, b->attention_softcap);
+    row_of_floats(table, "logit_divisor", a->logit_divisor, b->logit_divisor);
+    row_of_floats(table, "logit_softcap", a->logit_softcap, b->logit_softcap);
+    row_of_floats(table, "rope_scale[0]", a->rope_scale[0], b->rope_scale[0]);
+    row_of_floats(table, "rope_scale[1]", a->rope_scale[1], b->rope_scale[1]);
+    smol_diff_end_group(table);
+}
+
+static void diff_layers(const struct diff_side *a, const struct diff_side *b,
+                        struct diff_table *table)
+{
+    char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
+    if (a->model->n_layers != b->model->n_layers)
+        return;
+    for (uint32_t i = 0; i < a->model->n_layers; i++) {
+        uint8_t x = a->layers ? a->layers[i] : 0, y = b->layers ? b->layers[i] : 0;
+        if (x == y)
+            continue;
+        snprintf(name, sizeof name, "layers[%" PRIu32 "]", i);
+        show_bits(x, left);
+        show_bits(y, right);
+        smol_diff_group_row(table, name, left, right);
+    }
+    smol_diff_end_group(table);
+}
+
 static void diff_model(const struct diff_side *a, const struct diff_side *b,
                        struct diff_table *table)
 {
@@ -88,16 +139,24 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
         FIELD(context_length, show_id),
         FIELD(bos_id, show_id),
         FIELD(tied_embeddings, show_flag),
-        FIELD(attention_bias, show_flag),
+        FIELD(attention_bias, show_bias),
         FIELD(mlp_bias, show_flag),
+        FIELD(activation, show_activation),
+        FIELD(blocks, show_bits),
+        FIELD(sliding_window, show_id),
+        FIELD(rotary_dim, show_id),
+        FIELD(n_rope_tables, show_id),
 #undef FIELD
     };
+    struct blob_model left_model = *a->model, right_model = *b->model;
+    smol_model_fill(&left_model);
+    smol_model_fill(&right_model);
     char left[DIFF_CELL], right[DIFF_CELL];
     bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
     for (size_t i = both_blobs ? 0 : 1; i < sizeof fields / sizeof fields[0]; i++) {
         uint32_t x, y;
-        memcpy(&x, (const char *)a->model + fields[i].offset, sizeof x);
-        memcpy(&y, (const char *)b->model + fields[i].offset, sizeof y);
+        memcpy(&x, (const char *)&left_model + fields[i].offset, sizeof x);
+        memcpy(&y, (const char *)&right_model + fields[i].offset, sizeof y);
         if (x == y)
             continue;
         fields[i].show(x, left);
@@ -107,17 +166,19 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
     row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
     row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);
     smol_diff_end_group(table);
+    diff_scales(&left_model, &right_model, table);
 }
 
-/* They follow from theta and head_dim; a blob from elsewhere may have others. */
+/* Those of a plain model follow from theta and head_dim; a blob from elsewhere may have others. */
 static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
                           struct diff_table *table)
 {
     char name[DIFF_CELL];
-    if (a->model->head_dim != b->model->head_dim || a->model->rope_theta != b->model->rope_theta)
+    size_t n = smol_inv_freq_count(a->model);
+    if (smol_inv_freq_count(b->model) != n || a->model->rope_theta != b->model->rope_theta)
         return;
-    for (uint32_t i = 0; i < a->model->head_dim / 2; i++) {
-        snprintf(name, sizeof name, "inv_freq[%" PRIu32 "]", i);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "inv_freq[%zu]", i);
         row_of_floats(table, name, a->inv_freq[i], b->inv_freq[i]);
     }
     smol_diff_end_group(table);
@@ -196,6 +257,7 @@ void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
     if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
         diff_format(a->file.blob.header, b->file.blob.header, table);
     diff_model(a, b, table);
+    diff_layers(a, b, table);
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);

@@ -37,6 +37,7 @@ static enum status open_file(struct diff_side *side, struct error *error)
     const struct blob *blob = &side->file.blob;
     side->model = blob->model;
     side->inv_freq = blob->inv_freq;
+    side->layers = blob->layers;
     side->stop = blob->stop;
     side->n_stop = blob->n_stop;
     side->generation = blob->generation;

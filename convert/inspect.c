@@ -7,6 +7,7 @@
 #include "convert/model_file.h"
 #include "convert/print_text.h"
 #include "convert/provenance.h"
+#include "format/model.h"
 
 static void print_bytes(FILE *out, uint64_t bytes)
 {
@@ -39,8 +40,55 @@ static void print_model(const struct blob *blob, FILE *out)
     fprintf(out, "%-18s %g\n%-18s %g\n", "rope_theta", m->rope_theta, "rms_norm_eps",
             (double)m->rms_norm_eps);
     fprintf(out, "%-18s %s\n", "tied_embeddings", m->tied_embeddings ? "yes" : "no");
-    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", m->attention_bias ? "yes" : "no",
+    static const char *const biases[] = {
+        [BIAS_NONE] = "no", [BIAS_QKVO] = "yes", [BIAS_QKV] = "q, k, v"};
+    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", biases[m->attention_bias],
             m->mlp_bias ? "yes" : "no");
+}
+
+/* Which layers have a bit, if any has. */
+static void print_layers(const struct blob *blob, const char *name, enum layer_bit bit, FILE *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < blob->model->n_layers; i++) {
+        if (!(blob->layers[i] & bit))
+            continue;
+        if (!any)
+            fprintf(out, "%-18s", name);
+        any = true;
+        fprintf(out, " %" PRIu32, i);
+    }
+    if (any)
+        fprintf(out, "\n");
+}
+
+/* What sets the model apart from a plain one. */
+static void print_blocks(const struct blob *blob, FILE *out)
+{
+    const struct blob_model *m = blob->model;
+    if (smol_model_is_plain(m))
+        return;
+    fprintf(out, "%-18s %s\n", "activation",
+            m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+    fprintf(out, "%-18s%s%s%s%s\n", "norms", m->blocks & BLOCK_NO_INPUT_NORMS ? "" : " inputs",
+            m->blocks & BLOCK_NORM_OUTPUTS ? " outputs" : "",
+            m->blocks & BLOCK_QK_NORM_HEADS ? " q-heads k-heads" : "",
+            m->blocks & BLOCK_QK_NORM_ALL ? " q k" : "");
+    fprintf(out, "%-18s embedding %g, residual %g, attention %g, logits 1/%g\n", "scales",
+            (double)m->embedding_scale, (double)m->residual_scale, (double)m->attention_scale,
+            (double)m->logit_divisor);
+    fprintf(out, "%-18s attention %g, logits %g\n", "softcaps", (double)m->attention_softcap,
+            (double)m->logit_softcap);
+    fprintf(out, "%-18s %" PRIu32 " of %" PRIu32 " elements, scale %g", "rope", m->rotary_dim,
+            m->head_dim, (double)m->rope_scale[0]);
+    if (m->n_rope_tables > 1)
+        fprintf(out, ", and %g by a second table", (double)m->rope_scale[1]);
+    fprintf(out, "\n");
+    if (m->sliding_window)
+        fprintf(out, "%-18s %" PRIu32 "\n", "sliding_window", m->sliding_window);
+    print_layers(blob, "windowed layers", LAYER_WINDOWED, out);
+    print_layers(blob, "not rotated", LAYER_NO_ROTATION, out);
+    print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
 }
 
 static void print_tokens(const struct blob *blob, FILE *out)
@@ -136,6 +184,7 @@ static void inspect_blob(const struct blob *blob, FILE *out)
 {
     print_format(blob->header, out);
     print_model(blob, out);
+    print_blocks(blob, out);
     print_tokens(blob, out);
     print_generation(blob, out);
     print_provenance(blob, out);

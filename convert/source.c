@@ -11,6 +11,7 @@
 #include "convert/checkpoint.h"
 #include "convert/tokenizer_rules.h"
 #include "format/layout.h"
+#include "format/model.h"
 
 static enum status find_input(struct source *source, const char *input, struct error *error)
 {

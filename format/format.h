@@ -13,6 +13,7 @@ enum {
     BLOB_MAGIC_SIZE = 8,
     BLOB_MAJOR = 1,
     BLOB_MINOR = 0,            /* of a file that needs no feature; FORMAT.md, 11 */
+    BLOB_MINOR_FEATURES = 1,   /* of one that needs some */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* data_offset is at most this: readers hold the front in memory */
@@ -34,18 +35,22 @@ struct blob_header {
 };
 enum { BLOB_DIGEST_START = 16 };
 
-/* What a file asks of its reader beyond version 1.0; none is defined yet. */
-enum blob_feature { KNOWN_FEATURES = 0 };
+/* What a file asks of its reader beyond version 1.0. */
+enum blob_feature {
+    FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
+    KNOWN_FEATURES = FEATURE_BLOCKS,
+};
 
 enum section_kind {
     /* front sections */
     SECTION_MODEL = 1,      /* struct blob_model */
-    SECTION_INV_FREQ = 2,   /* f32[head_dim / 2]: RoPE's angle per position */
+    SECTION_INV_FREQ = 2,   /* f32[n_rope_tables][rotary_dim / 2]: RoPE's angle per position */
     SECTION_STOP = 3,       /* u32[]: token ids that end a text, ascending; may be empty */
     SECTION_GENERATION = 4, /* struct blob_generation */
     SECTION_PROVENANCE = 5, /* UTF-8 text, lines of `key: value` */
     SECTION_TENSORS = 6,    /* struct blob_tensor[] */
     SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
+    SECTION_LAYERS = 8,     /* u8[n_layers]: bits of enum layer_bit */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -72,7 +77,28 @@ enum blob_dtype {
 
 #define NO_TOKEN UINT32_MAX /* where a token id could stand, but none does */
 
-/* Hyper-parameters with every default resolved. */
+enum bias_kind { BIAS_NONE, BIAS_QKVO, BIAS_QKV };
+enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
+
+/* Where norms stand, other than before attention and before the MLP. */
+enum block_bit {
+    BLOCK_NORM_OUTPUTS = 1 << 0,   /* behind attention and the MLP, before the residual is added */
+    BLOCK_NO_INPUT_NORMS = 1 << 1, /* attention and the MLP read the residual stream itself */
+    BLOCK_QK_NORM_HEADS = 1 << 2,  /* each query and key head by itself */
+    BLOCK_QK_NORM_ALL = 1 << 3,    /* all query heads as one vector, and all key heads */
+    ALL_BLOCK_BITS = (1 << 4) - 1,
+};
+
+/* What sets a layer apart. */
+enum layer_bit {
+    LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions */
+    LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
+    LAYER_SECOND_TABLE = 1 << 2, /* they are, by the second table of inv_freq */
+    ALL_LAYER_BITS = (1 << 3) - 1,
+};
+
+/* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
+ * is zero, which stands for the plain Llama block (smol_model_fill). */
 struct blob_model {
     uint32_t family; /* enum blob_family */
     uint32_t dtype;  /* enum blob_dtype of every matrix */
@@ -87,11 +113,22 @@ struct blob_model {
     uint32_t bos_id;          /* or NO_TOKEN */
     uint32_t tied_embeddings; /* 1: the output matrix is the embedding; 0: it is its own */
     float rms_norm_eps;
-    uint32_t attention_bias; /* 1: q, k, v and o have biases */
+    uint32_t attention_bias; /* enum bias_kind: which of q, k, v and o have biases */
     uint32_t mlp_bias;       /* 1: gate, up and down have biases */
-    uint32_t reserved0;
-    double rope_theta; /* for display: inv_freq is what is computed with */
-    uint8_t reserved[56];
+    uint32_t activation;     /* enum activation of the MLP's gate */
+    double rope_theta;       /* for display: inv_freq is what is computed with */
+    uint32_t blocks;         /* bits of enum block_bit */
+    float embedding_scale;
+    float residual_scale;    /* of what attention and the MLP add to the residual stream */
+    float attention_scale;   /* of queries; plain: 1 / sqrt(head_dim) */
+    float attention_softcap; /* a score s becomes cap * tanh(s / cap); 0: none */
+    float logit_divisor;
+    float logit_softcap;     /* as attention_softcap, of the logits so divided; 0: none */
+    uint32_t sliding_window; /* positions that a windowed layer sees, its own included; or 0 */
+    uint32_t rotary_dim;     /* elements of a head that rotate, even */
+    uint32_t n_rope_tables;  /* of inv_freq: 1 or 2 */
+    float rope_scale[2];     /* of cosine and sine, for each table; 0 where there is none */
+    uint8_t reserved[8];
 };
 
 /* Sampling defaults that came with the checkpoint: shown by `inspect`, used only when asked. */
@@ -111,7 +148,7 @@ struct blob_generation {
     uint8_t reserved[36];
 };
 
-/* What a tensor is for. Per-layer roles come in the order in which a layer uses them. */
+/* What a tensor is for. format/layout.c has the order in which a blob holds them. */
 enum tensor_role {
     ROLE_EMBED = 0, /* (vocab_size, hidden_size) */
     ROLE_ATTN_NORM, /* (hidden_size) */
@@ -132,6 +169,11 @@ enum tensor_role {
     ROLE_MLP_DOWN_BIAS,
     ROLE_FINAL_NORM, /* (hidden_size) */
     ROLE_OUTPUT,     /* (vocab_size, hidden_size): the head; an alias of EMBED when tied */
+    /* per layer again, with FEATURE_BLOCKS */
+    ROLE_ATTN_Q_NORM,   /* (head_dim), or (n_heads * head_dim) for BLOCK_QK_NORM_ALL */
+    ROLE_ATTN_K_NORM,   /* (head_dim), or (n_kv_heads * head_dim) */
+    ROLE_ATTN_OUT_NORM, /* (hidden_size) */
+    ROLE_MLP_OUT_NORM,  /* (hidden_size) */
     ROLE_COUNT,
 };
 

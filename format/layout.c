@@ -5,59 +5,17 @@
 
 #include "common/checked.h"
 
-/* The ranges keep products small: rows and cols of at most 2^24 and 2^22, so that a tensor has less
- * than 2^49 bytes and a model of 2^10 layers less than 2^64. */
-struct range {
-    const char *name;
-    uint32_t value, low, high;
-};
-
-enum status smol_model_check(const struct blob_model *m, struct error *error)
-{
-    const struct range ranges[] = {
-        {"family", m->family, FAMILY_LLAMA, FAMILY_LLAMA},
-        {"n_layers", m->n_layers, 1, 1 << 10},
-        {"hidden_size", m->hidden_size, 1, 1 << 20},
-        {"intermediate_size", m->intermediate_size, 1, 1 << 22},
-        {"n_heads", m->n_heads, 1, 1 << 12},
-        {"n_kv_heads", m->n_kv_heads, 1, 1 << 12},
-        {"head_dim", m->head_dim, 2, MAX_HEAD_DIM},
-        {"vocab_size", m->vocab_size, 1, 1 << 24},
-        {"context_length", m->context_length, 1, 1 << 24},
-        {"tied_embeddings", m->tied_embeddings, 0, 1},
-        {"attention_bias", m->attention_bias, 0, 1},
-        {"mlp_bias", m->mlp_bias, 0, 1},
-        {"reserved", m->reserved0, 0, 0},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return smol_fail(error, STATUS_DAMAGED, "%s is %u: must be %u to %u", ranges[i].name,
-                             ranges[i].value, ranges[i].low, ranges[i].high);
-    if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
-        return smol_fail(error, STATUS_DAMAGED, "dtype is %u: unknown", m->dtype);
-    if (m->n_heads % m->n_kv_heads)
-        return smol_fail(error, STATUS_DAMAGED, "n_heads is %u: not a multiple of n_kv_heads %u",
-                         m->n_heads, m->n_kv_heads);
-    if (m->head_dim % 2)
-        return smol_fail(error, STATUS_DAMAGED, "head_dim is %u: must be even", m->head_dim);
-    if (m->bos_id != NO_TOKEN && m->bos_id >= m->vocab_size)
-        return smol_fail(error, STATUS_DAMAGED, "bos_id is %u: not below vocab_size %u", m->bos_id,
-                         m->vocab_size);
-    if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1))
-        return smol_fail(error, STATUS_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
-                         (double)m->rms_norm_eps);
-    if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
-        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
-                         m->rope_theta);
-    for (size_t i = 0; i < sizeof m->reserved; i++)
-        if (m->reserved[i])
-            return smol_fail(error, STATUS_DAMAGED, "reserved byte %zu of the model is not 0", i);
-    return STATUS_OK;
-}
-
 /* What a role is; rows and cols name the hyper-parameters that give its shape. */
-enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, INTERMEDIATE, VOCAB };
-enum presence { ALWAYS, WITH_ATTENTION_BIAS, WITH_MLP_BIAS };
+enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB };
+enum presence {
+    ALWAYS,
+    WITH_INPUT_NORMS,
+    WITH_OUTPUT_NORMS,
+    WITH_QK_NORMS,
+    WITH_QKV_BIAS,
+    WITH_O_BIAS,
+    WITH_MLP_BIAS,
+};
 static const struct role_info {
     const char *name;
     bool matrix, per_layer;
@@ -65,16 +23,16 @@ static const struct role_info {
     enum extent rows, cols;
 } roles[ROLE_COUNT] = {
     [ROLE_EMBED] = {"embed", true, false, ALWAYS, VOCAB, HIDDEN},
-    [ROLE_ATTN_NORM] = {"attn_norm", false, true, ALWAYS, ONE, HIDDEN},
+    [ROLE_ATTN_NORM] = {"attn_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
     [ROLE_ATTN_Q] = {"attn_q", true, true, ALWAYS, QUERY, HIDDEN},
     [ROLE_ATTN_K] = {"attn_k", true, true, ALWAYS, KEY_VALUE, HIDDEN},
     [ROLE_ATTN_V] = {"attn_v", true, true, ALWAYS, KEY_VALUE, HIDDEN},
     [ROLE_ATTN_O] = {"attn_o", true, true, ALWAYS, HIDDEN, QUERY},
-    [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_ATTENTION_BIAS, ONE, QUERY},
-    [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_ATTENTION_BIAS, ONE, KEY_VALUE},
-    [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_ATTENTION_BIAS, ONE, KEY_VALUE},
-    [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_ATTENTION_BIAS, ONE, HIDDEN},
-    [ROLE_MLP_NORM] = {"mlp_norm", false, true, ALWAYS, ONE, HIDDEN},
+    [ROLE_ATTN_Q_BIAS] = {"attn_q_bias", false, true, WITH_QKV_BIAS, ONE, QUERY},
+    [ROLE_ATTN_K_BIAS] = {"attn_k_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
+    [ROLE_ATTN_V_BIAS] = {"attn_v_bias", false, true, WITH_QKV_BIAS, ONE, KEY_VALUE},
+    [ROLE_ATTN_O_BIAS] = {"attn_o_bias", false, true, WITH_O_BIAS, ONE, HIDDEN},
+    [ROLE_MLP_NORM] = {"mlp_norm", false, true, WITH_INPUT_NORMS, ONE, HIDDEN},
     [ROLE_MLP_GATE] = {"mlp_gate", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
     [ROLE_MLP_UP] = {"mlp_up", true, true, ALWAYS, INTERMEDIATE, HIDDEN},
     [ROLE_MLP_DOWN] = {"mlp_down", true, true, ALWAYS, HIDDEN, INTERMEDIATE},
@@ -83,6 +41,37 @@ static const struct role_info {
     [ROLE_MLP_DOWN_BIAS] = {"mlp_down_bias", false, true, WITH_MLP_BIAS, ONE, HIDDEN},
     [ROLE_FINAL_NORM] = {"final_norm", false, false, ALWAYS, ONE, HIDDEN},
     [ROLE_OUTPUT] = {"output", true, false, ALWAYS, VOCAB, HIDDEN},
+    [ROLE_ATTN_Q_NORM] = {"attn_q_norm", false, true, WITH_QK_NORMS, ONE, QUERY_NORM},
+    [ROLE_ATTN_K_NORM] = {"attn_k_norm", false, true, WITH_QK_NORMS, ONE, KEY_NORM},
+    [ROLE_ATTN_OUT_NORM] = {"attn_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
+    [ROLE_MLP_OUT_NORM] = {"mlp_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
+};
+
+/* The role behind each, as a layer uses them; behind the last of a layer, where the layers end. */
+static const enum tensor_role next_role[ROLE_COUNT] = {
+    [ROLE_EMBED] = ROLE_ATTN_NORM,
+    [ROLE_ATTN_NORM] = ROLE_ATTN_Q,
+    [ROLE_ATTN_Q] = ROLE_ATTN_K,
+    [ROLE_ATTN_K] = ROLE_ATTN_V,
+    [ROLE_ATTN_V] = ROLE_ATTN_O,
+    [ROLE_ATTN_O] = ROLE_ATTN_Q_BIAS,
+    [ROLE_ATTN_Q_BIAS] = ROLE_ATTN_K_BIAS,
+    [ROLE_ATTN_K_BIAS] = ROLE_ATTN_V_BIAS,
+    [ROLE_ATTN_V_BIAS] = ROLE_ATTN_O_BIAS,
+    [ROLE_ATTN_O_BIAS] = ROLE_ATTN_Q_NORM,
+    [ROLE_ATTN_Q_NORM] = ROLE_ATTN_K_NORM,
+    [ROLE_ATTN_K_NORM] = ROLE_ATTN_OUT_NORM,
+    [ROLE_ATTN_OUT_NORM] = ROLE_MLP_NORM,
+    [ROLE_MLP_NORM] = ROLE_MLP_GATE,
+    [ROLE_MLP_GATE] = ROLE_MLP_UP,
+    [ROLE_MLP_UP] = ROLE_MLP_DOWN,
+    [ROLE_MLP_DOWN] = ROLE_MLP_GATE_BIAS,
+    [ROLE_MLP_GATE_BIAS] = ROLE_MLP_UP_BIAS,
+    [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
+    [ROLE_MLP_DOWN_BIAS] = ROLE_MLP_OUT_NORM,
+    [ROLE_MLP_OUT_NORM] = ROLE_FINAL_NORM,
+    [ROLE_FINAL_NORM] = ROLE_OUTPUT,
+    [ROLE_OUTPUT] = ROLE_COUNT,
 };
 
 static uint64_t extent_of(const struct blob_model *model, enum extent extent)
@@ -94,6 +83,11 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
         return (uint64_t)model->n_heads * model->head_dim;
     case KEY_VALUE:
         return (uint64_t)model->n_kv_heads * model->head_dim;
+    case QUERY_NORM:
+        return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_heads : 1) * model->head_dim;
+    case KEY_NORM:
+        return (model->blocks & BLOCK_QK_NORM_ALL ? (uint64_t)model->n_kv_heads : 1) *
+               model->head_dim;
     case INTERMEDIATE:
         return model->intermediate_size;
     case VOCAB:
@@ -107,8 +101,16 @@ static uint64_t extent_of(const struct blob_model *model, enum extent extent)
 static bool has_role(const struct blob_model *model, enum tensor_role role)
 {
     switch (roles[role].presence) {
-    case WITH_ATTENTION_BIAS:
-        return model->attention_bias;
+    case WITH_INPUT_NORMS:
+        return !(model->blocks & BLOCK_NO_INPUT_NORMS);
+    case WITH_OUTPUT_NORMS:
+        return model->blocks & BLOCK_NORM_OUTPUTS;
+    case WITH_QK_NORMS:
+        return model->blocks & (BLOCK_QK_NORM_HEADS | BLOCK_QK_NORM_ALL);
+    case WITH_QKV_BIAS:
+        return model->attention_bias != BIAS_NONE;
+    case WITH_O_BIAS:
+        return model->attention_bias == BIAS_QKVO;
     case WITH_MLP_BIAS:
         return model->mlp_bias;
     case ALWAYS:
@@ -120,11 +122,11 @@ static bool has_role(const struct blob_model *model, enum tensor_role role)
 bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
 {
     do {
-        if (key->role == ROLE_MLP_DOWN_BIAS && key->layer + 1 < model->n_layers) {
+        if (key->role == ROLE_MLP_OUT_NORM && key->layer + 1 < model->n_layers) {
             key->role = ROLE_ATTN_NORM;
             key->layer++;
         } else {
-            key->role++;
+            key->role = next_role[key->role];
             if (key->role == ROLE_COUNT)
                 return false;
             if (!roles[key->role].per_layer)
@@ -136,8 +138,11 @@ bool smol_tensor_next(const struct blob_model *model, struct tensor_key *key)
 
 size_t smol_tensor_count(const struct blob_model *model)
 {
-    size_t per_layer = 9 + (model->attention_bias ? 4u : 0u) + (model->mlp_bias ? 3u : 0u);
-    return 3 + per_layer * model->n_layers;
+    size_t n = 0;
+    for (enum tensor_role role = 0; role < ROLE_COUNT; role++)
+        if (has_role(model, role))
+            n += roles[role].per_layer ? model->n_layers : 1;
+    return n;
 }
 
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME])

@@ -21,10 +21,6 @@ enum {
     MAX_NAME = 64, /* room for smol_tensor_name */
 };
 
-/* Checks every hyper-parameter against its range and against the others, so that no size
- * computed from them overflows 64 bits. Errors: STATUS_DAMAGED, naming field and value. */
-enum status smol_model_check(const struct blob_model *model, struct error *error);
-
 /* Which tensor: a role and, for roles within a layer, the layer. */
 struct tensor_key {
     enum tensor_role role;

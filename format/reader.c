@@ -11,6 +11,7 @@
 #include "common/hash.h"
 #include "common/number.h"
 #include "format/delta.h"
+#include "format/model.h"
 #include "format/sections.h"
 
 static enum status damaged(const struct blob *blob, struct error *error, const char *what,
@@ -166,6 +167,33 @@ static enum status take(const struct blob *blob, enum section_kind kind, size_t 
     return STATUS_OK;
 }
 
+/* What FEATURE_BLOCKS brings, which must be there for a reason. */
+static enum status check_layers(struct blob *blob, struct error *error)
+{
+    bool blocks = blob->header->required_features & FEATURE_BLOCKS;
+    uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
+    if (blocks == smol_model_is_plain(blob->model))
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "its fields and the feature of blocks do not go together", offset);
+    if (!blocks)
+        return STATUS_OK;
+    size_t n = 0;
+    uint64_t place = find_section(blob, SECTION_LAYERS)->offset;
+    enum status status = take(blob, SECTION_LAYERS, 1, (const void **)&blob->layers, &n, error);
+    if (status)
+        return status;
+    if (n != blob->model->n_layers)
+        return damaged_section(blob, error, SECTION_LAYERS, "does not fit n_layers", place);
+    struct error reason;
+    if (smol_layers_check(blob->model, blob->layers, &reason))
+        return damaged_section(blob, error, SECTION_LAYERS, reason.message, place);
+    struct blob_model reduced = *blob->model;
+    if (!smol_model_reduce(&reduced, blob->layers))
+        return damaged_section(blob, error, SECTION_MODEL, "nothing needs the feature of blocks",
+                               offset);
+    return STATUS_OK;
+}
+
 static enum status check_model(struct blob *blob, struct error *error)
 {
     size_t n = 0;
@@ -179,13 +207,19 @@ static enum status check_model(struct blob *blob, struct error *error)
     struct error reason;
     if (smol_model_check(blob->model, &reason))
         return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
+    return check_layers(blob, error);
+}
 
-    offset = find_section(blob, SECTION_INV_FREQ)->offset;
-    status = take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
+static enum status check_inv_freq(struct blob *blob, struct error *error)
+{
+    size_t n = 0;
+    uint64_t offset = find_section(blob, SECTION_INV_FREQ)->offset;
+    enum status status =
+        take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
     if (status)
         return status;
-    if (n != blob->model->head_dim / 2)
-        return damaged_section(blob, error, SECTION_INV_FREQ, "does not fit head_dim", offset);
+    if (n != smol_inv_freq_count(blob->model))
+        return damaged_section(blob, error, SECTION_INV_FREQ, "does not fit the model", offset);
     for (size_t i = 0; i < n; i++)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
             return damaged_section(blob, error, SECTION_INV_FREQ, "out of range", offset);
@@ -310,6 +344,8 @@ static enum status check_front(struct blob *blob, struct error *error)
         status = check_sections(blob, error);
     if (!status)
         status = check_model(blob, error);
+    if (!status)
+        status = check_inv_freq(blob, error);
     if (!status)
         status = check_small_sections(blob, error);
     if (!status)

@@ -23,7 +23,8 @@ struct blob {
     char *path;                       /* owned; for messages */
     const struct blob_header *header; /* this and what follows points into the front */
     const struct blob_model *model;
-    const float *inv_freq; /* (head_dim / 2) */
+    const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
+    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL: all 0 */
     const uint32_t *stop;  /* (n_stop), ascending */
     size_t n_stop;
     const struct blob_generation *generation;

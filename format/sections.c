@@ -15,6 +15,7 @@ static const struct {
     {SECTION_PROVENANCE, "provenance", 0},
     {SECTION_TENSORS, "tensors", 0},
     {SECTION_DIGESTS, "digests", 0},
+    {SECTION_LAYERS, "layers", FEATURE_BLOCKS},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/output.h"
 #include "format/layout.h"
+#include "format/model.h"
 #include "format/sections.h"
 
 struct blob_writer {
@@ -74,8 +75,7 @@ static uint64_t count_chunks(const struct blob_contents *contents)
 /* What the contents need of a reader: bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
-    (void)contents;
-    return 0;
+    return smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS;
 }
 
 static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
@@ -85,7 +85,7 @@ static struct part part_of(const struct blob_contents *contents, enum section_ki
     case SECTION_MODEL:
         return (struct part){model, sizeof *model};
     case SECTION_INV_FREQ:
-        return (struct part){contents->inv_freq, model->head_dim / 2 * sizeof(float)};
+        return (struct part){contents->inv_freq, smol_inv_freq_count(model) * sizeof(float)};
     case SECTION_STOP:
         return (struct part){contents->stop, contents->n_stop * sizeof *contents->stop};
     case SECTION_GENERATION:
@@ -96,6 +96,8 @@ static struct part part_of(const struct blob_contents *contents, enum section_ki
         return (struct part){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
     case SECTION_DIGESTS:
         return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
+    case SECTION_LAYERS:
+        return (struct part){contents->layers, model->n_layers};
     case SECTION_TOKENIZER:
         return (struct part){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:
@@ -147,7 +149,7 @@ static enum status build_front(struct blob_writer *writer, const struct blob_con
     *writer->header = (struct blob_header){
         .magic = BLOB_MAGIC,
         .major = BLOB_MAJOR,
-        .minor = BLOB_MINOR,
+        .minor = features_of(contents) ? BLOB_MINOR_FEATURES : BLOB_MINOR,
         .n_sections = (uint32_t)plan.n,
         .file_size = file_size,
         .data_offset = data_offset,

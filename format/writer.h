@@ -12,15 +12,16 @@
 
 /* Everything in a blob but its tensors' bytes. All pointers are the caller's. */
 struct blob_contents {
-    const struct blob_model *model;
-    const float *inv_freq; /* (head_dim / 2) */
-    const uint32_t *stop;  /* (n_stop), ascending */
+    const struct blob_model *model; /* as smol_model_reduce leaves it */
+    const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
+    const uint32_t *stop;           /* (n_stop), ascending */
     size_t n_stop;
     const struct blob_generation *generation;
     const char *provenance; /* (n_provenance) */
     size_t n_provenance;
     const uint8_t *tokenizer; /* (n_tokenizer), a whole tokenizer section */
     size_t n_tokenizer;
+    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
 };
 
 /* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the

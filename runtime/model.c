@@ -31,6 +31,17 @@ static enum status index_tensors(smol_model *model, struct error *error)
     return STATUS_OK;
 }
 
+/* What is not computed here must not be taken for the plain block. */
+static enum status check_features(const struct blob *blob, struct error *error)
+{
+    if (blob->header->required_features & FEATURE_BLOCKS)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: not a plain Llama block: this release verifies such blobs and cannot "
+                         "run them",
+                         blob->path);
+    return STATUS_OK;
+}
+
 static const enum verify when[] = {
     [SMOL_VERIFY_FIRST] = VERIFY_FIRST_USE,
     [SMOL_VERIFY_OPEN] = VERIFY_AT_OPEN,
@@ -97,6 +108,8 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
         status = open_required(path, params->require_digest, verify, &model->blob, &detail);
     else
         status = smol_blob_open(path, !params->no_mmap, verify, &model->blob, &detail);
+    if (!status)
+        status = check_features(&model->blob, &detail);
     if (!status)
         status = index_tensors(model, &detail);
     if (status) {

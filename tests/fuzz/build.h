@@ -29,6 +29,14 @@ struct blob_recipe {
     uint8_t n_early; /* damages before the digests are computed: 8-byte patches of any place */
     uint8_t n_late;  /* damages behind them */
 };
+
+/* Follows it for BLOB_BLOCKS. */
+struct blocks_recipe {
+    uint8_t attention_bias, activation, blocks;
+    uint8_t scales; /* bits: which scales and caps are not trivial */
+    uint8_t sliding_window, rotary_dim;
+    uint8_t layers[2]; /* of even and of odd layers */
+};
 enum blob_switch {
     BLOB_TIED = 1 << 0,
     BLOB_ATTENTION_BIAS = 1 << 1,
@@ -36,6 +44,7 @@ enum blob_switch {
     BLOB_BOS = 1 << 3,
     BLOB_RESIZED = 1 << 4, /* cut, or continued with zeros: header and digests do not know */
     BLOB_STALE = 1 << 5,   /* early damages come behind the digests too */
+    BLOB_BLOCKS = 1 << 6,  /* not the plain block, or what could be said shorter */
 };
 
 /* A built file: aligned, and not a byte longer than `size`. The caller frees `data`. */

@@ -1,15 +1,18 @@
 /* Blobs from inputs, see build.h. Laid out here once more, and not by the writer: what the two do
  * not agree about, the reader will notice. */
+#include <math.h>
+
 #include "common/checked.h"
 #include "common/hash.h"
 #include "convert/tile.h"
 #include "format/layout.h"
+#include "format/model.h"
 #include "format/reader.h"
+#include "format/sections.h"
 #include "tests/fuzz/build.h"
 
 enum {
-    N_SECTIONS = 9,
-    FRONT_SECTIONS = 7,
+    MAX_LAYERS = 3,
     MAX_COLS = 256,
     MAX_STOP = 8,
     DAMAGE_SIZE = 8,
@@ -20,7 +23,9 @@ enum {
 struct contents {
     struct blob_model model;
     struct blob_generation generation;
-    float inv_freq[MAX_HEAD_DIM / 2];
+    uint64_t features;
+    float inv_freq[MAX_HEAD_DIM];
+    uint8_t layers[MAX_LAYERS];
     uint32_t stop[MAX_STOP];
     uint8_t provenance[256];
     struct blob_tensor tensors[128];
@@ -31,8 +36,8 @@ struct contents {
 /* A file that grows section by section. */
 struct plan {
     struct blob_header header;
-    struct blob_section sections[N_SECTIONS];
-    unsigned n;
+    struct blob_section sections[MAX_SECTIONS];
+    unsigned n, n_due; /* that are there, and that there will be */
 };
 
 void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size)
@@ -61,7 +66,7 @@ static struct blob_model make_model(const struct blob_recipe *r)
     return (struct blob_model){
         .family = FAMILY_LLAMA,
         .dtype = DTYPE_F32 + r->dtype % 3,
-        .n_layers = 1 + r->n_layers % 3,
+        .n_layers = 1 + r->n_layers % MAX_LAYERS,
         .hidden_size = 1 + r->hidden_size % 48,
         .intermediate_size = 1 + r->intermediate_size % 80,
         .n_heads = n_kv_heads * (1 + r->heads_per_kv_head % 3),
@@ -76,6 +81,32 @@ static struct blob_model make_model(const struct blob_recipe *r)
         .mlp_bias = (r->switches & BLOB_MLP_BIAS) != 0,
         .rope_theta = 10000,
     };
+}
+
+/* Whatever FEATURE_BLOCKS has. That it says something new is up to the input. */
+static void make_blocks(struct fuzz_input *in, struct contents *c)
+{
+    struct blob_model *m = &c->model;
+    struct blocks_recipe r;
+    fuzz_take(in, &r, sizeof r);
+    c->features |= FEATURE_BLOCKS;
+    m->attention_bias = r.attention_bias % 3;
+    m->activation = r.activation % 2;
+    m->blocks = r.blocks % 12; /* not both kinds of q and k norms */
+    m->embedding_scale = r.scales & 1 ? 3.5f : 1;
+    m->residual_scale = r.scales & 2 ? 0.3f : 1;
+    m->attention_scale = r.scales & 4 ? 0.7f : 1.0f / sqrtf((float)m->head_dim);
+    m->attention_softcap = r.scales & 8 ? 2 : 0;
+    m->logit_divisor = r.scales & 16 ? 1.7f : 1;
+    m->logit_softcap = r.scales & 32 ? 5 : 0;
+    m->rotary_dim = 2 + 2 * (r.rotary_dim % (m->head_dim / 2));
+    unsigned used = 0;
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        used |= c->layers[i] = r.layers[i % 2] % 6; /* not both kinds of rotation */
+    m->sliding_window = used & LAYER_WINDOWED ? 1 + r.sliding_window % 8 : 0;
+    m->n_rope_tables = used & LAYER_SECOND_TABLE ? 2 : 1;
+    m->rope_scale[0] = r.scales & 64 ? 1.25f : 1;
+    m->rope_scale[1] = m->n_rope_tables == 2 ? 0.5f : 0;
 }
 
 /* The tensors of the model, from the start of the weights on. */
@@ -95,7 +126,9 @@ static void make_contents(struct fuzz_input *in, const struct blob_recipe *r, st
 {
     memset(c, 0, sizeof *c);
     c->model = make_model(r);
-    for (uint32_t i = 0; i < c->model.head_dim / 2; i++)
+    if (r->switches & BLOB_BLOCKS)
+        make_blocks(in, c);
+    for (size_t i = 0; i < smol_inv_freq_count(&c->model); i++)
         c->inv_freq[i] = 1.0f / (float)(1 + i * i);
     for (uint32_t i = 0; i < r->n_stop % MAX_STOP && i < c->model.vocab_size; i++)
         c->stop[i] = i;
@@ -135,8 +168,8 @@ static void add_section(struct plan *plan, enum section_kind kind, uint64_t size
 {
     struct blob_section *section = &plan->sections[plan->n];
     const struct blob_section *before = plan->n > 0 ? section - 1 : NULL;
-    uint64_t end =
-        before ? before->offset + before->size : sizeof plan->header + sizeof plan->sections;
+    uint64_t end = before ? before->offset + before->size
+                          : sizeof plan->header + plan->n_due * sizeof plan->sections[0];
     *section = (struct blob_section){kind, 0, round_up(end, align), size};
     plan->n++;
 }
@@ -144,56 +177,91 @@ static void add_section(struct plan *plan, enum section_kind kind, uint64_t size
 static struct plan make_plan(const struct contents *c, const struct blob_recipe *r,
                              size_t tokenizer_size)
 {
-    struct plan plan = {.n = 0};
+    bool blocks = c->features & FEATURE_BLOCKS;
+    struct plan plan = {.n_due = 9 + blocks};
     uint32_t n_stop = r->n_stop % MAX_STOP;
     n_stop = n_stop < c->model.vocab_size ? n_stop : c->model.vocab_size;
     uint64_t data = round_up(tokenizer_size, BLOB_CHUNK_SIZE) + c->weights_size;
     uint64_t n_chunks = (data + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE;
     add_section(&plan, SECTION_MODEL, sizeof c->model, BLOB_ALIGN);
-    add_section(&plan, SECTION_INV_FREQ, c->model.head_dim / 2 * sizeof(float), BLOB_ALIGN);
+    add_section(&plan, SECTION_INV_FREQ, smol_inv_freq_count(&c->model) * sizeof(float),
+                BLOB_ALIGN);
     add_section(&plan, SECTION_STOP, n_stop * sizeof(uint32_t), BLOB_ALIGN);
     add_section(&plan, SECTION_GENERATION, sizeof c->generation, BLOB_ALIGN);
     add_section(&plan, SECTION_PROVENANCE, r->n_provenance, BLOB_ALIGN);
     add_section(&plan, SECTION_TENSORS, c->n_tensors * sizeof c->tensors[0], BLOB_ALIGN);
     add_section(&plan, SECTION_DIGESTS, n_chunks * sizeof(uint64_t), BLOB_ALIGN);
+    if (blocks)
+        add_section(&plan, SECTION_LAYERS, c->model.n_layers, BLOB_ALIGN);
     add_section(&plan, SECTION_TOKENIZER, tokenizer_size, BLOB_CHUNK_SIZE);
     add_section(&plan, SECTION_WEIGHTS, c->weights_size, BLOB_CHUNK_SIZE);
-    const struct blob_section *tokenizer = &plan.sections[FRONT_SECTIONS], *weights = tokenizer + 1;
+    const struct blob_section *weights = &plan.sections[plan.n - 1], *tokenizer = weights - 1;
     plan.header = (struct blob_header){
         .major = BLOB_MAJOR,
         .minor = BLOB_MINOR,
-        .n_sections = N_SECTIONS,
+        .n_sections = plan.n,
         .file_size = weights->offset + weights->size,
         .data_offset = tokenizer->offset,
+        .required_features = c->features,
     };
     memcpy(plan.header.magic, BLOB_MAGIC, BLOB_MAGIC_SIZE);
     return plan;
 }
 
+/* What a section holds, or NULL when it is written otherwise. */
+static const void *part_of(const struct contents *c, const struct built *tokenizer, uint32_t kind)
+{
+    switch ((enum section_kind)kind) {
+    case SECTION_MODEL:
+        return &c->model;
+    case SECTION_INV_FREQ:
+        return c->inv_freq;
+    case SECTION_STOP:
+        return c->stop;
+    case SECTION_GENERATION:
+        return &c->generation;
+    case SECTION_PROVENANCE:
+        return c->provenance;
+    case SECTION_TENSORS:
+        return c->tensors;
+    case SECTION_LAYERS:
+        return c->layers;
+    case SECTION_TOKENIZER:
+        return tokenizer->data;
+    case SECTION_DIGESTS:
+    case SECTION_WEIGHTS:
+        break;
+    }
+    return NULL;
+}
+
 static void write_sections(const struct plan *plan, struct contents *c,
                            const struct built *tokenizer, uint8_t kind, uint8_t *file)
 {
-    const struct blob_section *weights = &plan->sections[N_SECTIONS - 1];
+    const struct blob_section *weights = &plan->sections[plan->n - 1];
     for (size_t i = 0; i < c->n_tensors; i++) {
         bool alias = i > 0 && c->tensors[i].offset == 0;
         c->tensors[i].offset += weights->offset;
         if (!alias)
             fill_tensor(&c->tensors[i], kind, file + c->tensors[i].offset);
     }
-    const void *const parts[N_SECTIONS] = {&c->model,     c->inv_freq, c->stop, &c->generation,
-                                           c->provenance, c->tensors,  NULL,    tokenizer->data};
     memcpy(file, &plan->header, sizeof plan->header);
-    memcpy(file + sizeof plan->header, plan->sections, sizeof plan->sections);
-    for (unsigned i = 0; i < N_SECTIONS; i++)
-        if (parts[i])
-            memcpy(file + plan->sections[i].offset, parts[i], plan->sections[i].size);
+    memcpy(file + sizeof plan->header, plan->sections, plan->n * sizeof plan->sections[0]);
+    for (unsigned i = 0; i < plan->n; i++) {
+        const void *part = part_of(c, tokenizer, plan->sections[i].kind);
+        if (part)
+            memcpy(file + plan->sections[i].offset, part, plan->sections[i].size);
+    }
 }
 
 /* Where sections lie is known from the plan, whatever damages have made of the file. */
 static void write_digests(const struct plan *plan, uint8_t *file)
 {
     const struct blob_header *header = &plan->header;
-    uint64_t *digests = (void *)(file + plan->sections[FRONT_SECTIONS - 1].offset);
+    const struct blob_section *table = plan->sections;
+    while (table->kind != SECTION_DIGESTS)
+        table++;
+    uint64_t *digests = (void *)(file + table->offset);
     for (uint64_t at = header->data_offset; at < header->file_size; at += BLOB_CHUNK_SIZE) {
         uint64_t rest = header->file_size - at;
         *digests++ = smol_digest(file + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);

@@ -5,6 +5,7 @@
 
 #include "convert/config.h"
 #include "format/layout.h"
+#include "format/model.h"
 #include "tests/fuzz/files.h"
 
 static const char *const names[] = {"config.json", "generation_config.json",

@@ -181,13 +181,16 @@ def tokenizer_tables():
     yield "nothing", b""
 
 
-TIED, ATTENTION_BIAS, MLP_BIAS, BOS, RESIZED, STALE = (1 << bit for bit in range(6))
+TIED, ATTENTION_BIAS, MLP_BIAS, BOS, RESIZED, STALE, BLOCKS = (1 << bit for bit in range(7))
 
 
-def blob_recipe(dtype, switches=0, shape=(1, 31, 39, 0, 1, 3, 19), weights=0, early=(), late=(), size=b""):
+def blob_recipe(
+    dtype, switches=0, shape=(1, 31, 39, 0, 1, 3, 19), weights=0, early=(), late=(), size=b"",
+    blocks=b"",
+):  # fmt: skip
     provenance = b"converter: none\n"
     head = [dtype, *shape, 31, switches, weights, 3, len(provenance), 1, len(early), len(late)]
-    parts = [bytes(head), provenance, tokenizer_recipe(), *early, *late, size]
+    parts = [bytes(head), blocks, provenance, tokenizer_recipe(), *early, *late, size]
     return b"".join(parts)
 
 
@@ -199,6 +202,10 @@ def blobs():
     yield "field", blob_recipe(0, early=[damage(320 + 32, struct.pack("<I", 1 << 20))])
     yield "flip", blob_recipe(1, STALE, early=[damage(66000, b"\1")], late=[damage(8, b"\1")])
     yield "nan", blob_recipe(0, TIED, early=[damage(140000, struct.pack("<ff", float("nan"), 1))])
+    everything = bytes([2, 1, 5, 127, 2, 1, 5, 2])
+    yield "blocks", blob_recipe(2, MLP_BIAS | BLOCKS, shape=(2, 31, 39, 0, 1, 3, 19), blocks=everything)
+    bare = bytes([0, 0, 10, 0, 0, 0, 2, 1])
+    yield "bare", blob_recipe(0, TIED | BLOCKS, blocks=bare)
 
 
 def pieces():

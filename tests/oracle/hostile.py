@@ -35,21 +35,26 @@ from pathlib import Path
 
 from packed import FOOTER_MAGIC, PIECE, TABLE_MAGIC, frame, packed, seek_table
 from smol_reader import (
+    BLOCKS,
+    CAPS,
     CHUNK,
     DIGESTS,
     GENERATION,
     INV_FREQ,
     KINDS,
+    LAYERS,
     MAGIC,
     MAX_FRONT,
     MODEL,
     MODEL_FIELDS,
     NO_TOKEN,
     PROVENANCE,
+    SCALES,
     STOP,
     TENSORS,
     TOKENIZER,
     WEIGHTS,
+    round_up,
 )
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -110,8 +115,41 @@ def repair(blob):
     return repair_front(blob)
 
 
+def with_section(blob, bit, kind, content):
+    """A good blob with a section more, which feature `bit` calls for: the front laid out anew."""
+    front, data_offset = bytearray(blob), struct.unpack_from("<Q", blob, 32)[0]
+    table = [struct.unpack_from("<IIQQ", blob, 64 + i * 24) for i in range(blob[20])]
+    parts = [(k, blob[at : at + size] if at < data_offset else size) for k, _, at, size in table]
+    parts = sorted([*parts, (kind, content)], key=lambda part: part[0])
+    front[64:data_offset] = bytes(data_offset - 64)
+    end = 64 + len(parts) * 24
+    for i, (kind, part) in enumerate(parts):
+        start, size = round_up(end, 64 if kind < 32 else CHUNK), part
+        if kind < 32:
+            size = len(part)
+            front[start : start + size] = part
+        struct.pack_into("<IIQQ", front, 64 + i * 24, kind, 0, start, size)
+        end = start + size
+    (features,) = struct.unpack_from("<Q", blob, 40)
+    struct.pack_into("<HI", front, 18, 1, len(parts))
+    struct.pack_into("<Q", front, 40, features | bit)
+    return front
+
+
+def with_blocks():
+    """A blob whose first layer has a window of three positions, and nothing else."""
+    image = Image("1.0-int8")
+    head_dim = image.get(image.at(MODEL) + MODEL_FIELDS.index("head_dim") * 4, "I")
+    layers = bytes([1, *bytes(image.get(image.at(MODEL) + 8, "I") - 1)])
+    values = (0, 1.0, 1.0, 0.5, 0, 1.0, 0, 3, head_dim, 1, 1.0, 0)
+    image.put(image.at(MODEL) + 72, "I6fIIIff", *values)
+    return bytes(repair(with_section(image.bytes, BLOCKS, LAYERS, layers)))
+
+
 @functools.cache
 def base(name):
+    if name == "blocks":
+        return with_blocks()
     command = ["zstd", "-q", "-d", "-c", BASES / f"{name}.smol.zst"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
@@ -129,7 +167,8 @@ class Image:
         struct.pack_into("<" + kind, self.bytes, at, *values)
 
     def entry(self, kind):
-        return 64 + KINDS.index(kind) * 24
+        kinds = (self.get(64 + i * 24, "I") for i in range(self.get(20, "I")))
+        return 64 + list(kinds).index(kind) * 24
 
     def at(self, kind):
         return self.get(self.entry(kind) + 8, "Q")
@@ -148,8 +187,10 @@ class Image:
         self.put(self.entry(kind) + 16, "Q", size)
 
     def model(self, name, value):
-        place = 64 if name == "rope_theta" else MODEL_FIELDS.index(name) * 4
+        i = MODEL_FIELDS.index(name)
+        place = i * 4 if i <= MODEL_FIELDS.index("rope_theta") else i * 4 + 4
         kind = {"rope_theta": "d", "rms_norm_eps": "f"}.get(name, "I")
+        kind = "f" if name in SCALES + CAPS else kind
         self.put(self.at(MODEL) + place, kind, value)
 
     def tokenizer(self, name, value):
@@ -276,8 +317,11 @@ for name, low, high in [
     field_case(name, low, name, mark=" [zero]")
     field_case(name, high, name)
     field_case(name, 2**32 - 1, name, mark=" [33298]")
-for name in ("tied_embeddings", "attention_bias", "mlp_bias", "reserved0"):
+for name in ("tied_embeddings", "attention_bias", "mlp_bias", "activation"):
     field_case(name, 2)
+field_case("activation", 1, "activation")
+for name in MODEL_FIELDS[MODEL_FIELDS.index("blocks") :]:
+    field_case(name, 1, mark=" without its feature")
 field_case("n_kv_heads", 2, "n_kv_heads")
 field_case("head_dim", 3, "head_dim")
 field_case("bos_id", 41, "bos_id")
@@ -321,6 +365,32 @@ spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
 spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
 spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
        "is not what", of="1.0-bf16")  # fmt: skip
+
+
+def in_blocks(name, change, *words):
+    spoilt(f"12 {name}, with blocks", change, *words, of="blocks")
+
+
+for name, value in [
+    ("attention_bias", 3), ("activation", 2), ("blocks", 12), ("blocks", 16), ("rotary_dim", 0),
+    ("rotary_dim", 1), ("rotary_dim", 1024), ("n_rope_tables", 0), ("n_rope_tables", 3),
+    ("sliding_window", 2**24 + 1), ("sliding_window", 2**32 - 1), ("sliding_window", 0),
+    ("rope_scale1", 1.0),
+]:  # fmt: skip
+    in_blocks(f"{name} is {value}", lambda b, n=name, v=value: b.model(n, v))
+for name in SCALES + CAPS:
+    for value in (NAN, INFINITY, -1.0, -0.0):
+        in_blocks(f"{name} is {value}", lambda b, n=name, v=value: b.model(n, v), name[:10])
+for name in SCALES:
+    in_blocks(f"{name} is 0", lambda b, n=name: b.model(n, 0.0), name)
+for bits in (0, 3 + 4, 4, 1 + 4, 8, 255):
+    in_blocks(f"a layer with bits {bits}", lambda b, v=bits: b.put(b.at(LAYERS), "B", v), "layer")
+in_blocks("norms that there are not", lambda b: b.model("blocks", 1), "wrong number of tensors")
+in_blocks("no norms, which there are", lambda b: b.model("blocks", 2), "wrong number of tensors")
+in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2), "inv_freq")
+in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: does not fit")
+in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
+in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "go together")
 
 
 def grow_weights(b):

@@ -12,8 +12,10 @@ MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8 = 1, 2, 3
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-TOKENIZER, WEIGHTS = 32, 33
+LAYERS, TOKENIZER, WEIGHTS = 8, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
+BLOCKS = 1
+FEATURE_KINDS = {BLOCKS: LAYERS}  # 3
 
 
 class Damaged(Exception):
@@ -42,22 +44,28 @@ def is_utf8(data):
 
 # 5.1
 MODEL_FIELDS = """family dtype n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
-    vocab_size context_length bos_id tied_embeddings rms_norm_eps attention_bias mlp_bias reserved0
-    rope_theta""".split()
+    vocab_size context_length bos_id tied_embeddings rms_norm_eps attention_bias mlp_bias activation
+    rope_theta blocks embedding_scale residual_scale attention_scale attention_softcap logit_divisor
+    logit_softcap sliding_window rotary_dim n_rope_tables rope_scale rope_scale1""".split()
 RANGES = {
     "family": (1, 1), "dtype": (1, 3), "n_layers": (1, 2**10), "hidden_size": (1, 2**20),
     "intermediate_size": (1, 2**22), "n_heads": (1, 2**12), "n_kv_heads": (1, 2**12),
     "head_dim": (2, 2**10), "vocab_size": (1, 2**24), "context_length": (1, 2**24),
-    "tied_embeddings": (0, 1), "attention_bias": (0, 1), "mlp_bias": (0, 1), "reserved0": (0, 0),
+    "tied_embeddings": (0, 1), "attention_bias": (0, 2), "mlp_bias": (0, 1), "activation": (0, 1),
 }  # fmt: skip
+BLOCK_RANGES = {"blocks": (0, 15), "sliding_window": (0, 2**24), "n_rope_tables": (1, 2)}
+SCALES = "embedding_scale residual_scale attention_scale logit_divisor rope_scale".split()
+CAPS = "attention_softcap logit_softcap rope_scale1".split()
+NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8
+WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
 # 5.4
 GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty".split()
 
-# 7.1: role, name, per layer, shape, what it needs
+# 7.1, in the order of the table: role, name, per layer, shape, which models have it
 ROLES = [
     (0, "embed", False, "VH", None),
-    (1, "attn_norm", True, "H", None),
+    (1, "attn_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
     (2, "attn_q", True, "QH", None),
     (3, "attn_k", True, "KH", None),
     (4, "attn_v", True, "KH", None),
@@ -65,14 +73,18 @@ ROLES = [
     (6, "attn_q_bias", True, "Q", "attention_bias"),
     (7, "attn_k_bias", True, "K", "attention_bias"),
     (8, "attn_v_bias", True, "K", "attention_bias"),
-    (9, "attn_o_bias", True, "H", "attention_bias"),
-    (10, "mlp_norm", True, "H", None),
+    (9, "attn_o_bias", True, "H", lambda m: m["attention_bias"] == 1),
+    (19, "attn_q_norm", True, "q", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (20, "attn_k_norm", True, "k", lambda m: m["blocks"] & (QK_NORM_HEADS | QK_NORM_ALL)),
+    (21, "attn_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
+    (10, "mlp_norm", True, "H", lambda m: not m["blocks"] & NO_INPUT_NORMS),
     (11, "mlp_gate", True, "IH", None),
     (12, "mlp_up", True, "IH", None),
     (13, "mlp_down", True, "HI", None),
     (14, "mlp_gate_bias", True, "I", "mlp_bias"),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
     (16, "mlp_down_bias", True, "H", "mlp_bias"),
+    (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (17, "final_norm", False, "H", None),
     (18, "output", False, "VH", None),
 ]
@@ -237,14 +249,16 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        if required:
-            raise Unsupported(f"features {required:#x}")
+        if unknown := required & ~sum(FEATURE_KINDS):
+            raise Unsupported(f"features {unknown:#x}")
+        self.features = required
         need(reserved == 0, "reserved")
 
     def check_sections(self):
-        need(self.n_sections == 9, "n_sections")
-        self.places, end = {}, 64 + 9 * 24
-        for i, expected in enumerate(KINDS):
+        kinds = sorted({*KINDS, *(k for bit, k in FEATURE_KINDS.items() if bit & self.features)})
+        need(self.n_sections == len(kinds), "n_sections")
+        self.places, end = {}, 64 + len(kinds) * 24
+        for i, expected in enumerate(kinds):
             kind, reserved, offset, size = struct.unpack_from("<IIQQ", self.data, 64 + i * 24)
             need(kind == expected and reserved == 0, "section kind")
             front = kind < 32
@@ -269,16 +283,54 @@ class Blob:
 
     def read_model(self):
         data = self.section(MODEL)
-        need(len(data) == 128 and not any(data[72:]), "model section")
-        m = self.model = dict(zip(MODEL_FIELDS, struct.unpack_from("<12IfIIId", data), strict=True))
+        need(len(data) == 128 and not any(data[120:]), "model section")
+        values = struct.unpack_from("<12IfIIIdI6fIIIff", data)
+        m = self.model = dict(zip(MODEL_FIELDS, values, strict=True))
         for name, (low, high) in RANGES.items():
             need(low <= m[name] <= high, name)
         need(m["n_heads"] % m["n_kv_heads"] == 0 and m["head_dim"] % 2 == 0, "heads")
         need(m["bos_id"] < m["vocab_size"] or m["bos_id"] == NO_TOKEN, "bos_id")
         need(0 <= m["rms_norm_eps"] < 1 and 1 <= m["rope_theta"] <= 1e30, "eps or theta")
-        need(len(self.section(INV_FREQ)) == m["head_dim"] // 2 * 4, "inv_freq size")
+        if self.features & BLOCKS:
+            self.check_blocks(data)
+        else:
+            need(not any(data[72:]) and not m["activation"], "fields of blocks")
+            need(m["attention_bias"] <= 1, "attention_bias")
+            self.layers = bytes(m["n_layers"])
+            m |= self.plain()
+        n = m["n_rope_tables"] * (m["rotary_dim"] // 2)
+        need(len(self.section(INV_FREQ)) == n * 4, "inv_freq size")
         self.inv_freq = np.frombuffer(self.section(INV_FREQ), "<f4")
         need(np.all((self.inv_freq >= 0) & (self.inv_freq <= 1)), "inv_freq")
+
+    def plain(self):
+        """5.1: what the fields of blocks stand for when they are zero."""
+        head_dim = np.float32(self.model["head_dim"])
+        return {
+            "activation": 0, "blocks": 0, "embedding_scale": 1, "residual_scale": 1,
+            "attention_scale": float(np.float32(1) / np.sqrt(head_dim)), "attention_softcap": 0,
+            "logit_divisor": 1, "logit_softcap": 0, "sliding_window": 0,
+            "rotary_dim": self.model["head_dim"], "n_rope_tables": 1, "rope_scale": 1,
+            "rope_scale1": 0,
+        }  # fmt: skip
+
+    def check_blocks(self, data):
+        """5.1 and 5.8, with the feature of blocks."""
+        m, self.layers = self.model, self.section(LAYERS)
+        for name, (low, high) in BLOCK_RANGES.items():
+            need(low <= m[name] <= high, name)
+        need(m["blocks"] & 12 != 12, "two kinds of norms of q and k")
+        need(2 <= m["rotary_dim"] <= m["head_dim"] and m["rotary_dim"] % 2 == 0, "rotary_dim")
+        need(all(0 < m[name] < float("inf") for name in SCALES), "scale")
+        need(all(0 <= m[name] < float("inf") for name in CAPS), "cap")
+        need(all(np.copysign(1, m[name]) == 1 for name in CAPS), "minus zero")
+        need((m["rope_scale1"] > 0) == (m["n_rope_tables"] == 2), "rope_scale[1]")
+        need(len(self.layers) == m["n_layers"], "layers")
+        need(all(bits < 8 and bits & 6 != 6 for bits in self.layers), "bits of a layer")
+        need(any(b & WINDOWED for b in self.layers) == (m["sliding_window"] > 0), "window")
+        need(any(b & SECOND_TABLE for b in self.layers) == (m["n_rope_tables"] == 2), "tables")
+        plain = all(m[name] == value for name, value in self.plain().items())
+        need(not plain or m["attention_bias"] == 2 or any(self.layers), "nothing needs blocks")
 
     def read_small_sections(self):
         self.stop = [i for (i,) in self.entries(STOP, "<I")]
@@ -306,10 +358,12 @@ class Blob:
             "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"],
             "Q": m["n_heads"] * m["head_dim"], "K": m["n_kv_heads"] * m["head_dim"],
         }  # fmt: skip
-        present = [r for r in ROLES if r[4] is None or m[r[4]]]
+        whole = m["blocks"] & QK_NORM_ALL
+        extents |= {letter.lower(): extents[letter] if whole else m["head_dim"] for letter in "QK"}
+        present = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
         order = [(r, 0) for r in present if r[0] == 0]
         order += [(r, layer) for layer in range(m["n_layers"]) for r in present if r[2]]
-        order += [(r, 0) for r in present if r[0] > 16]
+        order += [(r, 0) for r in present if r[1] in ("final_norm", "output")]
         for (role, name, per_layer, shape, _), layer in order:
             full = f"layers.{layer}.{name}" if per_layer else name
             yield role, layer, full, [extents[letter] for letter in shape]

@@ -17,6 +17,7 @@
 
 #include "common/checked.h"
 #include "common/hash.h"
+#include "format/model.h"
 #include "format/reader.h"
 #include "format/writer.h"
 #include "tests/unit/sanitized.h"
@@ -52,7 +53,7 @@ static struct image {
 static struct blob_section *section(enum section_kind kind)
 {
     struct blob_section *table = (void *)(image.bytes + sizeof(struct blob_header));
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < ((struct blob_header *)image.bytes)->n_sections; i++)
         if (table[i].kind == kind)
             return &table[i];
     fail_msg("no section %d", kind);
@@ -171,6 +172,13 @@ static int set_up_image(void **state)
     return 0;
 }
 
+static int set_up_rich_image(void **state)
+{
+    set_up(state);
+    make_image(&rich_model);
+    return 0;
+}
+
 static int tear_down_image(void **state)
 {
     unmap_image();
@@ -187,7 +195,14 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
         fail_msg("%s", error.message);
     assert_int_equal(blob.file.hold, use_mmap ? FILE_MAPPED : FILE_ALLOCATED);
     assert_memory_equal(blob.model, model, sizeof *model);
-    assert_memory_equal(blob.inv_freq, inv_freq, sizeof inv_freq);
+    bool plain = smol_model_is_plain(model);
+    assert_int_equal(blob.header->required_features, plain ? 0 : FEATURE_BLOCKS);
+    assert_int_equal(blob.header->minor, plain ? 0 : 1);
+    if (plain)
+        assert_null(blob.layers);
+    else
+        assert_memory_equal(blob.layers, rich_layers, model->n_layers);
+    assert_memory_equal(blob.inv_freq, inv_freq, smol_inv_freq_count(model) * sizeof *inv_freq);
     assert_int_equal(blob.n_stop, 3);
     assert_memory_equal(blob.stop, stop, sizeof stop);
     assert_memory_equal(blob.generation, &generation, sizeof generation);
@@ -227,6 +242,52 @@ static void what_is_written_is_read(void **state)
     }
 }
 
+static void what_blocks_say_is_read(void **state)
+{
+    (void)state;
+    static const enum blob_dtype dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_INT8};
+    static const uint32_t blocks[] = {0, BLOCK_NO_INPUT_NORMS, BLOCK_QK_NORM_ALL,
+                                      BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
+                                      BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS};
+    for (unsigned variant = 0; variant < 15; variant++) {
+        struct blob_model model = rich_model;
+        model.dtype = dtypes[variant % 3];
+        model.blocks = blocks[variant / 3];
+        model.attention_bias = variant % 3;
+        make_blob(&model);
+        check_round_trip(&model, true);
+        check_round_trip(&model, false);
+    }
+}
+
+static void a_plain_model_that_is_spelled_out_is_reduced(void **state)
+{
+    (void)state;
+    struct blob_model model = odd_model, full;
+    static const uint8_t layers[2];
+    assert_true(smol_model_is_plain(&model));
+    assert_false(smol_model_reduce(&model, NULL));
+    assert_memory_equal(&model, &odd_model, sizeof model);
+    smol_model_fill(&model);
+    assert_false(smol_model_is_plain(&model));
+    full = model;
+    assert_true(full.attention_scale == 1.0f / sqrtf(6));
+    assert_false(smol_model_reduce(&model, layers));
+    assert_memory_equal(&model, &odd_model, sizeof model);
+    assert_true(smol_model_reduce(&model, rich_layers)); /* the layers differ */
+    assert_memory_equal(&model, &full, sizeof model);
+    model = odd_model;
+    model.activation = ACTIVATION_GELU_TANH;
+    assert_true(smol_model_reduce(&model, NULL));
+    assert_false(smol_model_is_plain(&model));
+    model = odd_model;
+    model.attention_bias = BIAS_QKV;
+    assert_true(smol_model_reduce(&model, NULL));
+    model = rich_model;
+    assert_true(smol_model_reduce(&model, rich_layers));
+    assert_memory_equal(&model, &rich_model, sizeof model);
+}
+
 static void tensors_come_in_order_and_have_names(void **state)
 {
     (void)state;
@@ -252,6 +313,45 @@ static void tensors_come_in_order_and_have_names(void **state)
     assert_string_equal(smol_tensor_name(key, name), "output");
     assert_int_equal(key.layer, 0);
     assert_false(smol_tensor_next(&model, &key));
+}
+
+static void norms_stand_where_a_layer_uses_them(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"layers.1.attn_norm",
+                                        "layers.1.attn_q",
+                                        "layers.1.attn_k",
+                                        "layers.1.attn_v",
+                                        "layers.1.attn_o",
+                                        "layers.1.attn_q_bias",
+                                        "layers.1.attn_k_bias",
+                                        "layers.1.attn_v_bias",
+                                        "layers.1.attn_q_norm",
+                                        "layers.1.attn_k_norm",
+                                        "layers.1.attn_out_norm",
+                                        "layers.1.mlp_norm",
+                                        "layers.1.mlp_gate",
+                                        "layers.1.mlp_up",
+                                        "layers.1.mlp_down",
+                                        "layers.1.mlp_out_norm",
+                                        "final_norm"};
+    struct blob_model model = rich_model;
+    model.mlp_bias = 0;
+    struct tensor_key key = {ROLE_ATTN_NORM, 1};
+    char name[MAX_NAME];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_string_equal(smol_tensor_name(key, name), names[i]);
+        assert_true(smol_tensor_next(&model, &key));
+    }
+    const struct tensor_key q_norm = {ROLE_ATTN_Q_NORM, 0}, k_norm = {ROLE_ATTN_K_NORM, 0};
+    assert_int_equal(smol_tensor_layout(&model, q_norm).cols, 6);
+    assert_int_equal(smol_tensor_layout(&model, k_norm).cols, 6);
+    model.blocks = BLOCK_QK_NORM_ALL | BLOCK_NO_INPUT_NORMS;
+    assert_int_equal(smol_tensor_layout(&model, q_norm).cols, 18);
+    assert_int_equal(smol_tensor_layout(&model, k_norm).cols, 6);
+    key = (struct tensor_key){ROLE_EMBED, 0};
+    assert_true(smol_tensor_next(&model, &key));
+    assert_int_equal(key.role, ROLE_ATTN_Q);
 }
 
 static void sections_may_be_empty_where_the_model_has_nothing(void **state)
@@ -367,9 +467,9 @@ static void newer_versions_and_unknown_needs_are_unsupported(void **state)
     header()->required_features = 1ull << 63;
     refuses_with(STATUS_UNSUPPORTED, "needs features 0x8000000000000000");
     /* needs are read before anything that they may change */
-    header()->required_features = 4;
+    header()->required_features = 1 << 20;
     header()->n_sections = 10;
-    refuses_with(STATUS_UNSUPPORTED, "needs features 0x4");
+    refuses_with(STATUS_UNSUPPORTED, "needs features 0x100000");
 }
 
 static void newer_minor_versions_and_optional_features_are_read(void **state)
@@ -448,7 +548,7 @@ static void sections_must_lie_one_behind_the_other(void **state)
                     {SECTION_TOKENIZER, "section tokenizer: out of place (offset 232)"},
                     {SECTION_WEIGHTS, "section weights: out of place (offset 256)"}};
     static const uint64_t moves[] = {1, 64, 65536, -64ull, -65536ull, 1ull << 63};
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
         for (size_t j = 0; j < sizeof moves / sizeof moves[0]; j++) {
             section(sections[i].kind)->offset += moves[j];
             refuses(sections[i].part);
@@ -506,9 +606,9 @@ static void front_sections_must_have_the_size_of_their_contents(void **state)
     shrink(SECTION_MODEL, 127);
     refuses("section model: an odd size");
     shrink(SECTION_INV_FREQ, 8);
-    refuses("section inv_freq: does not fit head_dim");
+    refuses("section inv_freq: does not fit the model");
     section(SECTION_INV_FREQ)->size = 16;
-    refuses("section inv_freq: does not fit head_dim");
+    refuses("section inv_freq: does not fit the model");
     shrink(SECTION_INV_FREQ, 11);
     refuses("section inv_freq: an odd size");
     section(SECTION_STOP)->size = 13;
@@ -552,7 +652,7 @@ static void resized_front_sections_are_refused_even_in_place(void **state)
     } cases[] = {
         {SECTION_MODEL, 128, "section model: the wrong size"},
         {SECTION_MODEL, -128, "section model: the wrong size"},
-        {SECTION_INV_FREQ, 64, "section inv_freq: does not fit head_dim"},
+        {SECTION_INV_FREQ, 64, "section inv_freq: does not fit the model"},
         {SECTION_GENERATION, 64, "section generation: malformed defaults"},
         {SECTION_GENERATION, -64, "section generation: malformed defaults"},
         {SECTION_TENSORS, 64, "wrong number of tensors"},
@@ -579,8 +679,16 @@ static void hyper_parameters_are_checked_at_open(void **state)
     refuses("n_kv_heads is 0");
     model->dtype = 4;
     refuses("dtype is 4");
-    model->reserved[55] = 1;
-    refuses("reserved byte 55");
+    model->reserved[7] = 1;
+    refuses("reserved byte 7");
+    model->activation = ACTIVATION_GELU_TANH;
+    refuses("activation is 1");
+    model->attention_bias = BIAS_QKV;
+    refuses("attention_bias is 2");
+    model->logit_softcap = 1;
+    refuses("rotary_dim is 0");
+    smol_model_fill(model);
+    refuses("section model: its fields and the feature of blocks do not go together");
 }
 
 static void inv_freq_must_be_between_0_and_1(void **state)
@@ -729,7 +837,7 @@ static void every_hyper_parameter_has_its_range(void **state)
         LIMITS(tied_embeddings, 0, 1),
         LIMITS(attention_bias, 0, 1),
         LIMITS(mlp_bias, 0, 1),
-        LIMITS(reserved0, 0, 0),
+        LIMITS(activation, 0, 0),
     };
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         const struct limits *l = &limits[i];
@@ -746,6 +854,118 @@ static void every_hyper_parameter_has_its_range(void **state)
     assert_true(accepts_value(offsetof(struct blob_model, dtype), DTYPE_BF16));
     assert_false(accepts_value(offsetof(struct blob_model, dtype), 0));
     assert_false(accepts_value(offsetof(struct blob_model, dtype), 4));
+}
+
+static bool accepts_model(const struct blob_model *model)
+{
+    enum status status = smol_model_check(model, &error);
+    if (status)
+        assert_int_equal(status, STATUS_DAMAGED);
+    return !status;
+}
+
+static void fields_of_blocks_have_their_ranges(void **state)
+{
+    (void)state;
+    static const struct limits limits[] = {
+        LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 1), LIMITS(sliding_window, 0, 1 << 24),
+        LIMITS(n_rope_tables, 2, 2), /* there is a scale for both */
+    };
+    struct blob_model model = rich_model;
+    assert_true(accepts_model(&model));
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        const struct limits *l = &limits[i];
+        const uint32_t values[] = {l->low, l->high, l->low - 1, l->high + 1, UINT32_MAX};
+        for (size_t j = 0; j < 5; j++) {
+            memcpy((char *)&model + l->offset, &values[j], 4);
+            assert_int_equal(accepts_model(&model), j < 2);
+        }
+        model = rich_model;
+    }
+    for (uint32_t blocks = 0; blocks < 32; blocks++) {
+        model.blocks = blocks;
+        assert_int_equal(accepts_model(&model), blocks < 12);
+    }
+    model = rich_model;
+    for (uint32_t dim = 0; dim < 10; dim++) {
+        model.rotary_dim = dim;
+        assert_int_equal(accepts_model(&model), dim == 2 || dim == 4 || dim == 6);
+    }
+}
+
+static void scales_and_caps_are_finite_and_not_negative(void **state)
+{
+    (void)state;
+    static const size_t places[] = {
+        offsetof(struct blob_model, embedding_scale),   offsetof(struct blob_model, residual_scale),
+        offsetof(struct blob_model, attention_scale),   offsetof(struct blob_model, logit_divisor),
+        offsetof(struct blob_model, rope_scale),        offsetof(struct blob_model, rope_scale) + 4,
+        offsetof(struct blob_model, attention_softcap), offsetof(struct blob_model, logit_softcap)};
+    enum { CAPS = 6 }; /* these may be 0 */
+    static const float bad[] = {-0.0f, -1, INFINITY, NAN}, good[] = {1e-45f, 1, 3e38f};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct blob_model model = rich_model;
+        float *field = (float *)((char *)&model + places[i]);
+        for (size_t j = 0; j < 4; j++) {
+            *field = bad[j];
+            assert_false(accepts_model(&model));
+        }
+        for (size_t j = 0; j < 3; j++) {
+            *field = good[j];
+            assert_true(accepts_model(&model));
+        }
+        *field = 0;
+        assert_int_equal(accepts_model(&model), i >= CAPS);
+    }
+    struct blob_model model = rich_model;
+    model.n_rope_tables = 1;
+    assert_false(accepts_model(&model)); /* a scale of no table */
+    model.rope_scale[1] = 0;
+    assert_true(accepts_model(&model));
+}
+
+static void layers_must_fit_the_model(void **state)
+{
+    (void)state;
+    uint8_t *layers = section_data(SECTION_LAYERS);
+    struct blob_model *model = section_data(SECTION_MODEL);
+    layers[1] = 8;
+    refuses("section layers: layer 1 has bits 8");
+    layers[0] = LAYER_NO_ROTATION | LAYER_SECOND_TABLE;
+    refuses("section layers: layer 0 has bits 6");
+    layers[0] = LAYER_SECOND_TABLE;
+    refuses("sliding_window is 2, which no layer has");
+    model->sliding_window = 0;
+    refuses("sliding_window is 0, which a layer has");
+    layers[0] = LAYER_WINDOWED;
+    refuses("n_rope_tables is 2, and no layer needs a second");
+    model->n_rope_tables = 1;
+    model->rope_scale[1] = 0;
+    refuses("n_rope_tables is 1, and a layer needs a second");
+    shrink(SECTION_LAYERS, 1);
+    refuses("section layers: does not fit n_layers");
+    section(SECTION_LAYERS)->size = 3;
+    refuses("section layers: does not fit n_layers");
+    header()->required_features = 0;
+    refuses("wrong number of sections");
+}
+
+static void a_feature_must_be_needed(void **state)
+{
+    (void)state;
+    struct blob_model *model = section_data(SECTION_MODEL);
+    const size_t start = offsetof(struct blob_model, blocks);
+    memset(section_data(SECTION_LAYERS), 0, 2);
+    model->activation = ACTIVATION_SILU;
+    model->attention_bias = BIAS_QKVO;
+    memset((char *)model + start, 0, sizeof *model - start);
+    smol_model_fill(model);
+    refuses("section model: nothing needs the feature of blocks");
+    memset(section_data(SECTION_LAYERS), 0, 2);
+    model->activation = ACTIVATION_SILU;
+    model->attention_bias = BIAS_QKVO;
+    memset((char *)model + start, 0, sizeof *model - start);
+    refuses("section model: its fields and the feature of blocks do not go together");
 }
 
 static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
@@ -816,7 +1036,7 @@ static void the_largest_model_in_a_tiny_file_is_refused(void **state)
     (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_F32);
-    refuses("section inv_freq: does not fit head_dim");
+    refuses("section inv_freq: does not fit the model");
     model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_INT8);
     model->head_dim = 6;
@@ -1238,12 +1458,17 @@ static void the_umask_is_honoured(void **state)
 
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define on_image(test) cmocka_unit_test_setup_teardown(test, set_up_image, tear_down_image)
+#define on_rich_image(test)                                                                        \
+    cmocka_unit_test_setup_teardown(test, set_up_rich_image, tear_down_image)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_folder(what_is_written_is_read),
+        in_folder(what_blocks_say_is_read),
+        cmocka_unit_test(a_plain_model_that_is_spelled_out_is_reduced),
         cmocka_unit_test(tensors_come_in_order_and_have_names),
+        cmocka_unit_test(norms_stand_where_a_layer_uses_them),
         in_folder(sections_may_be_empty_where_the_model_has_nothing),
         on_image(data_starts_at_the_next_64_kib_and_padding_is_zero),
         on_image(every_truncation_is_refused),
@@ -1272,6 +1497,10 @@ int main(void)
         on_image(the_tensors_must_fill_the_weights_section),
         on_image(the_tokenizers_rules_are_checked),
         cmocka_unit_test(every_hyper_parameter_has_its_range),
+        cmocka_unit_test(fields_of_blocks_have_their_ranges),
+        cmocka_unit_test(scales_and_caps_are_finite_and_not_negative),
+        on_rich_image(layers_must_fit_the_model),
+        on_rich_image(a_feature_must_be_needed),
         cmocka_unit_test(epsilon_and_theta_have_ranges_that_exclude_nan),
         cmocka_unit_test(no_size_overflows_even_for_the_largest_model),
         on_image(the_largest_model_in_a_tiny_file_is_refused),

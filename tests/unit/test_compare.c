@@ -192,9 +192,16 @@ static enum status rebuild(struct collector *collector)
     const struct blob_section *table =
         (const void *)(original.data + sizeof(struct blob_header)); /* 7: tokenizer, 8: weights */
     const struct blob_contents contents = {
-        blob.model,      blob.inv_freq,   blob.stop,         blob.n_stop,
-        blob.generation, blob.provenance, blob.n_provenance, original.data + table[7].offset,
-        table[7].size};
+        .model = blob.model,
+        .inv_freq = blob.inv_freq,
+        .stop = blob.stop,
+        .n_stop = blob.n_stop,
+        .generation = blob.generation,
+        .provenance = blob.provenance,
+        .n_provenance = blob.n_provenance,
+        .tokenizer = original.data + table[7].offset,
+        .n_tokenizer = table[7].size,
+    };
     collector->end = blob.header->data_offset;
     const struct blob_sink sink = {collect, collector};
     enum status status = smol_writer_open_sink(&sink, &contents, &writer, &error);

@@ -47,10 +47,10 @@ static void make_image(const struct blob_model *model)
     assert_true(fd >= 0 && image.bytes != MAP_FAILED);
     close(fd);
     const struct blob_header *header = (const void *)image.bytes;
-    const struct blob_section *digests = (const void *)(header + 1);
-    while (digests->kind != SECTION_DIGESTS)
-        digests++;
-    image.tables_end = digests->offset + digests->size;
+    const struct blob_section *last = (const void *)(header + 1);
+    while (last[1].kind < SECTION_FIRST_DATA)
+        last++;
+    image.tables_end = last->offset + last->size;
     image.data_offset = header->data_offset;
 }
 
@@ -199,6 +199,22 @@ static void no_flip_behind_the_tables_changes_what_is_run(void **state)
     assert_int_equal(outcome.harmless, 0); /* a model this small uses every chunk */
 }
 
+/* What a feature brings lies in header and tables. */
+static void no_flipped_bit_of_a_feature_passes(void **state)
+{
+    (void)state;
+    munmap(image.bytes, image.size);
+    make_image(&rich_model);
+    assert_int_equal(verify(image.bytes, image.size), STATUS_OK);
+    for (size_t bit = 0; bit < image.tables_end * 8; bit += BIT_STRIDE) {
+        flip(bit);
+        enum status status = verify(image.bytes, image.size);
+        flip(bit);
+        if (status != STATUS_DAMAGED && status != STATUS_UNSUPPORTED)
+            fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
+    }
+}
+
 /* Rows of the embedding that no token of the prompt needs lie in chunks of their own here. */
 static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
 {
@@ -225,6 +241,7 @@ int main(void)
         cmocka_unit_test(every_number_of_appended_bytes_is_refused_by_verification),
         cmocka_unit_test(no_flipped_bit_of_header_or_tables_changes_what_is_run),
         cmocka_unit_test(no_flip_behind_the_tables_changes_what_is_run),
+        cmocka_unit_test(no_flipped_bit_of_a_feature_passes),
         cmocka_unit_test(flips_in_chunks_that_are_not_used_change_nothing),
     };
     return cmocka_run_group_tests_name("every bit", tests, set_up, tear_down);

@@ -28,7 +28,38 @@ static const struct blob_model odd_model = {
     .mlp_bias = 1,
     .rope_theta = 10000,
 };
-static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f};
+/* The same with what FEATURE_BLOCKS brings, as much as goes together. */
+static const struct blob_model rich_model = {
+    .family = FAMILY_LLAMA,
+    .dtype = DTYPE_INT8,
+    .n_layers = 2,
+    .hidden_size = 7,
+    .intermediate_size = 35,
+    .n_heads = 3,
+    .n_kv_heads = 1,
+    .head_dim = 6,
+    .vocab_size = 19,
+    .context_length = 11,
+    .bos_id = 1,
+    .rms_norm_eps = 1e-5f,
+    .attention_bias = BIAS_QKV,
+    .mlp_bias = 1,
+    .activation = ACTIVATION_GELU_TANH,
+    .rope_theta = 10000,
+    .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
+    .embedding_scale = 2.5f,
+    .residual_scale = 0.75f,
+    .attention_scale = 0.5f,
+    .attention_softcap = 3,
+    .logit_divisor = 1.5f,
+    .logit_softcap = 4,
+    .sliding_window = 2,
+    .rotary_dim = 4,
+    .n_rope_tables = 2,
+    .rope_scale = {1.25f, 0.5f},
+};
+static const uint8_t rich_layers[] = {LAYER_WINDOWED | LAYER_SECOND_TABLE, LAYER_NO_ROTATION};
+static const float inv_freq[] = {1, 0.046415888f, 0.0021544347f, 0.5f}; /* plain: the first three */
 static const uint32_t stop[] = {0, 2, 18};
 static const char provenance[] = "converter: none\n";
 static const struct blob_generation generation = {
@@ -79,6 +110,7 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     return (struct blob_contents){
         .model = model,
         .inv_freq = inv_freq,
+        .layers = rich_layers, /* of a plain model, not looked at */
         .stop = stop,
         .n_stop = sizeof stop / sizeof stop[0],
         .generation = &generation,

@@ -1,0 +1,196 @@
+/* Hyper-parameters, see model.h. */
+#include "format/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "format/layout.h"
+
+bool smol_model_is_plain(const struct blob_model *model)
+{
+    static const struct blob_model zero;
+    const size_t start = offsetof(struct blob_model, blocks);
+    const size_t end = offsetof(struct blob_model, reserved);
+    return memcmp((const char *)model + start, (const char *)&zero + start, end - start) == 0;
+}
+
+/* --- ranges ------------------------------------------------------------------------------- */
+
+/* The ranges keep products small: rows and cols of at most 2^24 and 2^22, so that a tensor has less
+ * than 2^49 bytes and a model of 2^10 layers less than 2^64. */
+struct range {
+    const char *name;
+    uint32_t value, low, high;
+};
+
+static enum status check_ranges(const struct range *ranges, size_t n, struct error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return smol_fail(error, STATUS_DAMAGED, "%s is %u: must be %u to %u", ranges[i].name,
+                             ranges[i].value, ranges[i].low, ranges[i].high);
+    return STATUS_OK;
+}
+
+static enum status check_sizes(const struct blob_model *m, struct error *error)
+{
+    bool plain = smol_model_is_plain(m);
+    const struct range ranges[] = {
+        {"family", m->family, FAMILY_LLAMA, FAMILY_LLAMA},
+        {"n_layers", m->n_layers, 1, 1 << 10},
+        {"hidden_size", m->hidden_size, 1, 1 << 20},
+        {"intermediate_size", m->intermediate_size, 1, 1 << 22},
+        {"n_heads", m->n_heads, 1, 1 << 12},
+        {"n_kv_heads", m->n_kv_heads, 1, 1 << 12},
+        {"head_dim", m->head_dim, 2, MAX_HEAD_DIM},
+        {"vocab_size", m->vocab_size, 1, 1 << 24},
+        {"context_length", m->context_length, 1, 1 << 24},
+        {"tied_embeddings", m->tied_embeddings, 0, 1},
+        {"attention_bias", m->attention_bias, 0, plain ? BIAS_QKVO : BIAS_QKV},
+        {"mlp_bias", m->mlp_bias, 0, 1},
+        {"activation", m->activation, 0, plain ? ACTIVATION_SILU : ACTIVATION_GELU_TANH},
+    };
+    return check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+}
+
+/* A number above 0, or perhaps 0 itself, that is finite; -0 is none. */
+struct real {
+    const char *name;
+    float value;
+    bool may_be_zero;
+};
+
+static enum status check_reals(const struct blob_model *m, struct error *error)
+{
+    const struct real reals[] = {
+        {"embedding_scale", m->embedding_scale, false},
+        {"residual_scale", m->residual_scale, false},
+        {"attention_scale", m->attention_scale, false},
+        {"attention_softcap", m->attention_softcap, true},
+        {"logit_divisor", m->logit_divisor, false},
+        {"logit_softcap", m->logit_softcap, true},
+        {"rope_scale", m->rope_scale[0], false},
+        {"rope_scale[1]", m->rope_scale[1], m->n_rope_tables == 1},
+    };
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
+        uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
+        if (bits < low || bits >= f32_bits(INFINITY))
+            return smol_fail(error, STATUS_DAMAGED, "%s is %g: must be finite and %s",
+                             reals[i].name, (double)reals[i].value, low ? "above 0" : "0 or more");
+    }
+    return STATUS_OK;
+}
+
+/* What FEATURE_BLOCKS brings. */
+static enum status check_blocks(const struct blob_model *m, struct error *error)
+{
+    const struct range ranges[] = {
+        {"blocks", m->blocks, 0, ALL_BLOCK_BITS},
+        {"sliding_window", m->sliding_window, 0, 1 << 24},
+        {"rotary_dim", m->rotary_dim, 2, m->head_dim},
+        {"n_rope_tables", m->n_rope_tables, 1, 2},
+    };
+    enum status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    if (status)
+        return status;
+    if ((m->blocks & BLOCK_QK_NORM_HEADS) && (m->blocks & BLOCK_QK_NORM_ALL))
+        return smol_fail(error, STATUS_DAMAGED, "blocks is %u: two kinds of q and k norms",
+                         m->blocks);
+    if (m->rotary_dim % 2)
+        return smol_fail(error, STATUS_DAMAGED, "rotary_dim is %u: must be even", m->rotary_dim);
+    if (m->n_rope_tables == 1 && f32_bits(m->rope_scale[1]))
+        return smol_fail(error, STATUS_DAMAGED, "rope_scale[1] is %g: there is no second table",
+                         (double)m->rope_scale[1]);
+    return check_reals(m, error);
+}
+
+enum status smol_model_check(const struct blob_model *m, struct error *error)
+{
+    enum status status = check_sizes(m, error);
+    if (!status && !smol_model_is_plain(m))
+        status = check_blocks(m, error);
+    if (status)
+        return status;
+    if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
+        return smol_fail(error, STATUS_DAMAGED, "dtype is %u: unknown", m->dtype);
+    if (m->n_heads % m->n_kv_heads)
+        return smol_fail(error, STATUS_DAMAGED, "n_heads is %u: not a multiple of n_kv_heads %u",
+                         m->n_heads, m->n_kv_heads);
+    if (m->head_dim % 2)
+        return smol_fail(error, STATUS_DAMAGED, "head_dim is %u: must be even", m->head_dim);
+    if (m->bos_id != NO_TOKEN && m->bos_id >= m->vocab_size)
+        return smol_fail(error, STATUS_DAMAGED, "bos_id is %u: not below vocab_size %u", m->bos_id,
+                         m->vocab_size);
+    if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1))
+        return smol_fail(error, STATUS_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
+                         (double)m->rms_norm_eps);
+    if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
+        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
+                         m->rope_theta);
+    for (size_t i = 0; i < sizeof m->reserved; i++)
+        if (m->reserved[i])
+            return smol_fail(error, STATUS_DAMAGED, "reserved byte %zu of the model is not 0", i);
+    return STATUS_OK;
+}
+
+/* --- layers ------------------------------------------------------------------------------- */
+
+enum status smol_layers_check(const struct blob_model *m, const uint8_t *layers,
+                              struct error *error)
+{
+    unsigned used = 0;
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        used |= layers[i];
+        if (layers[i] > ALL_LAYER_BITS ||
+            ((layers[i] & LAYER_NO_ROTATION) && (layers[i] & LAYER_SECOND_TABLE)))
+            return smol_fail(error, STATUS_DAMAGED, "layer %u has bits %u", i, layers[i]);
+    }
+    if (!(used & LAYER_WINDOWED) != !m->sliding_window)
+        return smol_fail(error, STATUS_DAMAGED, "sliding_window is %u, which %s layer has",
+                         m->sliding_window, used & LAYER_WINDOWED ? "a" : "no");
+    if (!(used & LAYER_SECOND_TABLE) != (m->n_rope_tables < 2))
+        return smol_fail(error, STATUS_DAMAGED, "n_rope_tables is %u, and %s layer needs a second",
+                         m->n_rope_tables, used & LAYER_SECOND_TABLE ? "a" : "no");
+    return STATUS_OK;
+}
+
+/* --- the plain block ---------------------------------------------------------------------- */
+
+void smol_model_fill(struct blob_model *model)
+{
+    if (!smol_model_is_plain(model))
+        return;
+    model->embedding_scale = model->residual_scale = model->logit_divisor = 1;
+    model->attention_scale = 1.0f / sqrtf((float)model->head_dim);
+    model->rotary_dim = model->head_dim;
+    model->n_rope_tables = 1;
+    model->rope_scale[0] = 1;
+}
+
+/* The same model with its fields from `blocks` on left zero. */
+static struct blob_model unsaid(const struct blob_model *model)
+{
+    struct blob_model copy = {0};
+    memcpy(&copy, model, offsetof(struct blob_model, blocks));
+    return copy;
+}
+
+bool smol_model_reduce(struct blob_model *model, const uint8_t *layers)
+{
+    struct blob_model plain = unsaid(model), full = *model;
+    smol_model_fill(&plain);
+    smol_model_fill(&full);
+    bool needs = model->activation != ACTIVATION_SILU || model->attention_bias > BIAS_QKVO ||
+                 memcmp(&plain, &full, sizeof plain) != 0;
+    for (uint32_t i = 0; layers && i < model->n_layers; i++)
+        needs |= layers[i] != 0;
+    *model = needs ? full : unsaid(model);
+    return needs;
+}
+
+size_t smol_inv_freq_count(const struct blob_model *m)
+{
+    return smol_model_is_plain(m) ? m->head_dim / 2
+                                  : (size_t)m->n_rope_tables * (m->rotary_dim / 2);
+}

@@ -1,0 +1,36 @@
+/* Hyper-parameters: their ranges, and what the plain Llama block leaves unsaid. */
+#ifndef SMOL_FORMAT_MODEL_H
+#define SMOL_FORMAT_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Checks every hyper-parameter against its range and against the others, so that no size
+ * computed from them overflows 64 bits. Errors: STATUS_DAMAGED, naming field and value. */
+enum status smol_model_check(const struct blob_model *model, struct error *error);
+
+/* Checks layers (n_layers), bits of enum layer_bit, against each other and the checked model.
+ * Errors: STATUS_DAMAGED. */
+enum status smol_layers_check(const struct blob_model *model, const uint8_t *layers,
+                              struct error *error);
+
+/* Fields from `blocks` on that are all zero stand for the plain Llama block: sets them to its
+ * values. */
+void smol_model_fill(struct blob_model *model);
+
+/* Whether the fields from `blocks` on are zero: a model that needs no feature. */
+bool smol_model_is_plain(const struct blob_model *model);
+
+/* Whether model and layers (n_layers, or NULL: all zero) call for FEATURE_BLOCKS. Where they do
+ * not, and only spell the plain Llama block out, the fields from `blocks` on are set to zero: a
+ * blob has one form. */
+bool smol_model_reduce(struct blob_model *model, const uint8_t *layers);
+
+/* Floats of the section inv_freq: all tables. */
+size_t smol_inv_freq_count(const struct blob_model *model);
+
+#endif
