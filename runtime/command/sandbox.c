@@ -141,8 +141,6 @@ static const struct rule output_rules[] = {
     {SYS_openat, 2, O_CREAT | O_EXCL, O_CREAT | O_EXCL},
     {SYS_pwrite64, 0, 0, 0},
     {SYS_fsync, 0, 0, 0},
-    {SYS_fchmod, 0, 0, 0},
-    {SYS_umask, 0, 0, 0},
     {SYS_renameat, 0, 0, 0},
     {SYS_renameat2, 0, 0, 0},
     {SYS_linkat, 0, 0, 0},
@@ -226,12 +224,11 @@ static void write_program(struct program *program, bool with_output)
     program->instructions[program->n++] = (struct instruction){IF_EQUAL, 1, 0, architecture};
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
     add(program, LOAD, CALL, 0);
-    for (int i = 0; i < 3; i++)
-        for (size_t j = 0; j < lists[i].n; j++)
-            allow(program, &lists[i].rules[j]);
-    for (int i = 0; i < 3; i++)
-        for (size_t j = 0; j < lists[i].n; j++)
-            refuse(program, &lists[i].rules[j]);
+    void (*const steps[])(struct program *, const struct rule *) = {allow, refuse};
+    for (int step = 0; step < 2; step++)
+        for (int i = 0; i < 3; i++)
+            for (size_t j = 0; j < lists[i].n; j++)
+                steps[step](program, &lists[i].rules[j]);
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
 }
 
