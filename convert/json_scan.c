@@ -204,16 +204,28 @@ static bool is_delimiter(uint8_t c)
     return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Numbers that overflow a double are refused because the reference refuses them. The delimiter
- * behind the number, checked first, is what stops strtod within the text. */
+/* Numbers that overflow a double are refused because the reference refuses them. strtod gets a copy
+ * of its own: it would run on in a mapping that changes while it reads. */
+static enum status check_range(struct json_scan *scan, const uint8_t *number, size_t size)
+{
+    char short_copy[64];
+    char *copy = size < sizeof short_copy ? short_copy : malloc(size + 1);
+    if (!copy)
+        return smol_fail_memory(scan->error, "a number");
+    memcpy(copy, number, size);
+    copy[size] = '\0';
+    bool is_infinite = isinf(strtod(copy, NULL));
+    if (copy != short_copy)
+        free(copy);
+    return is_infinite ? smol_scan_fail(scan, "a number out of range") : STATUS_OK;
+}
+
 static enum status skip_number(struct json_scan *scan)
 {
     const uint8_t *start = scan->at;
     if (!take_number(scan) || scan->at == scan->end || !is_delimiter(*scan->at))
         return smol_scan_fail(scan, "not a number");
-    if (isinf(strtod((const char *)start, NULL)))
-        return smol_scan_fail(scan, "a number out of range");
-    return STATUS_OK;
+    return check_range(scan, start, (size_t)(scan->at - start));
 }
 
 static enum status skip_scalar(struct json_scan *scan)
