@@ -232,8 +232,7 @@ static void release(struct making *m)
 }
 
 enum status smol_delta(const char *old_path, const char *new_path, const char *delta_path,
-                       const struct delta_options *options, struct delta_sizes *sizes,
-                       struct error *error)
+                       const struct delta_options *options, struct error *error)
 {
     struct making making = {0};
     if (smol_same_file(delta_path, old_path) || smol_same_file(delta_path, new_path))
@@ -242,8 +241,8 @@ enum status smol_delta(const char *old_path, const char *new_path, const char *d
     enum status status = open_all(&making, old_path, new_path, options->n_threads, error);
     if (!status)
         status = write(&making, delta_path, options, error);
-    if (!status)
-        *sizes = (struct delta_sizes){making.size, making.new_blob.header->file_size};
+    if (!status && !options->quiet)
+        smol_progress_delta(making.size, making.new_blob.header->file_size);
     release(&making);
     return status;
 }

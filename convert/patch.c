@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/hash.h"
 #include "convert/delta_coding.h"
+#include "convert/result.h"
 #include "format/intake.h"
 
 enum { MAX_NAME_SIZE = 300 };
@@ -276,34 +277,18 @@ enum status smol_delta_apply(const struct blob *old_blob, struct input *delta,
     return status;
 }
 
-/* Looks at the file as whoever uses it will: what its digests say has been checked. */
-static enum status check_result(const struct input *delta, const struct output *output,
-                                struct error *error)
-{
-    struct file_view file;
-    struct blob blob;
-    char name[MAX_NAME_SIZE];
-    name_result(delta, name);
-    enum status status = smol_file_map(smol_output_temporary(output), &file, error);
-    if (status)
-        return status;
-    status = smol_blob_open_bytes(file.data, file.size, name, VERIFY_OFF, &blob, error);
-    smol_blob_close(&blob);
-    status = file_settle(&file, name, status, error);
-    smol_file_close(&file);
-    return status;
-}
-
 static enum status write_new(const struct blob *old_blob, struct input *delta, const char *new_path,
                              bool force, struct error *error)
 {
     struct output output;
+    char name[MAX_NAME_SIZE];
+    name_result(delta, name);
     enum status status = smol_output_open(new_path, force, &output, error);
     if (!status)
         status = smol_delta_apply(old_blob, delta, &output, error);
     status = file_settle(&old_blob->file, old_blob->path, status, error);
-    if (!status)
-        status = check_result(delta, &output, error);
+    if (!status) /* its digests were checked as it was made */
+        status = smol_result_check(&output, UINT64_MAX, name, VERIFY_OFF, error);
     if (!status)
         status = smol_output_commit(&output, error);
     smol_output_discard(&output);

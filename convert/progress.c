@@ -48,6 +48,11 @@ void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to)
             (double)to / 1e6);
 }
 
+void smol_progress_delta(uint64_t bytes, uint64_t blob)
+{
+    fprintf(stderr, "smolconv: %" PRIu64 " bytes, for a blob of %" PRIu64 "\n", bytes, blob);
+}
+
 void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position)
 {
     if (is_whole)

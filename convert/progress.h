@@ -25,6 +25,9 @@ void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
 /* One line about what was done: "packed 146.0 MB into 116.5 MB". */
 void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 
+/* One line about a delta, which may have a few hundred bytes. */
+void smol_progress_delta(uint64_t bytes, uint64_t blob);
+
 /* One line about an unfinished output that is continued. */
 void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position);
 

@@ -11,6 +11,7 @@
 #include "convert/journal.h"
 #include "convert/packed_reader.h"
 #include "convert/progress.h"
+#include "convert/result.h"
 #include "convert/seek_table.h"
 #include "format/intake.h"
 
@@ -308,25 +309,10 @@ static enum status check_end(struct unpacking *u, struct error *error)
     return error->status;
 }
 
-/* Opens the blob as anybody would, before it gets its name. */
-static enum status verify(struct unpacking *u, struct error *error)
-{
-    struct file_view view;
-    struct blob blob;
-    enum status status = smol_file_map(smol_output_temporary(&u->output), &view, error);
-    if (status)
-        return status;
-    status = smol_blob_open_bytes(view.data, u->size, u->reader.input.name, VERIFY_AT_OPEN, &blob,
-                                  error);
-    smol_blob_close(&blob);
-    status = file_settle(&view, u->reader.input.name, status, error);
-    smol_file_close(&view);
-    return status;
-}
-
 static enum status finish(struct unpacking *u, struct error *error)
 {
-    enum status status = verify(u, error);
+    enum status status =
+        smol_result_check(&u->output, u->size, u->reader.input.name, VERIFY_AT_OPEN, error);
     if (status == STATUS_DAMAGED) { /* all digests are right: whoever made it broke a rule */
         u->can_go_on = false;
         smol_output_forget(&u->output);

@@ -4,6 +4,8 @@
 #define SMOL_CONVERT_COMMAND_COMMAND_H
 
 #include "common/error.h"
+#include "common/options.h"
+#include "common/pool.h"
 
 typedef enum status smolconv_command(int argc, char **argv, struct error *error);
 
@@ -15,5 +17,20 @@ smolconv_command smolconv_pack;
 smolconv_command smolconv_patch;
 smolconv_command smolconv_unpack;
 smolconv_command smolconv_verify;
+
+/* Rows that several tables share; FIELD(name) is the offset in the options of the command. */
+#define RULE_THREADS                                                                               \
+    {                                                                                              \
+        "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
+            FIELD(n_threads), 1, POOL_MAX_THREADS, NULL                                            \
+    }
+#define RULE_FORCE(output)                                                                         \
+    {                                                                                              \
+        "force", 0, NULL, "overwrite " output, OPTION_FLAG, FIELD(force), 0, 0, NULL               \
+    }
+#define RULE_QUIET                                                                                 \
+    {                                                                                              \
+        "quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL     \
+    }
 
 #endif

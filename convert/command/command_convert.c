@@ -1,8 +1,6 @@
 /* smolconv INPUT OUT.smol: converts a checkpoint. */
 #include <stddef.h>
 
-#include "common/options.h"
-#include "common/pool.h"
 #include "convert/command/command.h"
 #include "convert/convert.h"
 
@@ -13,10 +11,9 @@ static const char *const dtype_words[] = {"f32", "bf16", "int8", NULL}; /* as en
 static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "how matrices are stored: int8, bf16 or f32 (int8)", OPTION_CHOICE,
      FIELD(dtype), DTYPE_F32, 0, dtype_words},
-    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
-     POOL_MAX_THREADS, NULL},
-    {"force", 0, NULL, "overwrite OUT.smol", OPTION_FLAG, FIELD(force), 0, 0, NULL},
-    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+    RULE_THREADS,
+    RULE_FORCE("OUT.smol"),
+    RULE_QUIET,
 };
 
 static const struct command_line line = {

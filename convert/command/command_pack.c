@@ -1,8 +1,6 @@
 /* smolconv pack FILE.smol OUT.smol.zst: compresses a blob for shipping. */
 #include <stddef.h>
 
-#include "common/options.h"
-#include "common/pool.h"
 #include "convert/command/command.h"
 #include "convert/pack.h"
 
@@ -14,10 +12,9 @@ enum { DEFAULT_LEVEL = 9 };
 static const struct option_rule rules[] = {
     {"level", 0, "N", "zstd's level, 1 (fast) to 22 (small) (9)", OPTION_COUNT, FIELD(level), 1, 22,
      NULL},
-    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
-     POOL_MAX_THREADS, NULL},
-    {"force", 0, NULL, "overwrite OUT.smol.zst", OPTION_FLAG, FIELD(force), 0, 0, NULL},
-    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+    RULE_THREADS,
+    RULE_FORCE("OUT.smol.zst"),
+    RULE_QUIET,
 };
 
 static const struct command_line line = {

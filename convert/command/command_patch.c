@@ -1,7 +1,6 @@
 /* smolconv patch OLD DELTA NEW: makes a blob out of an older one and a delta. */
 #include <stddef.h>
 
-#include "common/options.h"
 #include "convert/command/command.h"
 #include "convert/patch.h"
 
@@ -9,9 +8,10 @@ struct settings {
     int force;
 };
 
+#define FIELD(name) offsetof(struct settings, name)
+
 static const struct option_rule rules[] = {
-    {"force", 0, NULL, "overwrite NEW.smol, which may be OLD.smol", OPTION_FLAG,
-     offsetof(struct settings, force), 0, 0, NULL},
+    RULE_FORCE("NEW.smol, which may be OLD.smol"),
 };
 
 static const struct command_line line = {

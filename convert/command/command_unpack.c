@@ -3,8 +3,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/options.h"
-#include "common/pool.h"
 #include "convert/command/command.h"
 #include "convert/unpack.h"
 
@@ -13,10 +11,9 @@
 static const struct option_rule rules[] = {
     {"resume", 0, NULL, "keep what is unfinished, as OUT.smol.part; go on with it", OPTION_FLAG,
      FIELD(resume), 0, 0, NULL},
-    {"threads", 0, "N", "threads (one per available processor)", OPTION_COUNT, FIELD(n_threads), 1,
-     POOL_MAX_THREADS, NULL},
-    {"force", 0, NULL, "overwrite OUT.smol", OPTION_FLAG, FIELD(force), 0, 0, NULL},
-    {"quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL},
+    RULE_THREADS,
+    RULE_FORCE("OUT.smol"),
+    RULE_QUIET,
 };
 
 static const struct command_line line = {

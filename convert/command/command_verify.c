@@ -3,11 +3,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/options.h"
-#include "common/pool.h"
 #include "common/version.h"
 #include "convert/command/command.h"
 #include "convert/convert.h"
+#include "convert/print_text.h"
 #include "convert/provenance.h"
 #include "format/reader.h"
 
@@ -55,8 +54,7 @@ static enum status verify_source(const char *path, const struct blob *blob,
         return STATUS_OK;
     }
     printf(", but by smolconv ");
-    for (size_t i = 0; i < n; i++)
-        putchar(is_control(release[i]) ? '?' : release[i]);
+    smol_print_text(stdout, release, n);
     printf(": this is %s, which makes the same bytes but for its number\n", SMOL_VERSION);
     return STATUS_OK;
 }

@@ -1,0 +1,17 @@
+/* A blob that was put together, before it gets its name. */
+#ifndef SMOL_CONVERT_RESULT_H
+#define SMOL_CONVERT_RESULT_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/output.h"
+#include "format/reader.h"
+
+/* Looks at the output, or at its first `size` bytes when it has more, as whoever uses them will:
+ * opens them as a blob. `name` is for messages. Errors: STATUS_FILE, STATUS_DAMAGED,
+ * STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_result_check(const struct output *output, uint64_t size, const char *name,
+                              enum verify verify, struct error *error);
+
+#endif
