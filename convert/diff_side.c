@@ -1,7 +1,6 @@
 /* What is compared, see diff_parts.h: opening a side, and the names and shapes of its tensors. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "convert/checkpoint.h"
 #include "convert/diff_parts.h"
@@ -12,7 +11,8 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
 {
     struct source *source = &side->source;
     /* the dtype is a blob's; any will do */
-    enum status status = smol_source_open(side->path, DTYPE_F32, source, error);
+    const struct source_options options = {0};
+    enum status status = smol_source_open(side->path, &options, DTYPE_F32, source, error);
     if (!status)
         status = smol_source_compile_tokenizer(source, error);
     if (status)
@@ -48,10 +48,9 @@ static enum status open_file(struct diff_side *side, struct error *error)
 
 enum status smol_diff_side_open(const char *path, struct diff_side *side, struct error *error)
 {
-    struct stat info;
-    bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     *side = (struct diff_side){.path = path};
-    enum status status = is_folder ? open_checkpoint(side, error) : open_file(side, error);
+    enum status status =
+        smol_source_is_checkpoint(path) ? open_checkpoint(side, error) : open_file(side, error);
     if (status)
         smol_diff_side_close(side);
     return status;
@@ -191,7 +190,7 @@ enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *
     case DIFF_BLOB:
         return list_blob(side, error);
     case DIFF_CHECKPOINT:
-        return list_safetensors(side, &side->source.reader, side->model, error);
+        return list_safetensors(side, &side->source.shards.all, side->model, error);
     case DIFF_SAFETENSORS:
         break;
     }

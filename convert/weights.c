@@ -132,14 +132,14 @@ static const struct finding *first_finding(const struct stream *s, unsigned n_th
     return first;
 }
 
-static enum status report(const struct stream *s, const char *path, const struct finding *found)
+static enum status report(const struct stream *s, const struct finding *found)
 {
     const struct tile_fault *fault = &found->fault;
+    const struct safetensors_tensor *source = s->made->pieces[found->piece].tensor->source;
     /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
     enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
-    return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s", path,
-                     s->made->pieces[found->piece].tensor->source->name, fault->index,
-                     (double)fault->value, fault->reason,
+    return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
+                     source->path, source->name, fault->index, (double)fault->value, fault->reason,
                      status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
 }
 
@@ -178,8 +178,7 @@ static enum status allocate(struct stream *s, unsigned n_threads)
                : smol_fail_memory(s->error, "tiles");
 }
 
-static enum status run(struct stream *s, const struct weights *weights, struct pool *pool,
-                       struct progress *progress)
+static enum status run(struct stream *s, struct pool *pool, struct progress *progress)
 {
     enum status status;
     s->made = &s->batches[0];
@@ -190,7 +189,7 @@ static enum status run(struct stream *s, const struct weights *weights, struct p
         const struct finding *found = first_finding(s, smol_pool_size(pool));
         status = s->write_status; /* of the batch before: it comes first */
         if (!status && found)
-            status = report(s, weights->path, found);
+            status = report(s, found);
         smol_progress_advance(progress, s->written->size);
         struct batch *made = s->made;
         s->made = s->written;
@@ -215,7 +214,7 @@ enum status smol_weights_write(const struct weights *weights, struct pool *pool,
         for (size_t i = 0; i < s->n_tensors; i++)
             total += s->tensors[i].layout.size;
         struct progress progress = smol_progress_start(total, quiet);
-        status = run(s, weights, pool, &progress);
+        status = run(s, pool, &progress);
         smol_progress_end(&progress);
     }
     free(s->batches[0].bytes);

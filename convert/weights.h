@@ -11,7 +11,6 @@
 #include "format/writer.h"
 
 struct weights {
-    const char *path; /* of the checkpoint, for messages */
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
 };

@@ -28,7 +28,8 @@ static const char base[] =
 static enum status load(void)
 {
     struct settings tokenizer;
-    enum status status = smol_config_open(temporary.folder, &config, &tokenizer, &error);
+    enum status status =
+        smol_config_open(temporary.folder, "config.json", &config, &tokenizer, &error);
     smol_settings_close(&tokenizer);
     return status;
 }
