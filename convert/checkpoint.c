@@ -58,6 +58,13 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
+/* The elements that tiles are made of; each is a number that f32 holds exactly. */
+static bool is_supported(enum safetensors_dtype dtype)
+{
+    return dtype == ST_F32 || dtype == ST_F16 || dtype == ST_BF16 || dtype == ST_F8_E4M3 ||
+           dtype == ST_F8_E5M2;
+}
+
 static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
                                 struct error *error)
@@ -65,10 +72,11 @@ static enum status check_source(const struct safetensors *reader, const struct b
     if (!source)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
-    if (source->dtype != ST_F32 && source->dtype != ST_F16 && source->dtype != ST_BF16)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: tensor %s has type %s: F32, F16 and BF16 are supported", reader->path,
-                         name, smol_safetensors_dtype_name(source->dtype));
+    if (!is_supported(source->dtype))
+        return smol_fail(
+            error, STATUS_UNSUPPORTED,
+            "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",
+            source->path, name, smol_safetensors_dtype_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
     const uint64_t shape[2] = {layout->rows, layout->cols};
     const uint64_t *wanted = vector ? shape + 1 : shape;
@@ -77,7 +85,7 @@ static enum status check_source(const struct safetensors *reader, const struct b
         return STATUS_OK;
     char found[MAX_SHAPE], expected[MAX_SHAPE];
     return smol_fail(error, STATUS_DAMAGED,
-                     "%s: tensor %s has shape [%s], config.json calls for [%s]", reader->path, name,
+                     "%s: tensor %s has shape [%s], config.json calls for [%s]", source->path, name,
                      shape_text(source->rank, source->shape, found),
                      shape_text(rank, wanted, expected));
 }
@@ -109,6 +117,29 @@ static int compare_pointers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* Tools that quantize add tensors of scales, without which the weights mean something else. */
+static bool is_scale(const char *name)
+{
+    static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum status fail_extra(const struct safetensors_tensor *tensor, struct error *error)
+{
+    if (is_scale(tensor->name))
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: tensor %.200s: weights with scales of their own are not supported: "
+                         "convert the original checkpoint",
+                         tensor->path, tensor->name);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor %.200s is not part of the model that config.json describes",
+                     tensor->path, tensor->name);
+}
+
 /* Every tensor of the file must have been used, be a tied head's copy, or be harmless. */
 static enum status check_extra(const struct safetensors *reader, const struct blob_model *model,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
@@ -127,9 +158,7 @@ static enum status check_extra(const struct safetensors *reader, const struct bl
         if (tied_copy || smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
-        status = smol_fail(error, STATUS_DAMAGED,
-                           "%s: tensor %.200s is not part of the model that config.json describes",
-                           reader->path, tensor->name);
+        status = fail_extra(tensor, error);
     }
     free(used);
     return status;

@@ -63,8 +63,10 @@ static enum status check_absent(const struct settings *config, const char *key, 
 static enum status check_choices(const struct settings *config)
 {
     static const char *const activations[] = {"silu", "swish", NULL};
-    static const char *const dtypes[] = {"float32", "float16", "bfloat16", "float64", NULL};
-    static const char dtype_remedy[] = "float32, float16, bfloat16 or float64 is due";
+    static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
+                                         "float8_e4m3fn", "float8_e5m2", NULL};
+    static const char dtype_remedy[] =
+        "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2 is due";
     enum status status = check_choice(config, "hidden_act", activations, "only silu is supported");
     if (!status)
         status = check_choice(config, "dtype", dtypes, dtype_remedy);
