@@ -209,9 +209,10 @@ char *smol_path_folder(const char *path)
 
 char *smol_path_join(const char *folder, const char *name)
 {
-    size_t size = strlen(folder) + strlen(name) + 2;
+    size_t length = strlen(folder), size = length + strlen(name) + 2;
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
     char *path = malloc(size);
     if (path)
-        snprintf(path, size, "%s/%s", folder, name);
+        snprintf(path, size, "%s%s%s", folder, slash, name);
     return path;
 }

@@ -1,5 +1,5 @@
-/* Conversions between binary32 and the 16-bit floating-point formats, exact to the bit and
- * without any instruction beyond integer arithmetic and binary32 (IEEE 754-2019). */
+/* Conversions between binary32 and the floating-point formats of 16 and 8 bits, exact to the bit
+ * and without any instruction beyond integer arithmetic and binary32 (IEEE 754-2019). */
 #ifndef SMOL_COMMON_NUMBER_H
 #define SMOL_COMMON_NUMBER_H
 
@@ -56,6 +56,25 @@ static inline float f32_from_f16(uint16_t half)
     if (exponent == 0) /* zero or subnormal: fraction * 2^-24, exact */
         return f32_from_bits(sign | f32_bits((float)fraction * 0x1p-24f));
     return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+/* Exact. The formats of 8 bits are those of the OCP's specification (OFP8 1.0): E4M3 has no
+ * infinities, and one NaN of each sign; E5M2 is the upper half of an f16. */
+static inline float f32_from_f8_e4m3(uint8_t byte)
+{
+    uint32_t sign = (uint32_t)(byte & 0x80u) << 24;
+    uint32_t exponent = (byte >> 3) & 0xfu;
+    uint32_t fraction = byte & 0x7u;
+    if ((byte & 0x7fu) == 0x7f)
+        return f32_from_bits(sign | 0x7fc00000u);
+    if (exponent == 0) /* zero or subnormal: fraction * 2^-9 */
+        return f32_from_bits(sign | f32_bits((float)fraction * 0x1p-9f));
+    return f32_from_bits(sign | (exponent + 120) << 23 | fraction << 20);
+}
+
+static inline float f32_from_f8_e5m2(uint8_t byte)
+{
+    return f32_from_f16((uint16_t)(byte << 8));
 }
 
 /* Round to nearest, ties to even; too large becomes infinity, NaN stays a (quiet) NaN. */

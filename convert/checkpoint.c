@@ -8,30 +8,36 @@
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
-const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
-                                 char name[MAX_CHECKPOINT_NAME])
+/* Hugging Face's names for the Llama family; %u is the layer. */
+static const char *const llama_names[ROLE_COUNT] = {
+    [ROLE_EMBED] = "model.embed_tokens.weight",
+    [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",
+    [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",
+    [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",
+    [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",
+    [ROLE_ATTN_O] = "model.layers.%u.self_attn.o_proj.weight",
+    [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",
+    [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",
+    [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",
+    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",
+    [ROLE_MLP_NORM] = "model.layers.%u.post_attention_layernorm.weight",
+    [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",
+    [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",
+    [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",
+    [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",
+    [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",
+    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias",
+    [ROLE_FINAL_NORM] = "model.norm.weight",
+    [ROLE_OUTPUT] = "lm_head.weight",
+};
+
+const char *smol_checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(name, MAX_CHECKPOINT_NAME, family->names[key.role], key.layer);
+    snprintf(name, MAX_CHECKPOINT_NAME, llama_names[key.role], key.layer);
 #pragma GCC diagnostic pop
     return name;
-}
-
-float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
-{
-    switch (role) {
-    case ROLE_ATTN_NORM:
-    case ROLE_ATTN_Q_NORM:
-    case ROLE_ATTN_K_NORM:
-    case ROLE_ATTN_OUT_NORM:
-    case ROLE_MLP_NORM:
-    case ROLE_MLP_OUT_NORM:
-    case ROLE_FINAL_NORM:
-        return family->norm_offset;
-    default:
-        return 0;
-    }
 }
 
 bool smol_checkpoint_ignores(const char *name)
@@ -52,6 +58,13 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
+/* The elements that tiles are made of; each is a number that f32 holds exactly. */
+static bool is_supported(enum safetensors_dtype dtype)
+{
+    return dtype == ST_F32 || dtype == ST_F16 || dtype == ST_BF16 || dtype == ST_F8_E4M3 ||
+           dtype == ST_F8_E5M2;
+}
+
 static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
                                 struct error *error)
@@ -59,10 +72,11 @@ static enum status check_source(const struct safetensors *reader, const struct b
     if (!source)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
-    if (source->dtype != ST_F32 && source->dtype != ST_F16 && source->dtype != ST_BF16)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: tensor %s has type %s: F32, F16 and BF16 are supported", reader->path,
-                         name, smol_safetensors_dtype_name(source->dtype));
+    if (!is_supported(source->dtype))
+        return smol_fail(
+            error, STATUS_UNSUPPORTED,
+            "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",
+            source->path, name, smol_safetensors_dtype_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
     const uint64_t shape[2] = {layout->rows, layout->cols};
     const uint64_t *wanted = vector ? shape + 1 : shape;
@@ -71,7 +85,7 @@ static enum status check_source(const struct safetensors *reader, const struct b
         return STATUS_OK;
     char found[MAX_SHAPE], expected[MAX_SHAPE];
     return smol_fail(error, STATUS_DAMAGED,
-                     "%s: tensor %s has shape [%s], config.json calls for [%s]", reader->path, name,
+                     "%s: tensor %s has shape [%s], config.json calls for [%s]", source->path, name,
                      shape_text(source->rank, source->shape, found),
                      shape_text(rank, wanted, expected));
 }
@@ -87,13 +101,11 @@ static bool same_data(const struct safetensors_tensor *a, const struct safetenso
 /* With tied embeddings the head may be absent, or present as an equal copy. A head that is
  * present and differs cannot be meant to be tied. An untied head that equals the
  * embedding is stored once, which changes no result. */
-static void resolve_tied(const struct safetensors *reader, const struct family *family,
-                         struct blob_model *model)
+static void resolve_tied(const struct safetensors *reader, struct blob_model *model)
 {
-    const struct safetensors_tensor *embed =
-        smol_safetensors_find(reader, family->names[ROLE_EMBED]);
+    const struct safetensors_tensor *embed = smol_safetensors_find(reader, llama_names[ROLE_EMBED]);
     const struct safetensors_tensor *output =
-        smol_safetensors_find(reader, family->names[ROLE_OUTPUT]);
+        smol_safetensors_find(reader, llama_names[ROLE_OUTPUT]);
     if (embed && output)
         model->tied_embeddings = same_data(embed, output);
 }
@@ -105,9 +117,31 @@ static int compare_pointers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Every tensor of the file must have been used, be a tied head's copy, called `tied_output`, or be
- * harmless. */
-static enum status check_extra(const struct safetensors *reader, const char *tied_output,
+/* Tools that quantize add tensors of scales, without which the weights mean something else. */
+static bool is_scale(const char *name)
+{
+    static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static enum status fail_extra(const struct safetensors_tensor *tensor, struct error *error)
+{
+    if (is_scale(tensor->name))
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: tensor %.200s: weights with scales of their own are not supported: "
+                         "convert the original checkpoint",
+                         tensor->path, tensor->name);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor %.200s is not part of the model that config.json describes",
+                     tensor->path, tensor->name);
+}
+
+/* Every tensor of the file must have been used, be a tied head's copy, or be harmless. */
+static enum status check_extra(const struct safetensors *reader, const struct blob_model *model,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
                                struct error *error)
 {
@@ -119,28 +153,26 @@ static enum status check_extra(const struct safetensors *reader, const char *tie
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
-        bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
+        bool tied_copy =
+            model->tied_embeddings && strcmp(tensor->name, llama_names[ROLE_OUTPUT]) == 0;
         if (tied_copy || smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
-        status = smol_fail(error, STATUS_DAMAGED,
-                           "%s: tensor %.200s is not part of the model that config.json describes",
-                           reader->path, tensor->name);
+        status = fail_extra(tensor, error);
     }
     free(used);
     return status;
 }
 
-enum status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
-                                struct blob_model *model, const struct safetensors_tensor **sources,
-                                struct error *error)
+enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_model *model,
+                                const struct safetensors_tensor **sources, struct error *error)
 {
-    resolve_tied(reader, family, model);
+    resolve_tied(reader, model);
     size_t n = 0;
     struct tensor_key key = {ROLE_EMBED, 0};
     do {
         char name[MAX_CHECKPOINT_NAME];
-        smol_checkpoint_name(family, key, name);
+        smol_checkpoint_name(key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key);
@@ -151,6 +183,5 @@ enum status smol_checkpoint_map(const struct safetensors *reader, const struct f
         }
         n++;
     } while (smol_tensor_next(model, &key));
-    const char *tied_output = model->tied_embeddings ? family->names[ROLE_OUTPUT] : NULL;
-    return check_extra(reader, tied_output, sources, n, error);
+    return check_extra(reader, model, sources, n, error);
 }

@@ -7,7 +7,7 @@ static const struct {
     const char *name;
     bool required;
 } files[N_CONFIG_FILES] = {
-    [CONFIG_JSON] = {"config.json", true},
+    [CONFIG_JSON] = {NULL, true},
     [GENERATION_JSON] = {"generation_config.json", false},
     [TOKENIZER_CONFIG_JSON] = {"tokenizer_config.json", false},
 };
@@ -15,7 +15,7 @@ static const struct {
 static enum status read_all(const char *folder, const struct settings *from,
                             struct settings *tokenizer, struct config *config)
 {
-    enum status status = smol_config_read_model(&from[CONFIG_JSON], config);
+    enum status status = smol_config_read_model(&from[CONFIG_JSON], &config->model);
     if (!status)
         status = smol_config_read_generation(&from[GENERATION_JSON], &config->generation);
     if (!status)
@@ -24,15 +24,16 @@ static enum status read_all(const char *folder, const struct settings *from,
     return status;
 }
 
-enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
-                             struct error *error)
+enum status smol_config_open(const char *folder, const char *name, struct config *config,
+                             struct settings *tokenizer, struct error *error)
 {
     struct settings from[N_CONFIG_FILES] = {{0}};
     enum status status = STATUS_OK;
     *config = (struct config){0};
     *tokenizer = (struct settings){0};
     for (int i = 0; i < N_CONFIG_FILES && !status; i++) {
-        status = smol_settings_open(folder, files[i].name, files[i].required, &from[i], error);
+        const char *file = files[i].name ? files[i].name : name;
+        status = smol_settings_open(folder, file, files[i].required, &from[i], error);
         config->marks[i] = from[i].mark;
     }
     if (!status)

@@ -7,25 +7,15 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/family.h"
 #include "convert/settings.h"
-#include "format/layout.h"
+#include "format/format.h"
 
-enum { CONFIG_MAX_STOP = 64, CONFIG_MAX_LAYERS = 1024 };
-
-/* Which of its two lists of factors a model with rope_type longrope is converted with. */
-enum longrope { LONGROPE_NONE, LONGROPE_SHORT, LONGROPE_LONG };
+enum { CONFIG_MAX_STOP = 64 };
 
 enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG_FILES };
 
 struct config {
-    const struct family *family;
     struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
-    uint8_t layers[CONFIG_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
-    float inv_freq[MAX_HEAD_DIM];      /* (n_rope_tables, rotary_dim / 2) */
-    uint32_t max_positions;            /* max_position_embeddings */
-    uint32_t wanted_context;           /* what the caller asked for; 0: nothing */
-    enum longrope longrope;
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
      * ascending, without duplicates. */
@@ -34,14 +24,14 @@ struct config {
     struct json_mark marks[N_CONFIG_FILES];
 };
 
-/* Reads config.json (required), generation_config.json and tokenizer_config.json (optional) in
- * `folder`. A token's name in tokenizer_config.json is looked up in tokenizer.json, which then
- * stays open as *tokenizer, to be compiled; its object is NULL where there was no need. The caller
- * closes it, after an error too. Every complaint names file, key and value. Errors: STATUS_FILE,
- * STATUS_DAMAGED (not what its key calls for, or contradicting another key), STATUS_UNSUPPORTED
- * (meaningful, but not something we run: an architecture, a rope_type, an activation),
- * STATUS_MEMORY. */
-enum status smol_config_open(const char *folder, struct config *config, struct settings *tokenizer,
-                             struct error *error);
+/* Reads config.json (required; `name` is what it is called), generation_config.json and
+ * tokenizer_config.json (optional) in `folder`. A token's name in tokenizer_config.json is looked
+ * up in tokenizer.json, which then stays open as *tokenizer, to be compiled; its object is NULL
+ * where there was no need. The caller closes it, after an error too. Every complaint names file,
+ * key and value. Errors: STATUS_FILE, STATUS_DAMAGED (not what its key calls for, or contradicting
+ * another key), STATUS_UNSUPPORTED (meaningful, but not something we run: an architecture, a
+ * rope_type, an activation), STATUS_MEMORY. */
+enum status smol_config_open(const char *folder, const char *name, struct config *config,
+                             struct settings *tokenizer, struct error *error);
 
 #endif

@@ -72,10 +72,11 @@ static enum status read_parts(struct conversion *c, struct error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status load(struct conversion *c, const char *input, enum blob_dtype dtype,
+static enum status load(struct conversion *c, const char *input,
+                        const struct source_options *options, enum blob_dtype dtype,
                         uint32_t n_threads, struct error *error)
 {
-    enum status status = smol_source_open(input, dtype, &c->source, error);
+    enum status status = smol_source_open(input, options, dtype, &c->source, error);
     if (!status)
         status = smol_pool_create(n_threads, &c->pool, error);
     if (!status)
@@ -88,8 +89,7 @@ static struct blob_contents contents_of(const struct conversion *c)
     const struct source *source = &c->source;
     return (struct blob_contents){
         .model = &source->config.model,
-        .inv_freq = source->config.inv_freq,
-        .layers = source->config.layers,
+        .inv_freq = source->inv_freq,
         .stop = source->config.stop,
         .n_stop = source->config.n_stop,
         .generation = &source->config.generation,
@@ -103,8 +103,7 @@ static struct blob_contents contents_of(const struct conversion *c)
 static enum status write_weights(struct conversion *c, bool quiet, struct error *error)
 {
     const struct source *source = &c->source;
-    const struct weights weights = {source->weights_path, source->config.family,
-                                    &source->config.model, source->tensors};
+    const struct weights weights = {&source->config.model, source->tensors};
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 
@@ -130,7 +129,7 @@ static void release(struct conversion *c)
 static enum status check_output(const struct source *source, const char *output,
                                 struct error *error)
 {
-    if (!smol_same_file(output, source->weights_path))
+    if (!smol_shards_has(&source->shards, output))
         return STATUS_OK;
     return smol_fail(error, STATUS_USAGE, "%s: is the checkpoint itself: name another output",
                      output);
@@ -156,7 +155,8 @@ enum status smol_convert(const char *input, const char *output,
 {
     struct conversion conversion = {0};
     double start = now();
-    enum status status = load(&conversion, input, options->dtype, options->n_threads, error);
+    enum status status =
+        load(&conversion, input, &options->source, options->dtype, options->n_threads, error);
     if (!status)
         status = check_output(&conversion.source, output, error);
     if (!status)
@@ -166,7 +166,7 @@ enum status smol_convert(const char *input, const char *output,
     if (!status)
         status = finish(&conversion, error);
     double synced = now();
-    uint64_t size = conversion.source.reader.file.size;
+    uint64_t size = smol_shards_size(&conversion.source.shards);
     release(&conversion);
     if (!status && !options->quiet)
         smol_progress_summary(size, now() - start - (synced - written), synced - written);
@@ -192,11 +192,12 @@ static enum status compare(struct conversion *c, const struct blob *blob, struct
     return status ? status : finish(c, error);
 }
 
-enum status smol_convert_compare(const char *input, const struct blob *blob, uint32_t n_threads,
-                                 bool *same_release, struct error *error)
+enum status smol_convert_compare(const char *input, const struct source_options *options,
+                                 const struct blob *blob, uint32_t n_threads, bool *same_release,
+                                 struct error *error)
 {
     struct conversion conversion = {0};
-    enum status status = load(&conversion, input, blob->model->dtype, n_threads, error);
+    enum status status = load(&conversion, input, options, blob->model->dtype, n_threads, error);
     if (!status)
         status = compare(&conversion, blob, error);
     if (!status)

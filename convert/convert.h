@@ -6,17 +6,19 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/source.h"
 #include "format/format.h"
 #include "format/reader.h"
 
 struct convert_options {
+    struct source_options source;
     enum blob_dtype dtype; /* of the matrices */
     uint32_t n_threads;
     int force; /* 1: overwrite the output */
     int quiet; /* 1: no progress bar, no summary */
 };
 
-/* Converts `input` (a checkpoint's folder, or the model.safetensors in it) into the blob
+/* Converts `input` (see smol_source_open) into the blob
  * `output`, which appears whole or not at all. The same input gives the same bytes for any
  * number of threads. Memory beyond the mapped source: what the import of the tokenizer takes, then
  * the batches of weights.h. */
@@ -27,7 +29,8 @@ enum status smol_convert(const char *input, const char *output,
  * and compares the bytes as they come, so that it takes no file and no more memory than a
  * conversion. The release in the provenance may be another one, which *same_release tells. Errors:
  * STATUS_NO with the first difference, and those of smol_convert. */
-enum status smol_convert_compare(const char *input, const struct blob *blob, uint32_t n_threads,
-                                 bool *same_release, struct error *error);
+enum status smol_convert_compare(const char *input, const struct source_options *options,
+                                 const struct blob *blob, uint32_t n_threads, bool *same_release,
+                                 struct error *error);
 
 #endif

@@ -19,7 +19,6 @@ struct diff_tensor {
     const struct blob_tensor *tiled; /* one of these is NULL */
     const struct safetensors_tensor *raw;
     const uint8_t *data;
-    float offset; /* added to each element: see smol_checkpoint_offset */
     unsigned rank;
     uint64_t shape[SAFETENSORS_MAX_RANK];
     uint64_t n_elements;
@@ -31,9 +30,8 @@ enum diff_kind { DIFF_BLOB, DIFF_CHECKPOINT, DIFF_SAFETENSORS };
 struct diff_side {
     const char *path; /* not owned */
     enum diff_kind kind;
-    struct model_file file;      /* unless it is a checkpoint's folder */
-    struct source source;        /* if it is */
-    const struct family *family; /* of a blob: one with its names */
+    struct model_file file; /* unless it is a checkpoint's folder or index */
+    struct source source;   /* if it is */
     const struct blob_model *model;
     const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
     const uint8_t *layers; /* (n_layers), NULL: all 0 */
@@ -115,7 +113,8 @@ struct diff_values {
     double mean; /* of |a - b| over all but those that are not finite */
 };
 
-/* Whether smol_diff_values can read the elements: floats of 16 bits and more, integers up to 32. */
+/* Whether smol_diff_values can read the elements: floats of 8 bits (E4M3, E5M2), 16
+ * and more, integers up to 32. */
 bool smol_diff_is_number(const struct diff_tensor *tensor);
 
 /* Compares two tensors of the same shape whose elements are numbers. */

@@ -23,6 +23,8 @@ bool smol_diff_is_number(const struct diff_tensor *tensor)
     case ST_I16:
     case ST_U32:
     case ST_I32:
+    case ST_F8_E5M2:
+    case ST_F8_E4M3:
     case ST_F16:
     case ST_BF16:
     case ST_F32:
@@ -55,6 +57,10 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
         WIDEN(uint32_t, x);
     case ST_I32:
         WIDEN(int32_t, x);
+    case ST_F8_E5M2:
+        WIDEN(uint8_t, f32_from_f8_e5m2(x));
+    case ST_F8_E4M3:
+        WIDEN(uint8_t, f32_from_f8_e4m3(x));
     case ST_F16:
         WIDEN(uint16_t, f32_from_f16(x));
     case ST_BF16:
@@ -76,8 +82,6 @@ static void read_piece(const struct diff_tensor *tensor, uint64_t cols, uint64_t
     if (tensor->raw) {
         uint64_t each = tensor->raw->size / (tensor->n_elements ? tensor->n_elements : 1);
         widen(tensor->raw->dtype, tensor->data + (row * cols + col) * each, n, out);
-        for (uint64_t i = 0; tensor->offset != 0 && i < n; i++)
-            out[i] = (double)((float)out[i] + tensor->offset);
         return;
     }
     smol_untile(tensor->tiled, tensor->data, row, col, n, values);

@@ -20,16 +20,27 @@ static void describe_file(struct buffer *out, const char *name, uint64_t size, u
     smol_buffer_print(out, ", %" PRIu64 " bytes, xxh3 %016" PRIx64 "\n", size, digest);
 }
 
+static void describe_weights(struct buffer *out, const struct shards *shards)
+{
+    const struct json_mark *index = &shards->index_mark;
+    if (index->size > 0)
+        describe_file(out, smol_base_name(shards->path), index->size, index->digest);
+    for (size_t i = 0; i < shards->n_files; i++) {
+        const struct file_view *file = &shards->files[i].file;
+        describe_file(out, smol_base_name(shards->paths[i]), file->size,
+                      smol_digest(file->data, file->size));
+    }
+}
+
 enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
                                  struct error *error)
 {
     const struct config *config = &source->config;
-    const struct file_view *weights = &source->reader.file;
     const struct {
         const char *name;
         const struct json_mark *mark;
     } files[] = {
-        {"config.json", &config->marks[CONFIG_JSON]},
+        {source->config_name, &config->marks[CONFIG_JSON]},
         {"generation_config.json", &config->marks[GENERATION_JSON]},
         {"tokenizer.json", &source->tokenizer_mark},
         {"tokenizer_config.json", &config->marks[TOKENIZER_CONFIG_JSON]},
@@ -37,8 +48,7 @@ enum status smol_provenance_make(const struct source *source, char **text, size_
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
                       smol_dtype_name(config->model.dtype));
-    describe_file(&out, smol_base_name(source->weights_path), weights->size,
-                  smol_digest(weights->data, weights->size));
+    describe_weights(&out, &source->shards);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);

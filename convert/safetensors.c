@@ -99,8 +99,8 @@ static enum status refuse_foreign(const struct safetensors *reader, struct error
         return smol_fail(error, STATUS_UNSUPPORTED, "%s: this is %s", reader->path, kind);
     if (size > 0 && (data[0] == '{' || data[0] == '['))
         return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: this is a JSON file: name the model's .safetensors file or its "
-                         "folder",
+                         "%s: this is a JSON file: name the model's .safetensors file, the "
+                         ".index.json of its shards or its folder",
                          reader->path);
     if (size > 0 && is_text(data, shown))
         return smol_fail(error, STATUS_UNSUPPORTED,
@@ -300,7 +300,7 @@ static struct safetensors_tensor *add_tensor(struct parser *parser, const char *
         parser->capacity = capacity;
     }
     struct safetensors_tensor *tensor = &reader->tensors[reader->n_tensors++];
-    *tensor = (struct safetensors_tensor){.name = name};
+    *tensor = (struct safetensors_tensor){.name = name, .path = reader->path};
     return tensor;
 }
 
@@ -378,6 +378,22 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
+static enum status fail_twice(const struct safetensors *reader, const struct safetensors_tensor *a,
+                              const struct safetensors_tensor *b, struct error *error)
+{
+    if (a->path != b->path)
+        return smol_fail(
+            error, STATUS_DAMAGED,
+            "%s: tensor \"%s\" is there twice (in %s and in %s): readers would disagree "
+            "about it; use another checkpoint",
+            reader->path, label_of(a->name).text, smol_base_name(a->path), smol_base_name(b->path));
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
+                     "readers would disagree about it; use another file",
+                     reader->path, label_of(a->name).text, (unsigned long long)a->begin,
+                     (unsigned long long)b->begin);
+}
+
 static enum status index_names(struct safetensors *reader, struct error *error)
 {
     reader->by_name = malloc((reader->n_tensors + 1) * sizeof *reader->by_name);
@@ -388,12 +404,7 @@ static enum status index_names(struct safetensors *reader, struct error *error)
     qsort(reader->by_name, reader->n_tensors, sizeof *reader->by_name, compare_names);
     for (size_t i = 1; i < reader->n_tensors; i++)
         if (compare_names(&reader->by_name[i - 1], &reader->by_name[i]) == 0)
-            return smol_fail(error, STATUS_DAMAGED,
-                             "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
-                             "readers would disagree about it; use another file",
-                             reader->path, label_of(reader->by_name[i]->name).text,
-                             (unsigned long long)reader->by_name[i - 1]->begin,
-                             (unsigned long long)reader->by_name[i]->begin);
+            return fail_twice(reader, reader->by_name[i - 1], reader->by_name[i], error);
     return STATUS_OK;
 }
 
@@ -497,6 +508,27 @@ enum status smol_safetensors_open_view(struct file_view *file, const char *path,
         reader->tensors[i].data =
             reader->file.data + PREFIX_SIZE + header_size + reader->tensors[i].begin;
     return STATUS_OK;
+}
+
+enum status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
+                                  struct safetensors *joined, struct error *error)
+{
+    size_t n_tensors = 0;
+    for (size_t i = 0; i < n; i++)
+        n_tensors += files[i].n_tensors;
+    *joined = (struct safetensors){.path = path};
+    joined->tensors = malloc((n_tensors + 1) * sizeof *joined->tensors);
+    if (!joined->tensors)
+        return smol_fail_memory(error, "the table of tensors");
+    for (size_t i = 0; i < n; i++) {
+        const struct safetensors *file = &files[i];
+        for (size_t k = 0; k < file->n_tensors; k++)
+            joined->tensors[joined->n_tensors++] = file->tensors[k];
+    }
+    enum status status = index_names(joined, error);
+    if (status)
+        smol_safetensors_close(joined);
+    return status;
 }
 
 void smol_safetensors_close(struct safetensors *reader)

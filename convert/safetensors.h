@@ -40,6 +40,7 @@ enum safetensors_dtype {
 
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
+    const char *path; /* of the file that it is in, not owned */
     enum safetensors_dtype dtype;
     unsigned rank; /* 0: a scalar */
     uint64_t shape[SAFETENSORS_MAX_RANK];
@@ -48,13 +49,14 @@ struct safetensors_tensor {
     uint64_t size;       /* bytes: end - begin */
 };
 
+/* A file, or several as one (smol_safetensors_join). */
 struct safetensors {
-    struct file_view file;
+    struct file_view file;              /* zeroed: several */
     const char *path;                   /* not owned */
     struct safetensors_tensor *tensors; /* in the order of their data */
     size_t n_tensors;
     const struct safetensors_tensor **by_name; /* the same, in the order of their names */
-    char *names;                               /* the arena behind the names */
+    char *names;                               /* the arena behind the names; of a file */
 };
 
 /* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
@@ -70,6 +72,11 @@ enum status smol_safetensors_open(const char *path, struct safetensors *reader,
  * leaves it zeroed. */
 enum status smol_safetensors_open_view(struct file_view *file, const char *path,
                                        struct safetensors *reader, struct error *error);
+
+/* The tensors of `n` open files as one table, which relies on them until it is closed. `path` is
+ * for messages. Errors: STATUS_DAMAGED (a tensor that is in two of them), STATUS_MEMORY. */
+enum status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
+                                  struct safetensors *joined, struct error *error);
 
 void smol_safetensors_close(struct safetensors *reader);
 

@@ -2,6 +2,8 @@
  * refused at once. */
 #include "convert/source.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,26 +14,59 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-static enum status find_input(struct source *source, const char *input, struct error *error)
+static bool is_folder(const char *path)
 {
     struct stat info;
-    bool is_folder = stat(input, &info) == 0 && S_ISDIR(info.st_mode);
-    const char *base = smol_base_name(input);
-    size_t length = strlen(base);
-    if (!is_folder && length > 11 && strcmp(base + length - 11, ".index.json") == 0)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: sharded checkpoints are not supported yet: merge the shards into one "
-                         "model.safetensors",
-                         input);
-    if (is_folder) {
-        source->folder = strdup(input);
-        source->weights_path = smol_path_join(input, "model.safetensors");
-    } else {
-        source->folder = base == input ? strdup(".") : strndup(input, (size_t)(base - input));
-        source->weights_path = strdup(input);
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool smol_source_is_checkpoint(const char *path)
+{
+    return is_folder(path) || smol_shards_is_index(path);
+}
+
+/* The weights in a folder, the first that there are, in the reference's order (transformers,
+ * modeling_utils.py). A link that leads nowhere counts: it is a mistake, not a missing file. */
+static enum status find_weights(const char *folder, char **path, struct error *error)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    struct stat info;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *path = smol_path_join(folder, names[i]);
+        if (!*path)
+            return smol_fail_memory(error, "a file name");
+        if (lstat(*path, &info) == 0 || errno != ENOENT)
+            return STATUS_OK;
+        free(*path);
+        *path = NULL;
     }
-    return source->folder && source->weights_path ? STATUS_OK
-                                                  : smol_fail_memory(error, "a file name");
+    return smol_fail(error, STATUS_FILE,
+                     "%s: holds neither model.safetensors nor model.safetensors.index.json: name a "
+                     "checkpoint's folder; save weights of another kind as safetensors first",
+                     folder);
+}
+
+static enum status open_weights(struct source *source, const char *input, struct error *error)
+{
+    char *path = NULL;
+    if (!is_folder(input))
+        return smol_shards_open(input, &source->shards, error);
+    enum status status = find_weights(input, &path, error);
+    if (!status)
+        status = smol_shards_open(path, &source->shards, error);
+    free(path);
+    return status;
+}
+
+/* All files but the weights lie where config.json does. */
+static enum status find_settings(struct source *source, const char *input, const char *config,
+                                 struct error *error)
+{
+    bool beside = !config && is_folder(input);
+    source->folder = beside ? strdup(input) : smol_path_folder(config ? config : input);
+    source->config_name = strdup(config ? smol_base_name(config) : "config.json");
+    return source->folder && source->config_name ? STATUS_OK
+                                                 : smol_fail_memory(error, "a file name");
 }
 
 static enum status check_model(struct source *source, enum blob_dtype dtype, struct error *error)
@@ -39,8 +74,8 @@ static enum status check_model(struct source *source, enum blob_dtype dtype, str
     struct error reason;
     source->config.model.dtype = dtype;
     if (smol_model_check(&source->config.model, &reason))
-        return smol_fail(error, STATUS_UNSUPPORTED, "%s/config.json: %s", source->folder,
-                         reason.message);
+        return smol_fail(error, STATUS_UNSUPPORTED, "%s/%s: %s", source->folder,
+                         source->config_name, reason.message);
     return STATUS_OK;
 }
 
@@ -50,8 +85,7 @@ static enum status map_tensors(struct source *source, struct error *error)
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
-    return smol_checkpoint_map(&source->reader, source->config.family, model, source->tensors,
-                               error);
+    return smol_checkpoint_map(&source->shards.all, model, source->tensors, error);
 }
 
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
@@ -67,26 +101,46 @@ static enum status check_tokenizer(struct source *source, struct error *error)
     return status;
 }
 
-enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
+/* inv_freq[i] = 1 / theta^(2i / head_dim), theta included rounded to f32 at each step as the
+ * reference does (transformers, modeling_llama.py); the power itself is computed in double and
+ * rounded once, so that it does not depend on a vector library. */
+static enum status compute_inv_freq(struct source *source, struct error *error)
 {
-    return file_settle(&source->reader.file, source->weights_path, status, error);
+    uint32_t head_dim = source->config.model.head_dim;
+    source->inv_freq = calloc(head_dim / 2, sizeof(float));
+    if (!source->inv_freq)
+        return smol_fail_memory(error, "the RoPE table");
+    float theta = (float)source->config.model.rope_theta;
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        float exponent = (float)(2 * i) / (float)head_dim;
+        source->inv_freq[i] = 1.0f / (float)pow((double)theta, (double)exponent);
+    }
+    return STATUS_OK;
 }
 
-enum status smol_source_open(const char *input, enum blob_dtype dtype, struct source *source,
-                             struct error *error)
+enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
+{
+    return smol_shards_settle(&source->shards, status, error);
+}
+
+enum status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, struct error *error)
 {
     *source = (struct source){0};
-    enum status status = find_input(source, input, error);
-    if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees the path */
-        status = smol_safetensors_open(source->weights_path, &source->reader, error);
+    enum status status = find_settings(source, input, options->config, error);
+    if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
+        status = open_weights(source, input, error);
     if (!status)
-        status = smol_config_open(source->folder, &source->config, &source->tokenizer_json, error);
+        status = smol_config_open(source->folder, source->config_name, &source->config,
+                                  &source->tokenizer_json, error);
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)
         status = map_tensors(source, error);
     if (!status)
         status = check_tokenizer(source, error);
+    if (!status)
+        status = compute_inv_freq(source, error);
     status = smol_source_settle(source, status, error);
     if (status)
         smol_source_close(source);
@@ -105,11 +159,12 @@ enum status smol_source_compile_tokenizer(struct source *source, struct error *e
 
 void smol_source_close(struct source *source)
 {
-    smol_safetensors_close(&source->reader);
+    smol_shards_close(&source->shards);
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
     free(source->tensors);
-    free(source->weights_path);
+    free(source->inv_freq);
+    free(source->config_name);
     free(source->folder);
     *source = (struct source){0};
 }

@@ -6,28 +6,38 @@
 
 #include "common/error.h"
 #include "convert/config.h"
-#include "convert/safetensors.h"
 #include "convert/settings.h"
+#include "convert/shards.h"
 #include "convert/tokenizer.h"
 #include "format/format.h"
 
+/* How a checkpoint is read; zeroed: as it lies there. */
+struct source_options {
+    const char *config; /* config.json elsewhere, or NULL */
+};
+
 struct source {
-    char *folder;
-    char *weights_path;
+    char *folder;      /* where config.json and the other JSON files are */
+    char *config_name; /* "config.json", or what --config names */
+    struct shards shards;
     struct config config;
     struct settings tokenizer_json;  /* open until it is compiled */
     struct json_mark tokenizer_mark; /* what it was */
     uint32_t pretokenizer;
-    struct tokenizer_section tokenizer; /* empty until it is compiled */
-    struct safetensors reader;
+    struct tokenizer_section tokenizer;        /* empty until it is compiled */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
+    float *inv_freq;                           /* (head_dim / 2) */
 };
 
-/* Opens `input`, a checkpoint's folder or the model.safetensors in it, for a blob of `dtype`. All
- * but the tokenizer's tables and the tensors' elements is checked. On an error nothing stays open.
- * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_source_open(const char *input, enum blob_dtype dtype, struct source *source,
-                             struct error *error);
+/* Opens `input`, a checkpoint's folder, or the model.safetensors or model.safetensors.index.json in
+ * it, for a blob of `dtype`. All but the tokenizer's tables and the tensors' elements is checked.
+ * On an error nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED,
+ * STATUS_MEMORY. */
+enum status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, struct error *error);
+
+/* Whether `path` is something that only a checkpoint is: a folder or an index. */
+bool smol_source_is_checkpoint(const char *path);
 
 /* Fills source->tokenizer, once, and frees what it was compiled from. Errors: STATUS_DAMAGED,
  * STATUS_UNSUPPORTED, STATUS_MEMORY. */

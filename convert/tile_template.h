@@ -32,6 +32,13 @@ static inline void widen_f16(const uint8_t *restrict data, uint64_t n, float *re
     }
 }
 
+static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*widened)(uint8_t),
+                            float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = widened(data[i]);
+}
+
 /* Elements [start, start + n) of the tensor as f32: exact for each source type. */
 static void widen(const struct safetensors_tensor *source, uint64_t start, uint64_t n, float *out)
 {
@@ -45,6 +52,12 @@ static void widen(const struct safetensors_tensor *source, uint64_t start, uint6
         break;
     case ST_F16:
         widen_f16(halves, n, out);
+        break;
+    case ST_F8_E4M3:
+        widen_f8(source->data + start, n, f32_from_f8_e4m3, out);
+        break;
+    case ST_F8_E5M2:
+        widen_f8(source->data + start, n, f32_from_f8_e5m2, out);
         break;
     default:
         memcpy(out, source->data + start * sizeof(float), n * sizeof(float));

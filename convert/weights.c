@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "common/checked.h"
-#include "convert/checkpoint.h"
 #include "convert/progress.h"
 #include "convert/tile.h"
 #include "format/layout.h"
@@ -23,7 +22,6 @@ enum {
 struct tensor {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
-    float offset; /* of a vector's elements */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -90,22 +88,12 @@ static void plan(struct stream *s, struct batch *batch)
     }
 }
 
-/* An offset makes no finite number infinite. */
-static struct tile_fault make_vector(const struct tensor *tensor, uint8_t *out)
-{
-    struct tile_fault fault = smol_tile_vector(tensor->source, &tensor->layout, out);
-    float *values = (float *)(void *)out;
-    for (uint64_t i = 0; tensor->offset != 0 && i < tensor->layout.cols; i++)
-        values[i] += tensor->offset;
-    return fault;
-}
-
 static struct tile_fault make_piece(struct stream *s, const struct piece *piece, unsigned thread)
 {
     const struct tensor *tensor = piece->tensor;
     uint8_t *out = s->made->bytes + piece->offset;
     if (tensor->layout.layout == LAYOUT_VECTOR)
-        return make_vector(tensor, out);
+        return smol_tile_vector(tensor->source, &tensor->layout, out);
     return smol_tile_block(tensor->source, &tensor->layout, piece->row,
                            s->scratch + thread * s->max_cols, out);
 }
@@ -144,14 +132,14 @@ static const struct finding *first_finding(const struct stream *s, unsigned n_th
     return first;
 }
 
-static enum status report(const struct stream *s, const char *path, const struct finding *found)
+static enum status report(const struct stream *s, const struct finding *found)
 {
     const struct tile_fault *fault = &found->fault;
+    const struct safetensors_tensor *source = s->made->pieces[found->piece].tensor->source;
     /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
     enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
-    return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s", path,
-                     s->made->pieces[found->piece].tensor->source->name, fault->index,
-                     (double)fault->value, fault->reason,
+    return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
+                     source->path, source->name, fault->index, (double)fault->value, fault->reason,
                      status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
 }
 
@@ -168,8 +156,7 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
     struct tensor_key key = {ROLE_EMBED, 0};
     const struct safetensors_tensor *const *source = weights->sources;
     do {
-        struct tensor tensor = {*source++, smol_tensor_layout(model, key),
-                                smol_checkpoint_offset(weights->family, key.role)};
+        struct tensor tensor = {*source++, smol_tensor_layout(model, key)};
         if (!tensor.source)
             continue;
         s->tensors[s->n_tensors++] = tensor;
@@ -191,8 +178,7 @@ static enum status allocate(struct stream *s, unsigned n_threads)
                : smol_fail_memory(s->error, "tiles");
 }
 
-static enum status run(struct stream *s, const struct weights *weights, struct pool *pool,
-                       struct progress *progress)
+static enum status run(struct stream *s, struct pool *pool, struct progress *progress)
 {
     enum status status;
     s->made = &s->batches[0];
@@ -203,7 +189,7 @@ static enum status run(struct stream *s, const struct weights *weights, struct p
         const struct finding *found = first_finding(s, smol_pool_size(pool));
         status = s->write_status; /* of the batch before: it comes first */
         if (!status && found)
-            status = report(s, weights->path, found);
+            status = report(s, found);
         smol_progress_advance(progress, s->written->size);
         struct batch *made = s->made;
         s->made = s->written;
@@ -228,7 +214,7 @@ enum status smol_weights_write(const struct weights *weights, struct pool *pool,
         for (size_t i = 0; i < s->n_tensors; i++)
             total += s->tensors[i].layout.size;
         struct progress progress = smol_progress_start(total, quiet);
-        status = run(s, weights, pool, &progress);
+        status = run(s, pool, &progress);
         smol_progress_end(&progress);
     }
     free(s->batches[0].bytes);

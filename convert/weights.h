@@ -6,14 +6,11 @@
 
 #include "common/error.h"
 #include "common/pool.h"
-#include "convert/family.h"
 #include "convert/safetensors.h"
 #include "format/format.h"
 #include "format/writer.h"
 
 struct weights {
-    const char *path; /* of the checkpoint, for messages */
-    const struct family *family;
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
 };

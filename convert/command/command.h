@@ -33,4 +33,11 @@ smolconv_command smolconv_verify;
         "quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL     \
     }
 
+/* How a checkpoint is read: FIELD(source) is a struct source_options. */
+#define RULES_SOURCE                                                                               \
+    {                                                                                              \
+        "config", 0, "FILE", "config.json, and with it the other JSON files, elsewhere",           \
+            OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
+    }
+
 #endif

@@ -12,6 +12,7 @@ static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "how matrices are stored: int8, bf16 or f32 (int8)", OPTION_CHOICE,
      FIELD(dtype), DTYPE_F32, 0, dtype_words},
     RULE_THREADS,
+    RULES_SOURCE,
     RULE_FORCE("OUT.smol"),
     RULE_QUIET,
 };
@@ -20,7 +21,8 @@ static const struct command_line line = {
     .program = "smolconv",
     .words = "INPUT OUT.smol",
     .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
-             "INPUT: the checkpoint's folder, or the model.safetensors in it.\n\n"
+             "INPUT: the checkpoint's folder, or the model.safetensors in it, or the\n"
+             "model.safetensors.index.json that lists its shards.\n\n"
              "  smolconv diff        how two models differ\n"
              "  smolconv inspect     what is in a file\n"
              "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"

@@ -11,7 +11,8 @@
 #include "format/reader.h"
 
 struct verify_options {
-    const char *source; /* a checkpoint, or NULL */
+    const char *checkpoint; /* or NULL */
+    struct source_options source;
     uint32_t n_threads;
 };
 
@@ -19,7 +20,8 @@ struct verify_options {
 
 static const struct option_rule rules[] = {
     {"source", 0, "DIR", "convert the checkpoint DIR again, in memory, and compare every byte",
-     OPTION_TEXT, FIELD(source), 0, 0, NULL},
+     OPTION_TEXT, FIELD(checkpoint), 0, 0, NULL},
+    RULES_SOURCE,
     {"threads", 0, "N", "threads for that (one per available processor)", OPTION_COUNT,
      FIELD(n_threads), 1, POOL_MAX_THREADS, NULL},
 };
@@ -43,12 +45,12 @@ static enum status verify_source(const char *path, const struct blob *blob,
 {
     bool same_release = false;
     size_t n = 0;
-    enum status status =
-        smol_convert_compare(options->source, blob, options->n_threads, &same_release, error);
+    enum status status = smol_convert_compare(options->checkpoint, &options->source, blob,
+                                              options->n_threads, &same_release, error);
     if (status)
         return status;
     const char *release = smol_provenance_release(blob->provenance, blob->n_provenance, &n);
-    printf("%s: made from %s", path, options->source);
+    printf("%s: made from %s", path, options->checkpoint);
     if (same_release) {
         printf(" by this release, smolconv %s: every byte is the same\n", SMOL_VERSION);
         return STATUS_OK;
@@ -73,7 +75,7 @@ enum status smolconv_verify(int argc, char **argv, struct error *error)
         return status;
     printf("%s: good: %zu bytes, %zu chunks, %zu tensors\n", path, blob.file.size, blob.n_chunks,
            blob.n_tensors);
-    if (options.source)
+    if (options.checkpoint)
         status = verify_source(path, &blob, &options, error);
     smol_blob_close(&blob);
     return status;

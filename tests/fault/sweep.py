@@ -104,6 +104,7 @@ def commands(material):
     return [
         Command("convert", ("smolconv", *threads, source, "OUT")),
         Command("convert --force", ("smolconv", *threads, "--force", source, "OUT"), old=True),
+        Command("convert shards", ("smolconv", *threads, material / "sharded", "OUT")),
         Command("verify", ("smolconv", "verify", blob)),
         Command("verify --source", ("smolconv", "verify", "--source", source, blob)),
         Command("pack", ("smolconv", "pack", *threads, blob, "OUT")),
@@ -273,6 +274,7 @@ def make_material(build, folder):
     for name, middle, seed in kinds:
         source = tiny.make(folder / name, middle, seed)
         subprocess.run([tool, "--quiet", source, folder / f"{name}.smol"], check=True)
+    tiny.shard(folder / "tiny", folder / "sharded")
     two = (folder / "larger.smol", folder / "newer.smol")
     subprocess.run([tool, "delta", "--quiet", *two, folder / "delta"], check=True)
     packed = folder / "larger.smol.zst"

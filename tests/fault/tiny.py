@@ -24,16 +24,49 @@ def shapes(middle):
     yield "model.norm.weight", [HIDDEN]
 
 
+def write_tensors(path, tensors):
+    """`tensors`: name, shape and bytes of each."""
+    header, start = {}, 0
+    for name, shape, data in tensors:
+        offsets = [start, start + len(data)]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": offsets}
+        start += len(data)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors))
+
+
+def read_tensors(path):
+    content = path.read_bytes()
+    (size,) = struct.unpack_from("<Q", content)
+    data = content[8 + size :]
+    for name, entry in json.loads(content[8 : 8 + size]).items():
+        yield name, entry["shape"], data[slice(*entry["data_offsets"])]
+
+
 def write_weights(path, middle, seed):
     numbers = random.Random(seed)
-    header, data = {}, b""
+    tensors = []
     for name, shape in shapes(middle):
         n = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        start = len(data)
-        data += struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+        values = struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
+        tensors.append((name, shape, values))
+    write_tensors(path, tensors)
+
+
+def shard(source, folder):
+    """A copy of a checkpoint in two shards."""
+    shutil.copytree(source, folder)
+    path = folder / "model.safetensors"
+    tensors = list(read_tensors(path))
+    path.unlink()
+    places = {}
+    for i, part in enumerate((tensors[:5], tensors[5:])):
+        name = f"model-{i + 1:05}-of-00002.safetensors"
+        write_tensors(folder / name, part)
+        places |= dict.fromkeys((tensor for tensor, _, _ in part), name)
+    total = sum(len(data) for _, _, data in tensors)
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 def retrain(source, folder, size=40000):

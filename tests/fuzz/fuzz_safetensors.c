@@ -5,8 +5,7 @@
 #include "convert/safetensors.h"
 #include "convert/tile.h"
 #include "tests/fuzz/fuzz.h"
-
-enum { MAX_DATA = 1 << 16 };
+#include "tests/fuzz/weights_file.h"
 
 /* A model so small that a header of some hundred bytes can hold all its tensors. */
 static const struct blob_model tiny = {
@@ -23,40 +22,6 @@ static const struct blob_model tiny = {
     .tied_embeddings = 1,
     .rope_theta = 10000,
 };
-
-/* The highest number behind a comma before a `]` in the text, up to MAX_DATA: where the data ends.
- */
-static size_t data_size(const uint8_t *text, size_t size)
-{
-    size_t number = 0, highest = 0;
-    int counts = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] >= '0' && text[i] <= '9' && number <= MAX_DATA) {
-            number = number * 10 + (size_t)(text[i] - '0');
-            continue;
-        }
-        if (counts && text[i] == ']' && number > highest && number <= MAX_DATA)
-            highest = number;
-        counts = text[i] == ',' || (counts && text[i] == ' ');
-        number = 0;
-    }
-    return highest;
-}
-
-/* The file around a header. The caller frees it. */
-static uint8_t *make_file(const uint8_t *header, size_t header_size, size_t *size)
-{
-    size_t n = data_size(header, header_size);
-    uint64_t prefix = header_size;
-    *size = sizeof prefix + header_size + n;
-    uint8_t *file = malloc(*size);
-    if (!file)
-        abort();
-    memcpy(file, &prefix, sizeof prefix);
-    memcpy(file + sizeof prefix, header, header_size);
-    memset(file + sizeof prefix + header_size, 0x3c, n); /* a number of medium size in any dtype */
-    return file;
-}
 
 static void check_tensors(const struct safetensors *reader)
 {
@@ -96,7 +61,7 @@ static void convert(const struct safetensors *reader, enum blob_dtype dtype)
     struct error error;
     model.dtype = dtype;
     CLAIM(smol_tensor_count(&model) < sizeof sources / sizeof sources[0]);
-    if (smol_checkpoint_map(reader, smol_family_by_blocks(0), &model, sources, &error))
+    if (smol_checkpoint_map(reader, &model, sources, &error))
         return;
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t i = 0;
@@ -113,8 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct safetensors reader;
     struct error error;
     size_t file_size = size;
-    uint8_t *file =
-        size > 0 && data[0] == '{' ? make_file(data, size, &file_size) : exact_copy(data, size);
+    uint8_t *file = size > 0 && data[0] == '{' ? fuzz_weights_file(data, size, &file_size)
+                                               : exact_copy(data, size);
     struct file_view view = {.data = file, .size = file_size};
     if (!smol_safetensors_open_view(&view, "fuzz", &reader, &error)) {
         check_tensors(&reader);

@@ -63,6 +63,23 @@ def safetensors():
     yield "null", b'{"__metadata__":null,"\\u00e9":{"dtype":"F4","shape":[2,1],"data_offsets":[0,1]}}'
 
 
+def shards():
+    tensors = {name: torch.ones(shape, dtype=torch.bfloat16) for name, shape in TINY.items()}
+    names = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    parts = [dict(list(tensors.items())[:6]), dict(list(tensors.items())[6:])]
+    places = {name: file for file, part in zip(names, parts) for name in part}
+    total = 2 * sum(tensor.numel() for tensor in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    headers = [header_of(save(part)) for part in parts]
+    one = {"weight_map": {"a": "x.safetensors"}}
+    yield "two", b"\0".join([compact(index), *headers])
+    yield "bare", b"\0".join([compact({"weight_map": places}), *headers])
+    yield "one", b"\0".join([compact(one), b"", b"", header_of(save({"a": torch.zeros(2, 3)}))])
+    yield "moved", b"\0".join([compact(index), *headers[::-1]])
+    yield "missing", b"\0".join([compact(index), headers[0]])
+    yield "out", compact({"weight_map": {"a": "../x.safetensors"}})
+
+
 # --- settings ---------------------------------------------------------------------------------
 
 
@@ -278,6 +295,7 @@ def comparisons():
 
 TARGETS = {
     "safetensors": safetensors,
+    "shards": shards,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "tokenizer": tokenizer_tables,

@@ -10,12 +10,14 @@ from hostile import (
     OK,
     PACKED,
     SAFETENSORS,
+    SHARDS,
     UNSUPPORTED,
     check_blob,
     check_delta,
     check_json,
     check_packed,
     check_safetensors,
+    check_shards,
     shortened,
     xxh3,
 )
@@ -81,3 +83,8 @@ def test_the_reference_agrees_on_safetensors(case, tmp_path):
 @pytest.mark.parametrize(("file", "case"), JSON, ids=lambda value: getattr(value, "name", ""))
 def test_bad_json_is_refused(file, case, tmp_path):
     assert check_json(file, case, BUILD, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", SHARDS, ids=by_name)
+def test_a_bad_index_is_refused(case, tmp_path):
+    assert check_shards(case, BUILD, tmp_path) == []

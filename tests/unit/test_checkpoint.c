@@ -169,8 +169,7 @@ static enum status map(void)
     if (smol_safetensors_open(temporary_write(&temporary, "model.safetensors", file, header),
                               &c.reader, &error))
         fail_msg("%s", error.message);
-    return smol_checkpoint_map(&c.reader, smol_family_by_blocks(c.model.blocks), &c.model,
-                               c.sources, &error);
+    return smol_checkpoint_map(&c.reader, &c.model, c.sources, &error);
 }
 
 static void maps(void)
@@ -276,6 +275,20 @@ static void tensors_that_the_model_does_not_have_are_named(void **state)
     (void)state;
     add("model.layers.0.self_attn.q_norm.weight", "[6]", 6);
     refuses(STATUS_DAMAGED, "model.layers.0.self_attn.q_norm.weight", "is not part of the model");
+}
+
+static void weights_that_need_scales_are_named(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"q_proj.weight_scale_inv", "q_proj.weight_scale",
+                                        "q_proj.input_scale"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "model.layers.0.self_attn.%s", names[i]);
+        add(name, "[1]", 1);
+        refuses(STATUS_UNSUPPORTED, name, "scales");
+        drop(name);
+    }
 }
 
 static void a_layer_too_many_is_named(void **state)
@@ -391,6 +404,7 @@ int main(void)
         in_folder(rope_buffers_of_old_checkpoints_are_skipped),
         in_folder(every_missing_tensor_is_named),
         in_folder(tensors_that_the_model_does_not_have_are_named),
+        in_folder(weights_that_need_scales_are_named),
         in_folder(a_layer_too_many_is_named),
         in_folder(biases_that_the_configuration_denies_are_named),
         in_folder(tensors_of_another_shape_are_named_with_both_shapes),

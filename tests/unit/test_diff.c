@@ -44,6 +44,10 @@ static double store(enum safetensors_dtype dtype, uint8_t *data, size_t i, doubl
         STORE(uint32_t, fabs(number) * 20000000, x);
     case ST_I32:
         STORE(int32_t, number * 10000000, x);
+    case ST_F8_E4M3:
+        STORE(uint8_t, (unsigned)fabs(number) % 0x78, f32_from_f8_e4m3(x));
+    case ST_F8_E5M2:
+        STORE(uint8_t, (unsigned)fabs(number) % 0x78, f32_from_f8_e5m2(x));
     case ST_F16:
         STORE(uint16_t, f16_from_f32((float)number), f32_from_f16(x));
     case ST_BF16:
@@ -59,8 +63,9 @@ static double store(enum safetensors_dtype dtype, uint8_t *data, size_t i, doubl
 static const struct {
     enum safetensors_dtype dtype;
     size_t size;
-} numbers[] = {{ST_BOOL, 1}, {ST_U8, 1},  {ST_I8, 1},   {ST_U16, 2}, {ST_I16, 2}, {ST_U32, 4},
-               {ST_I32, 4},  {ST_F16, 2}, {ST_BF16, 2}, {ST_F32, 4}, {ST_F64, 8}};
+} numbers[] = {{ST_BOOL, 1}, {ST_U8, 1},  {ST_I8, 1},      {ST_U16, 2},     {ST_I16, 2},
+               {ST_U32, 4},  {ST_I32, 4}, {ST_F8_E4M3, 1}, {ST_F8_E5M2, 1}, {ST_F16, 2},
+               {ST_BF16, 2}, {ST_F32, 4}, {ST_F64, 8}};
 enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
 
 /* A vector of N_ELEMENTS numbers at an odd address in front of a guard page. */

@@ -86,6 +86,34 @@ static void widens_every_bf16_to_its_own_bits(void **state)
         assert_int_equal(f32_bits(f32_from_bf16((uint16_t)half)), half << 16);
 }
 
+/* Sign, exponent and fraction, written out; `bias` is the exponent's. */
+static double value_of_byte(unsigned byte, int fraction_bits, int bias)
+{
+    int exponent = (int)(byte & 0x7f) >> fraction_bits;
+    unsigned fraction = byte & ((1u << fraction_bits) - 1);
+    double one = exponent ? 1u << fraction_bits : 0;
+    double value = ldexp(one + fraction, (exponent ? exponent : 1) - bias - fraction_bits);
+    return byte & 0x80 ? -value : value;
+}
+
+static void widens_every_byte_of_both_formats_exactly(void **state)
+{
+    (void)state;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        float e4m3 = f32_from_f8_e4m3((uint8_t)byte), e5m2 = f32_from_f8_e5m2((uint8_t)byte);
+        assert_int_equal(signbit(e4m3) != 0, byte >> 7);
+        assert_int_equal(signbit(e5m2) != 0, byte >> 7);
+        if ((byte & 0x7f) == 0x7f)
+            assert_true(isnan(e4m3));
+        else
+            assert_true((double)e4m3 == value_of_byte(byte, 3, 7));
+        if ((byte & 0x7f) < 0x7c)
+            assert_true((double)e5m2 == value_of_byte(byte, 2, 15));
+        else
+            assert_true((byte & 0x7f) == 0x7c ? isinf(e5m2) : isnan(e5m2));
+    }
+}
+
 /* ---- narrowing ---- */
 
 static void every_half_survives_the_round_trip(void **state)
@@ -274,6 +302,7 @@ int main(void)
         cmocka_unit_test(widens_every_finite_half_exactly),
         cmocka_unit_test(widens_infinities_and_nans_with_their_payload),
         cmocka_unit_test(widens_every_bf16_to_its_own_bits),
+        cmocka_unit_test(widens_every_byte_of_both_formats_exactly),
         cmocka_unit_test(every_half_survives_the_round_trip),
         cmocka_unit_test(rounds_halfway_cases_to_even_and_their_neighbours_to_the_nearest),
         cmocka_unit_test(rounds_random_floats_to_the_nearest),

@@ -1,0 +1,367 @@
+/* One weights file or several, see shards.h. The index comes first, by itself; then the files, each
+ * checked as any safetensors file is; then what both say is compared. */
+#include "convert/shards.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/file.h"
+#include "convert/settings.h"
+
+static const char extension[] = ".safetensors", index_extension[] = ".index.json";
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+bool smol_shards_is_index(const char *path)
+{
+    return ends_with(path, index_extension);
+}
+
+/* ---- names of shards ---- */
+
+/* A name of a series: STEM-00002-of-00005.safetensors. Nothing is made of the numbers but what is
+ * checked here: tools differ in their width and in where they start to count. */
+struct member {
+    size_t stem; /* its length */
+    unsigned long number, count;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool parse_member(const char *name, struct member *member)
+{
+    const char *of = NULL;
+    char *end;
+    for (const char *next = strstr(name, "-of-"); next; next = strstr(next + 1, "-of-"))
+        of = next;
+    if (!of || !is_digit(of[4]))
+        return false;
+    member->count = strtoul(of + 4, &end, 10);
+    const char *digits = of;
+    while (digits > name && is_digit(digits[-1]))
+        digits--;
+    if (strcmp(end, extension) != 0 || digits == of || digits == name || digits[-1] != '-')
+        return false;
+    member->number = strtoul(digits, NULL, 10);
+    member->stem = (size_t)(digits - 1 - name);
+    return true;
+}
+
+/* A shard by itself is no model. */
+static enum status check_lone(const char *path, struct error *error)
+{
+    struct member member;
+    if (!parse_member(smol_base_name(path), &member) || member.count <= 1)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_UNSUPPORTED,
+                     "%s: shard %lu of %lu: name the checkpoint's folder, or the .index.json that "
+                     "lists its shards",
+                     path, member.number, member.count);
+}
+
+/* ---- the index by itself ---- */
+
+struct index {
+    struct settings file;
+    json_t *map;                   /* tensor -> shard */
+    const char *names[MAX_SHARDS]; /* (n), ascending */
+    size_t n;
+};
+
+/* Where `name` is, or would be, among the names. */
+static size_t place_of(const struct index *index, const char *name, bool *found)
+{
+    size_t low = 0, high = index->n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(index->names[middle], name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = low < index->n && strcmp(index->names[low], name) == 0;
+    return low;
+}
+
+/* Nothing that leads out of the folder, here or on a system where a backslash does. A link in the
+ * folder may: whoever made the folder wants it. */
+static bool is_shard_name(const char *name)
+{
+    return ends_with(name, extension) && !strpbrk(name, "/\\");
+}
+
+static enum status add_name(struct index *index, const char *tensor, const json_t *value)
+{
+    const char *name = json_string_value(value);
+    bool found;
+    if (!name || !is_shard_name(name))
+        return smol_fail(
+            index->file.error, STATUS_DAMAGED,
+            "%s: weight_map has \"%.64s\" in \"%.64s\": the name of a .safetensors file "
+            "beside the index is due",
+            index->file.path, tensor, name ? name : "(no string)");
+    size_t at = place_of(index, name, &found);
+    if (found)
+        return STATUS_OK;
+    if (index->n == MAX_SHARDS)
+        return smol_fail(index->file.error, STATUS_UNSUPPORTED,
+                         "%s: more than %d shards: save the checkpoint in larger ones",
+                         index->file.path, MAX_SHARDS);
+    memmove(&index->names[at + 1], &index->names[at], (index->n - at) * sizeof index->names[0]);
+    index->names[at] = name;
+    index->n++;
+    return STATUS_OK;
+}
+
+/* All shards of a series, or the index was cut short. */
+static enum status check_series(const struct index *index)
+{
+    for (size_t i = 0; i < index->n; i++) {
+        struct member member;
+        if (parse_member(index->names[i], &member) && member.count != index->n)
+            return smol_fail(index->file.error, STATUS_DAMAGED,
+                             "%s: lists %zu shards, %.128s is one of %lu: download the index again",
+                             index->file.path, index->n, index->names[i], member.count);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_index(struct index *index)
+{
+    const char *tensor;
+    json_t *value;
+    index->map = smol_setting(&index->file, "weight_map");
+    if (!json_is_object(index->map) || json_object_size(index->map) == 0)
+        return smol_fail(index->file.error, STATUS_DAMAGED,
+                         "%s: no weight_map: an object that names a file for each tensor is due",
+                         index->file.path);
+    json_object_foreach(index->map, tensor, value)
+    {
+        enum status status = add_name(index, tensor, value);
+        if (status)
+            return status;
+    }
+    return check_series(index);
+}
+
+/* Whether `name` belongs to the series of a shard, but is none. */
+static bool is_left_over(const struct index *index, const char *name)
+{
+    struct member entry, member;
+    bool found;
+    if (!parse_member(name, &entry))
+        return false;
+    place_of(index, name, &found);
+    for (size_t i = 0; i < index->n && !found; i++)
+        if (parse_member(index->names[i], &member) && member.stem == entry.stem &&
+            memcmp(index->names[i], name, entry.stem) == 0)
+            return true;
+    return false;
+}
+
+/* What is left of another version may be what the index should list. */
+static enum status check_folder(const struct index *index, const char *folder)
+{
+    struct error *error = index->file.error;
+    DIR *entries = opendir(folder);
+    if (!entries)
+        return smol_fail_errno(error, folder, "list");
+    enum status status = STATUS_OK;
+    const struct dirent *entry;
+    for (errno = 0; !status && (entry = readdir(entries)); errno = 0)
+        if (is_left_over(index, entry->d_name))
+            status = smol_fail(error, STATUS_DAMAGED,
+                               "%s/%s: a shard that the index does not list (%s): remove it, or "
+                               "download the checkpoint again",
+                               folder, entry->d_name, smol_base_name(index->file.path));
+    if (!status && errno)
+        status = smol_fail_errno(error, folder, "list");
+    closedir(entries);
+    return status;
+}
+
+/* ---- the index and the files ---- */
+
+static enum status check_place(const struct index *index, const struct safetensors *all,
+                               const char *tensor, const char *shard)
+{
+    const struct safetensors_tensor *found = smol_safetensors_find(all, tensor);
+    if (!found)
+        return smol_fail(index->file.error, STATUS_DAMAGED,
+                         "%s: tensor %.100s is missing (due in %.100s): download both again",
+                         index->file.path, tensor, shard);
+    const char *place = smol_base_name(found->path);
+    if (strcmp(place, shard) != 0)
+        return smol_fail(index->file.error, STATUS_DAMAGED,
+                         "%s: tensor %.100s is in %.100s (due in %.100s): download all three again",
+                         index->file.path, tensor, place, shard);
+    return STATUS_OK;
+}
+
+static enum status check_places(const struct index *index, const struct safetensors *all)
+{
+    const char *tensor;
+    json_t *value;
+    json_object_foreach(index->map, tensor, value)
+    {
+        enum status status = check_place(index, all, tensor, json_string_value(value));
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < all->n_tensors; i++)
+        if (!json_object_get(index->map, all->tensors[i].name))
+            return smol_fail(index->file.error, STATUS_DAMAGED,
+                             "%s: tensor %.200s is in none of the index's places (%s): "
+                             "download both again",
+                             all->tensors[i].path, all->tensors[i].name,
+                             smol_base_name(index->file.path));
+    return STATUS_OK;
+}
+
+/* Older writers give the sum as a real. */
+static bool is_number(const json_t *value, uint64_t number)
+{
+    if (json_is_integer(value))
+        return json_integer_value(value) >= 0 && (uint64_t)json_integer_value(value) == number;
+    return json_is_real(value) && json_real_value(value) == (double)number;
+}
+
+/* metadata.total_size, where it is given, is the sum of the tensors' sizes. */
+static enum status check_total(const struct index *index, const struct safetensors *all)
+{
+    struct settings metadata = index->file;
+    metadata.object = smol_setting(&index->file, "metadata");
+    metadata.within = "metadata.";
+    if (metadata.object && !json_is_object(metadata.object))
+        return smol_setting_fail(&index->file, STATUS_DAMAGED, "metadata", metadata.object,
+                                 "an object is due");
+    const json_t *total = smol_setting(&metadata, "total_size");
+    uint64_t sum = 0;
+    for (size_t i = 0; i < all->n_tensors; i++)
+        if (!checked_add(sum, all->tensors[i].size, &sum))
+            sum = UINT64_MAX; /* files of so many bytes cannot all be mapped */
+    if (!total || is_number(total, sum))
+        return STATUS_OK;
+    char remedy[96];
+    snprintf(remedy, sizeof remedy,
+             "the shards have %" PRIu64 " bytes of tensors: download all again", sum);
+    return smol_setting_fail(&metadata, STATUS_DAMAGED, "total_size", total, remedy);
+}
+
+/* ---- opening ---- */
+
+/* `names` are those of files in `folder`, or paths where that is NULL. */
+static enum status open_files(struct shards *shards, const char *folder, const char *const *names,
+                              size_t n, struct error *error)
+{
+    enum status status = STATUS_OK;
+    shards->files = calloc(n, sizeof *shards->files);
+    shards->paths = calloc(n, sizeof *shards->paths);
+    if (!shards->files || !shards->paths)
+        return smol_fail_memory(error, "the list of shards");
+    for (; !status && shards->n_files < n; shards->n_files++) {
+        size_t i = shards->n_files;
+        shards->paths[i] = folder ? smol_path_join(folder, names[i]) : strdup(names[i]);
+        status = shards->paths[i]
+                     ? smol_safetensors_open(shards->paths[i], &shards->files[i], error)
+                     : smol_fail_memory(error, "a file name");
+    }
+    return status ? status
+                  : smol_safetensors_join(shards->files, n, shards->path, &shards->all, error);
+}
+
+static enum status open_index(struct shards *shards, struct error *error)
+{
+    struct index index = {.n = 0};
+    char *folder = smol_path_folder(shards->path);
+    enum status status =
+        folder ? smol_settings_open(folder, smol_base_name(shards->path), true, &index.file, error)
+               : smol_fail_memory(error, "a file name");
+    shards->index_mark = index.file.mark;
+    if (!status)
+        status = read_index(&index);
+    if (!status)
+        status = check_folder(&index, folder);
+    if (!status)
+        status = open_files(shards, folder, index.names, index.n, error);
+    if (!status)
+        status = check_places(&index, &shards->all);
+    if (!status)
+        status = check_total(&index, &shards->all);
+    smol_settings_close(&index.file);
+    free(folder);
+    return status;
+}
+
+static enum status open_one(struct shards *shards, struct error *error)
+{
+    const char *path = shards->path;
+    enum status status = check_lone(path, error);
+    return status ? status : open_files(shards, NULL, &path, 1, error);
+}
+
+enum status smol_shards_open(const char *path, struct shards *shards, struct error *error)
+{
+    *shards = (struct shards){.path = strdup(path)};
+    enum status status = STATUS_OK;
+    if (!shards->path)
+        status = smol_fail_memory(error, "a file name");
+    else if (smol_shards_is_index(path))
+        status = open_index(shards, error);
+    else
+        status = open_one(shards, error);
+    status = smol_shards_settle(shards, status, error);
+    if (status)
+        smol_shards_close(shards);
+    return status;
+}
+
+uint64_t smol_shards_size(const struct shards *shards)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < shards->n_files; i++)
+        size += shards->files[i].file.size;
+    return size;
+}
+
+bool smol_shards_has(const struct shards *shards, const char *path)
+{
+    bool has = smol_same_file(path, shards->path);
+    for (size_t i = 0; i < shards->n_files && !has; i++)
+        has = smol_same_file(path, shards->paths[i]);
+    return has;
+}
+
+enum status smol_shards_settle(const struct shards *shards, enum status status, struct error *error)
+{
+    for (size_t i = 0; i < shards->n_files; i++) {
+        enum status lost = smol_file_check(&shards->files[i].file, shards->paths[i], error);
+        if (lost)
+            return lost;
+    }
+    return status;
+}
+
+void smol_shards_close(struct shards *shards)
+{
+    smol_safetensors_close(&shards->all);
+    for (size_t i = 0; i < shards->n_files; i++) {
+        smol_safetensors_close(&shards->files[i]);
+        free(shards->paths[i]);
+    }
+    free(shards->files);
+    free(shards->paths);
+    free(shards->path);
+    *shards = (struct shards){0};
+}

@@ -1,0 +1,49 @@
+/* The weights of a checkpoint: one safetensors file, or the shards that an index lists
+ * (model.safetensors.index.json, as huggingface_hub writes it). */
+#ifndef SMOL_CONVERT_SHARDS_H
+#define SMOL_CONVERT_SHARDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/json.h"
+#include "convert/safetensors.h"
+
+/* Each is a file that stays open; 1,024 open files are what a process may have by default. */
+enum { MAX_SHARDS = 512 };
+
+struct shards {
+    char *path;                  /* the one file, or the index */
+    struct json_mark index_mark; /* of the index; zeros without one */
+    char **paths;                /* (n_files) */
+    struct safetensors *files;   /* (n_files), in the order of their names */
+    size_t n_files;
+    struct safetensors all; /* the tensors of all files */
+};
+
+/* Whether `path` has an index's name. */
+bool smol_shards_is_index(const char *path);
+
+/* Opens the safetensors file or the index `path`. An index is believed in nothing: its shards lie
+ * beside it and nowhere else, and it says of every tensor in them where it is, and of no other;
+ * their size is what it says, and no shard of the same series is missing or left over. On an error
+ * nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (one shard of
+ * several, a file of another kind, more than MAX_SHARDS), STATUS_MEMORY. */
+enum status smol_shards_open(const char *path, struct shards *shards, struct error *error);
+
+/* The bytes of all files. */
+uint64_t smol_shards_size(const struct shards *shards);
+
+/* Whether `path` is one of the files, or the index. */
+bool smol_shards_has(const struct shards *shards, const char *path);
+
+/* What has become of a step that ended with `status`, see file_settle. */
+enum status smol_shards_settle(const struct shards *shards, enum status status,
+                               struct error *error);
+
+/* Gives everything back; zeroed shards are fine. */
+void smol_shards_close(struct shards *shards);
+
+#endif

@@ -1,0 +1,202 @@
+"""Checkpoints as they come: in shards, in one file with its config elsewhere. However they come, the
+same tensors give the same blob. What a bad index does is in hostile.py."""
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from blobs import read_blob, section, xxh3
+from checkpoints import make
+from internal import BUILD
+from safetensors.torch import load_file, save_file
+from smol_reader import PROVENANCE, Blob
+from transformers import LlamaForCausalLM
+
+INDEX = "model.safetensors.index.json"
+
+
+def smolconv(*arguments, **options):
+    command = [str(BUILD / "smolconv"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("single"), tie_word_embeddings=False)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory, single):
+    """The same model as the reference saves it in several files."""
+    folder = tmp_path_factory.mktemp("shards")
+    model = LlamaForCausalLM.from_pretrained(single, dtype="auto")
+    model.save_pretrained(folder, max_shard_size="60KB")
+    shutil.copy(single / "tokenizer.json", folder)
+    assert len(list(folder.glob("model-*.safetensors"))) == 3
+    return folder
+
+
+def contents(path):
+    """All that the provenance does not move."""
+    blob = Blob(path.read_bytes(), xxh3)
+    return blob.model, blob.data[blob.data_offset :]
+
+
+def convert(out, *arguments, **options):
+    result = smolconv("--quiet", *arguments, out, **options)
+    assert (result.returncode, result.stderr) == (0, "")
+    return out
+
+
+def assert_fails(result, status, *parts):
+    assert result.returncode == status, result.stderr
+    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr, result.stderr
+
+
+@pytest.fixture()
+def copy(tmp_path, shards):
+    """The sharded checkpoint, to be spoiled."""
+    return Path(shutil.copytree(shards, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "f32"])
+def test_shards_give_the_blob_of_the_one_file(tmp_path, single, shards, dtype):
+    one = convert(tmp_path / "one.smol", "--dtype", dtype, single)
+    several = convert(tmp_path / "several.smol", "--dtype", dtype, "--threads", 3, shards)
+    assert contents(one) == contents(several)
+    index = convert(tmp_path / "index.smol", "--dtype", dtype, shards / INDEX)
+    assert index.read_bytes() == several.read_bytes()
+    within = convert(tmp_path / "within.smol", "--dtype", dtype, INDEX, cwd=shards)
+    assert within.read_bytes() == several.read_bytes()
+
+
+def test_the_provenance_lists_the_index_and_every_shard(tmp_path, shards):
+    out = convert(tmp_path / "out.smol", shards)
+    files = sorted(path.name for path in shards.glob("model-*.safetensors"))
+    offset, size = section(out.read_bytes(), PROVENANCE)
+    lines = out.read_bytes()[offset : offset + size].decode().splitlines()[2:]
+    for line in lines:
+        name, length, digest = line.removeprefix("source: ").split(", ")
+        content = (shards / name).read_bytes()
+        assert (length, digest) == (f"{len(content)} bytes", f"xxh3 {xxh3(content):016x}")
+    names = [line.removeprefix("source: ").split(", ")[0] for line in lines]
+    assert names == [INDEX, *files, "config.json", "generation_config.json", "tokenizer.json"]
+
+
+def test_a_blob_of_shards_is_verified_against_them(tmp_path, single, shards, copy):
+    blob = convert(tmp_path / "out.smol", shards)
+    for source in (shards, shards / INDEX, copy):
+        result = smolconv("verify", "--source", source, blob)
+        assert (result.returncode, result.stderr) == (0, "")
+    assert_fails(smolconv("verify", "--source", single, blob), 1, "but the provenance is not", "source: model.safetensors")
+    file = copy / "model-00002-of-00003.safetensors"
+    tensors = load_file(file)
+    tensor = next(t for name, t in tensors.items() if t.dim() == 2)
+    tensor[0, 0] += 1
+    save_file(tensors, file)
+    assert_fails(smolconv("verify", "--source", copy, blob), 1, "not what this checkpoint gives", "tensor layers.")
+    result = smolconv("diff", shards, copy)
+    assert result.returncode == 1 and "tensors 1 of" in result.stdout
+    assert smolconv("diff", single, shards / INDEX).returncode == 0
+
+
+def test_a_folder_with_both_is_read_as_the_reference_reads_it(tmp_path, single, copy):
+    tensors = load_file(single / "model.safetensors")
+    tensors["model.norm.weight"] *= 2
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    reference = LlamaForCausalLM.from_pretrained(copy, dtype="auto").state_dict()
+    assert (reference["model.norm.weight"] == tensors["model.norm.weight"]).all()
+    blob = read_blob(convert(tmp_path / "out.smol", copy))
+    expected = tensors["model.norm.weight"].float().numpy()
+    assert (blob.tensors["final_norm"].values() == expected).all()
+
+
+def test_a_folder_without_weights_says_what_is_due(tmp_path, copy):
+    for path in copy.glob("model*"):
+        path.unlink()
+    assert_fails(smolconv(copy, tmp_path / "o"), 3, "neither model.safetensors nor model.safetensors.index")
+    (copy / "model.safetensors").symlink_to("nowhere")
+    assert_fails(smolconv(copy, tmp_path / "o"), 3, "model.safetensors: cannot open")
+
+
+def test_a_shard_by_itself_is_named(tmp_path, shards):
+    file = shards / "model-00002-of-00003.safetensors"
+    assert_fails(smolconv(file, tmp_path / "o"), 5, "shard 2 of 3", ".index.json")
+    assert smolconv("inspect", file).returncode == 0
+
+
+def test_no_shard_is_written_over(tmp_path, copy):
+    for name in (INDEX, "model-00003-of-00003.safetensors"):
+        content = (copy / name).read_bytes()
+        assert_fails(smolconv("--force", copy, copy / name), 2, "the checkpoint itself")
+        assert (copy / name).read_bytes() == content
+
+
+def test_what_is_wrong_with_a_tensor_names_its_shard(tmp_path, copy):
+    name = "model.layers.1.mlp.up_proj.weight"
+    file = copy / json.loads((copy / INDEX).read_text())["weight_map"][name]
+    tensors = load_file(file)
+    tensors[name][3, 4] = float("nan")
+    save_file(tensors, file)
+    assert_fails(smolconv(copy, tmp_path / "o"), 4, f"{file}: tensor {name}: element {3 * 64 + 4} (nan)")
+
+
+def test_the_index_may_name_files_of_any_name(tmp_path, shards, copy):
+    """Links that leave the folder are what the cache of the Hub is made of."""
+    index = json.loads((copy / INDEX).read_text())
+    for i, file in enumerate(sorted(copy.glob("model-*.safetensors"))):
+        name = f"part {i}.safetensors"
+        file.unlink()
+        (copy / name).symlink_to(shards / file.name)
+        index["weight_map"] = {
+            key: name if value == file.name else value for key, value in index["weight_map"].items()
+        }
+    (copy / INDEX).write_text(json.dumps(index))
+    expected = convert(tmp_path / "expected.smol", shards)
+    assert contents(convert(tmp_path / "out.smol", copy)) == contents(expected)
+
+
+# --- --config -------------------------------------------------------------------------------------
+
+
+@pytest.fixture()
+def apart(tmp_path, single):
+    """The weights in one folder, everything else in another, config.json under another name."""
+    weights, settings = tmp_path / "weights", tmp_path / "settings"
+    weights.mkdir()
+    settings.mkdir()
+    shutil.copy(single / "model.safetensors", weights / "some.safetensors")
+    for file in single.glob("*.json"):
+        shutil.copy(file, settings)
+    (settings / "config.json").rename(settings / "of-mine.json")
+    return weights / "some.safetensors", settings / "of-mine.json"
+
+
+def test_config_takes_the_other_files_from_its_folder(tmp_path, single, apart):
+    weights, config = apart
+    blob = convert(tmp_path / "out.smol", "--config", config, weights)
+    assert contents(blob) == contents(convert(tmp_path / "single.smol", single))
+    text = smolconv("inspect", blob).stdout
+    for name in ("some.safetensors", "of-mine.json", "tokenizer.json"):
+        assert f"source: {name}, " in text
+    assert smolconv("verify", "--source", weights, "--config", config, blob).returncode == 0
+    assert_fails(smolconv("verify", "--source", weights, blob), 3, "weights/config.json")
+
+
+def test_config_goes_with_folders_and_shards_too(tmp_path, shards, apart):
+    _, config = apart
+    expected = contents(convert(tmp_path / "expected.smol", shards))
+    for i, source in enumerate((shards, shards / INDEX)):
+        assert contents(convert(tmp_path / f"{i}.smol", "--config", config, source)) == expected
+
+
+def test_a_config_that_is_none_is_refused(tmp_path, apart):
+    weights, config = apart
+    assert_fails(smolconv("--config", tmp_path / "none", weights, tmp_path / "o"), 3, "none")
+    assert_fails(smolconv("--config", config.parent, weights, tmp_path / "o"), 3, "a folder")
+    assert_fails(smolconv("--config", weights, weights, tmp_path / "o"), 4, "some.safetensors: ")
+    config.write_text(config.read_text().replace('"hidden_size": 64', '"hidden_size": 2097152'))
+    assert_fails(smolconv("--config", config, weights, tmp_path / "o"), 5, "of-mine.json: hidden_size")
