@@ -8,36 +8,30 @@
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
-/* Hugging Face's names for the Llama family; %u is the layer. */
-static const char *const llama_names[ROLE_COUNT] = {
-    [ROLE_EMBED] = "model.embed_tokens.weight",
-    [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",
-    [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",
-    [ROLE_ATTN_K] = "model.layers.%u.self_attn.k_proj.weight",
-    [ROLE_ATTN_V] = "model.layers.%u.self_attn.v_proj.weight",
-    [ROLE_ATTN_O] = "model.layers.%u.self_attn.o_proj.weight",
-    [ROLE_ATTN_Q_BIAS] = "model.layers.%u.self_attn.q_proj.bias",
-    [ROLE_ATTN_K_BIAS] = "model.layers.%u.self_attn.k_proj.bias",
-    [ROLE_ATTN_V_BIAS] = "model.layers.%u.self_attn.v_proj.bias",
-    [ROLE_ATTN_O_BIAS] = "model.layers.%u.self_attn.o_proj.bias",
-    [ROLE_MLP_NORM] = "model.layers.%u.post_attention_layernorm.weight",
-    [ROLE_MLP_GATE] = "model.layers.%u.mlp.gate_proj.weight",
-    [ROLE_MLP_UP] = "model.layers.%u.mlp.up_proj.weight",
-    [ROLE_MLP_DOWN] = "model.layers.%u.mlp.down_proj.weight",
-    [ROLE_MLP_GATE_BIAS] = "model.layers.%u.mlp.gate_proj.bias",
-    [ROLE_MLP_UP_BIAS] = "model.layers.%u.mlp.up_proj.bias",
-    [ROLE_MLP_DOWN_BIAS] = "model.layers.%u.mlp.down_proj.bias",
-    [ROLE_FINAL_NORM] = "model.norm.weight",
-    [ROLE_OUTPUT] = "lm_head.weight",
-};
-
-const char *smol_checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME])
+const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
+                                 char name[MAX_CHECKPOINT_NAME])
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(name, MAX_CHECKPOINT_NAME, llama_names[key.role], key.layer);
+    snprintf(name, MAX_CHECKPOINT_NAME, family->names[key.role], key.layer);
 #pragma GCC diagnostic pop
     return name;
+}
+
+float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
+{
+    switch (role) {
+    case ROLE_ATTN_NORM:
+    case ROLE_ATTN_Q_NORM:
+    case ROLE_ATTN_K_NORM:
+    case ROLE_ATTN_OUT_NORM:
+    case ROLE_MLP_NORM:
+    case ROLE_MLP_OUT_NORM:
+    case ROLE_FINAL_NORM:
+        return family->norm_offset;
+    default:
+        return 0;
+    }
 }
 
 bool smol_checkpoint_ignores(const char *name)
@@ -101,11 +95,13 @@ static bool same_data(const struct safetensors_tensor *a, const struct safetenso
 /* With tied embeddings the head may be absent, or present as an equal copy. A head that is
  * present and differs cannot be meant to be tied. An untied head that equals the
  * embedding is stored once, which changes no result. */
-static void resolve_tied(const struct safetensors *reader, struct blob_model *model)
+static void resolve_tied(const struct safetensors *reader, const struct family *family,
+                         struct blob_model *model)
 {
-    const struct safetensors_tensor *embed = smol_safetensors_find(reader, llama_names[ROLE_EMBED]);
+    const struct safetensors_tensor *embed =
+        smol_safetensors_find(reader, family->names[ROLE_EMBED]);
     const struct safetensors_tensor *output =
-        smol_safetensors_find(reader, llama_names[ROLE_OUTPUT]);
+        smol_safetensors_find(reader, family->names[ROLE_OUTPUT]);
     if (embed && output)
         model->tied_embeddings = same_data(embed, output);
 }
@@ -140,8 +136,9 @@ static enum status fail_extra(const struct safetensors_tensor *tensor, struct er
                      tensor->path, tensor->name);
 }
 
-/* Every tensor of the file must have been used, be a tied head's copy, or be harmless. */
-static enum status check_extra(const struct safetensors *reader, const struct blob_model *model,
+/* Every tensor of the file must have been used, be a tied head's copy, called `tied_output`, or be
+ * harmless. */
+static enum status check_extra(const struct safetensors *reader, const char *tied_output,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
                                struct error *error)
 {
@@ -153,8 +150,7 @@ static enum status check_extra(const struct safetensors *reader, const struct bl
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
-        bool tied_copy =
-            model->tied_embeddings && strcmp(tensor->name, llama_names[ROLE_OUTPUT]) == 0;
+        bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
         if (tied_copy || smol_checkpoint_ignores(tensor->name) ||
             bsearch(&tensor, used, n_sources, sizeof *used, compare_pointers))
             continue;
@@ -164,15 +160,16 @@ static enum status check_extra(const struct safetensors *reader, const struct bl
     return status;
 }
 
-enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_model *model,
-                                const struct safetensors_tensor **sources, struct error *error)
+enum status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
+                                struct blob_model *model, const struct safetensors_tensor **sources,
+                                struct error *error)
 {
-    resolve_tied(reader, model);
+    resolve_tied(reader, family, model);
     size_t n = 0;
     struct tensor_key key = {ROLE_EMBED, 0};
     do {
         char name[MAX_CHECKPOINT_NAME];
-        smol_checkpoint_name(key, name);
+        smol_checkpoint_name(family, key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key);
@@ -183,5 +180,6 @@ enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_mo
         }
         n++;
     } while (smol_tensor_next(model, &key));
-    return check_extra(reader, model, sources, n, error);
+    const char *tied_output = model->tied_embeddings ? family->names[ROLE_OUTPUT] : NULL;
+    return check_extra(reader, tied_output, sources, n, error);
 }

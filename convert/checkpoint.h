@@ -6,27 +6,34 @@
 #include <stdbool.h>
 
 #include "common/error.h"
+#include "convert/family.h"
 #include "convert/safetensors.h"
 #include "format/layout.h"
 
 enum { MAX_CHECKPOINT_NAME = 128 };
 
-/* The name that a checkpoint has for a tensor. Returns `name`. */
-const char *smol_checkpoint_name(struct tensor_key key, char name[MAX_CHECKPOINT_NAME]);
+/* The name that a checkpoint of the family has for a tensor. Returns `name`. */
+const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
+                                 char name[MAX_CHECKPOINT_NAME]);
+
+/* What is to be added to each element of a checkpoint's tensor; not 0 only for norms. */
+float smol_checkpoint_offset(const struct family *family, enum tensor_role role);
 
 /* Whether a tensor that no role has may be there: old checkpoints carry RoPE's frequencies as
  * buffers; they follow from the configuration. */
 bool smol_checkpoint_ignores(const char *name);
 
-/* Pairs every tensor of `model` with its source. `sources` has room for smol_tensor_count(model)
- * entries, in the order of smol_tensor_next; the entry of a tied output is NULL.
+/* Pairs every tensor of `model`, one of the family, with its source. `sources` has room for
+ * smol_tensor_count(model) entries, in the order of smol_tensor_next; the entry of a tied output is
+ * NULL.
  *
  * Whether the output is tied is settled here, in model->tied_embeddings: the data decides where
  * config.json and the tensors do not agree. See resolve_tied in checkpoint.c.
  *
  * Errors: STATUS_DAMAGED (missing, extra or misshaped tensors, named), STATUS_UNSUPPORTED (an
  * element type that is no float). */
-enum status smol_checkpoint_map(const struct safetensors *reader, struct blob_model *model,
-                                const struct safetensors_tensor **sources, struct error *error);
+enum status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
+                                struct blob_model *model, const struct safetensors_tensor **sources,
+                                struct error *error);
 
 #endif

@@ -15,7 +15,7 @@ static const struct {
 static enum status read_all(const char *folder, const struct settings *from,
                             struct settings *tokenizer, struct config *config)
 {
-    enum status status = smol_config_read_model(&from[CONFIG_JSON], &config->model);
+    enum status status = smol_config_read_model(&from[CONFIG_JSON], config);
     if (!status)
         status = smol_config_read_generation(&from[GENERATION_JSON], &config->generation);
     if (!status)

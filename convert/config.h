@@ -7,15 +7,25 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/family.h"
 #include "convert/settings.h"
-#include "format/format.h"
+#include "format/layout.h"
 
-enum { CONFIG_MAX_STOP = 64 };
+enum { CONFIG_MAX_STOP = 64, CONFIG_MAX_LAYERS = 1024 };
+
+/* Which of its two lists of factors a model with rope_type longrope is converted with. */
+enum longrope { LONGROPE_NONE, LONGROPE_SHORT, LONGROPE_LONG };
 
 enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG_FILES };
 
 struct config {
+    const struct family *family;
     struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
+    uint8_t layers[CONFIG_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
+    float inv_freq[MAX_HEAD_DIM];      /* (n_rope_tables, rotary_dim / 2) */
+    uint32_t max_positions;            /* max_position_embeddings */
+    uint32_t wanted_context;           /* what the caller asked for; 0: nothing */
+    enum longrope longrope;
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,
      * ascending, without duplicates. */

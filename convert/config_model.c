@@ -1,52 +1,73 @@
 /* The model that config.json describes, see config_parts.h. Defaults and precedence are those of
- * the reference, transformers' LlamaConfig. Keys that it does not compute with (pretraining_tp,
- * sliding_window, ...) are ignored here too. */
+ * the reference; families.c has what differs between families. Keys that the reference's family
+ * does not compute with (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "convert/config_parts.h"
+#include "format/model.h"
 
-enum { DEFAULT_BOS = 1 };
+/* ---- the family ---- */
+
+/* The first of the listed architectures that is supported; NULL: none is. */
+static const struct family *find_architecture(json_t *list)
+{
+    const struct family *family = NULL;
+    for (size_t i = 0; i < json_array_size(list) && !family; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        family = name ? smol_family_by_architecture(name) : NULL;
+    }
+    return family;
+}
+
+static enum status check_family(const struct settings *config, const struct family **family)
+{
+    char remedy[FAMILY_LIST];
+    json_t *list = smol_setting(config, "architectures");
+    const char *type = NULL;
+    smol_family_list(remedy);
+    if (list && !json_is_array(list))
+        return smol_setting_fail(config, STATUS_DAMAGED, "architectures", list, "a list is due");
+    *family = find_architecture(list);
+    if (json_array_size(list) > 0 && !*family)
+        return smol_setting_fail(config, STATUS_UNSUPPORTED, "architectures[0]",
+                                 json_array_get(list, 0), remedy);
+    enum status status = smol_setting_string(config, "model_type", &type);
+    if (status)
+        return status;
+    if (!type && !*family)
+        return smol_fail(config->error, STATUS_UNSUPPORTED,
+                         "%s: neither architectures nor model_type: %s", config->path, remedy);
+    if (!*family)
+        *family = smol_family_by_model_type(type);
+    if (!*family)
+        return smol_setting_fail(config, STATUS_UNSUPPORTED, "model_type",
+                                 smol_setting(config, "model_type"), remedy);
+    if (type && strcmp(type, (*family)->model_type) != 0)
+        return smol_fail(config->error, STATUS_UNSUPPORTED,
+                         "%s: model_type is \"%.48s\", and architectures name %s: correct one of "
+                         "them",
+                         config->path, type, (*family)->architecture);
+    return STATUS_OK;
+}
 
 /* ---- what we do not run ---- */
 
-static enum status check_architecture(const struct settings *config)
-{
-    static const char ours[] = "LlamaForCausalLM", remedy[] = "only LlamaForCausalLM is supported";
-    json_t *list = smol_setting(config, "architectures");
-    const char *type = "llama";
-    if (list && !json_is_array(list))
-        return smol_setting_fail(config, STATUS_DAMAGED, "architectures", list, "a list is due");
-    bool found = json_array_size(list) == 0;
-    for (size_t i = 0; i < json_array_size(list) && !found; i++) {
-        const char *name = json_string_value(json_array_get(list, i));
-        found = name && strcmp(name, ours) == 0;
-    }
-    if (!found)
-        return smol_setting_fail(config, STATUS_UNSUPPORTED, "architectures[0]",
-                                 json_array_get(list, 0), remedy);
-    if (json_array_size(list) == 0 && !smol_setting(config, "model_type"))
-        return smol_fail(config->error, STATUS_UNSUPPORTED,
-                         "%s: neither architectures nor model_type: %s", config->path, remedy);
-    enum status status = smol_setting_string(config, "model_type", &type);
-    if (!status && strcmp(type, "llama") != 0)
-        return smol_setting_fail(config, STATUS_UNSUPPORTED, "model_type",
-                                 smol_setting(config, "model_type"), remedy);
-    return status;
-}
-
-/* `key` may be absent or one of the NULL-terminated `choices`. */
+/* `key` may be absent or one of the NULL-terminated `choices`; *chosen is its place. */
 static enum status check_choice(const struct settings *settings, const char *key,
-                                const char *const *choices, const char *remedy)
+                                const char *const *choices, const char *remedy, uint32_t *chosen)
 {
     const char *text = NULL;
     enum status status = smol_setting_string(settings, key, &text);
     if (status || !text)
         return status;
-    for (; *choices; choices++)
-        if (strcmp(text, *choices) == 0)
+    for (uint32_t i = 0; choices[i]; i++) {
+        *chosen = i;
+        if (strcmp(text, choices[i]) == 0)
             return STATUS_OK;
+    }
     return smol_setting_fail(settings, STATUS_UNSUPPORTED, key, smol_setting(settings, key),
                              remedy);
 }
@@ -59,24 +80,41 @@ static enum status check_absent(const struct settings *config, const char *key, 
     return smol_setting_fail(config, STATUS_UNSUPPORTED, key, value, remedy);
 }
 
-/* The tensors say what they are made of; dtype is only asked to be something that exists. */
-static enum status check_choices(const struct settings *config)
+static enum status check_flag(const struct settings *config, const char *key, uint32_t wanted,
+                              const char *remedy)
 {
-    static const char *const activations[] = {"silu", "swish", NULL};
+    uint32_t value = wanted;
+    enum status status = smol_setting_flag(config, key, &value);
+    if (status || value == wanted)
+        return status;
+    return smol_setting_fail(config, STATUS_UNSUPPORTED, key, smol_setting(config, key), remedy);
+}
+
+/* The tensors say what they are made of; dtype is only asked to be something that exists. */
+static enum status check_dtypes(const struct settings *config)
+{
     static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
                                          "float8_e4m3fn", "float8_e5m2", NULL};
-    static const char dtype_remedy[] =
+    static const char remedy[] =
         "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2 is due";
-    enum status status = check_choice(config, "hidden_act", activations, "only silu is supported");
-    if (!status)
-        status = check_choice(config, "dtype", dtypes, dtype_remedy);
-    if (!status)
-        status = check_choice(config, "torch_dtype", dtypes, dtype_remedy);
+    uint32_t ignored;
+    enum status status = check_choice(config, "dtype", dtypes, remedy, &ignored);
+    return status ? status : check_choice(config, "torch_dtype", dtypes, remedy, &ignored);
+}
+
+static enum status check_supported(const struct settings *config, const struct family *family)
+{
+    static const char causal[] = "only attention to what came before is supported";
+    enum status status = check_dtypes(config);
     if (!status)
         status = check_absent(config, "quantization_config",
                               "quantized checkpoints are not supported; convert the original");
     if (!status)
         status = check_absent(config, "per_layer_config", "all layers must be alike");
+    if (!status)
+        status = check_flag(config, "is_causal", 1, causal);
+    if (!status && family->refused_flag)
+        status = check_flag(config, family->refused_flag, 0, causal);
     return status;
 }
 
@@ -84,29 +122,41 @@ static enum status check_choices(const struct settings *config)
 
 static const struct size {
     const char *key;
-    size_t offset; /* of the u32 in struct blob_model */
+    size_t offset;   /* of the u32 in struct blob_model */
+    size_t fallback; /* and in struct family_sizes; 0 there: follows from others */
     uint32_t max;
-    uint32_t fallback; /* 0: follows from others */
 } sizes[] = {
-    {"hidden_size", offsetof(struct blob_model, hidden_size), 1 << 20, 4096},
-    {"intermediate_size", offsetof(struct blob_model, intermediate_size), 1 << 22, 11008},
-    {"num_hidden_layers", offsetof(struct blob_model, n_layers), 1024, 32},
-    {"num_attention_heads", offsetof(struct blob_model, n_heads), 4096, 32},
-    {"num_key_value_heads", offsetof(struct blob_model, n_kv_heads), 4096, 0},
-    {"head_dim", offsetof(struct blob_model, head_dim), 1024, 0},
-    {"vocab_size", offsetof(struct blob_model, vocab_size), 1 << 24, 32000},
-    {"max_position_embeddings", offsetof(struct blob_model, context_length), 1 << 24, 2048},
+#define SIZE(key, name, max)                                                                       \
+    {                                                                                              \
+        key, offsetof(struct blob_model, name), offsetof(struct family_sizes, name), max           \
+    }
+    SIZE("hidden_size", hidden_size, 1 << 20),
+    SIZE("intermediate_size", intermediate_size, 1 << 22),
+    SIZE("num_hidden_layers", n_layers, 1024),
+    SIZE("num_attention_heads", n_heads, 4096),
+    SIZE("num_key_value_heads", n_kv_heads, 4096),
+    SIZE("head_dim", head_dim, 1024),
+    SIZE("vocab_size", vocab_size, 1 << 24),
+    SIZE("max_position_embeddings", context_length, 1 << 24),
+#undef SIZE
 };
 
-static enum status read_sizes(const struct settings *config, struct blob_model *model)
+static enum status read_sizes(const struct settings *config, const struct family *family,
+                              struct blob_model *model)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        uint32_t value = sizes[i].fallback;
+        uint32_t value;
+        memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
         enum status status = smol_setting_integer(config, sizes[i].key, 1, sizes[i].max, &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
     }
+    /* null is not absent here: it says that these follow from others */
+    if (smol_setting_is_null(config, "num_key_value_heads"))
+        model->n_kv_heads = 0;
+    if (smol_setting_is_null(config, "head_dim"))
+        model->head_dim = 0;
     return STATUS_OK;
 }
 
@@ -144,108 +194,111 @@ static enum status derive_sizes(const struct settings *config, struct blob_model
     return STATUS_OK;
 }
 
-/* ---- rotary embedding ---- */
+/* ---- the block ---- */
 
-/* A theta that is read into a float there must stay a number there. */
-static enum status read_theta(const struct settings *settings, double *theta, const char **place)
+static enum status read_activation(const struct settings *config, const struct family *family,
+                                   struct blob_model *model)
 {
-    double found = 0;
-    enum status status = smol_setting_real(settings, "rope_theta", FLT_MIN, FLT_MAX, &found);
-    if (status || found == 0)
-        return status;
-    if (*place && found != *theta)
-        return smol_fail(settings->error, STATUS_DAMAGED,
-                         "%s: %srope_theta is %.9g and %srope_theta is %.9g: correct one of them",
-                         settings->path, *place, *theta, settings->within, found);
-    *theta = found;
-    *place = settings->within;
-    return STATUS_OK;
-}
-
-static enum status check_rotary_factor(const struct settings *settings)
-{
-    double factor = 1;
-    enum status status =
-        smol_setting_real(settings, "partial_rotary_factor", -FLT_MAX, FLT_MAX, &factor);
-    if (!status && factor != 1)
-        return smol_setting_fail(settings, STATUS_UNSUPPORTED, "partial_rotary_factor",
-                                 smol_setting(settings, "partial_rotary_factor"),
-                                 "only 1 is supported");
+    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", NULL};
+    static const uint32_t activations[] = {ACTIVATION_SILU, ACTIVATION_SILU, ACTIVATION_GELU_TANH};
+    uint32_t chosen = UINT32_MAX;
+    enum status status = check_choice(config, family->activation_key, names,
+                                      "only silu and gelu_pytorch_tanh are supported", &chosen);
+    model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
     return status;
 }
 
-/* rope_parameters (since transformers 5) or rope_scaling (before). */
-static enum status check_rope_object(const struct settings *rope)
+static enum status read_biases(const struct settings *config, const struct family *family,
+                               struct blob_model *model)
 {
-    static const char *const types[] = {"default", NULL};
-    static const char remedy[] = "only the default rotary embedding is supported";
-    const char *key;
-    json_t *value;
-    enum status status = check_choice(rope, "rope_type", types, remedy);
-    if (!status)
-        status = check_choice(rope, "type", types, remedy);
-    if (status)
-        return status;
-    json_object_foreach(rope->object, key, value)
-    {
-        if (json_is_object(value))
-            return smol_setting_fail(rope, STATUS_UNSUPPORTED, key, value,
-                                     "all layers must share one rotary embedding");
-    }
-    return STATUS_OK;
-}
-
-static enum status read_rope(const struct settings *config, struct blob_model *model)
-{
-    static const struct {
-        const char *key, *within;
-    } objects[] = {{"rope_parameters", "rope_parameters."}, {"rope_scaling", "rope_scaling."}};
-    const char *place = NULL;
-    model->rope_theta = 10000;
-    enum status status = read_theta(config, &model->rope_theta, &place);
-    if (!status)
-        status = check_rotary_factor(config);
-    for (size_t i = 0; i < sizeof objects / sizeof objects[0] && !status; i++) {
-        json_t *object = smol_setting(config, objects[i].key);
-        struct settings rope = *config;
-        rope.object = object;
-        rope.within = objects[i].within;
-        if (!object)
-            continue;
-        if (!json_is_object(object))
-            return smol_setting_fail(config, STATUS_DAMAGED, objects[i].key, object,
-                                     "an object is due");
-        status = check_rope_object(&rope);
-        if (!status)
-            status = check_rotary_factor(&rope);
-        if (!status)
-            status = read_theta(&rope, &model->rope_theta, &place);
-    }
-    return status;
-}
-
-/* ---- the rest ---- */
-
-static enum status read_flags(const struct settings *config, struct blob_model *model)
-{
-    double epsilon = 1e-6;
-    enum status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
-    if (!status)
-        status = smol_setting_flag(config, "attention_bias", &model->attention_bias);
-    if (!status)
+    enum status status = STATUS_OK;
+    uint32_t biased = 0;
+    if (family->attention_bias == BIAS_BY_KEY)
+        status = smol_setting_flag(config, "attention_bias", &biased);
+    model->attention_bias = biased ? BIAS_QKVO : BIAS_NONE;
+    if (family->attention_bias == BIAS_QKV_ALWAYS)
+        model->attention_bias = BIAS_QKV;
+    if (!status && family->has_mlp_bias)
         status = smol_setting_flag(config, "mlp_bias", &model->mlp_bias);
+    return status;
+}
+
+static enum status read_flags(const struct settings *config, const struct family *family,
+                              struct blob_model *model)
+{
+    double epsilon = family->rms_norm_eps;
+    model->tied_embeddings = family->tied_embeddings;
+    enum status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
     if (!status)
         status = smol_setting_real(config, "rms_norm_eps", FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
 
-/* Absent, it is the reference's default; null says that there is none. */
-static enum status read_bos(const struct settings *config, struct blob_model *model)
+/* ---- scales ---- */
+
+/* *value is left alone where the family has no such number; null gives 0. */
+static enum status read_number(const struct settings *config, const struct family_number *number,
+                               float *value)
 {
-    json_t *value = json_object_get(config->object, "bos_token_id");
-    model->bos_id =
-        json_is_null(value) || DEFAULT_BOS >= model->vocab_size ? NO_TOKEN : DEFAULT_BOS;
+    if (!number->key)
+        return STATUS_OK;
+    double found = smol_setting_is_null(config, number->key) ? 0 : number->fallback;
+    enum status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &found);
+    *value = (float)found;
+    return status;
+}
+
+static enum status read_scale(const struct settings *config, const struct family_number *number,
+                              float *value)
+{
+    enum status status = read_number(config, number, value);
+    if (!status && number->key && *value == 0)
+        *value = (float)number->fallback;
+    return status;
+}
+
+static enum status read_query_scalar(const struct settings *config,
+                                     const struct family_number *number, float *scale)
+{
+    double scalar = number->fallback;
+    if (!number->key)
+        return STATUS_OK;
+    enum status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &scalar);
+    *scale = (float)pow(scalar, -0.5);
+    return status;
+}
+
+/* The model has the plain block's. */
+static enum status read_scales(const struct settings *config, const struct family *family,
+                               struct blob_model *model)
+{
+    enum status status = read_scale(config, &family->embedding_scale, &model->embedding_scale);
+    if (family->scales_by_root)
+        model->embedding_scale = (float)sqrt(model->hidden_size);
+    if (!status)
+        status = read_scale(config, &family->residual_scale, &model->residual_scale);
+    if (!status)
+        status = read_scale(config, &family->attention_scale, &model->attention_scale);
+    if (!status)
+        status = read_query_scalar(config, &family->query_scalar, &model->attention_scale);
+    if (!status)
+        status = read_scale(config, &family->logit_divisor, &model->logit_divisor);
+    if (!status)
+        status = read_number(config, &family->attention_softcap, &model->attention_softcap);
+    if (!status)
+        status = read_number(config, &family->logit_softcap, &model->logit_softcap);
+    return status;
+}
+
+/* ---- token ids ---- */
+
+/* Absent, it is the reference's default; null says that there is none. */
+static enum status read_bos(const struct settings *config, const struct family *family,
+                            struct blob_model *model)
+{
+    bool none = smol_setting_is_null(config, "bos_token_id") || family->bos_id >= model->vocab_size;
+    model->bos_id = none ? NO_TOKEN : family->bos_id;
     enum status status =
         smol_setting_integer(config, "bos_token_id", 0, NO_TOKEN - 1, &model->bos_id);
     if (!status && model->bos_id != NO_TOKEN && model->bos_id >= model->vocab_size)
@@ -255,21 +308,46 @@ static enum status read_bos(const struct settings *config, struct blob_model *mo
     return status;
 }
 
-enum status smol_config_read_model(const struct settings *config, struct blob_model *model)
+/* ---- the whole ---- */
+
+static enum status read_block(const struct settings *config, struct config *result)
 {
-    enum status status = check_architecture(config);
+    struct blob_model *model = &result->model;
+    result->max_positions = model->context_length;
+    smol_model_fill(model);
+    model->blocks = result->family->blocks;
+    enum status status = read_activation(config, result->family, model);
     if (!status)
-        status = check_choices(config);
+        status = read_biases(config, result->family, model);
     if (!status)
-        status = read_sizes(config, model);
+        status = read_flags(config, result->family, model);
+    if (!status)
+        status = read_scales(config, result->family, model);
+    if (!status)
+        status = smol_config_read_layers(config, result);
+    if (!status)
+        status = smol_config_read_rope(config, result);
+    return status;
+}
+
+enum status smol_config_read_model(const struct settings *config, struct config *result)
+{
+    struct blob_model *model = &result->model;
+    enum status status = check_family(config, &result->family);
+    if (!status)
+        status = check_supported(config, result->family);
+    if (!status)
+        status = read_sizes(config, result->family, model);
     if (!status)
         status = derive_sizes(config, model);
     if (!status)
-        status = read_rope(config, model);
+        status = read_block(config, result);
     if (!status)
-        status = read_flags(config, model);
-    if (!status)
-        status = read_bos(config, model);
+        status = read_bos(config, result->family, model);
     model->family = FAMILY_LLAMA;
-    return status;
+    if (status)
+        return status;
+    smol_config_drop_idle_windows(result);
+    smol_model_reduce(model, result->layers);
+    return STATUS_OK;
 }

@@ -5,8 +5,6 @@
 
 #include "convert/config_parts.h"
 
-enum { DEFAULT_EOS = 2 }; /* of the reference's LlamaConfig */
-
 /* Keeps the ids ascending and without duplicates. */
 static enum status add_id(const struct settings *from, const char *key, const json_t *id,
                           struct config *config)
@@ -104,7 +102,7 @@ enum status smol_config_read_stop(const char *folder, const struct settings *con
     if (!status)
         status = add_eos_token(folder, tokenizer_config, tokenizer, result);
     bool silent = result->n_stop == 0 && !json_object_get(config->object, "eos_token_id");
-    if (!status && silent && DEFAULT_EOS < result->model.vocab_size)
-        result->stop[result->n_stop++] = DEFAULT_EOS;
+    if (!status && silent && result->family->eos_id < result->model.vocab_size)
+        result->stop[result->n_stop++] = result->family->eos_id;
     return status;
 }

@@ -89,7 +89,8 @@ static struct blob_contents contents_of(const struct conversion *c)
     const struct source *source = &c->source;
     return (struct blob_contents){
         .model = &source->config.model,
-        .inv_freq = source->inv_freq,
+        .inv_freq = source->config.inv_freq,
+        .layers = source->config.layers,
         .stop = source->config.stop,
         .n_stop = source->config.n_stop,
         .generation = &source->config.generation,
@@ -103,7 +104,7 @@ static struct blob_contents contents_of(const struct conversion *c)
 static enum status write_weights(struct conversion *c, bool quiet, struct error *error)
 {
     const struct source *source = &c->source;
-    const struct weights weights = {&source->config.model, source->tensors};
+    const struct weights weights = {source->config.family, &source->config.model, source->tensors};
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 

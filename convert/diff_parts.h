@@ -19,6 +19,7 @@ struct diff_tensor {
     const struct blob_tensor *tiled; /* one of these is NULL */
     const struct safetensors_tensor *raw;
     const uint8_t *data;
+    float offset; /* added to each element: see smol_checkpoint_offset */
     unsigned rank;
     uint64_t shape[SAFETENSORS_MAX_RANK];
     uint64_t n_elements;
@@ -30,8 +31,9 @@ enum diff_kind { DIFF_BLOB, DIFF_CHECKPOINT, DIFF_SAFETENSORS };
 struct diff_side {
     const char *path; /* not owned */
     enum diff_kind kind;
-    struct model_file file; /* unless it is a checkpoint's folder or index */
-    struct source source;   /* if it is */
+    struct model_file file;      /* unless it is a checkpoint's folder or index */
+    struct source source;        /* if it is */
+    const struct family *family; /* of a blob: one with its names */
     const struct blob_model *model;
     const float *inv_freq; /* (n_rope_tables, rotary_dim / 2) */
     const uint8_t *layers; /* (n_layers), NULL: all 0 */

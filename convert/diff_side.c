@@ -18,8 +18,10 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
     if (status)
         return status;
     side->kind = DIFF_CHECKPOINT;
+    side->family = source->config.family;
     side->model = &source->config.model;
-    side->inv_freq = source->inv_freq;
+    side->inv_freq = source->config.inv_freq;
+    side->layers = source->config.layers;
     side->stop = source->config.stop;
     side->n_stop = source->config.n_stop;
     side->generation = &source->config.generation;
@@ -35,6 +37,7 @@ static enum status open_file(struct diff_side *side, struct error *error)
     if (status || side->kind == DIFF_SAFETENSORS)
         return status;
     const struct blob *blob = &side->file.blob;
+    side->family = smol_family_by_blocks(blob->model->blocks);
     side->model = blob->model;
     side->inv_freq = blob->inv_freq;
     side->layers = blob->layers;
@@ -145,35 +148,39 @@ static void add_output_alias(struct diff_side *side, const struct safetensors_te
     tensor->is_alias = true;
 }
 
-/* The tensors of safetensors that have the roles of `model`; used[i] says which were listed. */
+/* The tensors of safetensors that have the roles of `like`'s model; used[i] says which were listed.
+ */
 static void list_roles(struct diff_side *side, const struct safetensors *reader,
-                       const struct blob_model *model, bool *used)
+                       const struct diff_side *like, bool *used)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
     char name[MAX_CHECKPOINT_NAME];
     const struct safetensors_tensor *embed =
-        smol_safetensors_find(reader, smol_checkpoint_name(key, name));
+        smol_safetensors_find(reader, smol_checkpoint_name(like->family, key, name));
     do {
         const struct safetensors_tensor *raw =
-            smol_safetensors_find(reader, smol_checkpoint_name(key, name));
+            smol_safetensors_find(reader, smol_checkpoint_name(like->family, key, name));
         if (raw) {
-            set_raw(add_role(side, key), raw);
+            struct diff_tensor *tensor = add_role(side, key);
+            set_raw(tensor, raw);
+            tensor->offset = smol_checkpoint_offset(like->family, key.role);
             used[raw - reader->tensors] = true;
         } else if (key.role == ROLE_OUTPUT && embed) {
             add_output_alias(side, embed);
         }
-    } while (smol_tensor_next(model, &key));
+    } while (smol_tensor_next(like->model, &key));
 }
 
 static enum status list_safetensors(struct diff_side *side, const struct safetensors *reader,
-                                    const struct blob_model *model, struct error *error)
+                                    const struct diff_side *like, struct error *error)
 {
+    const struct blob_model *model = like->model;
     size_t n = reader->n_tensors;
     bool *used = calloc(n + 1, sizeof *used);
     enum status status = used ? allocate(side, model ? smol_tensor_count(model) : 0, n, error)
                               : smol_fail_memory(error, "the tensor list");
     if (!status && model)
-        list_roles(side, reader, model, used);
+        list_roles(side, reader, like, used);
     for (size_t i = 0; !status && i < n; i++) {
         const struct safetensors_tensor *raw = &reader->tensors[i];
         if (!used[i] && !(model && smol_checkpoint_ignores(raw->name)))
@@ -190,9 +197,9 @@ enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *
     case DIFF_BLOB:
         return list_blob(side, error);
     case DIFF_CHECKPOINT:
-        return list_safetensors(side, &side->source.shards.all, side->model, error);
+        return list_safetensors(side, &side->source.shards.all, side, error);
     case DIFF_SAFETENSORS:
         break;
     }
-    return list_safetensors(side, &side->file.safetensors, other->model, error);
+    return list_safetensors(side, &side->file.safetensors, other, error);
 }

@@ -82,6 +82,8 @@ static void read_piece(const struct diff_tensor *tensor, uint64_t cols, uint64_t
     if (tensor->raw) {
         uint64_t each = tensor->raw->size / (tensor->n_elements ? tensor->n_elements : 1);
         widen(tensor->raw->dtype, tensor->data + (row * cols + col) * each, n, out);
+        for (uint64_t i = 0; tensor->offset != 0 && i < n; i++)
+            out[i] = (double)((float)out[i] + tensor->offset);
         return;
     }
     smol_untile(tensor->tiled, tensor->data, row, col, n, values);

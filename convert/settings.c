@@ -33,6 +33,11 @@ json_t *smol_setting(const struct settings *settings, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
+bool smol_setting_is_null(const struct settings *settings, const char *key)
+{
+    return json_is_null(json_object_get(settings->object, key));
+}
+
 /* A value as messages show it: scalars as JSON has them, long strings cut. */
 struct shown {
     char text[64];

@@ -27,6 +27,9 @@ void smol_settings_close(struct settings *settings);
 /* The value of `key`, or NULL when it is absent or null, or the file missing. */
 json_t *smol_setting(const struct settings *settings, const char *key);
 
+/* Whether `key` is there and null: where a default is not meant. */
+bool smol_setting_is_null(const struct settings *settings, const char *key);
+
 /* The complaint that `key` has the value that it has: "path: key is value: remedy". */
 enum status smol_setting_fail(const struct settings *settings, enum status status, const char *key,
                               const json_t *value, const char *remedy);

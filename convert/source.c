@@ -3,7 +3,6 @@
 #include "convert/source.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,7 +84,8 @@ static enum status map_tensors(struct source *source, struct error *error)
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");
-    return smol_checkpoint_map(&source->shards.all, model, source->tensors, error);
+    return smol_checkpoint_map(&source->shards.all, source->config.family, model, source->tensors,
+                               error);
 }
 
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
@@ -99,23 +99,6 @@ static enum status check_tokenizer(struct source *source, struct error *error)
     if (!status)
         status = smol_tokenizer_check_rules(json->object, json->path, &source->pretokenizer, error);
     return status;
-}
-
-/* inv_freq[i] = 1 / theta^(2i / head_dim), theta included rounded to f32 at each step as the
- * reference does (transformers, modeling_llama.py); the power itself is computed in double and
- * rounded once, so that it does not depend on a vector library. */
-static enum status compute_inv_freq(struct source *source, struct error *error)
-{
-    uint32_t head_dim = source->config.model.head_dim;
-    source->inv_freq = calloc(head_dim / 2, sizeof(float));
-    if (!source->inv_freq)
-        return smol_fail_memory(error, "the RoPE table");
-    float theta = (float)source->config.model.rope_theta;
-    for (uint32_t i = 0; i < head_dim / 2; i++) {
-        float exponent = (float)(2 * i) / (float)head_dim;
-        source->inv_freq[i] = 1.0f / (float)pow((double)theta, (double)exponent);
-    }
-    return STATUS_OK;
 }
 
 enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
@@ -139,8 +122,6 @@ enum status smol_source_open(const char *input, const struct source_options *opt
         status = map_tensors(source, error);
     if (!status)
         status = check_tokenizer(source, error);
-    if (!status)
-        status = compute_inv_freq(source, error);
     status = smol_source_settle(source, status, error);
     if (status)
         smol_source_close(source);
@@ -163,7 +144,6 @@ void smol_source_close(struct source *source)
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
     free(source->tensors);
-    free(source->inv_freq);
     free(source->config_name);
     free(source->folder);
     *source = (struct source){0};

@@ -26,7 +26,6 @@ struct source {
     uint32_t pretokenizer;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
-    float *inv_freq;                           /* (head_dim / 2) */
 };
 
 /* Opens `input`, a checkpoint's folder, or the model.safetensors or model.safetensors.index.json in

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/checked.h"
+#include "convert/checkpoint.h"
 #include "convert/progress.h"
 #include "convert/tile.h"
 #include "format/layout.h"
@@ -22,6 +23,7 @@ enum {
 struct tensor {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
+    float offset; /* of a vector's elements */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -88,12 +90,22 @@ static void plan(struct stream *s, struct batch *batch)
     }
 }
 
+/* An offset makes no finite number infinite. */
+static struct tile_fault make_vector(const struct tensor *tensor, uint8_t *out)
+{
+    struct tile_fault fault = smol_tile_vector(tensor->source, &tensor->layout, out);
+    float *values = (float *)(void *)out;
+    for (uint64_t i = 0; tensor->offset != 0 && i < tensor->layout.cols; i++)
+        values[i] += tensor->offset;
+    return fault;
+}
+
 static struct tile_fault make_piece(struct stream *s, const struct piece *piece, unsigned thread)
 {
     const struct tensor *tensor = piece->tensor;
     uint8_t *out = s->made->bytes + piece->offset;
     if (tensor->layout.layout == LAYOUT_VECTOR)
-        return smol_tile_vector(tensor->source, &tensor->layout, out);
+        return make_vector(tensor, out);
     return smol_tile_block(tensor->source, &tensor->layout, piece->row,
                            s->scratch + thread * s->max_cols, out);
 }
@@ -156,7 +168,8 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
     struct tensor_key key = {ROLE_EMBED, 0};
     const struct safetensors_tensor *const *source = weights->sources;
     do {
-        struct tensor tensor = {*source++, smol_tensor_layout(model, key)};
+        struct tensor tensor = {*source++, smol_tensor_layout(model, key),
+                                smol_checkpoint_offset(weights->family, key.role)};
         if (!tensor.source)
             continue;
         s->tensors[s->n_tensors++] = tensor;

@@ -6,11 +6,13 @@
 
 #include "common/error.h"
 #include "common/pool.h"
+#include "convert/family.h"
 #include "convert/safetensors.h"
 #include "format/format.h"
 #include "format/writer.h"
 
 struct weights {
+    const struct family *family;
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
 };

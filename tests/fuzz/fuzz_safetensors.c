@@ -61,7 +61,7 @@ static void convert(const struct safetensors *reader, enum blob_dtype dtype)
     struct error error;
     model.dtype = dtype;
     CLAIM(smol_tensor_count(&model) < sizeof sources / sizeof sources[0]);
-    if (smol_checkpoint_map(reader, &model, sources, &error))
+    if (smol_checkpoint_map(reader, smol_family_by_blocks(0), &model, sources, &error))
         return;
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t i = 0;

@@ -1,4 +1,4 @@
-"""Random Llama checkpoints in Hugging Face's layout, made with transformers.
+"""Random checkpoints in Hugging Face's layout, made with transformers.
 
 Its own initialization gives nearly flat logits, on which most mistakes do not show. Here every
 part of the model matters: matrices that keep the scale of their input, attention scores with a
@@ -9,7 +9,7 @@ import json
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig
 from transformers.utils import logging
 
 logging.disable_progress_bar()
@@ -33,11 +33,12 @@ DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def randomize(model, generator):
+    center = 0 if model.config.model_type.startswith("gemma") else 1  # of norms
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             values = torch.randn(parameter.shape, generator=generator)
             if name.endswith("norm.weight"):
-                values = 1 + 0.3 * values
+                values = center + 0.3 * values
             elif name.endswith("bias"):
                 values = 0.5 * values
             elif "q_proj" in name or "k_proj" in name:
@@ -66,14 +67,19 @@ def byte_tokenizer(vocab_size):
 def make(folder, seed=0, dtype="BF16", edit=None, **settings):
     """Writes a checkpoint with LlamaConfig's `settings` over SMALL; `edit` may change its weights
     (a dict of tensors of the source dtype) before they are written. Returns the folder."""
-    config = LlamaConfig(**(SMALL | settings))
-    model = LlamaForCausalLM(config)
-    randomize(model, torch.Generator().manual_seed(seed))
-    model.to(DTYPES[dtype]).save_pretrained(folder)
+    make_of(LlamaConfig(**(SMALL | settings)), folder, seed, dtype)
     if edit:
         weights = load_file(folder / "model.safetensors")
         edit(weights)
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def make_of(config, folder, seed=0, dtype="BF16"):
+    """Writes a checkpoint of any family that transformers has a causal model for."""
+    model = AutoModelForCausalLM.from_config(config)
+    randomize(model, torch.Generator().manual_seed(seed))
+    model.to(DTYPES[dtype]).save_pretrained(folder)
     byte_tokenizer(config.vocab_size).save(str(folder / "tokenizer.json"))
     return folder
 
@@ -87,7 +93,7 @@ def edit_config(folder, change):
 
 def load_reference(folder):
     """The checkpoint as transformers computes it: the rounded weights, widened to float32."""
-    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 def reference_logits(model, ids, n_logits=0):

@@ -297,8 +297,8 @@ def test_what_we_do_not_run_is_status_5_and_named(tmp_path, checkpoint):
     config, out = checkpoint / "config.json", tmp_path / "o"
     original = config.read_text()
     for changes, part in [
-        ({"architectures": ["Qwen2ForCausalLM"]}, "Qwen2ForCausalLM"),
-        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}, "rope_parameters": None}, "yarn"),
+        ({"architectures": ["GPT2LMHeadModel"]}, "GPT2LMHeadModel"),
+        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "dynamic"),
         ({"hidden_act": "gelu"}, "gelu"),
     ]:
         edit_json(config, **changes)

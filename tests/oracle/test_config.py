@@ -1,16 +1,20 @@
 """The converter's reading of config.json and generation_config.json against transformers."""
 
 import ctypes
+import importlib
 import json
 import random
 
 import numpy as np
 import pytest
-from transformers import GenerationConfig, LlamaConfig
+import torch
+from families import FAMILIES, draw
+from transformers import AutoConfig, GenerationConfig, LlamaConfig
 
 from internal import OK, Error, Settings, lib
 
 ROUNDS = 300
+FAMILY_ROUNDS = 40
 NO_TOKEN = 2**32 - 1
 
 
@@ -25,9 +29,20 @@ class Model(ctypes.Structure):
         ("rms_norm_eps", ctypes.c_float),
         ("attention_bias", ctypes.c_uint32),
         ("mlp_bias", ctypes.c_uint32),
-        ("reserved0", ctypes.c_uint32),
+        ("activation", ctypes.c_uint32),
         ("rope_theta", ctypes.c_double),
-        ("reserved", ctypes.c_uint8 * 56),
+        ("blocks", ctypes.c_uint32),
+        ("embedding_scale", ctypes.c_float),
+        ("residual_scale", ctypes.c_float),
+        ("attention_scale", ctypes.c_float),
+        ("attention_softcap", ctypes.c_float),
+        ("logit_divisor", ctypes.c_float),
+        ("logit_softcap", ctypes.c_float),
+        ("sliding_window", ctypes.c_uint32),
+        ("rotary_dim", ctypes.c_uint32),
+        ("n_rope_tables", ctypes.c_uint32),
+        ("rope_scale", ctypes.c_float * 2),
+        ("reserved", ctypes.c_uint8 * 8),
     ]
 
 
@@ -54,7 +69,13 @@ class Config(ctypes.Structure):
     """struct config of convert/config.h."""
 
     _fields_ = [
+        ("family", ctypes.c_void_p),
         ("model", Model),
+        ("layers", ctypes.c_uint8 * 1024),
+        ("inv_freq", ctypes.c_float * 1024),
+        ("max_positions", ctypes.c_uint32),
+        ("wanted_context", ctypes.c_uint32),
+        ("longrope", ctypes.c_int),
         ("generation", Generation),
         ("stop", ctypes.c_uint32 * 64),
         ("n_stop", ctypes.c_size_t),
@@ -68,8 +89,13 @@ def load(folder):
         str(folder).encode(), ctypes.byref(config), ctypes.byref(tokenizer), ctypes.byref(error)
     )
     lib.smol_settings_close(ctypes.byref(tokenizer))
-    assert status == OK, error
+    assert status == OK, str(error)
     return config
+
+
+def digest(config):
+    """All that a blob would get of the model."""
+    return bytes(config.model) + bytes(config.layers) + bytes(config.inv_freq)
 
 
 def as_set(ids):
@@ -176,3 +202,140 @@ def test_reads_sampling_defaults_as_transformers_does(tmp_path):
         assert set(ours.stop[: ours.n_stop]) == {7} | as_set(theirs.eos_token_id)
         seen.add(ours.generation.present)
     assert len(seen) > 16
+
+
+# --- every family -----------------------------------------------------------------------------
+
+WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
+NONE, QKVO, QKV = range(3)  # enum bias_kind
+NORM_OUTPUTS, NO_INPUT_NORMS, QK_NORM_HEADS, QK_NORM_ALL = 1, 2, 4, 8  # enum block_bit
+BLOCKS = {
+    "gemma2": NORM_OUTPUTS,
+    "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
+    "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
+    "qwen3": QK_NORM_HEADS,
+}
+
+
+def rotary_of(config):
+    """The reference's tables, (inv_freq, scale), of layers that are not windowed and of those that
+    are."""
+    name = config.model_type.removesuffix("_text")
+    module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    (kind,) = (n for n in dir(module) if n.endswith("RotaryEmbedding"))
+    rotary = getattr(module, kind)(config)
+    if name != "gemma3":
+        return [(rotary.inv_freq, rotary.attention_scaling)] * 2
+    return [
+        (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
+        for kind in ("full_attention", "sliding_attention")
+    ]
+
+
+def layers_of(config):
+    """The bits that each layer is due, as the reference's attention decides."""
+    n, window = config.num_hidden_layers, getattr(config, "sliding_window", None)
+    types = ["full_attention"] * n
+    if config.model_type == "mistral" and window:
+        types = ["sliding_attention"] * n
+    elif config.model_type not in ("llama", "mistral", "granite", "olmo2"):
+        types = config.layer_types
+    bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
+    if config.model_type == "smollm3":
+        bits = [b | (0 if r else NO_ROTATION) for b, r in zip(bits, config.no_rope_layers)]
+    if config.model_type == "gemma3_text" and 0 < sum(bits) < n:
+        bits = [b | SECOND_TABLE * (b == WINDOWED) for b in bits]
+    if window and window >= config.max_position_embeddings:
+        bits = [b & ~WINDOWED for b in bits]
+    return bits
+
+
+def scales_of(config):
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    gemma = config.model_type.startswith("gemma")
+    attention = head_dim**-0.5
+    if gemma:
+        attention = config.query_pre_attn_scalar**-0.5
+    caps = "attn_logit_softcapping" if config.model_type == "gemma2" else ""
+    return dict(
+        embedding_scale=config.hidden_size**0.5
+        if gemma
+        else getattr(config, "embedding_multiplier", 1),
+        residual_scale=getattr(config, "residual_multiplier", 1),
+        attention_scale=getattr(config, "attention_multiplier", attention),
+        logit_divisor=getattr(config, "logits_scaling", 1),
+        attention_softcap=getattr(config, caps, None) or 0,
+        logit_softcap=getattr(config, "final_logit_softcapping", None) or 0,
+    )
+
+
+def check_rotation(ours, theirs):
+    model = ours.model
+    pair = [table for table in rotary_of(theirs) if table[0] is not None]
+    tables = pair if model.n_rope_tables == 2 else pair[:1]
+    n = model.rotary_dim // 2
+    for i, (inv_freq, scale) in enumerate(tables):
+        mine = np.array(ours.inv_freq[i * n : (i + 1) * n], np.float32)
+        ulps = abs(mine.view(np.int32).astype(int) - inv_freq.numpy().view(np.int32))
+        assert len(mine) == len(inv_freq) and ulps.max() <= 4, (theirs.rope_parameters, ulps)
+        assert model.rope_scale[i] == np.float32(scale)
+
+
+def check_block(ours, theirs):
+    model = ours.model
+    lib.smol_model_fill(ctypes.byref(model))
+    biases = [NONE, QKVO][getattr(theirs, "attention_bias", False)]
+    assert model.attention_bias == (QKV if theirs.model_type == "qwen2" else biases)
+    assert model.mlp_bias == getattr(theirs, "mlp_bias", False)
+    assert model.blocks == BLOCKS.get(theirs.model_type, 0)
+    activation = getattr(theirs, "hidden_activation", None) or theirs.hidden_act
+    assert model.activation == (activation == "gelu_pytorch_tanh")
+    bits = layers_of(theirs)
+    assert list(ours.layers[: model.n_layers]) == bits
+    windowed = any(b & WINDOWED for b in bits)
+    assert model.sliding_window == (theirs.sliding_window if windowed else 0)
+    for name, value in scales_of(theirs).items():
+        assert abs(getattr(model, name) - value) <= 1e-7 * value, name
+    check_rotation(ours, theirs)
+
+
+def check_sizes(model, theirs):
+    head_dim = getattr(theirs, "head_dim", None)
+    assert model.head_dim == (head_dim or theirs.hidden_size // theirs.num_attention_heads)
+    assert model.n_kv_heads == theirs.num_key_value_heads
+    assert model.hidden_size == theirs.hidden_size
+    assert model.intermediate_size == theirs.intermediate_size
+    assert model.tied_embeddings == theirs.tie_word_embeddings
+    assert model.rms_norm_eps == np.float32(theirs.rms_norm_eps)
+    rope = theirs.rope_parameters
+    if rope.get("rope_type") == "longrope":
+        assert model.context_length == rope["original_max_position_embeddings"]
+    else:
+        assert model.context_length == theirs.max_position_embeddings
+
+
+KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidden_size",
+        "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id"}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", ["as written", "keys missing"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):
+    rng = random.Random(style)
+    for i in range(FAMILY_ROUNDS):
+        draw(family, i).save_pretrained(tmp_path)
+        path = tmp_path / "config.json"
+        keys = json.loads(path.read_text())
+        if style == "keys missing":
+            droppable = sorted(set(keys) - KEPT)
+            dropped = set(rng.sample(droppable, rng.randrange(len(droppable))))
+            if "head_dim" in dropped:  # on which factors may depend
+                dropped.add("rope_parameters")
+            if dropped & {"sliding_window", "use_sliding_window"}:
+                dropped.add("layer_types")  # which must not ask for what is not there
+            keys = {key: value for key, value in keys.items() if key not in dropped}
+            path.write_text(json.dumps(keys))
+        ours, theirs = load(tmp_path), AutoConfig.from_pretrained(tmp_path)
+        check_block(ours, theirs)
+        check_sizes(ours.model, theirs)
+        assert list(ours.stop[: ours.n_stop]) == sorted(as_set(theirs.eos_token_id))

@@ -169,7 +169,8 @@ static enum status map(void)
     if (smol_safetensors_open(temporary_write(&temporary, "model.safetensors", file, header),
                               &c.reader, &error))
         fail_msg("%s", error.message);
-    return smol_checkpoint_map(&c.reader, &c.model, c.sources, &error);
+    return smol_checkpoint_map(&c.reader, smol_family_by_blocks(c.model.blocks), &c.model,
+                               c.sources, &error);
 }
 
 static void maps(void)

@@ -10,6 +10,7 @@
 
 #include "convert/config.h"
 #include "convert/json.h"
+#include "format/model.h"
 #include "tests/unit/temporary_fixture.h"
 
 static struct config config;
@@ -212,11 +213,17 @@ static void refuses_sizes_that_do_not_divide(void **state)
 static void refuses_other_architectures(void **state)
 {
     (void)state;
-    does_not_support("{\"architectures\": [\"MistralForCausalLM\"]}",
-                     "architectures[0] is \"MistralForCausalLM\": only LlamaForCausalLM");
-    does_not_support("{\"model_type\": \"qwen2\"}", "model_type is \"qwen2\"");
+    does_not_support("{\"architectures\": [\"GPT2LMHeadModel\"]}",
+                     "architectures[0] is \"GPT2LMHeadModel\": supported are LlamaForCausalLM, ");
+    does_not_support("{\"architectures\": [\"Gemma3ForConditionalGeneration\"]}",
+                     "architectures[0] is \"Gemma3ForConditionalGeneration\": supported are ");
+    does_not_support("{\"architectures\": null, \"model_type\": \"gpt2\"}",
+                     "model_type is \"gpt2\": supported are LlamaForCausalLM, ");
+    assert_non_null(strstr(error.message, ", Gemma3ForCausalLM")); /* the last one */
     does_not_support("{\"architectures\": [], \"model_type\": null}",
-                     "neither architectures nor model_type");
+                     "neither architectures nor model_type: supported are");
+    does_not_support("{\"model_type\": \"qwen2\"}",
+                     "model_type is \"qwen2\", and architectures name LlamaForCausalLM");
     refuses("{\"architectures\": \"LlamaForCausalLM\"}", "architectures is \"Llama");
     accepts("{\"architectures\": [\"Other\", \"LlamaForCausalLM\"]}");
     accepts("{\"architectures\": null}");
@@ -227,7 +234,8 @@ static void refuses_other_architectures(void **state)
 static void refuses_what_would_compute_something_else(void **state)
 {
     (void)state;
-    does_not_support("{\"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\": only silu");
+    does_not_support("{\"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\": only silu and ");
+    does_not_support("{\"is_causal\": false}", "is_causal is false: only attention to what came");
     accepts("{\"hidden_act\": \"swish\"}");
     refuses("{\"hidden_act\": 1}", "hidden_act is 1: a string is due");
     does_not_support("{\"quantization_config\": {\"bits\": 4}}",
@@ -287,30 +295,282 @@ static void refuses_thetas_that_are_no_positive_float(void **state)
     }
 }
 
+static const char *const rope_objects[] = {"rope_parameters", "rope_scaling"};
+
+/* What the message says about an object in either place. */
+static void rope_complains(enum status expected, const char *object, const char *part)
+{
+    char changes[512], place[128];
+    for (int i = 0; i < 2; i++) {
+        snprintf(changes, sizeof changes, "{\"%s\": %s}", rope_objects[i], object);
+        snprintf(place, sizeof place, "%s%s", rope_objects[i], part);
+        complains(load_changed(changes, NULL), expected, place);
+    }
+}
+
 static void refuses_other_rotary_embeddings(void **state)
 {
     (void)state;
-    static const char *const objects[] = {"rope_parameters", "rope_scaling"};
-    char changes[128], part[128];
-    for (int i = 0; i < 2; i++) {
-        snprintf(changes, sizeof changes, "{\"%s\": {\"rope_type\": \"llama3\"}}", objects[i]);
-        snprintf(part, sizeof part, "%s.rope_type is \"llama3\"", objects[i]);
-        does_not_support(changes, part);
-        snprintf(changes, sizeof changes, "{\"%s\": {\"type\": \"linear\"}}", objects[i]);
-        snprintf(part, sizeof part, "%s.type is \"linear\"", objects[i]);
-        does_not_support(changes, part);
-        snprintf(changes, sizeof changes, "{\"%s\": {\"partial_rotary_factor\": 0.5}}", objects[i]);
-        snprintf(part, sizeof part, "%s.partial_rotary_factor is 0.5", objects[i]);
-        does_not_support(changes, part);
-        snprintf(changes, sizeof changes, "{\"%s\": {\"full_attention\": {}}}", objects[i]);
-        snprintf(part, sizeof part, "%s.full_attention is an object", objects[i]);
-        does_not_support(changes, part);
-        snprintf(changes, sizeof changes, "{\"%s\": \"linear\"}", objects[i]);
-        snprintf(part, sizeof part, "%s is \"linear\": an object is due", objects[i]);
-        refuses(changes, part);
-    }
+    static const enum status damaged = STATUS_DAMAGED, unsupported = STATUS_UNSUPPORTED;
+    rope_complains(unsupported, "{\"rope_type\": \"dynamic\", \"factor\": 2}",
+                   ".rope_type is \"dynamic\": it rotates by how long the prompt was");
+    rope_complains(unsupported, "{\"type\": \"mrope\"}",
+                   ".type is \"mrope\": default, linear, llama3, yarn and longrope are supported");
+    rope_complains(damaged, "{\"type\": \"yarn\", \"rope_type\": \"linear\", \"factor\": 2}",
+                   ".type is \"yarn\": rope_type is another one");
+    rope_complains(damaged, "{\"rope_type\": 3}", ".rope_type is 3: a string is due");
+    rope_complains(unsupported, "{\"partial_rotary_factor\": 0.5}",
+                   ".partial_rotary_factor is 0.5: only 1");
+    rope_complains(unsupported, "{\"full_attention\": {}}", ".full_attention is an object: all");
+    rope_complains(damaged, "\"linear\"", " is \"linear\": an object is due");
     does_not_support("{\"partial_rotary_factor\": 0.25}", "partial_rotary_factor is 0.25");
     accepts("{\"partial_rotary_factor\": 1.0}");
+}
+
+static void refuses_rotary_embeddings_that_lack_something(void **state)
+{
+    (void)state;
+    static const enum status damaged = STATUS_DAMAGED;
+    rope_complains(damaged, "{\"type\": \"linear\"}", ".factor is missing: this type");
+    rope_complains(damaged, "{\"type\": \"linear\", \"factor\": 0}", ".factor is 0: a number");
+    rope_complains(damaged, "{\"type\": \"yarn\"}", ".factor is missing");
+    rope_complains(damaged, "{\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}",
+                   ".truncate is 1: true or false is due");
+    rope_complains(damaged, "{\"type\": \"llama3\", \"factor\": 2}", ".low_freq_factor is missing");
+    rope_complains(damaged,
+                   "{\"type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4,"
+                   " \"high_freq_factor\": 4}",
+                   ".high_freq_factor is 4: more than low_freq_factor is due");
+    rope_complains(damaged, "{\"type\": \"longrope\", \"short_factor\": [1, 1, 1]}",
+                   ".short_factor is a list: a list of 4 numbers above 0 is due");
+    rope_complains(damaged,
+                   "{\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1],"
+                   " \"long_factor\": [1, 1, \"1\", 1]}",
+                   ".long_factor is a list: a list of 4 numbers");
+    rope_complains(damaged, "{\"type\": \"longrope\", \"long_factor\": [1, 1, 1, 1]}",
+                   ".short_factor is missing");
+    does_not_support("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}",
+                     "rotary embedding: frequency 0 is 2: 0 to 1");
+}
+
+static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
+{
+    (void)state;
+    refuses("{\"rope_parameters\": {\"rope_type\": \"default\"},"
+            " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+            "rope_parameters. and rope_scaling. describe different rotary embeddings");
+    accepts("{\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2.0},"
+            " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
+    refuses("{\"original_max_position_embeddings\": 32, \"rope_scaling\": {\"type\": \"yarn\","
+            " \"factor\": 2, \"original_max_position_embeddings\": 16}}",
+            "original_max_position_embeddings is 32, and in rope_scaling. it is 16");
+}
+
+/* ---- families ---- */
+
+/* What a blob gets of the model that was read last. */
+struct reading {
+    struct blob_model model;
+    uint8_t layers[CONFIG_MAX_LAYERS];
+    float inv_freq[MAX_HEAD_DIM];
+};
+
+static struct reading keep(void)
+{
+    struct reading reading = {.model = config.model};
+    memcpy(reading.layers, config.layers, sizeof reading.layers);
+    memcpy(reading.inv_freq, config.inv_freq, sizeof reading.inv_freq);
+    return reading;
+}
+
+static struct reading read_changed(const char *changes)
+{
+    accepts(changes);
+    return keep();
+}
+
+static void same(const char *changes, const char *others)
+{
+    struct reading a = read_changed(changes), b = read_changed(others);
+    if (memcmp(&a, &b, sizeof a) != 0)
+        fail_msg("not the same: %s and %s", changes, others);
+}
+
+/* Keys of base that make it a model of another family. */
+#define QWEN2 "\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "
+#define MISTRAL "\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
+#define SMOLLM3 "\"architectures\": [\"SmolLM3ForCausalLM\"], \"model_type\": \"smollm3\", "
+#define GRANITE "\"architectures\": [\"GraniteForCausalLM\"], \"model_type\": \"granite\", "
+#define GEMMA2 "\"architectures\": [\"Gemma2ForCausalLM\"], \"model_type\": \"gemma2\", "
+#define GEMMA3                                                                                     \
+    "\"architectures\": [\"Gemma3ForCausalLM\"], \"model_type\": \"gemma3_text\","                 \
+    " \"rope_theta\": null, "
+
+static void old_and_new_spellings_are_the_same(void **state)
+{
+    (void)state;
+    same("{\"rope_theta\": null, \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 4,"
+         " \"rope_theta\": 7000}}",
+         "{\"rope_theta\": 7000, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4.0}}");
+    same("{\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4,"
+         " \"original_max_position_embeddings\": 16}}",
+         "{\"original_max_position_embeddings\": 16,"
+         " \"rope_parameters\": {\"type\": \"yarn\", \"factor\": 4, \"beta_fast\": 0,"
+         " \"attention_factor\": null}}");
+    same("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4,"
+         " \"original_max_position_embeddings\": 16}}",
+         "{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": null,"
+         " \"original_max_position_embeddings\": 16, \"beta_slow\": 1}}");
+    same("{\"torch_dtype\": \"float16\", \"head_dim\": 8}",
+         "{\"torch_dtype\": null, \"dtype\": \"float32\", \"head_dim\": null}");
+    same("{" GEMMA3 "\"rope_theta\": 5000, \"rope_local_base_freq\": 300,"
+         " \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8},"
+         " \"sliding_window\": 16, \"sliding_window_pattern\": 2}",
+         "{" GEMMA3 "\"rope_parameters\":"
+         " {\"full_attention\": {\"type\": \"linear\", \"factor\": 8, \"rope_theta\": 5000},"
+         " \"sliding_attention\": {\"rope_theta\": 300}}, \"sliding_window\": 16,"
+         " \"layer_types\": [\"sliding_attention\", \"full_attention\"]}");
+}
+
+static void plain_blocks_of_any_family_need_no_feature(void **state)
+{
+    (void)state;
+    struct reading llama = read_changed("{}");
+    static const char *const others[] = {
+        "{" MISTRAL "\"sliding_window\": null}",
+        "{" MISTRAL "\"sliding_window\": 64}", /* as long as the context */
+        "{" SMOLLM3 "\"no_rope_layers\": [1, 1, 1]}",
+        "{" GRANITE "\"attention_multiplier\": 0.35355339059327373}",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct reading other = read_changed(others[i]);
+        assert_memory_equal(&llama, &other, sizeof llama);
+        assert_true(smol_model_is_plain(&other.model));
+    }
+    accepts("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
+    assert_true(smol_model_is_plain(&config.model));
+    accepts("{" MISTRAL "\"sliding_window\": 63}");
+    assert_false(smol_model_is_plain(&config.model));
+}
+
+static void layers_are(uint8_t first, uint8_t second)
+{
+    assert_int_equal(config.layers[0], first);
+    assert_int_equal(config.layers[1], second);
+}
+
+static void reads_which_layers_rotate(void **state)
+{
+    (void)state;
+    accepts("{" SMOLLM3 "\"no_rope_layers\": [0, 1]}");
+    layers_are(LAYER_NO_ROTATION, 0);
+    accepts("{" SMOLLM3 "\"no_rope_layer_interval\": 2}");
+    layers_are(0, LAYER_NO_ROTATION);
+    accepts("{" SMOLLM3 "\"no_rope_layer_interval\": 1}");
+    layers_are(LAYER_NO_ROTATION, LAYER_NO_ROTATION);
+    refuses("{" SMOLLM3 "\"no_rope_layers\": [1]}",
+            "no_rope_layers has 1 entries, and num_hidden_layers is 2");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": [1, 2]}", "no_rope_layers[1] is 2: 0 (no rotation)");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": [true, 1]}", "no_rope_layers[0] is true");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": 1}", "no_rope_layers is 1: a list is due");
+    refuses("{" SMOLLM3 "\"no_rope_layer_interval\": 0}", "no_rope_layer_interval is 0");
+}
+
+static void reads_which_layers_are_windowed(void **state)
+{
+    (void)state;
+    accepts("{" QWEN2 "\"use_sliding_window\": true, \"sliding_window\": 8,"
+            " \"max_window_layers\": 1}");
+    layers_are(0, LAYER_WINDOWED);
+    assert_int_equal(config.model.sliding_window, 8);
+    accepts("{" QWEN2 "\"sliding_window\": 8, \"max_window_layers\": 0}"); /* not switched on */
+    layers_are(0, 0);
+    assert_int_equal(config.model.sliding_window, 0);
+    accepts("{" SMOLLM3 "\"use_sliding_window\": true, \"sliding_window\": 8,"
+            " \"no_rope_layers\": [0, 1]}");
+    layers_are(LAYER_NO_ROTATION | LAYER_WINDOWED, 0);
+    accepts("{" GEMMA2 "\"sliding_window\": 8}");
+    layers_are(LAYER_WINDOWED, 0);
+    accepts("{" GEMMA2 "\"sliding_window\": 8, \"layer_types\":"
+            " [\"attention\", \"sliding_attention\"]}");
+    layers_are(0, LAYER_WINDOWED);
+    accepts("{" GEMMA3 "\"sliding_window\": 8, \"sliding_window_pattern\": 2}");
+    layers_are(LAYER_WINDOWED | LAYER_SECOND_TABLE, 0);
+    assert_int_equal(config.model.n_rope_tables, 2);
+    accepts("{" GEMMA3 "\"sliding_window\": 8}");
+    layers_are(LAYER_WINDOWED, LAYER_WINDOWED);
+    assert_int_equal(config.model.n_rope_tables, 1);
+    assert_true(config.model.rope_theta == 10000);
+    accepts("{" GEMMA3 "\"sliding_window\": 64, \"sliding_window_pattern\": 2}");
+    layers_are(LAYER_SECOND_TABLE, 0); /* no text is longer; they still rotate their own way */
+}
+
+static void refuses_windows_that_make_no_sense(void **state)
+{
+    (void)state;
+    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+            "layers have sliding_attention, and there is no sliding_window");
+    refuses("{" GEMMA2 "\"sliding_window\": null}", "there is no sliding_window");
+    refuses("{" GEMMA2 "\"sliding_window\": 0}", "sliding_window is 0: an integer from 1");
+    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\"]}", "layer_types has 1 entries");
+    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", 1]}", "layer_types[1] is 1: a string");
+    does_not_support("{" QWEN2 "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
+                     "layer_types[1] is \"linear_attention\": only full_attention and sliding");
+    does_not_support("{" MISTRAL "\"sliding_window\": 8,"
+                     " \"layer_types\": [\"sliding_attention\", \"full_attention\"]}",
+                     "layer_types tells layer 1 from others: in MistralForCausalLM all layers");
+    accepts("{" MISTRAL "\"sliding_window\": null,"
+            " \"layer_types\": [\"full_attention\", \"full_attention\"]}");
+    refuses("{" GEMMA3 "\"sliding_window_pattern\": 0}", "sliding_window_pattern is 0");
+}
+
+static void reads_scales_and_caps(void **state)
+{
+    (void)state;
+    accepts("{" GRANITE "\"embedding_multiplier\": 12, \"attention_multiplier\": 0.0078125,"
+            " \"residual_multiplier\": 0.25, \"logits_scaling\": 8}");
+    assert_true(config.model.embedding_scale == 12 && config.model.attention_scale == 0.0078125f);
+    assert_true(config.model.residual_scale == 0.25f && config.model.logit_divisor == 8);
+    accepts("{" GRANITE "\"rope_theta\": null}");
+    assert_true(config.model.embedding_scale == 1 && config.model.attention_scale == 1);
+    accepts("{" GEMMA2 "\"attn_logit_softcapping\": null, \"query_pre_attn_scalar\": 64}");
+    assert_true(config.model.attention_softcap == 0 && config.model.logit_softcap == 30);
+    assert_true(config.model.attention_scale == 0.125f);
+    accepts("{" GEMMA3 "\"attn_logit_softcapping\": 5}"); /* the reference takes no notice */
+    assert_true(config.model.attention_softcap == 0 && config.model.logit_softcap == 0);
+    refuses("{" GRANITE "\"logits_scaling\": 0}", "logits_scaling is 0: a number from");
+    refuses("{" GEMMA2 "\"final_logit_softcapping\": -1}", "final_logit_softcapping is -1");
+}
+
+static void refuses_what_a_family_alone_can_ask_for(void **state)
+{
+    (void)state;
+    does_not_support("{" GEMMA2 "\"use_bidirectional_attention\": true}",
+                     "use_bidirectional_attention is true: only attention to what came before");
+    accepts("{" GEMMA3 "\"use_bidirectional_attention\": false}");
+    accepts("{\"use_bidirectional_attention\": true}"); /* nothing to the reference's Llama */
+    does_not_support(
+        "{" GEMMA3
+        "\"sliding_window_pattern\": 2, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 8}}",
+        "rope_scaling.type is \"linear\": the reference overlooks it");
+    refuses("{" GEMMA3 "\"rope_parameters\": {\"rope_theta\": 10000}}",
+            "rope_parameters.rope_theta is 10000: an object for full_attention and one for");
+    refuses("{" GEMMA3 "\"rope_parameters\": 1}", "rope_parameters is 1: an object is due");
+    refuses("{" GEMMA3 "\"rope_local_base_freq\": 10, \"rope_parameters\":"
+            " {\"sliding_attention\": {\"rope_theta\": 20}}}",
+            "rope_theta is 10 and rope_parameters.sliding_attention.rope_theta is 20");
+}
+
+static void longrope_takes_the_short_factors(void **state)
+{
+    (void)state;
+    accepts("{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, 4, 8],"
+            " \"long_factor\": [9, 9, 9, 9], \"original_max_position_embeddings\": 16}}");
+    assert_int_equal(config.longrope, LONGROPE_SHORT);
+    assert_int_equal(config.model.context_length, 16);
+    assert_true(config.inv_freq[0] == 1);
+    accepts("{}");
+    assert_int_equal(config.longrope, LONGROPE_NONE);
 }
 
 static void refuses_norm_epsilons_that_are_no_positive_float(void **state)
@@ -615,6 +875,16 @@ int main(void)
         cmocka_unit_test(refuses_thetas_that_differ),
         cmocka_unit_test(refuses_thetas_that_are_no_positive_float),
         cmocka_unit_test(refuses_other_rotary_embeddings),
+        cmocka_unit_test(refuses_rotary_embeddings_that_lack_something),
+        cmocka_unit_test(refuses_rotary_embeddings_that_contradict_each_other),
+        cmocka_unit_test(old_and_new_spellings_are_the_same),
+        cmocka_unit_test(plain_blocks_of_any_family_need_no_feature),
+        cmocka_unit_test(reads_which_layers_rotate),
+        cmocka_unit_test(reads_which_layers_are_windowed),
+        cmocka_unit_test(refuses_windows_that_make_no_sense),
+        cmocka_unit_test(reads_scales_and_caps),
+        cmocka_unit_test(refuses_what_a_family_alone_can_ask_for),
+        cmocka_unit_test(longrope_takes_the_short_factors),
         cmocka_unit_test(refuses_norm_epsilons_that_are_no_positive_float),
         cmocka_unit_test(tells_no_bos_from_the_default),
         cmocka_unit_test(reads_one_stop_id_or_many),

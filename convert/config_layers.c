@@ -1,0 +1,184 @@
+/* What sets single layers apart, see config_parts.h: windows, and layers that do not rotate. */
+#include <string.h>
+
+#include "convert/config_parts.h"
+
+/* ---- lists with an entry for each layer ---- */
+
+static enum status check_length(const struct settings *config, const char *key, json_t *list,
+                                uint32_t least, size_t most)
+{
+    if (!json_is_array(list))
+        return smol_setting_fail(config, STATUS_DAMAGED, key, list, "a list is due");
+    if (json_array_size(list) < least || json_array_size(list) > most)
+        return smol_fail(config->error, STATUS_DAMAGED,
+                         "%s: %s has %zu entries, and num_hidden_layers is %u: correct one of them",
+                         config->path, key, json_array_size(list), least);
+    return STATUS_OK;
+}
+
+/* Says which entry it is about. */
+static enum status fail_entry(const struct settings *config, enum status status, const char *key,
+                              size_t i, const json_t *value, const char *remedy)
+{
+    char place[64];
+    snprintf(place, sizeof place, "%s[%zu]", key, i);
+    return smol_setting_fail(config, status, place, value, remedy);
+}
+
+/* no_rope_layers: 0 for a layer that does not rotate. The list may be longer than the model. */
+static enum status read_no_rope_layers(const struct settings *config, json_t *list,
+                                       struct config *result)
+{
+    static const char key[] = "no_rope_layers";
+    enum status status = check_length(config, key, list, result->model.n_layers, SIZE_MAX);
+    for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
+        const json_t *entry = json_array_get(list, i);
+        if (!json_is_integer(entry) || (uint64_t)json_integer_value(entry) > 1)
+            status =
+                fail_entry(config, STATUS_DAMAGED, key, i, entry, "0 (no rotation) or 1 is due");
+        else if (json_integer_value(entry) == 0)
+            result->layers[i] |= LAYER_NO_ROTATION;
+    }
+    return status;
+}
+
+static enum status read_no_rope(const struct settings *config, struct config *result)
+{
+    json_t *list = smol_setting(config, "no_rope_layers");
+    uint32_t interval = 4;
+    if (list)
+        return read_no_rope_layers(config, list, result);
+    enum status status =
+        smol_setting_integer(config, "no_rope_layer_interval", 1, UINT32_MAX, &interval);
+    for (uint32_t i = 0; i < result->model.n_layers && !status; i++)
+        result->layers[i] |= (i + 1) % interval == 0 ? LAYER_NO_ROTATION : 0;
+    return status;
+}
+
+/* "attention" is what full_attention was called once. */
+static enum status read_layer_types(const struct settings *config, json_t *list,
+                                    struct config *result)
+{
+    static const char key[] = "layer_types";
+    enum status status =
+        check_length(config, key, list, result->model.n_layers, result->model.n_layers);
+    for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *type = json_string_value(entry);
+        if (!type)
+            status = fail_entry(config, STATUS_DAMAGED, key, i, entry, "a string is due");
+        else if (strcmp(type, "sliding_attention") == 0)
+            result->layers[i] |= LAYER_WINDOWED;
+        else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0)
+            status = fail_entry(config, STATUS_UNSUPPORTED, key, i, entry,
+                                "only full_attention and sliding_attention are supported");
+    }
+    return status;
+}
+
+/* ---- windows ---- */
+
+static bool has_windows(const struct config *result)
+{
+    for (uint32_t i = 0; i < result->model.n_layers; i++)
+        if (result->layers[i] & LAYER_WINDOWED)
+            return true;
+    return false;
+}
+
+/* Whether a layer is windowed where config.json has no layer_types. */
+static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
+{
+    switch (result->family->windows) {
+    case WINDOWS_FROM_N:
+        return result->model.sliding_window > 0 && layer >= n;
+    case WINDOWS_NO_ROPE:
+        return result->model.sliding_window > 0 && result->layers[layer] & LAYER_NO_ROTATION;
+    case WINDOWS_BUT_EACH_N:
+        return (layer + 1) % n != 0;
+    case WINDOWS_ALL:
+        return result->model.sliding_window > 0;
+    case WINDOWS_NEVER:
+        break;
+    }
+    return false;
+}
+
+static enum status derive_windows(const struct settings *config, struct config *result)
+{
+    const struct family *family = result->family;
+    uint32_t n = family->windows_n.fallback, least = family->windows == WINDOWS_BUT_EACH_N;
+    enum status status = STATUS_OK;
+    if (family->windows_n.key)
+        status = smol_setting_integer(config, family->windows_n.key, least, UINT32_MAX, &n);
+    for (uint32_t i = 0; i < result->model.n_layers && !status; i++)
+        result->layers[i] |= is_windowed(result, i, n) ? LAYER_WINDOWED : 0;
+    return status;
+}
+
+/* 0: none. */
+static enum status read_sliding_window(const struct settings *config, struct config *result)
+{
+    const struct family *family = result->family;
+    uint32_t *window = &result->model.sliding_window, used = 1;
+    *window = smol_setting_is_null(config, "sliding_window") ? 0 : family->sliding_window;
+    enum status status = smol_setting_integer(config, "sliding_window", 1, UINT32_MAX, window);
+    if (family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE) {
+        used = 0;
+        if (!status)
+            status = smol_setting_flag(config, "use_sliding_window", &used);
+    }
+    *window = used ? *window : 0;
+    return status;
+}
+
+/* The reference's Mistral takes no notice of layer_types: a model that differs by them is none. */
+static enum status check_uniform(const struct settings *config, struct config *result)
+{
+    bool windowed = result->model.sliding_window > 0;
+    for (uint32_t i = 0; i < result->model.n_layers; i++)
+        if (!(result->layers[i] & LAYER_WINDOWED) == windowed)
+            return smol_fail(config->error, STATUS_UNSUPPORTED,
+                             "%s: layer_types tells layer %u from others: in %s all layers are "
+                             "windowed, or none where sliding_window is null",
+                             config->path, i, result->family->architecture);
+    return STATUS_OK;
+}
+
+static enum status read_windows(const struct settings *config, struct config *result)
+{
+    json_t *list = smol_setting(config, "layer_types");
+    enum status status = read_sliding_window(config, result);
+    if (!status)
+        status = list ? read_layer_types(config, list, result) : derive_windows(config, result);
+    if (!status && result->family->windows == WINDOWS_ALL)
+        return check_uniform(config, result);
+    if (!status && has_windows(result) && result->model.sliding_window == 0)
+        return smol_fail(config->error, STATUS_DAMAGED,
+                         "%s: layers have sliding_attention, and there is no sliding_window: "
+                         "correct one of them",
+                         config->path);
+    return status;
+}
+
+enum status smol_config_read_layers(const struct settings *config, struct config *result)
+{
+    enum status status = STATUS_OK;
+    if (result->family->has_no_rope)
+        status = read_no_rope(config, result);
+    if (!status && result->family->windows != WINDOWS_NEVER)
+        status = read_windows(config, result);
+    return status;
+}
+
+/* A window that no text fills is none: the blob then needs no feature for it. */
+void smol_config_drop_idle_windows(struct config *result)
+{
+    struct blob_model *model = &result->model;
+    if (has_windows(result) && model->sliding_window < model->context_length)
+        return;
+    model->sliding_window = 0;
+    for (uint32_t i = 0; i < model->n_layers; i++)
+        result->layers[i] &= (uint8_t)~LAYER_WINDOWED;
+}

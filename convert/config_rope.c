@@ -1,0 +1,452 @@
+/* Rotary embedding, see config_parts.h: which one config.json describes, and its frequencies.
+ *
+ * transformers 5 has an object rope_parameters, which holds rope_theta and, where layers of two
+ * types rotate differently, an object for each type; before, rope_scaling and rope_theta were keys
+ * of their own. Where the same thing is said twice it must be the same thing. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "convert/config_parts.h"
+#include "convert/rope.h"
+
+/* The places where one embedding may be described. */
+struct places {
+    const struct settings *config;
+    const char *theta_key; /* in config.json itself */
+    double theta;          /* the default, then what was found */
+    struct settings objects[2];
+    size_t n_objects;
+    bool takes_outer; /* original_max_position_embeddings of config.json itself counts */
+};
+
+/* ---- finding ---- */
+
+/* Adds the object `key` of `from`, called `within` in messages, if it is there. */
+static enum status add_object(struct places *places, const struct settings *from, const char *key,
+                              const char *within)
+{
+    json_t *object = smol_setting(from, key);
+    if (object && !json_is_object(object))
+        return smol_setting_fail(from, STATUS_DAMAGED, key, object, "an object is due");
+    if (json_object_size(object) > 0) {
+        struct settings *added = &places->objects[places->n_objects++];
+        *added = *from;
+        added->object = object;
+        added->within = within;
+    }
+    return STATUS_OK;
+}
+
+/* A theta that is read into a float there must stay a number there. */
+static enum status read_theta(const struct settings *settings, const char *key,
+                              const struct settings **place, double *theta)
+{
+    double found = 0;
+    enum status status = smol_setting_real(settings, key, FLT_MIN, FLT_MAX, &found);
+    if (status || found == 0)
+        return status;
+    if (*place && found != *theta)
+        return smol_fail(settings->error, STATUS_DAMAGED,
+                         "%s: %srope_theta is %.9g and %s%s is %.9g: correct one of them",
+                         settings->path, (*place)->within, *theta, settings->within, key, found);
+    *theta = found;
+    *place = settings;
+    return STATUS_OK;
+}
+
+static enum status find_theta(struct places *places)
+{
+    const struct settings *place = NULL;
+    enum status status = STATUS_OK;
+    if (places->theta_key)
+        status = read_theta(places->config, places->theta_key, &place, &places->theta);
+    for (size_t i = 0; i < places->n_objects && !status; i++)
+        status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
+    return status;
+}
+
+/* The reference's modules for these families turn whole heads. */
+static enum status check_rotary_factor(const struct settings *settings)
+{
+    double factor = 1;
+    enum status status =
+        smol_setting_real(settings, "partial_rotary_factor", -FLT_MAX, FLT_MAX, &factor);
+    if (!status && factor != 1)
+        return smol_setting_fail(settings, STATUS_UNSUPPORTED, "partial_rotary_factor",
+                                 smol_setting(settings, "partial_rotary_factor"),
+                                 "only 1 is supported");
+    return status;
+}
+
+/* ---- reading ---- */
+
+static enum status read_type(const struct settings *object, const char **type)
+{
+    const char *old = NULL;
+    *type = NULL;
+    enum status status = smol_setting_string(object, "rope_type", type);
+    if (!status)
+        status = smol_setting_string(object, "type", &old);
+    if (!status && *type && old && strcmp(*type, old) != 0)
+        return smol_setting_fail(object, STATUS_DAMAGED, "type", smol_setting(object, "type"),
+                                 "rope_type is another one: correct one of them");
+    *type = *type ? *type : old ? old : "default";
+    return status;
+}
+
+/* What the type cannot do without. */
+static enum status require(const struct settings *object, const char *key)
+{
+    if (smol_setting(object, key))
+        return STATUS_OK;
+    return smol_fail(object->error, STATUS_DAMAGED,
+                     "%s: %s%s is missing: this type of rotary embedding needs it", object->path,
+                     object->within, key);
+}
+
+static enum status require_real(const struct settings *object, const char *key, double *value)
+{
+    enum status status = require(object, key);
+    return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
+}
+
+/* In the object, or, where all layers share one, in config.json itself. */
+static enum status read_original_context(const struct places *places, const struct settings *object,
+                                         uint32_t context, uint32_t *original)
+{
+    static const char key[] = "original_max_position_embeddings";
+    uint32_t inner = 0, outer = 0;
+    enum status status = smol_setting_integer(object, key, 1, 1u << 31, &inner);
+    if (!status)
+        status = smol_setting_integer(places->config, key, 1, 1u << 31, &outer);
+    *original = inner ? inner : outer && places->takes_outer ? outer : context;
+    if (!status && outer && outer != *original)
+        return smol_fail(object->error, STATUS_DAMAGED,
+                         "%s: %s is %u, and in %s it is %u: correct one of them", object->path, key,
+                         outer, object->within, *original);
+    return status;
+}
+
+static enum status read_llama3(const struct settings *object, struct rope *rope)
+{
+    enum status status = require_real(object, "factor", &rope->factor);
+    if (!status)
+        status = require_real(object, "low_freq_factor", &rope->low_freq_factor);
+    if (!status)
+        status = require_real(object, "high_freq_factor", &rope->high_freq_factor);
+    if (!status && rope->high_freq_factor <= rope->low_freq_factor)
+        return smol_setting_fail(object, STATUS_DAMAGED, "high_freq_factor",
+                                 smol_setting(object, "high_freq_factor"),
+                                 "more than low_freq_factor is due");
+    return status;
+}
+
+/* 0 counts as absent, as it does for the reference. */
+static enum status read_beta(const struct settings *object, const char *key, double *beta)
+{
+    double found = 0;
+    enum status status = smol_setting_real(object, key, 0, FLT_MAX, &found);
+    *beta = found == 0 ? *beta : found;
+    return status;
+}
+
+/* null: no truncation. */
+static enum status read_truncate(const struct settings *object, struct rope *rope)
+{
+    uint32_t truncate = !smol_setting_is_null(object, "truncate");
+    enum status status = smol_setting_flag(object, "truncate", &truncate);
+    rope->truncate = truncate;
+    return status;
+}
+
+/* The factor of cosine and sine: given, or 0. */
+static enum status read_attention_factor(const struct settings *object, struct rope *rope)
+{
+    return smol_setting_real(object, "attention_factor", FLT_MIN, FLT_MAX, &rope->attention_factor);
+}
+
+static enum status read_yarn(const struct settings *object, uint32_t context, struct rope *rope)
+{
+    enum status status = STATUS_OK;
+    rope->factor = (double)context / rope->original_context;
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    if (!smol_setting_is_null(object, "factor"))
+        status = require_real(object, "factor", &rope->factor);
+    if (!status)
+        status = read_attention_factor(object, rope);
+    if (!status)
+        status = smol_setting_real(object, "mscale", 0, FLT_MAX, &rope->mscale);
+    if (!status)
+        status = smol_setting_real(object, "mscale_all_dim", 0, FLT_MAX, &rope->mscale_all_dim);
+    if (!status)
+        status = read_beta(object, "beta_fast", &rope->beta_fast);
+    if (!status)
+        status = read_beta(object, "beta_slow", &rope->beta_slow);
+    return status ? status : read_truncate(object, rope);
+}
+
+static enum status read_factors(const struct settings *object, const char *key, uint32_t n,
+                                float *factors)
+{
+    char remedy[64];
+    json_t *list = smol_setting(object, key);
+    enum status status = require(object, key);
+    if (status)
+        return status;
+    snprintf(remedy, sizeof remedy, "a list of %u numbers above 0 is due", n);
+    bool good = json_array_size(list) == n;
+    for (uint32_t i = 0; i < n && good; i++) {
+        double factor = json_number_value(json_array_get(list, i)); /* 0 for what is none */
+        good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
+        factors[i] = (float)factor;
+    }
+    return good ? STATUS_OK : smol_setting_fail(object, STATUS_DAMAGED, key, list, remedy);
+}
+
+/* Both lists are read, so that a damaged one is found whichever is used. */
+static enum status read_longrope(const struct settings *object, uint32_t context,
+                                 const struct config *result, struct rope *rope)
+{
+    float unused[MAX_HEAD_DIM / 2];
+    bool is_long = result->longrope == LONGROPE_LONG;
+    uint32_t n = result->model.rotary_dim / 2;
+    rope->factor = (double)context / rope->original_context;
+    enum status status = read_factors(object, "short_factor", n, is_long ? unused : rope->factors);
+    if (!status)
+        status = read_factors(object, "long_factor", n, is_long ? rope->factors : unused);
+    if (!status)
+        status = smol_setting_real(object, "factor", FLT_MIN, FLT_MAX, &rope->factor);
+    return status ? status : read_attention_factor(object, rope);
+}
+
+/* longrope has two lists of factors, and the reference takes the one that the length of a prompt
+ * calls for. A blob has one: what the caller asked for decides, and for how long texts it is good
+ * follows. */
+static void choose_longrope(uint32_t original_context, struct config *result)
+{
+    uint32_t *context = &result->model.context_length;
+    bool is_long = result->wanted_context > original_context;
+    result->longrope = is_long ? LONGROPE_LONG : LONGROPE_SHORT;
+    if (!is_long && original_context < *context)
+        *context = original_context;
+}
+
+static enum status find_type(const struct settings *object, enum rope_type *type)
+{
+    static const char *const names[] = {"default", "linear", "llama3", "yarn", "longrope"};
+    enum { N_TYPES = sizeof names / sizeof names[0] };
+    const char *name, *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
+    enum status status = read_type(object, &name);
+    if (status)
+        return status;
+    for (size_t i = 0; i < N_TYPES; i++) {
+        *type = (enum rope_type)i;
+        if (strcmp(name, names[i]) == 0)
+            return STATUS_OK;
+    }
+    bool dynamic = strcmp(name, "dynamic") == 0;
+    return smol_setting_fail(object, STATUS_UNSUPPORTED, key, smol_setting(object, key),
+                             dynamic ? "it rotates by how long the prompt was, so that the same "
+                                       "text would get other answers"
+                                     : "default, linear, llama3, yarn and longrope are supported");
+}
+
+/* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
+static enum status read_rope(const struct places *places, const struct settings *object,
+                             struct config *result, struct rope *rope)
+{
+    uint32_t context = result->max_positions;
+    enum status status = find_type(object, &rope->type);
+    if (!status)
+        status = check_rotary_factor(object);
+    if (status || rope->type == ROPE_DEFAULT)
+        return status;
+    if (rope->type == ROPE_LINEAR)
+        return require_real(object, "factor", &rope->factor);
+    status = read_original_context(places, object, context, &rope->original_context);
+    if (status || rope->type == ROPE_LLAMA3)
+        return status ? status : read_llama3(object, rope);
+    if (rope->type == ROPE_YARN)
+        return read_yarn(object, context, rope);
+    choose_longrope(rope->original_context, result);
+    return read_longrope(object, context, result, rope);
+}
+
+/* A blob's frequencies are at most a radian for each position. */
+static enum status check_table(const struct places *places, const float *inv_freq, uint32_t n,
+                               float scale)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!(inv_freq[i] >= 0 && inv_freq[i] <= 1))
+            return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+                             "%s: rotary embedding: frequency %u is %g: 0 to 1 is supported",
+                             places->config->path, i, (double)inv_freq[i]);
+    if (!(scale > 0) || !f32_is_finite(scale))
+        return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+                         "%s: rotary embedding: cosine and sine times %g: a number above 0 is due",
+                         places->config->path, (double)scale);
+    return STATUS_OK;
+}
+
+/* Two objects must lead to the same frequencies. */
+static enum status check_same(const struct places *places, const struct rope *first,
+                              const struct rope *second, uint32_t dim)
+{
+    float a[MAX_HEAD_DIM / 2], b[MAX_HEAD_DIM / 2];
+    smol_rope_frequencies(first, dim, a);
+    smol_rope_frequencies(second, dim, b);
+    if (memcmp(a, b, dim / 2 * sizeof *a) == 0 &&
+        f32_bits(smol_rope_scale(first)) == f32_bits(smol_rope_scale(second)))
+        return STATUS_OK;
+    return smol_fail(places->config->error, STATUS_DAMAGED,
+                     "%s: %s and %s describe different rotary embeddings: keep one of them",
+                     places->config->path, places->objects[0].within, places->objects[1].within);
+}
+
+/* Appends the table of the embedding that the places describe. */
+static enum status add_table(struct places *places, struct config *result)
+{
+    struct blob_model *model = &result->model;
+    uint32_t n = model->rotary_dim / 2;
+    enum status status = find_theta(places);
+    struct rope ropes[2] = {{.theta = places->theta}, {.theta = places->theta}};
+    for (size_t i = 0; i < places->n_objects && !status; i++)
+        status = read_rope(places, &places->objects[i], result, &ropes[i]);
+    if (!status && places->n_objects == 2)
+        status = check_same(places, &ropes[0], &ropes[1], model->rotary_dim);
+    if (status)
+        return status;
+    float *inv_freq = result->inv_freq + (size_t)result->model.n_rope_tables * n;
+    float *scale = &model->rope_scale[model->n_rope_tables++];
+    smol_rope_frequencies(&ropes[0], model->rotary_dim, inv_freq);
+    *scale = smol_rope_scale(&ropes[0]);
+    return check_table(places, inv_freq, n, *scale);
+}
+
+/* ---- one for all layers ---- */
+
+static enum status check_flat(const struct settings *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object->object, key, value)
+    {
+        if (json_is_object(value))
+            return smol_setting_fail(object, STATUS_UNSUPPORTED, key, value,
+                                     "all layers must share one rotary embedding");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_shared(const struct settings *config, struct config *result)
+{
+    struct places places = {.config = config,
+                            .theta_key = "rope_theta",
+                            .theta = result->family->rope_theta,
+                            .takes_outer = true};
+    enum status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
+    if (!status)
+        status = add_object(&places, config, "rope_scaling", "rope_scaling.");
+    for (size_t i = 0; i < places.n_objects && !status; i++)
+        status = check_flat(&places.objects[i]);
+    if (!status)
+        status = add_table(&places, result);
+    result->model.rope_theta = places.theta;
+    return status;
+}
+
+/* ---- one for windowed layers, another for the others ---- */
+
+static enum status check_nested(const struct settings *parameters)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(parameters->object, key, value)
+    {
+        if (strcmp(key, "full_attention") != 0 && strcmp(key, "sliding_attention") != 0)
+            return smol_setting_fail(parameters, STATUS_DAMAGED, key, value,
+                                     "an object for full_attention and one for sliding_attention "
+                                     "are due");
+    }
+    return STATUS_OK;
+}
+
+/* The reference overlooks `type` here, and the name of before it. */
+static enum status check_new_type(const struct settings *config)
+{
+    json_t *scaling = smol_setting(config, "rope_scaling");
+    if (!json_object_get(scaling, "type") || json_object_get(scaling, "rope_type"))
+        return STATUS_OK;
+    return smol_setting_fail(config, STATUS_UNSUPPORTED, "rope_scaling.type",
+                             json_object_get(scaling, "type"),
+                             "the reference overlooks it: call it rope_type");
+}
+
+static enum status read_global(const struct settings *config, const struct settings *parameters,
+                               struct config *result)
+{
+    struct places places = {
+        .config = config, .theta_key = "rope_theta", .theta = result->family->rope_theta};
+    enum status status = check_new_type(config);
+    if (!status)
+        status =
+            add_object(&places, parameters, "full_attention", "rope_parameters.full_attention.");
+    if (!status)
+        status = add_object(&places, config, "rope_scaling", "rope_scaling.");
+    if (!status)
+        status = add_table(&places, result);
+    result->model.rope_theta = places.theta;
+    return status;
+}
+
+static enum status read_local(const struct settings *config, const struct settings *parameters,
+                              struct config *result)
+{
+    struct places places = {.config = config,
+                            .theta_key = "rope_local_base_freq",
+                            .theta = result->family->local_theta};
+    enum status status =
+        add_object(&places, parameters, "sliding_attention", "rope_parameters.sliding_attention.");
+    if (!status)
+        status = add_table(&places, result);
+    if (result->model.n_rope_tables == 1)
+        result->model.rope_theta = places.theta;
+    return status;
+}
+
+/* Tables that no layer needs are left out. */
+static enum status read_mixed(const struct settings *config, struct config *result)
+{
+    struct settings parameters = *config;
+    uint32_t n_windowed = 0, n_layers = result->model.n_layers;
+    parameters.object = smol_setting(config, "rope_parameters");
+    parameters.within = "rope_parameters.";
+    if (parameters.object && !json_is_object(parameters.object))
+        return smol_setting_fail(config, STATUS_DAMAGED, "rope_parameters", parameters.object,
+                                 "an object is due");
+    for (uint32_t i = 0; i < n_layers; i++)
+        n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
+    enum status status = check_nested(&parameters);
+    if (!status && n_windowed < n_layers)
+        status = read_global(config, &parameters, result);
+    if (!status && n_windowed > 0)
+        status = read_local(config, &parameters, result);
+    for (uint32_t i = 0; i < n_layers && result->model.n_rope_tables == 2; i++)
+        if (result->layers[i] & LAYER_WINDOWED)
+            result->layers[i] |= LAYER_SECOND_TABLE;
+    return status;
+}
+
+enum status smol_config_read_rope(const struct settings *config, struct config *result)
+{
+    result->model.rotary_dim = result->model.head_dim;
+    result->model.n_rope_tables = 0;
+    enum status status = check_rotary_factor(config);
+    if (status)
+        return status;
+    return result->family->local_theta > 0 ? read_mixed(config, result)
+                                           : read_shared(config, result);
+}
