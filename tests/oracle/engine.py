@@ -33,6 +33,7 @@ class ConvertOptions(ctypes.Structure):
     """struct convert_options of convert/convert.h."""
 
     _fields_ = [
+        ("config", ctypes.c_char_p),
         ("dtype", ctypes.c_int),
         ("n_threads", ctypes.c_uint),
         ("force", ctypes.c_int),
@@ -130,7 +131,7 @@ def as_ids(ids):
 
 def convert(source, out, dtype="int8", threads=2, force=False):
     """Converts a checkpoint's folder (or the model.safetensors in it); returns `out`."""
-    options, error = ConvertOptions(DTYPES[dtype], threads, force, True), Error()
+    options, error = ConvertOptions(None, DTYPES[dtype], threads, force, True), Error()
     check(
         lib.smol_convert(
             str(source).encode(), str(out).encode(), ctypes.byref(options), ctypes.byref(error)

@@ -86,7 +86,11 @@ class Config(ctypes.Structure):
 def load(folder):
     config, tokenizer, error = Config(), Settings(), Error()
     status = lib.smol_config_open(
-        str(folder).encode(), ctypes.byref(config), ctypes.byref(tokenizer), ctypes.byref(error)
+        str(folder).encode(),
+        b"config.json",
+        ctypes.byref(config),
+        ctypes.byref(tokenizer),
+        ctypes.byref(error),
     )
     lib.smol_settings_close(ctypes.byref(tokenizer))
     assert status == OK, str(error)

@@ -14,11 +14,13 @@
 /* Compares the copy, which is a blob that verifies, with the checkpoint. */
 static enum status compare(bool *same_release)
 {
+    const struct source_options options = {0};
     struct blob blob;
     repair_digests();
     if (smol_blob_open_bytes(copy, original.size, "copy.smol", VERIFY_AT_OPEN, &blob, &error))
         fail_msg("%s", error.message);
-    enum status status = smol_convert_compare("demo/model", &blob, 2, same_release, &error);
+    enum status status =
+        smol_convert_compare("demo/model", &options, &blob, 2, same_release, &error);
     smol_blob_close(&blob);
     return status;
 }
