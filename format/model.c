@@ -7,12 +7,18 @@
 #include "common/number.h"
 #include "format/layout.h"
 
+/* Whether the fields from `blocks` on have the same bytes: 0 and -0 differ. */
+static bool same_blocks(const struct blob_model *a, const struct blob_model *b)
+{
+    const size_t start = offsetof(struct blob_model, blocks);
+    const size_t end = offsetof(struct blob_model, reserved);
+    return memcmp((const char *)a + start, (const char *)b + start, end - start) == 0;
+}
+
 bool smol_model_is_plain(const struct blob_model *model)
 {
     static const struct blob_model zero;
-    const size_t start = offsetof(struct blob_model, blocks);
-    const size_t end = offsetof(struct blob_model, reserved);
-    return memcmp((const char *)model + start, (const char *)&zero + start, end - start) == 0;
+    return same_blocks(model, &zero);
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */
@@ -182,7 +188,7 @@ bool smol_model_reduce(struct blob_model *model, const uint8_t *layers)
     smol_model_fill(&plain);
     smol_model_fill(&full);
     bool needs = model->activation != ACTIVATION_SILU || model->attention_bias > BIAS_QKVO ||
-                 memcmp(&plain, &full, sizeof plain) != 0;
+                 !same_blocks(&plain, &full);
     for (uint32_t i = 0; layers && i < model->n_layers; i++)
         needs |= layers[i] != 0;
     *model = needs ? full : unsaid(model);

@@ -11,7 +11,6 @@
 #include "runtime/attention.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ static size_t count_spans(size_t n_positions)
 
 static size_t value_stride(const struct smol_context *c)
 {
-    return round_up(c->model->blob.model->head_dim, 16);
+    return round_up(c->model->filled.head_dim, 16);
 }
 
 /* Floats for the states of n queries: values, sums and maxima. */
@@ -42,7 +41,7 @@ static size_t state_floats(const struct smol_context *c, size_t n)
 /* Floats that a thread works in: a tile's queries and scores, and two states. */
 static size_t thread_floats(const struct smol_context *c)
 {
-    size_t dim = c->model->blob.model->head_dim;
+    size_t dim = c->model->filled.head_dim;
     return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(c, QUERY_TILE), 16);
 }
 
@@ -66,7 +65,7 @@ static float *floats_new(size_t n)
 enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
 {
     struct attention_memory *memory = &c->attention;
-    size_t n_heads = c->model->blob.model->n_heads, n_spans = count_spans(n_positions);
+    size_t n_heads = c->model->filled.n_heads, n_spans = count_spans(n_positions);
     if (!memory->threads)
         memory->threads = floats_new(smol_pool_size(c->pool) * thread_floats(c));
     if (!memory->threads)
@@ -92,7 +91,7 @@ void smol_attention_free(struct attention_memory *memory)
 size_t smol_attention_bytes(const struct smol_context *c)
 {
     const struct attention_memory *memory = &c->attention;
-    size_t n_heads = c->model->blob.model->n_heads;
+    size_t n_heads = c->model->filled.n_heads;
     size_t threads = memory->threads ? smol_pool_size(c->pool) * thread_floats(c) : 0;
     return (threads + memory->n_spans * state_floats(c, n_heads)) * sizeof(float);
 }
@@ -146,7 +145,7 @@ struct tile {
 
 static size_t heads_per_kv(const struct smol_context *c)
 {
-    const struct blob_model *m = c->model->blob.model;
+    const struct blob_model *m = &c->model->filled;
     return m->n_heads / m->n_kv_heads;
 }
 
@@ -158,17 +157,42 @@ static size_t row_position(const struct tile *tile, size_t j)
 /* The query of row j, and where its result goes. */
 static float *row_query(const struct tile *tile, size_t j)
 {
-    const struct blob_model *m = tile->c->model->blob.model;
+    const struct blob_model *m = &tile->c->model->filled;
     size_t per = heads_per_kv(tile->c), row = tile->row + j;
     size_t head = tile->kv_head * per + row % per;
     return tile->c->query + (row / per * m->n_heads + head) * m->head_dim;
 }
 
+/* The first position that a query at `position` sees. */
+static size_t first_seen(const struct smol_context *c, size_t layer, size_t position)
+{
+    size_t window = c->model->filled.sliding_window;
+    bool windowed = c->model->layers[layer].bits & LAYER_WINDOWED;
+    return windowed && position >= window ? position + 1 - window : 0;
+}
+
+/* The first span that a tile from `position` on sees anything of. */
+static size_t first_span(const struct smol_context *c, size_t layer, size_t position)
+{
+    return first_seen(c, layer, position) / SPAN;
+}
+
+/* What row j sees of the block that begins at `start`. */
+static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
+{
+    size_t position = row_position(tile, j), behind = position + 1;
+    size_t first = first_seen(tile->c, tile->layer, position);
+    behind = behind > start ? behind - start : 0;
+    behind = behind < KV_BLOCK ? behind : KV_BLOCK;
+    first = first > start ? first - start : 0;
+    return (struct kv_range){(uint32_t)(first < behind ? first : behind), (uint32_t)behind};
+}
+
 /* The rows' queries, scaled, become the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
-    size_t dim = tile->c->model->blob.model->head_dim;
-    float scale = 1.0f / sqrtf((float)dim);
+    size_t dim = tile->c->model->filled.head_dim;
+    float scale = tile->c->model->filled.attention_scale;
     for (size_t j = 0; j < tile->n_rows; j++) {
         const float *query = row_query(tile, j);
         for (size_t i = 0; i < dim; i++)
@@ -180,20 +204,17 @@ static void gather_queries(const struct tile *tile, float *queries)
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
     const struct kv_cache *kv = &tile->c->kv;
-    size_t last = row_position(tile, tile->n_rows - 1);
+    size_t last = row_position(tile, tile->n_rows - 1) / KV_BLOCK;
+    size_t first = first_seen(tile->c, tile->layer, row_position(tile, 0)) / KV_BLOCK;
     reset(a, round_up(a->head_dim, 16));
     for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
-        size_t start = block * KV_BLOCK;
-        if (start > last)
-            break;
-        uint32_t visible[QUERY_TILE];
-        for (size_t j = 0; j < tile->n_rows; j++) {
-            size_t behind = row_position(tile, j) + 1;
-            size_t seen = behind > start ? behind - start : 0;
-            visible[j] = (uint32_t)(seen < KV_BLOCK ? seen : KV_BLOCK);
-        }
+        if (block < first || block > last)
+            continue;
+        struct kv_range seen[QUERY_TILE];
+        for (size_t j = 0; j < tile->n_rows; j++)
+            seen[j] = seen_range(tile, j, block * KV_BLOCK);
         struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
-        tile->c->kernels->attend[kv->type](a, &view, visible);
+        tile->c->kernels->attend[kv->type](a, &view, seen);
     }
 }
 
@@ -201,19 +222,25 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
 static void attend_tile(const struct tile *tile, unsigned index)
 {
     struct smol_context *c = tile->c;
-    size_t dim = c->model->blob.model->head_dim, stride = value_stride(c);
+    size_t dim = c->model->filled.head_dim, stride = value_stride(c);
     float *queries = c->attention.threads + index * thread_floats(c);
     float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
     struct attention total = {
-        .n = tile->n_rows, .head_dim = dim, .queries = queries, .scores = scores};
+        .n = tile->n_rows,
+        .head_dim = dim,
+        .queries = queries,
+        .scores = scores,
+        .softcap = c->model->filled.attention_softcap,
+    };
     struct attention next = total;
     place_state(c, &total, states, QUERY_TILE);
     place_state(c, &next, states + state_floats(c, QUERY_TILE), QUERY_TILE);
 
     gather_queries(tile, queries);
-    attend_span(tile, 0, &total);
+    size_t first = first_span(c, tile->layer, row_position(tile, 0));
     size_t n_spans = count_spans(row_position(tile, tile->n_rows - 1) + 1);
-    for (size_t span = 1; span < n_spans; span++) {
+    attend_span(tile, first, &total);
+    for (size_t span = first + 1; span < n_spans; span++) {
         attend_span(tile, span, &next);
         for (size_t j = 0; j < tile->n_rows; j++)
             combine(&total, j, &next, j, stride);
@@ -227,8 +254,9 @@ static void attend_tile(const struct tile *tile, unsigned index)
 /* The states of all heads at one span. */
 static struct attention partial(const struct smol_context *c, size_t span)
 {
-    const struct blob_model *m = c->model->blob.model;
-    struct attention a = {.n = m->n_heads, .head_dim = m->head_dim};
+    const struct blob_model *m = &c->model->filled;
+    struct attention a = {
+        .n = m->n_heads, .head_dim = m->head_dim, .softcap = m->attention_softcap};
     place_state(c, &a, c->attention.partials + span * state_floats(c, m->n_heads), m->n_heads);
     return a;
 }
@@ -250,15 +278,16 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
     attend_span(tile, span, &a);
 }
 
-void smol_attention_finish(struct smol_context *c, size_t first, size_t n, size_t t)
+void smol_attention_finish(struct smol_context *c, size_t layer, size_t first, size_t n, size_t t)
 {
     if (n > 1)
         return; /* attend_tile has done it */
-    const struct blob_model *m = c->model->blob.model;
+    const struct blob_model *m = &c->model->filled;
+    size_t start = first_span(c, layer, first);
     size_t n_spans = count_spans(first + 1), stride = value_stride(c);
-    struct attention total = partial(c, 0);
+    struct attention total = partial(c, start);
     for (size_t head = 0; head < m->n_heads; head++) {
-        for (size_t span = 1; span < n_spans; span++) {
+        for (size_t span = start + 1; span < n_spans; span++) {
             struct attention next = partial(c, span);
             combine(&total, head, &next, head, stride);
         }
@@ -272,8 +301,9 @@ void smol_attend(struct smol_context *c, struct pool_thread *thread, size_t laye
                  size_t n)
 {
     size_t rows = n * heads_per_kv(c), n_tiles = (rows + QUERY_TILE - 1) / QUERY_TILE;
-    size_t n_parts = n == 1 ? count_spans(first + 1) : 1;
-    size_t n_items = c->model->blob.model->n_kv_heads * n_tiles * n_parts;
+    size_t start = first_span(c, layer, first);
+    size_t n_parts = n == 1 ? count_spans(first + 1) - start : 1;
+    size_t n_items = c->model->filled.n_kv_heads * n_tiles * n_parts;
     struct pool_stage stage = pool_stage(thread, (uint32_t)n_items);
     while (smol_pool_claim(&stage)) {
         size_t part = stage.item % n_parts, rest = stage.item / n_parts;
@@ -287,7 +317,7 @@ void smol_attend(struct smol_context *c, struct pool_thread *thread, size_t laye
             .first = first,
         };
         if (n == 1)
-            attend_partly(&tile, part, thread->index);
+            attend_partly(&tile, start + part, thread->index);
         else
             attend_tile(&tile, thread->index);
     }

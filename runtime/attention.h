@@ -30,6 +30,7 @@ void smol_attend(struct smol_context *context, struct pool_thread *thread, size_
 
 /* To be called for each token t of the n after that stage, by whoever needs the result: it is in
  * context->query, in place of the queries. */
-void smol_attention_finish(struct smol_context *context, size_t first, size_t n, size_t t);
+void smol_attention_finish(struct smol_context *context, size_t layer, size_t first, size_t n,
+                           size_t t);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "format/model.h"
 #include "runtime/fpenv.h"
 #include "runtime/product.h"
 #include "runtime/report.h"
@@ -52,8 +53,8 @@ static size_t place_activations(smol_context *c, uint8_t *memory)
         {&c->key, key * sizeof(float)},
         {&c->value, key * sizeof(float)},
         {&c->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
-        {&c->cosine, m->head_dim / 2 * sizeof(float)},
-        {&c->sine, m->head_dim / 2 * sizeof(float)},
+        {&c->cosine, smol_inv_freq_count(m) * sizeof(float)},
+        {&c->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
     size_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {

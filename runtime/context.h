@@ -24,12 +24,12 @@ struct smol_context {
     void *memory;
     size_t memory_bytes;
     float *x;             /* (hidden_size): the residual stream */
-    float *normed;        /* (hidden_size) */
+    float *normed;        /* (hidden_size): a block's input, or its output on the way to x */
     float *query;         /* (n_heads * head_dim); attention's output replaces it */
     float *key;           /* (n_kv_heads * head_dim) */
     float *value;         /* (n_kv_heads * head_dim) */
     float *gated;         /* (intermediate_size): the MLP's activation, not for int8 blobs */
-    float *cosine, *sine; /* (head_dim / 2): RoPE at each token's position */
+    float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
 

@@ -7,6 +7,7 @@
 
 #include "common/sha256.h"
 #include "common/version.h"
+#include "format/model.h"
 #include "runtime/report.h"
 #include "runtime/tokenizer.h"
 
@@ -18,9 +19,13 @@ const char *smol_version(void)
 static enum status index_tensors(smol_model *model, struct error *error)
 {
     const struct blob *blob = &model->blob;
+    model->filled = *blob->model;
+    smol_model_fill(&model->filled);
     model->layers = calloc(blob->model->n_layers, sizeof *model->layers);
     if (!model->layers)
         return smol_fail_memory(error, "the layer table");
+    for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
+        model->layers[i].bits = blob->layers[i];
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         bool outer = tensor->role == ROLE_EMBED || tensor->role == ROLE_FINAL_NORM ||
@@ -28,17 +33,6 @@ static enum status index_tensors(smol_model *model, struct error *error)
         struct layer *layer = outer ? &model->outer : &model->layers[tensor->layer];
         layer->tensor[tensor->role] = tensor;
     }
-    return STATUS_OK;
-}
-
-/* What is not computed here must not be taken for the plain block. */
-static enum status check_features(const struct blob *blob, struct error *error)
-{
-    if (blob->header->required_features & FEATURE_BLOCKS)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: not a plain Llama block: this release verifies such blobs and cannot "
-                         "run them",
-                         blob->path);
     return STATUS_OK;
 }
 
@@ -108,8 +102,6 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
         status = open_required(path, params->require_digest, verify, &model->blob, &detail);
     else
         status = smol_blob_open(path, !params->no_mmap, verify, &model->blob, &detail);
-    if (!status)
-        status = check_features(&model->blob, &detail);
     if (!status)
         status = index_tensors(model, &detail);
     if (status) {

@@ -5,15 +5,17 @@
 #include "format/reader.h"
 #include "runtime/smol.h"
 
-/* The tensors of one layer; NULL for biases that the model does not have. */
+/* The tensors of one layer; NULL for norms and biases that the model does not have. */
 struct layer {
     const struct blob_tensor *tensor[ROLE_COUNT];
+    unsigned bits; /* of enum layer_bit */
 };
 
 struct smol_model {
     struct blob blob;
-    struct layer outer;   /* roles outside the layers: embedding, final norm, output */
-    struct layer *layers; /* (n_layers) */
+    struct blob_model filled; /* the blob's, with the plain block spelled out */
+    struct layer outer;       /* roles outside the layers: embedding, final norm, output */
+    struct layer *layers;     /* (n_layers) */
 };
 
 #endif

@@ -28,6 +28,21 @@ static void rms_norm(const float *x, const float *weight, size_t n, float eps, f
         out[i] = weight[i] * (x[i] * inverse);
 }
 
+static void softcap(float *x, size_t n, float cap)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = math_tanh(x[i] / cap) * cap;
+}
+
+static void geglu(float *gate, const float *up, size_t n)
+{
+    const float slope = 0x1.988454p-1f; /* sqrt(2 / pi) */
+    for (size_t i = 0; i < n; i++) {
+        float x = gate[i], inner = slope * (x + 0.044715f * (x * x * x));
+        gate[i] = 0.5f * x * (1.0f + math_tanh(inner)) * up[i];
+    }
+}
+
 static void swiglu(float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++)

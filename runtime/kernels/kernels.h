@@ -56,11 +56,17 @@ struct kv_block {
 struct attention {
     size_t n; /* queries, at most QUERY_TILE */
     size_t head_dim;
-    const float *queries; /* (head_dim, QUERY_TILE): a column each, times 1 / sqrt(head_dim) */
+    const float *queries; /* (head_dim, QUERY_TILE): a column each, times the model's scale */
     float *max;           /* (n) */
     float *sums;          /* (n, 16) */
     float *values;        /* (n, round_up(head_dim, 16)) */
     float *scores;        /* (n, KV_BLOCK): working memory */
+    float softcap;        /* of scores; 0: none */
+};
+
+/* The positions of a block that a query sees: first to behind - 1; none if they are equal. */
+struct kv_range {
+    uint32_t first, behind; /* first <= behind <= KV_BLOCK */
 };
 
 struct kernels {
@@ -92,27 +98,37 @@ struct kernels {
     void (*matmul_bf16)(const uint32_t *blocks, size_t n_blocks, size_t cols, const float *x,
                         size_t x_stride, size_t n_tokens, float *out, size_t out_stride);
 
-    /* out = weight * (x * (1 / sqrt(mean(x^2) + eps))), from left to right as bracketed. */
+    /* out = weight * (x * (1 / sqrt(mean(x^2) + eps))), from left to right as bracketed; out may be
+     * x. */
     void (*rms_norm)(const float *x, const float *weight, size_t n, float eps, float *out);
 
     /* gate = gate / (1 + exp(-gate)) * up, element by element (SwiGLU). */
     void (*swiglu)(float *gate, const float *up, size_t n);
 
-    /* Takes one more block into each query's attention. Query j sees the block's first visible[j]
-     * positions, 0 to KV_BLOCK of them. In this order, multiply then add throughout:
+    /* gate = 0.5 * gate * (1 + tanh(inner)) * up from left to right, element by element, with inner
+     * = sqrt(2 / pi) * (gate + 0.044715 * (gate * gate * gate)) (GEGLU with GELU's tanh formula).
+     */
+    void (*geglu)(float *gate, const float *up, size_t n);
+
+    /* x = tanh(x / cap) * cap, element by element. */
+    void (*softcap)(float *x, size_t n, float cap);
+
+    /* Takes one more block into each query's attention. Query j sees the block's positions seen[j].
+     * In this order, multiply then add throughout:
      *
-     *   score[i] = sum over channels c, in order, of q[c] * k[c][i]; for int8, times k_scale[i]
-     *   new      = largest of max and of score[i], i < visible
+     *   score[i] = sum over channels c, in order, of q[c] * k[c][i]; for int8, times k_scale[i];
+     *              if there is a softcap, as the kernel of this name
+     *   new      = largest of max and of score[i] that is seen
      *   rescale  = exp(max - new)
-     *   weight   = exp(score[i] - new), 0 from i = visible on
+     *   weight   = exp(score[i] - new), 0 for what is not seen
      *   sums     = sums * rescale + (16 partial sums of the weights, in order from 0)
      *   values   = values * rescale + (sum over positions, in order from 0, of weight * v[i]);
      *              for int8, weight * v_scale[i] comes first
      *
-     * Positions that no query sees are not read from V. Those that only some queries see change
-     * nothing for the others, since no partial sum here is ever -0. */
+     * Positions behind all that a query sees are not read from V. Others that it does not see
+     * change nothing, since no partial sum here is ever -0. */
     void (*attend[KV_TYPES])(const struct attention *attention, const struct kv_block *block,
-                             const uint32_t *visible);
+                             const struct kv_range *seen);
 
     /* n f32 to f16, to nearest even. */
     void (*to_f16)(const float *x, size_t n, uint16_t *out);

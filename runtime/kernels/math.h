@@ -50,6 +50,31 @@ static inline float math_exp(float x)
     return x < -87.3f ? 0 : p * f32_from_bits(exponent);
 }
 
+/* tanh x within 3 units in the last place, odd to the bit; NaN gives NaN.
+ *
+ * With t = e^(2|x|) - 1 it is t / (t + 2). t comes from the reduction and the polynomial of
+ * math_exp, but as 2^n (e^r - 1) + (2^n - 1), so that nothing cancels where x is small. From 2|x| =
+ * 20 on the quotient rounds to 1. */
+static inline float math_tanh(float x)
+{
+    const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
+    float magnitude = f32_from_bits(f32_bits(x) & 0x7fffffffu) * 2.0f;
+    float y = magnitude > 20.0f ? 20.0f : magnitude;
+    float shifted = y * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
+    float n = shifted - 0x1.8p23f;
+    float r = (y - n * ln2_high) - n * ln2_low;
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = (p * r) * r + r;
+    float power = f32_from_bits((f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23);
+    float t = p * power + (power - 1.0f);
+    return f32_from_bits(f32_bits(t / (t + 2.0f)) | (f32_bits(x) & 0x80000000u));
+}
+
 /* *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17 (by test,
  * not by proof), slowly less exact up to 2^24. Computed in double: reduction modulo pi/2, with pi/2
  * split so that n times its first part (33 bits) is exact, then Taylor polynomials on

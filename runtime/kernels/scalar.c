@@ -141,14 +141,16 @@ static inline float load_int8(const void *data, size_t i)
 
 /* Scores of the positions that query j sees become weights; returns the factor for what was summed
  * so far. */
-static float weigh(const struct attention *a, size_t j, float *scores, uint32_t visible)
+static float weigh(const struct attention *a, size_t j, float *scores, struct kv_range seen)
 {
+    if (a->softcap > 0)
+        softcap(scores + seen.first, seen.behind - seen.first, a->softcap);
     float largest = a->max[j];
-    for (size_t i = 0; i < visible; i++)
+    for (size_t i = seen.first; i < seen.behind; i++)
         largest = scores[i] > largest ? scores[i] : largest;
     largest += 0.0f; /* no -0 */
     float sums[16] = {0};
-    for (size_t i = 0; i < visible; i++) {
+    for (size_t i = seen.first; i < seen.behind; i++) {
         scores[i] = math_exp(scores[i] - largest);
         sums[i % 16] += scores[i];
     }
@@ -162,22 +164,22 @@ static float weigh(const struct attention *a, size_t j, float *scores, uint32_t 
 /* See `attend`; a query at a time, over the positions that it sees. */
 #define ATTENTION_KERNEL(type, scaled)                                                             \
     static void attend_##type(const struct attention *a, const struct kv_block *block,             \
-                              const uint32_t *visible)                                             \
+                              const struct kv_range *seen)                                         \
     {                                                                                              \
         size_t stride = round_up(a->head_dim, 16);                                                 \
         for (size_t j = 0; j < a->n; j++) {                                                        \
             float *scores = a->scores + j * KV_BLOCK, *values = a->values + j * stride;            \
-            for (size_t i = 0; i < visible[j]; i++) {                                              \
+            for (size_t i = seen[j].first; i < seen[j].behind; i++) {                              \
                 float sum = 0;                                                                     \
                 for (size_t c = 0; c < a->head_dim; c++)                                           \
                     sum +=                                                                         \
                         a->queries[c * QUERY_TILE + j] * load_##type(block->k, c * KV_BLOCK + i);  \
                 scores[i] = scaled ? sum * block->k_scale[i] : sum;                                \
             }                                                                                      \
-            float rescale = weigh(a, j, scores, visible[j]);                                       \
+            float rescale = weigh(a, j, scores, seen[j]);                                          \
             for (size_t c = 0; c < stride; c++) {                                                  \
                 float sum = 0;                                                                     \
-                for (size_t i = 0; i < visible[j]; i++)                                            \
+                for (size_t i = seen[j].first; i < seen[j].behind; i++)                            \
                     sum += (scaled ? scores[i] * block->v_scale[i] : scores[i]) *                  \
                            load_##type(block->v, i * stride + c);                                  \
                 values[c] = values[c] * rescale + sum;                                             \
@@ -198,6 +200,8 @@ const struct kernels smol_kernels_scalar = {
     .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,
     .swiglu = swiglu,
+    .geglu = geglu,
+    .softcap = softcap,
     .attend = {attend_f32, attend_f16, attend_int8},
     .to_f16 = to_f16,
 };

@@ -315,16 +315,20 @@ static inline void add_weights(const float *row, float rescale, float *sums)
 
 /* All queries' scores become weights; rescale (QUERY_TILE) gets the factors for what was summed so
  * far. One step for all queries before the next, so that none waits for its own last step. */
-static void weigh(const struct attention *a, const struct kv_block *block, const uint32_t *visible,
-                  float rescale[QUERY_TILE])
+static void weigh(const struct attention *a, const struct kv_block *block,
+                  const struct kv_range *seen, float rescale[QUERY_TILE])
 {
     float largest[QUERY_TILE];
     for (size_t j = 0; j < a->n; j++) {
         float *row = a->scores + j * KV_BLOCK;
         if (block->k_scale)
             scale_row(row, block->k_scale);
-        for (size_t i = visible[j]; i < KV_BLOCK; i++)
+        if (a->softcap > 0)
+            softcap(row + seen[j].first, seen[j].behind - seen[j].first, a->softcap);
+        for (size_t i = 0; i < seen[j].first; i++)
             row[i] = -INFINITY; /* weight 0 */
+        for (size_t i = seen[j].behind; i < KV_BLOCK; i++)
+            row[i] = -INFINITY;
         largest[j] = largest_score(row, a->max[j]);
         rescale[j] = a->max[j] - largest[j];
         a->max[j] = largest[j];
@@ -344,12 +348,12 @@ static void weigh(const struct attention *a, const struct kv_block *block, const
 }
 
 static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_block *block,
-                                 const uint32_t *visible, enum kv_type type)
+                                 const struct kv_range *seen, enum kv_type type)
 {
     size_t stride = round_up(a->head_dim, 16);
     uint32_t furthest = 0;
     for (size_t j = 0; j < a->n; j++)
-        furthest = visible[j] > furthest ? visible[j] : furthest;
+        furthest = seen[j].behind > furthest ? seen[j].behind : furthest;
     cache_multiply(&(struct cache_product){
         .type = type,
         .a = a->queries,
@@ -364,7 +368,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .out_stride = KV_BLOCK,
     });
     float rescale[QUERY_TILE];
-    weigh(a, block, visible, rescale);
+    weigh(a, block, seen, rescale);
     cache_multiply(&(struct cache_product){
         .type = type,
         .a = a->scores,
@@ -392,9 +396,9 @@ static void to_f16(const float *x, size_t n, uint16_t *out)
 
 #define ATTENTION_KERNEL(name, type)                                                               \
     static void attend_##name(const struct attention *attention, const struct kv_block *block,     \
-                              const uint32_t *visible)                                             \
+                              const struct kv_range *seen)                                         \
     {                                                                                              \
-        attend(attention, block, visible, type);                                                   \
+        attend(attention, block, seen, type);                                                      \
     }
 
 ATTENTION_KERNEL(f32, KV_F32)
@@ -404,5 +408,5 @@ ATTENTION_KERNEL(int8, KV_INT8)
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
-    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu, .to_f16 = to_f16,          \
-    .attend = {attend_f32, attend_f16, attend_int8}
+    .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu, .geglu = geglu,            \
+    .softcap = softcap, .to_f16 = to_f16, .attend = {attend_f32, attend_f16, attend_int8}

@@ -57,22 +57,25 @@ static struct kv_block random_block(enum kv_type type, size_t dim, size_t furthe
     return block;
 }
 
-/* How many positions each query sees; returns the most. */
-static size_t random_visible(uint32_t visible[QUERY_TILE], size_t n)
+/* Which positions each query sees, from the first or from anywhere on; returns the most. */
+static size_t random_ranges(struct kv_range seen[QUERY_TILE], size_t n)
 {
     enum { ANY, SAME, CAUSAL, KINDS };
     size_t kind = random_bits() % KINDS, first = random_within(0, KV_BLOCK);
     size_t furthest = 0;
+    bool windows = random_bits() & 1;
     for (size_t j = 0; j < n; j++) {
-        size_t seen = kind == ANY ? random_within(0, KV_BLOCK) : kind == SAME ? first : first + j;
-        visible[j] = (uint32_t)(seen < KV_BLOCK ? seen : KV_BLOCK);
-        furthest = visible[j] > furthest ? visible[j] : furthest;
+        size_t behind = kind == ANY ? random_within(0, KV_BLOCK) : kind == SAME ? first : first + j;
+        behind = behind < KV_BLOCK ? behind : KV_BLOCK;
+        seen[j] =
+            (struct kv_range){windows ? (uint32_t)random_within(0, behind) : 0, (uint32_t)behind};
+        furthest = behind > furthest ? behind : furthest;
     }
     return furthest;
 }
 
 /* Attention that has seen nothing yet. */
-static struct attention attention_new(size_t n, size_t dim, const float *queries)
+static struct attention attention_new(size_t n, size_t dim, const float *queries, float softcap)
 {
     size_t stride = round_up(dim, 16);
     const struct attention a = {
@@ -83,6 +86,7 @@ static struct attention attention_new(size_t n, size_t dim, const float *queries
         .sums = floats_new(n * 16),
         .values = floats_new(n * stride),
         .scores = floats_new(n * KV_BLOCK),
+        .softcap = softcap,
     };
     for (size_t j = 0; j < n; j++)
         a.max[j] = -FLT_MAX;
@@ -113,15 +117,17 @@ static bool run(const struct kernels *set, enum kv_type type)
     float *queries = floats_new(dim * QUERY_TILE);
     for (size_t i = 0; i < dim * QUERY_TILE; i++)
         queries[i] *= scale;
-    struct attention want = attention_new(n, dim, queries), got = attention_new(n, dim, queries);
+    float softcap = random_bits() & 1 ? 0 : fabsf(random_float()) * 30;
+    struct attention want = attention_new(n, dim, queries, softcap);
+    struct attention got = attention_new(n, dim, queries, softcap);
     for (int i = 0; i < BLOCKS; i++) {
-        uint32_t visible[QUERY_TILE];
-        size_t furthest = random_visible(visible, n);
-        describe("block %d, head_dim %zu, %zu queries, scale %g, %zu positions", i, dim, n,
-                 (double)scale, furthest);
+        struct kv_range seen[QUERY_TILE];
+        size_t furthest = random_ranges(seen, n);
+        describe("block %d, head_dim %zu, %zu queries, scale %g, softcap %g, %zu positions", i, dim,
+                 n, (double)scale, (double)softcap, furthest);
         struct kv_block block = random_block(type, dim, furthest);
-        smol_kernels_scalar.attend[type](&want, &block, visible);
-        set->attend[type](&got, &block, visible);
+        smol_kernels_scalar.attend[type](&want, &block, seen);
+        set->attend[type](&got, &block, seen);
         for (size_t j = 0; j < n; j++)
             if (!same_query(&want, &got, j))
                 return false;
@@ -158,10 +164,10 @@ struct bench_operands {
 static void attend_once(const void *operands, size_t place)
 {
     const struct bench_operands *o = operands;
-    uint32_t visible[QUERY_TILE];
+    struct kv_range seen[QUERY_TILE];
     for (size_t j = 0; j < o->attention.n; j++)
-        visible[j] = KV_BLOCK;
-    o->set->attend[o->type](&o->attention, &o->blocks[place], visible);
+        seen[j] = (struct kv_range){0, KV_BLOCK};
+    o->set->attend[o->type](&o->attention, &o->blocks[place], seen);
 }
 
 /* Blocks one behind the other, as the cache of a long text has them. */
@@ -171,7 +177,7 @@ static void bench(const struct kernels *set, enum kv_type type)
     static float queries[QUERY_TILE * DIM], scales[KV_BLOCK], max[QUERY_TILE];
     static float sums[QUERY_TILE * 16], values[QUERY_TILE * DIM], scores[QUERY_TILE * KV_BLOCK];
     static const size_t n_queries[] = {3, QUERY_TILE};
-    struct bench_operands o = {set, type, {0, DIM, queries, max, sums, values, scores}, {{0}}};
+    struct bench_operands o = {set, type, {0, DIM, queries, max, sums, values, scores, 0}, {{0}}};
     for (size_t i = 0; i < PLACES; i++)
         o.blocks[i] = (struct kv_block){k[i], v[i], type == KV_INT8 ? scales : NULL,
                                         type == KV_INT8 ? scales : NULL};

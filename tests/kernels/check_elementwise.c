@@ -112,19 +112,53 @@ static bool run_rms_norm(const struct kernels *set)
     float *want = floats_new(n), *got = buffer_copy(want);
     smol_kernels_scalar.rms_norm(x, weight, n, eps, want);
     set->rms_norm(x, weight, n, eps, got);
-    return same_floats("output", want, got, n);
+    if (!same_floats("output", want, got, n))
+        return false;
+    set->rms_norm(x, weight, n, eps, x);
+    return same_floats("output in place", want, x, n);
+}
+
+/* n numbers, some of them far enough for exp and tanh to reach both ends. */
+static float *wide_floats(size_t n)
+{
+    float *x = floats_new(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = random_bits() % 4 ? random_float() : random_float() * 30;
+    return x;
 }
 
 static bool run_swiglu(const struct kernels *set)
 {
     size_t n = random_within(1, MAX_ELEMENTS);
     describe("%zu elements", n);
-    float *up = floats_new(n), *want = floats_new(n);
-    for (size_t i = 0; i < n; i++) /* far enough for exp to reach both ends */
-        want[i] = random_bits() % 4 ? random_float() : random_float() * 30;
-    float *got = buffer_copy(want);
+    float *up = floats_new(n), *want = wide_floats(n), *got = buffer_copy(want);
     smol_kernels_scalar.swiglu(want, up, n);
     set->swiglu(got, up, n);
+    return same_floats("output", want, got, n);
+}
+
+static bool run_geglu(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    describe("%zu elements", n);
+    float *up = floats_new(n), *want = wide_floats(n), *got = buffer_copy(want);
+    smol_kernels_scalar.geglu(want, up, n);
+    set->geglu(got, up, n);
+    return same_floats("output", want, got, n);
+}
+
+/* Numbers of all magnitudes too. */
+static bool run_softcap(const struct kernels *set)
+{
+    size_t n = random_within(1, MAX_ELEMENTS);
+    float cap = fabsf(random_wide()) + 0x1p-126f;
+    float *want = wide_floats(n);
+    for (size_t i = 0; i < n; i++)
+        want[i] = random_bits() % 4 ? want[i] : random_wide();
+    describe("%zu elements, cap %g", n, (double)cap);
+    float *got = buffer_copy(want);
+    smol_kernels_scalar.softcap(want, n, cap);
+    set->softcap(got, n, cap);
     return same_floats("output", want, got, n);
 }
 
@@ -197,6 +231,20 @@ static void swiglu_once(const void *operands, size_t place)
     o->set->swiglu(bench_out, bench_y, o->n);
 }
 
+static void geglu_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->geglu(bench_out, bench_y, o->n);
+}
+
+static void softcap_once(const void *operands, size_t place)
+{
+    const struct bench_operands *o = operands;
+    (void)place;
+    o->set->softcap(bench_x, o->n, 30);
+}
+
 static void to_f16_once(const void *operands, size_t place)
 {
     static uint16_t out[MAX_BENCH];
@@ -240,6 +288,16 @@ static void bench_swiglu(const struct kernels *set)
     bench(set, 1536, swiglu_once);
 }
 
+static void bench_geglu(const struct kernels *set)
+{
+    bench(set, 1536, geglu_once);
+}
+
+static void bench_softcap(const struct kernels *set)
+{
+    bench(set, 1536, softcap_once);
+}
+
 static void bench_to_f16(const struct kernels *set)
 {
     bench(set, 64, to_f16_once);
@@ -250,4 +308,6 @@ const struct kernel_check check_quantize_slice = {"quantize_slice", run_quantize
                                                   bench_quantize_slice};
 const struct kernel_check check_rms_norm = {"rms_norm", run_rms_norm, bench_rms_norm};
 const struct kernel_check check_swiglu = {"swiglu", run_swiglu, bench_swiglu};
+const struct kernel_check check_geglu = {"geglu", run_geglu, bench_geglu};
+const struct kernel_check check_softcap = {"softcap", run_softcap, bench_softcap};
 const struct kernel_check check_to_f16 = {"to_f16", run_to_f16, bench_to_f16};

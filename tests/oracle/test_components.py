@@ -15,6 +15,8 @@ from checkpoints import load_reference, make, reference_logits
 from engine import Model, convert, kernel, kernel_sets
 from internal import OK, ROOT, Error, lib
 from transformers import LlamaConfig
+from transformers.activations import ACT2FN
+from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma2_attention
 from transformers.models.llama.modeling_llama import (
     LlamaMLP,
     LlamaRMSNorm,
@@ -97,6 +99,25 @@ def test_swiglu_of_extremes_is_that_of_torch(kernels):
     assert_close(gate, expected, 1e-6, absolute=1e-33)
 
 
+def test_geglu_is_that_of_transformers(kernels, rng):
+    geglu = kernels("geglu", None, POINTER, POINTER, SIZE)
+    extremes = [0, -0.0, 1e-30, -1e-30, 88, -80, -5, 5, -10, 10, -1e4, 1e4, 1e18, -1e18, 3e38]
+    gate = np.concatenate([normal(rng, 3000) * 4, np.array(extremes, np.float32)])
+    up = normal(rng, len(gate))
+    expected = ACT2FN["gelu_pytorch_tanh"](torch.from_numpy(gate)).numpy() * up
+    geglu(gate.ctypes.data, up.ctypes.data, len(gate))
+    assert_close(gate, expected, 2e-6, absolute=2e-6)
+
+
+def test_softcap_is_that_of_torch(kernels, rng):
+    softcap = kernels("softcap", None, POINTER, SIZE, FLOAT)
+    for cap in (0.1, 1, 30, 50, 1e30):
+        x = np.concatenate([normal(rng, 1000) * 100, np.array([0, 1e-30, 3e38, -3e38], np.float32)])
+        expected = (torch.tanh(torch.from_numpy(x) / cap) * cap).numpy()
+        softcap(x.ctypes.data, len(x), cap)
+        assert_close(x, expected, 1e-6)
+
+
 # --- softmax, attention -----------------------------------------------------------------------
 
 
@@ -111,13 +132,13 @@ class AttentionState(ctypes.Structure):
 
     _fields_ = [("n", SIZE), ("head_dim", SIZE)] + [
         (name, POINTER) for name in ("queries", "max", "sums", "values", "scores")
-    ]
+    ] + [("softcap", FLOAT)]
 
 
 class Attention:
     """Attention of some queries (n, head_dim), taking in one block after the other."""
 
-    def __init__(self, kernels, kv_type, queries):
+    def __init__(self, kernels, kv_type, queries, softcap=0):
         n, head_dim = queries.shape
         self.function = kernels("attend", None, POINTER, POINTER, POINTER, index=kv_type)
         self.queries = np.full((head_dim, QUERY_TILE), np.nan, np.float32)
@@ -127,13 +148,15 @@ class Attention:
         self.values = np.zeros((n, round_up(head_dim, 16)), np.float32)
         self.scores = np.full((n, KV_BLOCK), np.nan, np.float32)
         arrays = (self.queries, self.max, self.sums, self.values, self.scores)
-        self.state = AttentionState(n, head_dim, *(array.ctypes.data for array in arrays))
+        pointers = (array.ctypes.data for array in arrays)
+        self.state = AttentionState(n, head_dim, *pointers, softcap)
 
-    def add(self, block, visible):
-        """Query j sees the first visible[j] positions of the block."""
-        visible = np.ascontiguousarray(visible, np.uint32)
-        assert len(visible) == self.state.n and visible.max() <= KV_BLOCK
-        self.function(ctypes.byref(self.state), ctypes.byref(block), visible.ctypes.data)
+    def add(self, block, visible, first=0):
+        """Query j sees the positions first[j] to visible[j] - 1 of the block."""
+        ranges = np.stack(np.broadcast_arrays(first, visible), axis=-1).astype(np.uint32)
+        assert ranges.shape == (self.state.n, 2) and ranges.max() <= KV_BLOCK
+        assert np.all(ranges[:, 0] <= ranges[:, 1])
+        self.function(ctypes.byref(self.state), ctypes.byref(block), ranges.ctypes.data)
 
     def result(self):
         assert not self.values[:, self.state.head_dim :].any()  # the padding
@@ -229,13 +252,13 @@ def stored_int8(x):
 STORED = [stored_f32, stored_f16, stored_int8]
 
 
-def attend(kernels, kv_type, cache, queries, visible):
+def attend(kernels, kv_type, cache, queries, visible, first=None, softcap=0):
     """At most QUERY_TILE queries (n, head_dim), which see visible (n_blocks, n) positions of the
-    cache's blocks."""
+    cache's blocks, from the first ones on."""
     scale = np.float32(1) / np.sqrt(np.float32(queries.shape[1]))
-    attention = Attention(kernels, kv_type, queries * scale)
+    attention = Attention(kernels, kv_type, queries * scale, softcap)
     for index, counts in enumerate(visible):
-        attention.add(cache.block(index), counts)
+        attention.add(cache.block(index), counts, 0 if first is None else first[index])
     return attention.result()
 
 
@@ -316,6 +339,31 @@ def test_masked_attention_is_that_of_torch(head_dim, kv_type, kernels, filled_ca
         expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).numpy()
         ours = attend(kernels, kv_type, cache, queries, visible)
         assert_close(ours, expected, 1e-5, absolute=2e-6)
+
+
+@attention_cases
+def test_windows_and_softcaps_are_those_of_gemma2(head_dim, kv_type, kernels, filled_cache, rng):
+    """Queries at neighbouring positions, whose windows begin in any block, against the eager
+    attention of transformers."""
+    n, module = 200, torch.nn.Module().eval()
+    module.num_key_value_groups, module.head_dim = 1, head_dim
+    cache, (k, v) = filled_cache(kv_type, head_dim, n)
+    for window, softcap in [(1, 0), (3, 5.0), (64, 0), (65, 2.0), (150, 30.0), (300, 1.0)]:
+        start = int(rng.integers(0, n - QUERY_TILE))
+        rows = np.arange(start, start + QUERY_TILE)
+        queries = normal(rng, QUERY_TILE, head_dim) * 2
+        seen = np.arange(n) <= rows[:, None]
+        seen &= np.arange(n) > rows[:, None] - window
+        mask = torch.zeros(seen.shape).masked_fill(~torch.from_numpy(seen), -torch.inf)
+        expected, _ = gemma2_attention(
+            module, *(torch.as_tensor(x)[None, None] for x in (queries, k, v)), mask[None, None],
+            scaling=head_dim**-0.5, softcap=softcap or None,
+        )  # fmt: skip
+        behind = seen_in_blocks(rows + 1)
+        starts = np.arange(len(behind))[:, None] * KV_BLOCK
+        first = np.clip(rows + 1 - window - starts, 0, behind)
+        ours = attend(kernels, kv_type, cache, queries, behind, first, softcap)
+        assert_close(ours, expected[0, :, 0].numpy(), 1e-5, absolute=2e-6)
 
 
 # --- quantizing, matrix products --------------------------------------------------------------

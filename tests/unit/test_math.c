@@ -1,4 +1,4 @@
-/* Our own exp, sine and cosine against the C library's in double. */
+/* Our own exp, tanh, sine and cosine against the C library's in double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +27,19 @@ static void exp_is_within_two_units_of_the_c_library(void **state)
     assert_true(isnan(math_exp(NAN)));
 }
 
+static void tanh_is_within_three_units_of_the_c_library(void **state)
+{
+    (void)state;
+    for (float x = 0x1p-140f; x < 100; x = x * 1.00003f + 0x1p-149f) {
+        float y = math_tanh(x);
+        assert_true(ulps(tanh((double)x), y) < 3);
+        assert_true(math_tanh(-x) == -y && y <= 1);
+    }
+    assert_true(math_tanh(INFINITY) == 1 && math_tanh(-INFINITY) == -1);
+    assert_true(math_tanh(0) == 0 && !signbit(math_tanh(0)) && signbit(math_tanh(-0.0f)));
+    assert_true(isnan(math_tanh(NAN)) && isnan(math_tanh(-NAN)));
+}
+
 static void sine_and_cosine_are_rounded_correctly(void **state)
 {
     (void)state;
@@ -43,6 +56,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_two_units_of_the_c_library),
+        cmocka_unit_test(tanh_is_within_three_units_of_the_c_library),
         cmocka_unit_test(sine_and_cosine_are_rounded_correctly),
     };
     return cmocka_run_group_tests_name("math", tests, NULL, NULL);

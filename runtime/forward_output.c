@@ -1,0 +1,85 @@
+/* Where a forward pass ends: the last norm, the output layer, the logits. */
+#include "common/number.h"
+#include "runtime/forward.h"
+
+/* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
+ * first left over. The logits see every bit of this row, and the product is bound by the weights'
+ * bytes, which are read once for both (docs/architecture.md has the figures). */
+static void prepare_fine(struct pass *pass, const struct input *input, size_t t, float *row)
+{
+    const struct kernels *kernels = pass->c->kernels;
+    const struct quantized *q = &input->quantized;
+    bool finite = kernels->quantize(row, input->width, q, 2 * t);
+    for (size_t i = 0; i < input->width; i++) {
+        size_t quad = i / 4, group = i / GROUP_INPUTS;
+        int8_t step = q->steps[(quad * q->stride + 2 * t) * 4 + i % 4];
+        row[i] -= (float)step * q->scales[group * q->stride + 2 * t];
+    }
+    if (!finite || !kernels->quantize(row, input->width, q, 2 * t + 1))
+        smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers, t);
+}
+
+/* Logits (n, vocab_size) of tokens [from, from + n). */
+static void output(const struct worker *w, size_t from, size_t n, float *logits)
+{
+    struct pass *pass = w->pass;
+    struct smol_context *c = pass->c;
+    const struct layer *outer = &c->model->outer;
+    size_t hidden = pass->m->hidden_size;
+    bool pairs = pass->m->dtype == DTYPE_INT8;
+    const struct input normed = smol_input(c->normed, pairs ? 2 * n : n, hidden, c->normed_q);
+    const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
+    const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
+        float *row = c->normed + t * hidden;
+        c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
+                             row);
+        if (pairs)
+            prepare_fine(pass, &normed, t, row);
+    }
+    smol_multiply(w, &normed, &head, 1);
+}
+
+/* Whether all of x[0..n) are numbers. */
+static bool all_finite(const float *x, size_t n)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t magnitude = f32_bits(x[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest < 0x7f800000u;
+}
+
+/* Divides and caps the logits. A NaN or infinity among them is an error; it must not look like an
+ * answer, as it would behind a cap. */
+static void finish_logits(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    const struct blob_model *m = pass->m;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
+    while (smol_pool_claim(&stage)) {
+        float *logits = pass->logits + stage.item * m->vocab_size;
+        for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)
+            logits[i] /= m->logit_divisor;
+        if (!all_finite(logits, m->vocab_size))
+            smol_pass_fail_numeric(pass, "logits", m->n_layers,
+                                   pass->n - pass->n_logits + stage.item);
+        if (m->logit_softcap > 0)
+            pass->c->kernels->softcap(logits, m->vocab_size, m->logit_softcap);
+    }
+}
+
+/* The last n_logits tokens, in parts small enough for their pairs of rows. */
+void smol_forward_output(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
+        size_t rest = pass->n_logits - done;
+        output(w, pass->n - rest, rest < BATCH / 2 ? rest : BATCH / 2,
+               pass->logits + done * pass->m->vocab_size);
+    }
+    finish_logits(w);
+}

@@ -1,0 +1,247 @@
+"""What a blob's blocks can be made of, in any combination, against a forward pass in numpy that is
+written from FORMAT.md alone. (Families of models, as transformers computes them, are in
+test_families.py; not all that a blob can say has a family.)"""
+
+import ctypes
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from engine import Model, kernel_sets
+from internal import OK, Error, lib
+from smol_reader import (
+    F32,
+    MODEL_FIELDS,
+    NO_INPUT_NORMS,
+    NO_ROTATION,
+    NO_TOKEN,
+    NORM_OUTPUTS,
+    QK_NORM_ALL,
+    QK_NORM_HEADS,
+    ROLES,
+    SECOND_TABLE,
+    WINDOWED,
+)
+from test_format import Contents, example_tokenizer, read
+from test_logits import largest_difference
+
+TOLERANCE = 2e-4  # of a position's spread, as for families
+SEEDS = 8
+N_POSITIONS = 330  # crosses blocks of 64 positions and a span of 256
+PLAIN = dict(
+    family=1, dtype=F32, n_layers=3, hidden_size=40, intermediate_size=50, n_heads=4, n_kv_heads=2,
+    head_dim=12, vocab_size=61, context_length=512, bos_id=NO_TOKEN, tied_embeddings=0,
+    rms_norm_eps=1e-5, attention_bias=0, mlp_bias=0, activation=0, rope_theta=10000.0, blocks=0,
+    embedding_scale=1.0, residual_scale=1.0, attention_scale=12**-0.5, attention_softcap=0.0,
+    logit_divisor=1.0, logit_softcap=0.0, sliding_window=0, rotary_dim=12, n_rope_tables=1,
+    rope_scale=1.0, rope_scale1=0.0,
+)  # fmt: skip
+MODEL_LAYOUT = "<12IfIIIdI6fIIIff8x"
+
+
+# --- making blobs -----------------------------------------------------------------------------
+
+
+def extents(m):
+    query, key = m["n_heads"] * m["head_dim"], m["n_kv_heads"] * m["head_dim"]
+    whole = m["blocks"] & QK_NORM_ALL
+    return {
+        "H": m["hidden_size"], "I": m["intermediate_size"], "V": m["vocab_size"], "Q": query,
+        "K": key, "q": query if whole else m["head_dim"], "k": key if whole else m["head_dim"],
+    }  # fmt: skip
+
+
+def tensors_of(m):
+    """7.1: (name, shape), in order."""
+    sizes = extents(m)
+    have = [r for r in ROLES if r[4] is None or (r[4](m) if callable(r[4]) else m[r[4]])]
+    roles = [r for r in have if r[1] == "embed"]
+    layers = [(f"layers.{i}.{r[1]}", r[3]) for i in range(m["n_layers"]) for r in have if r[2]]
+    named = [(r[1], r[3]) for r in roles] + layers
+    named += [(r[1], r[3]) for r in have if not r[2] and r[1] != "embed"]
+    return [(name, [sizes[letter] for letter in shape]) for name, shape in named]
+
+
+def random_weights(m, rng):
+    weights = {}
+    for name, shape in tensors_of(m):
+        values = rng.normal(size=shape)
+        if name.endswith("norm"):
+            values = 1 + 0.3 * values
+        elif name.endswith("bias"):
+            values *= 0.5
+        elif name != "embed":
+            values *= (4 if name == "output" else 1.2) / shape[1] ** 0.5
+        weights[name] = values.astype(np.float32)
+    return weights
+
+
+def stored(values):
+    """7.2 and 7.3: the bytes of a vector, of an f32 matrix."""
+    if values.ndim == 1:
+        return np.pad(values, (0, -len(values) % 16)).tobytes()
+    rows = np.pad(values, ((0, -len(values) % 16), (0, 0)))
+    return rows.reshape(-1, 16, rows.shape[1]).transpose(0, 2, 1).tobytes()
+
+
+def write(path, m, layers, inv_freq, weights):
+    error, writer = Error(), ctypes.c_void_p()
+    fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS))
+    tokenizer = example_tokenizer()
+    contents = Contents(
+        fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers
+    )
+    status = lib.smol_writer_open(
+        str(path).encode(), True, ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error)
+    )
+    assert status == OK, error
+    for name, _ in tensors_of(m):
+        data = stored(weights[name])
+        assert lib.smol_writer_append(writer, data, len(data), ctypes.byref(error)) == OK, error
+    assert lib.smol_writer_finish(writer, ctypes.byref(error)) == OK, error
+    return path
+
+
+# --- the forward pass -------------------------------------------------------------------------
+
+
+def rms_norm(x, weight, eps):
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * weight
+
+
+def softcap(x, cap):
+    return np.tanh(x / cap) * cap if cap else x
+
+
+def activate(x, kind):
+    if kind == 0:
+        return x / (1 + np.exp(-x))
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+class Reference:
+    """In double; weights by the names of 7.1."""
+
+    def __init__(self, m, layers, inv_freq, weights):
+        self.m, self.layers = SimpleNamespace(**m), layers
+        self.inv_freq = inv_freq.reshape(m["n_rope_tables"], -1).astype(np.float64)
+        self.weights = {name: value.astype(np.float64) for name, value in weights.items()}
+
+    def get(self, layer, name):
+        return self.weights.get(f"layers.{layer}.{name}")
+
+    def linear(self, x, layer, name):
+        y, bias = x @ self.get(layer, name).T, self.get(layer, f"{name}_bias")
+        return y if bias is None else y + bias
+
+    def norm(self, x, layer, name):
+        weight = self.get(layer, name)
+        return x if weight is None else rms_norm(x, weight, self.m.rms_norm_eps)
+
+    def heads(self, x, layer, norm, n):
+        """(n, positions, head_dim), normed and rotated."""
+        if self.m.blocks & QK_NORM_ALL:
+            x = self.norm(x, layer, norm)
+        x = x.reshape(len(x), n, -1).transpose(1, 0, 2)
+        if self.m.blocks & QK_NORM_HEADS:
+            x = self.norm(x, layer, norm)
+        bits, half = self.layers[layer], self.m.rotary_dim // 2
+        if bits & NO_ROTATION:
+            return x
+        table = 1 if bits & SECOND_TABLE else 0
+        scale = (self.m.rope_scale, self.m.rope_scale1)[table]
+        angles = np.arange(x.shape[1])[:, None] * self.inv_freq[table]
+        c, s = np.cos(angles) * scale, np.sin(angles) * scale
+        a, b = x[..., :half], x[..., half : 2 * half]
+        return np.concatenate([a * c - b * s, b * c + a * s, x[..., 2 * half :]], axis=-1)
+
+    def attention(self, x, layer):
+        m, n = self.m, len(x)
+        q = self.heads(self.linear(x, layer, "attn_q"), layer, "attn_q_norm", m.n_heads)
+        k = self.heads(self.linear(x, layer, "attn_k"), layer, "attn_k_norm", m.n_kv_heads)
+        v = self.linear(x, layer, "attn_v").reshape(n, m.n_kv_heads, -1).transpose(1, 0, 2)
+        k, v = (np.repeat(y, m.n_heads // m.n_kv_heads, axis=0) for y in (k, v))
+        scores = softcap(q @ k.transpose(0, 2, 1) * m.attention_scale, m.attention_softcap)
+        distance = np.arange(n)[:, None] - np.arange(n)
+        window = m.sliding_window if self.layers[layer] & WINDOWED else n
+        scores[:, (distance < 0) | (distance >= window)] = -np.inf
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = weights / weights.sum(axis=-1, keepdims=True) @ v
+        return self.linear(mixed.transpose(1, 0, 2).reshape(n, -1), layer, "attn_o")
+
+    def mlp(self, x, layer):
+        gate = activate(self.linear(x, layer, "mlp_gate"), self.m.activation)
+        return self.linear(gate * self.linear(x, layer, "mlp_up"), layer, "mlp_down")
+
+    def logits(self, ids):
+        m, x = self.m, self.weights["embed"][ids] * self.m.embedding_scale
+        for layer in range(m.n_layers):
+            for block, name in ((self.attention, "attn"), (self.mlp, "mlp")):
+                out = block(self.norm(x, layer, f"{name}_norm"), layer)
+                x = x + self.norm(out, layer, f"{name}_out_norm") * m.residual_scale
+        x = rms_norm(x, self.weights["final_norm"], m.rms_norm_eps)
+        return softcap(x @ self.weights["output"].T / m.logit_divisor, m.logit_softcap)
+
+
+# --- drawing ----------------------------------------------------------------------------------
+
+
+def draw(seed):
+    """A model with about half of all that there is, its layers and its inv_freq."""
+    rng = np.random.default_rng(seed)
+
+    def perhaps(value, otherwise):
+        return value if rng.integers(2) else otherwise
+
+    layers = rng.choice([0, 1, 2, 3, 4, 5], PLAIN["n_layers"])
+    tables = 2 if any(layers & SECOND_TABLE) else 1
+    norms = int(rng.choice([0, QK_NORM_HEADS, QK_NORM_ALL]))
+    m = PLAIN | dict(
+        attention_bias=int(rng.integers(3)), mlp_bias=int(rng.integers(2)),
+        activation=int(rng.integers(2)),
+        blocks=norms | int(rng.choice([0, NORM_OUTPUTS, NORM_OUTPUTS | NO_INPUT_NORMS])),
+        embedding_scale=perhaps(3.5, 1.0), residual_scale=perhaps(0.4, 1.0),
+        attention_scale=perhaps(0.5, PLAIN["attention_scale"]),
+        attention_softcap=perhaps(1.5, 0.0), logit_divisor=perhaps(3.0, 1.0),
+        logit_softcap=perhaps(4.0, 0.0), rotary_dim=int(rng.choice([2, 6, 12])),
+        sliding_window=int(rng.choice([1, 3, 64, 100, 270])) if any(layers & WINDOWED) else 0,
+        n_rope_tables=tables, rope_scale=perhaps(1.25, 1.0),
+        rope_scale1=0.75 if tables == 2 else 0.0,
+        n_kv_heads=int(rng.choice([1, 2, 4])),
+    )  # fmt: skip
+    thetas = (10000.0, 100.0)[:tables]
+    exponents = np.arange(0, m["rotary_dim"], 2) / m["rotary_dim"]
+    inv_freq = np.array([theta**-exponents for theta in thetas], np.float32)
+    return m, bytes(layers.astype(np.uint8)), inv_freq, random_weights(m, rng)
+
+
+@pytest.fixture(params=range(SEEDS))
+def drawn(request, tmp_path):
+    """(path of a blob, its reference, some ids)"""
+    parts = draw(request.param)
+    ids = np.random.default_rng(request.param).integers(0, PLAIN["vocab_size"], N_POSITIONS)
+    return write(tmp_path / "drawn.smol", *parts), Reference(*parts), ids
+
+
+def test_any_combination_is_computed(drawn):
+    path, reference, ids = drawn
+    read(path).check_padding()
+    with Model(path) as model:
+        ours = model.logits(ids, threads=2, kv="f32")
+        assert largest_difference(ours, reference.logits(ids)) <= TOLERANCE
+        for isa in [name for name, _, runs in kernel_sets() if runs]:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("SMOL_ISA", isa)
+                with model.context(3, "f32") as context:
+                    parts = [context.eval(part) for part in np.split(ids, [70, 71, 72, 260])]
+            assert np.concatenate(parts).tobytes() == ours.tobytes(), isa
+
+
+def test_draws_have_everything():
+    drawn = [draw(seed) for seed in range(SEEDS)]
+    models, layers = [d[0] for d in drawn], [d[1] for d in drawn]
+    for name in MODEL_FIELDS[MODEL_FIELDS.index("attention_bias") :]:
+        wanted = 1 if name == "rope_theta" else 2
+        assert len({m[name] for m in models}) >= wanted, name
+    assert {bits for row in layers for bits in row} == set(range(6))

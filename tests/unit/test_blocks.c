@@ -1,0 +1,157 @@
+/* One answer for models whose blocks have all that FEATURE_BLOCKS brings: the same bits for any
+ * number of threads, any split into batches and any kernels, with windows that end within a block,
+ * beyond one, and beyond a span. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/kernels/kernels.h"
+#include "runtime/smol.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/temporary_fixture.h"
+#include "tests/unit/tiny_blob.h"
+
+enum { N_IDS = SLOW ? 150 : 330, MAX_VOCABULARY = 19 };
+
+static struct error error;
+static char path[128];
+static uint32_t ids[N_IDS];
+typedef float logits_t[N_IDS * MAX_VOCABULARY];
+
+/* How the tokens are given: parts of `part` tokens each, on `n_threads` threads. */
+struct way {
+    uint32_t n_threads;
+    size_t part;
+    const char *isa;
+};
+
+static void evaluate(const smol_model *model, smol_kv kv, const struct way *way, logits_t logits)
+{
+    const smol_context_params params = {.n_threads = way->n_threads, .kv = kv};
+    smol_context *context;
+    smol_error failure;
+    if (way->isa)
+        setenv("SMOL_ISA", way->isa, 1);
+    assert_int_equal(smol_context_create(model, &params, &context, &failure), SMOL_OK);
+    unsetenv("SMOL_ISA");
+    for (size_t done = 0; done < N_IDS; done += way->part) {
+        size_t n = way->part < N_IDS - done ? way->part : N_IDS - done;
+        float *out = logits + done * MAX_VOCABULARY;
+        if (smol_eval(context, ids + done, n, n, out, &failure))
+            fail_msg("%s", failure.message);
+    }
+    smol_context_free(context);
+}
+
+static void check_way(const smol_model *model, smol_kv kv, const struct way *way,
+                      const logits_t expected)
+{
+    static logits_t logits;
+    memset(logits, 0xff, sizeof logits);
+    evaluate(model, kv, way, logits);
+    if (memcmp(logits, expected, sizeof logits))
+        fail_msg("kv %d: %u threads, parts of %zu, %s: other bits", kv, way->n_threads, way->part,
+                 way->isa ? way->isa : "the best kernels");
+}
+
+static void check_model(const struct blob_model *blob_model)
+{
+    static logits_t expected;
+    static const struct way whole = {1, N_IDS, NULL};
+    static const struct way ways[] = {{2, N_IDS, NULL}, {3, 1, NULL}, {1, 37, NULL}, {2, 7, NULL}};
+    const struct blob_contents contents = contents_of(blob_model);
+    smol_model *model;
+    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(smol_model_open(path, NULL, &model, NULL), SMOL_OK);
+    for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
+        evaluate(model, kv, &whole, expected);
+        for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+            check_way(model, kv, &ways[i], expected);
+        bool runs;
+        const struct kernels *kernels;
+        for (size_t i = 0; (kernels = smol_kernels_at(i, &runs)); i++)
+            if (runs)
+                check_way(model, kv, &(struct way){2, 61, kernels->name}, expected);
+    }
+    smol_model_close(model);
+}
+
+static struct blob_model model_with(uint32_t blocks, uint32_t sliding_window, enum blob_dtype dtype)
+{
+    struct blob_model model = rich_model;
+    model.dtype = dtype;
+    model.blocks = blocks;
+    model.sliding_window = sliding_window;
+    model.n_heads = 4;
+    model.n_kv_heads = 2;
+    model.context_length = N_IDS;
+    return model;
+}
+
+static void f32_blobs_give_one_answer(void **state)
+{
+    (void)state;
+    const struct blob_model model =
+        model_with(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS, 5, DTYPE_F32);
+    check_model(&model);
+}
+
+static void bf16_blobs_give_one_answer(void **state)
+{
+    (void)state;
+    const struct blob_model model =
+        model_with(BLOCK_NORM_OUTPUTS | BLOCK_NO_INPUT_NORMS | BLOCK_QK_NORM_ALL, 100, DTYPE_BF16);
+    check_model(&model);
+}
+
+static void int8_blobs_give_one_answer(void **state)
+{
+    (void)state;
+    const struct blob_model model =
+        model_with(BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_ALL, N_IDS - 40, DTYPE_INT8);
+    check_model(&model);
+}
+
+/* Logits that a cap would make finite again. */
+static void a_cap_does_not_hide_infinity(void **state)
+{
+    (void)state;
+    struct blob_model model = model_with(0, 5, DTYPE_F32);
+    const struct blob_contents contents = contents_of(&model);
+    static logits_t logits;
+    smol_model *handle;
+    smol_context *context;
+    smol_error failure;
+    model.logit_divisor = 1e-40f; /* what is divided by this overflows */
+    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
+    assert_int_equal(smol_context_create(handle, NULL, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids, 3, 1, logits, &failure), SMOL_ERROR_NUMERIC);
+    assert_non_null(strstr(failure.message, "NaN or infinity in the logits"));
+    smol_context_free(context);
+    smol_model_close(handle);
+}
+
+static int set_up(void **state)
+{
+    temporary_set_up(state);
+    snprintf(path, sizeof path, "%s/blocks.smol", temporary.folder);
+    make_tokenizer();
+    for (uint32_t i = 0; i < N_IDS; i++)
+        ids[i] = i * i % MAX_VOCABULARY;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_blobs_give_one_answer),
+        cmocka_unit_test(bf16_blobs_give_one_answer),
+        cmocka_unit_test(int8_blobs_give_one_answer),
+        cmocka_unit_test(a_cap_does_not_hide_infinity),
+    };
+    return cmocka_run_group_tests_name("blocks", tests, set_up, temporary_tear_down);
+}
