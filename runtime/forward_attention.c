@@ -73,10 +73,15 @@ static void read_residual(struct pass *pass, size_t layer, size_t t)
     smol_residual_read(pass, norm, t, "attention input", layer);
 }
 
+/* In a windowed layer a value that is not finite is noticed where it comes in: positions that do
+ * not see it any more might or might not, as kernels may multiply what is not seen by 0. */
 static void finish(struct pass *pass, size_t layer, size_t t)
 {
     const struct input input = attended_input(pass);
     smol_attention_finish(pass->c, layer, pass->first, pass->n, t);
+    if (pass->c->model->layers[layer].bits & LAYER_WINDOWED)
+        smol_pass_check_finite(pass, input.x + t * input.width, input.width, "attention output",
+                               layer, t);
     smol_input_prepare(pass, &input, t, "attention output", layer);
 }
 

@@ -1,5 +1,4 @@
 /* Where a forward pass ends: the last norm, the output layer, the logits. */
-#include "common/number.h"
 #include "runtime/forward.h"
 
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
@@ -42,17 +41,6 @@ static void output(const struct worker *w, size_t from, size_t n, float *logits)
     smol_multiply(w, &normed, &head, 1);
 }
 
-/* Whether all of x[0..n) are numbers. */
-static bool all_finite(const float *x, size_t n)
-{
-    uint32_t largest = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t magnitude = f32_bits(x[i]) & 0x7fffffffu;
-        largest = magnitude > largest ? magnitude : largest;
-    }
-    return largest < 0x7f800000u;
-}
-
 /* Divides and caps the logits. A NaN or infinity among them is an error; it must not look like an
  * answer, as it would behind a cap. */
 static void finish_logits(const struct worker *w)
@@ -64,9 +52,8 @@ static void finish_logits(const struct worker *w)
         float *logits = pass->logits + stage.item * m->vocab_size;
         for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)
             logits[i] /= m->logit_divisor;
-        if (!all_finite(logits, m->vocab_size))
-            smol_pass_fail_numeric(pass, "logits", m->n_layers,
-                                   pass->n - pass->n_logits + stage.item);
+        smol_pass_check_finite(pass, logits, m->vocab_size, "logits", m->n_layers,
+                               pass->n - pass->n_logits + stage.item);
         if (m->logit_softcap > 0)
             pass->c->kernels->softcap(logits, m->vocab_size, m->logit_softcap);
     }

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "common/number.h"
+
 void smol_pass_fail(struct pass *pass, const struct error *error)
 {
     if (atomic_flag_test_and_set(&pass->failed))
@@ -20,6 +22,18 @@ void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, s
         "of range",
         pass->c->model->blob.path, what, layer, pass->first + token);
     smol_pass_fail(pass, &error);
+}
+
+void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
+                            size_t layer, size_t token)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t magnitude = f32_bits(x[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= 0x7f800000u)
+        smol_pass_fail_numeric(pass, what, layer, token);
 }
 
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,

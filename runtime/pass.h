@@ -33,6 +33,10 @@ void smol_pass_fail(struct pass *pass, const struct error *error);
 /* A NaN or infinity in `what` at that layer and token of the batch. */
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token);
 
+/* That, if x[0..n) has one. */
+void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
+                            size_t layer, size_t token);
+
 /* The bytes [offset, offset + size) of a tensor, digests checked. */
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
                             uint64_t size);

@@ -21,7 +21,7 @@ def read_blob(path):
 
 def section(data, kind):
     """Where a section lies: offset and size."""
-    for i in range(9):
+    for i in range(data[20]):
         entry_kind, _, offset, size = struct.unpack_from("<IIQQ", data, 64 + i * 24)
         if entry_kind == kind:
             return offset, size

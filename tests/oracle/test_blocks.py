@@ -4,12 +4,13 @@ test_families.py; not all that a blob can say has a family.)"""
 
 import ctypes
 import struct
+import subprocess
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from engine import Model, kernel_sets
-from internal import OK, Error, lib
+from internal import BUILD, NO, OK, Error, lib
 from smol_reader import (
     F32,
     MODEL_FIELDS,
@@ -236,6 +237,47 @@ def test_any_combination_is_computed(drawn):
                 with model.context(3, "f32") as context:
                     parts = [context.eval(part) for part in np.split(ids, [70, 71, 72, 260])]
             assert np.concatenate(parts).tobytes() == ours.tobytes(), isa
+
+
+def run(program, *arguments, status=OK):
+    result = subprocess.run([BUILD / program, *arguments], capture_output=True, text=True)
+    assert result.returncode == status, result.stderr
+    return result.stdout
+
+
+def test_every_command_takes_such_blobs(tmp_path):
+    everything = PLAIN | dict(
+        attention_bias=2, activation=1, blocks=NORM_OUTPUTS | QK_NORM_HEADS, embedding_scale=2.0,
+        residual_scale=0.5, attention_scale=0.25, attention_softcap=50.0, logit_divisor=3.0,
+        logit_softcap=30.0, sliding_window=7, rotary_dim=4, n_rope_tables=2, rope_scale1=0.75,
+    )  # fmt: skip
+    layers, inv_freq = bytes([1, 2, 5]), np.array([[1, 0.1], [1, 0.5]], np.float32)
+    weights = random_weights(everything, np.random.default_rng(1))
+    a = write(tmp_path / "a.smol", everything, layers, inv_freq, weights)
+    other = everything | dict(sliding_window=8, logit_softcap=31.0, rope_scale1=1.0)
+    b = write(tmp_path / "b.smol", other, bytes([3, 2, 5]), inv_freq, weights)
+    assert "good" in run("smolconv", "verify", a)
+    shown = " ".join(run("smolconv", "inspect", a).split())
+    for part in [
+        ".smol 1.1", "activation gelu_tanh", "norms inputs outputs q-heads k-heads",
+        "embedding 2, residual 0.5, attention 0.25, logits 1/3", "attention 50, logits 30",
+        "rope 4 of 12 elements, scale 1, and 0.75 by a second table", "sliding_window 7",
+        "windowed layers 0 2", "not rotated 1", "second table 2", "attention q, k, v",
+    ]:  # fmt: skip
+        assert part in shown, part
+    assert run("smolconv", "diff", a, a)
+    differences = run("smolconv", "diff", a, b, status=NO)
+    for part in ("sliding_window", "logit_softcap", "rope_scale[1]", "layers[0]"):
+        assert part in differences
+    for part in ("attention_softcap", "layers[1]", "rotary_dim"):
+        assert part not in differences
+    run("smolconv", "pack", a, tmp_path / "a.zst")
+    run("smolconv", "unpack", tmp_path / "a.zst", tmp_path / "unpacked.smol")
+    assert (tmp_path / "unpacked.smol").read_bytes() == a.read_bytes()
+    run("smolconv", "delta", a, b, tmp_path / "ab.smoldelta")
+    run("smolconv", "patch", a, tmp_path / "ab.smoldelta", tmp_path / "patched.smol")
+    assert (tmp_path / "patched.smol").read_bytes() == b.read_bytes()
+    assert len(run("smolrun", a, "ab", "-n", "4", "--ids").split()) == 4
 
 
 def test_draws_have_everything():

@@ -135,6 +135,29 @@ static void a_cap_does_not_hide_infinity(void **state)
     smol_model_close(handle);
 }
 
+/* Values beyond the range of f16, at positions whose logits nobody wants. */
+static void a_window_does_not_hide_infinity(void **state)
+{
+    (void)state;
+    struct blob_model model = model_with(BLOCK_NO_INPUT_NORMS, 2, DTYPE_F32);
+    const struct blob_contents contents = contents_of(&model);
+    const smol_context_params f16 = {.kv = SMOL_KV_F16}, f32 = {.kv = SMOL_KV_F32};
+    smol_model *handle;
+    smol_context *context;
+    smol_error failure;
+    model.embedding_scale = 1e6f;
+    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
+    assert_int_equal(smol_context_create(handle, &f16, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids, 3, 0, NULL, &failure), SMOL_ERROR_NUMERIC);
+    assert_non_null(strstr(failure.message, "NaN or infinity in the attention output (layer 0, "));
+    smol_context_free(context);
+    assert_int_equal(smol_context_create(handle, &f32, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids, 3, 0, NULL, &failure), SMOL_OK);
+    smol_context_free(context);
+    smol_model_close(handle);
+}
+
 static int set_up(void **state)
 {
     temporary_set_up(state);
@@ -152,6 +175,7 @@ int main(void)
         cmocka_unit_test(bf16_blobs_give_one_answer),
         cmocka_unit_test(int8_blobs_give_one_answer),
         cmocka_unit_test(a_cap_does_not_hide_infinity),
+        cmocka_unit_test(a_window_does_not_hide_infinity),
     };
     return cmocka_run_group_tests_name("blocks", tests, set_up, temporary_tear_down);
 }
