@@ -188,6 +188,12 @@ void smol_file_close(struct file_view *view)
     *view = (struct file_view){0};
 }
 
+bool smol_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 bool smol_same_file(const char *path, const char *other)
 {
     struct stat a, b;

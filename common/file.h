@@ -58,6 +58,9 @@ static inline enum status file_settle(const struct file_view *view, const char *
 /* Gives the memory back; a zeroed view is fine. */
 void smol_file_close(struct file_view *view);
 
+/* Whether `path` leads to a folder. */
+bool smol_is_folder(const char *path);
+
 /* Whether both paths lead to the same file. */
 bool smol_same_file(const char *path, const char *other);
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/tile.h"
+
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
@@ -52,13 +54,6 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
-/* The elements that tiles are made of; each is a number that f32 holds exactly. */
-static bool is_supported(enum safetensors_dtype dtype)
-{
-    return dtype == ST_F32 || dtype == ST_F16 || dtype == ST_BF16 || dtype == ST_F8_E4M3 ||
-           dtype == ST_F8_E5M2;
-}
-
 static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
                                 struct error *error)
@@ -66,7 +61,7 @@ static enum status check_source(const struct safetensors *reader, const struct b
     if (!source)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
-    if (!is_supported(source->dtype))
+    if (!smol_tile_takes(source->dtype))
         return smol_fail(
             error, STATUS_UNSUPPORTED,
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",

@@ -104,7 +104,8 @@ static struct blob_contents contents_of(const struct conversion *c)
 static enum status write_weights(struct conversion *c, bool quiet, struct error *error)
 {
     const struct source *source = &c->source;
-    const struct weights weights = {source->config.family, &source->config.model, source->tensors};
+    const struct weights weights = {source->config.family, &source->config.model, source->tensors,
+                                    source->lora.pairs};
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 
@@ -130,7 +131,8 @@ static void release(struct conversion *c)
 static enum status check_output(const struct source *source, const char *output,
                                 struct error *error)
 {
-    if (!smol_shards_has(&source->shards, output))
+    const char *adapter = source->lora.path;
+    if (!smol_shards_has(&source->shards, output) && !(adapter && smol_same_file(output, adapter)))
         return STATUS_OK;
     return smol_fail(error, STATUS_USAGE, "%s: is the checkpoint itself: name another output",
                      output);

@@ -32,6 +32,18 @@ static void describe_weights(struct buffer *out, const struct shards *shards)
     }
 }
 
+static void describe_adapter(struct buffer *out, const struct lora *lora)
+{
+    const struct file_view *file = &lora->weights.file;
+    if (!lora->path)
+        return;
+    describe_file(out, "adapter_config.json", lora->config_mark.size, lora->config_mark.digest);
+    describe_file(out, "adapter_model.safetensors", file->size,
+                  smol_digest(file->data, file->size));
+    if (lora->factor != 1)
+        smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
+}
+
 enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
                                  struct error *error)
 {
@@ -52,6 +64,7 @@ enum status smol_provenance_make(const struct source *source, char **text, size_
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
+    describe_adapter(&out, &source->lora);
     *text = out.text;
     *size = out.size;
     return out.failed ? smol_fail_memory(error, "the provenance") : STATUS_OK;

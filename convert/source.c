@@ -13,15 +13,9 @@
 #include "format/layout.h"
 #include "format/model.h"
 
-static bool is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 bool smol_source_is_checkpoint(const char *path)
 {
-    return is_folder(path) || smol_shards_is_index(path);
+    return smol_is_folder(path) || smol_shards_is_index(path);
 }
 
 /* The weights in a folder, the first that there are, in the reference's order (transformers,
@@ -48,7 +42,7 @@ static enum status find_weights(const char *folder, char **path, struct error *e
 static enum status open_weights(struct source *source, const char *input, struct error *error)
 {
     char *path = NULL;
-    if (!is_folder(input))
+    if (!smol_is_folder(input))
         return smol_shards_open(input, &source->shards, error);
     enum status status = find_weights(input, &path, error);
     if (!status)
@@ -61,7 +55,7 @@ static enum status open_weights(struct source *source, const char *input, struct
 static enum status find_settings(struct source *source, const char *input, const char *config,
                                  struct error *error)
 {
-    bool beside = !config && is_folder(input);
+    bool beside = !config && smol_is_folder(input);
     source->folder = beside ? strdup(input) : smol_path_folder(config ? config : input);
     source->config_name = strdup(config ? smol_base_name(config) : "config.json");
     return source->folder && source->config_name ? STATUS_OK
@@ -88,6 +82,19 @@ static enum status map_tensors(struct source *source, struct error *error)
                                error);
 }
 
+static enum status open_adapter(struct source *source, const struct option_texts *adapters,
+                                struct error *error)
+{
+    if (adapters->n == 0)
+        return STATUS_OK;
+    if (adapters->n > 1)
+        return smol_fail(error, STATUS_USAGE,
+                         "--lora: one adapter is merged, not %zu: merge the others with PEFT first",
+                         adapters->n);
+    size_t n = smol_tensor_count(&source->config.model);
+    return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
+}
+
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
 static enum status check_tokenizer(struct source *source, struct error *error)
 {
@@ -103,6 +110,7 @@ static enum status check_tokenizer(struct source *source, struct error *error)
 
 enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
 {
+    status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
     return smol_shards_settle(&source->shards, status, error);
 }
 
@@ -120,6 +128,8 @@ enum status smol_source_open(const char *input, const struct source_options *opt
         status = check_model(source, dtype, error);
     if (!status)
         status = map_tensors(source, error);
+    if (!status)
+        status = open_adapter(source, &options->lora, error);
     if (!status)
         status = check_tokenizer(source, error);
     status = smol_source_settle(source, status, error);
@@ -141,6 +151,7 @@ enum status smol_source_compile_tokenizer(struct source *source, struct error *e
 void smol_source_close(struct source *source)
 {
     smol_shards_close(&source->shards);
+    smol_lora_close(&source->lora);
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
     free(source->tensors);

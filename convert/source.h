@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "common/options.h"
 #include "convert/config.h"
+#include "convert/lora.h"
 #include "convert/settings.h"
 #include "convert/shards.h"
 #include "convert/tokenizer.h"
@@ -13,7 +15,8 @@
 
 /* How a checkpoint is read; zeroed: as it lies there. */
 struct source_options {
-    const char *config; /* config.json elsewhere, or NULL */
+    const char *config;       /* config.json elsewhere, or NULL */
+    struct option_texts lora; /* an adapter to merge, see smol_lora_open; one at most */
 };
 
 struct source {
@@ -26,6 +29,7 @@ struct source {
     uint32_t pretokenizer;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
+    struct lora lora;                          /* zeroed: none */
 };
 
 /* Opens `input`, a checkpoint's folder, or the model.safetensors or model.safetensors.index.json in

@@ -23,7 +23,8 @@ enum {
 struct tensor {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
-    float offset; /* of a vector's elements */
+    float offset;                 /* of a vector's elements */
+    const struct lora_pair *lora; /* NULL: nothing is added */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -56,6 +57,8 @@ struct stream {
     struct batch batches[2];
     uint64_t max_cols;
     float *scratch; /* (n_threads, max_cols) */
+    bool merges;
+    float *merged; /* (n_threads, TILE_ROWS, max_cols), if any tensor has something added */
     struct finding findings[POOL_MAX_THREADS];
     struct blob_writer *writer;
     enum status write_status;
@@ -100,12 +103,29 @@ static struct tile_fault make_vector(const struct tensor *tensor, uint8_t *out)
     return fault;
 }
 
+/* A row block with the adapter's share, as if the checkpoint had it so in f32. */
+static struct tile_fault make_merged(struct stream *s, const struct piece *piece, unsigned thread)
+{
+    const struct tensor *tensor = piece->tensor;
+    struct blob_tensor layout = tensor->layout;
+    float *rows = s->merged + thread * TILE_ROWS * s->max_cols;
+    layout.rows = rows_in_block(piece->row, layout.rows);
+    smol_lora_merge(tensor->lora, tensor->source, piece->row, layout.rows, rows);
+    const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)rows};
+    struct tile_fault fault = smol_tile_block(
+        &source, &layout, 0, s->scratch + thread * s->max_cols, s->made->bytes + piece->offset);
+    fault.index += piece->row * layout.cols;
+    return fault;
+}
+
 static struct tile_fault make_piece(struct stream *s, const struct piece *piece, unsigned thread)
 {
     const struct tensor *tensor = piece->tensor;
     uint8_t *out = s->made->bytes + piece->offset;
     if (tensor->layout.layout == LAYOUT_VECTOR)
         return make_vector(tensor, out);
+    if (tensor->lora)
+        return make_merged(s, piece, thread);
     return smol_tile_block(tensor->source, &tensor->layout, piece->row,
                            s->scratch + thread * s->max_cols, out);
 }
@@ -147,12 +167,14 @@ static const struct finding *first_finding(const struct stream *s, unsigned n_th
 static enum status report(const struct stream *s, const struct finding *found)
 {
     const struct tile_fault *fault = &found->fault;
-    const struct safetensors_tensor *source = s->made->pieces[found->piece].tensor->source;
+    const struct tensor *tensor = s->made->pieces[found->piece].tensor;
     /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
     enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
+    const char *broken =
+        tensor->lora ? "the checkpoint or the adapter is broken" : "the checkpoint is broken";
     return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
-                     source->path, source->name, fault->index, (double)fault->value, fault->reason,
-                     status == STATUS_DAMAGED ? "the checkpoint is broken" : "use --dtype f32");
+                     tensor->source->path, tensor->source->name, fault->index, (double)fault->value,
+                     fault->reason, status == STATUS_DAMAGED ? broken : "use --dtype f32");
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
@@ -166,12 +188,15 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
     if (!s->tensors)
         return smol_fail_memory(s->error, "the tensor list");
     struct tensor_key key = {ROLE_EMBED, 0};
-    const struct safetensors_tensor *const *source = weights->sources;
+    size_t i = 0;
     do {
-        struct tensor tensor = {*source++, smol_tensor_layout(model, key),
-                                smol_checkpoint_offset(weights->family, key.role)};
+        const struct lora_pair *pair = weights->lora ? &weights->lora[i] : NULL;
+        struct tensor tensor = {weights->sources[i++], smol_tensor_layout(model, key),
+                                smol_checkpoint_offset(weights->family, key.role),
+                                pair && pair->a ? pair : NULL};
         if (!tensor.source)
             continue;
+        s->merges = s->merges || tensor.lora;
         s->tensors[s->n_tensors++] = tensor;
         if (tensor.layout.cols > s->max_cols)
             s->max_cols = tensor.layout.cols;
@@ -184,9 +209,11 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
 static enum status allocate(struct stream *s, unsigned n_threads)
 {
     s->scratch = calloc(n_threads, s->max_cols * sizeof *s->scratch);
+    if (s->merges)
+        s->merged = calloc((size_t)n_threads * TILE_ROWS, s->max_cols * sizeof *s->merged);
     for (int i = 0; i < 2; i++)
         s->batches[i].bytes = aligned_alloc(BLOB_ALIGN, round_up(s->capacity, BLOB_ALIGN));
-    return s->scratch && s->batches[0].bytes && s->batches[1].bytes
+    return s->scratch && (s->merged || !s->merges) && s->batches[0].bytes && s->batches[1].bytes
                ? STATUS_OK
                : smol_fail_memory(s->error, "tiles");
 }
@@ -233,6 +260,7 @@ enum status smol_weights_write(const struct weights *weights, struct pool *pool,
     free(s->batches[0].bytes);
     free(s->batches[1].bytes);
     free(s->scratch);
+    free(s->merged);
     free(s->tensors);
     free(s);
     return status;

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/pool.h"
 #include "convert/family.h"
+#include "convert/lora.h"
 #include "convert/safetensors.h"
 #include "format/format.h"
 #include "format/writer.h"
@@ -15,13 +16,14 @@ struct weights {
     const struct family *family;
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
+    const struct lora_pair *lora;                    /* (as many), what is added to them, or NULL */
 };
 
 /* Appends the whole weights section to the blob, with a progress bar unless `quiet`. The bytes, or
  * the error, are the same for any number of threads. Takes two batches of memory, 2 MiB each or one
- * row block where that is larger, and a row of floats for each thread. Errors: STATUS_DAMAGED
- * (a weight that is no finite number), STATUS_UNSUPPORTED (one that the blob's type cannot hold),
- * STATUS_FILE, STATUS_MEMORY. */
+ * row block where that is larger, and for each thread a row of floats, or 17 with an adapter.
+ * Errors: STATUS_DAMAGED (a weight that is, or becomes, no finite number), STATUS_UNSUPPORTED (one
+ * that the blob's type cannot hold), STATUS_FILE, STATUS_MEMORY. */
 enum status smol_weights_write(const struct weights *weights, struct pool *pool,
                                struct blob_writer *writer, bool quiet, struct error *error);
 

@@ -35,9 +35,14 @@ smolconv_command smolconv_verify;
 
 /* How a checkpoint is read: FIELD(source) is a struct source_options. */
 #define RULES_SOURCE                                                                               \
+    {"config",    0,                                                                               \
+     "FILE",      "config.json, and with it the other JSON files, elsewhere",                      \
+     OPTION_TEXT, FIELD(source.config),                                                            \
+     0,           0,                                                                               \
+     NULL},                                                                                        \
     {                                                                                              \
-        "config", 0, "FILE", "config.json, and with it the other JSON files, elsewhere",           \
-            OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
+        "lora", 0, "DIR[:SCALE]", "merge the adapter in DIR, as PEFT does, SCALE times",           \
+            OPTION_TEXTS, FIELD(source.lora), 0, 0, NULL                                           \
     }
 
 #endif

@@ -105,6 +105,8 @@ def commands(material):
         Command("convert", ("smolconv", *threads, source, "OUT")),
         Command("convert --force", ("smolconv", *threads, "--force", source, "OUT"), old=True),
         Command("convert shards", ("smolconv", *threads, material / "sharded", "OUT")),
+        Command("convert lora", ("smolconv", *threads, "--lora", f"{material / 'adapter'}:2", source,
+                                 "OUT")),
         Command("verify", ("smolconv", "verify", blob)),
         Command("verify --source", ("smolconv", "verify", "--source", source, blob)),
         Command("pack", ("smolconv", "pack", *threads, blob, "OUT")),
@@ -275,6 +277,7 @@ def make_material(build, folder):
         source = tiny.make(folder / name, middle, seed)
         subprocess.run([tool, "--quiet", source, folder / f"{name}.smol"], check=True)
     tiny.shard(folder / "tiny", folder / "sharded")
+    tiny.adapt(folder / "adapter")
     two = (folder / "larger.smol", folder / "newer.smol")
     subprocess.run([tool, "delta", "--quiet", *two, folder / "delta"], check=True)
     packed = folder / "larger.smol.zst"

@@ -69,6 +69,22 @@ def shard(source, folder):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
+def adapt(folder, rank=2, seed=2):
+    """A LoRA adapter for the checkpoint."""
+    numbers = random.Random(seed)
+    tensors = []
+    for name in ("q_proj", "o_proj"):
+        for half, shape in (("A", [rank, HIDDEN]), ("B", [HIDDEN, rank])):
+            n = rank * HIDDEN
+            values = struct.pack(f"<{n}f", *(numbers.gauss(0, 0.5) for _ in range(n)))
+            module = f"base_model.model.model.layers.0.self_attn.{name}"
+            tensors.append((f"{module}.lora_{half}.weight", shape, values))
+    folder.mkdir()
+    write_tensors(folder / "adapter_model.safetensors", tensors)
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 4, "rank_pattern": {"o_proj": rank}}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+
+
 def retrain(source, folder, size=40000):
     """A copy of a checkpoint whose last tensors are a little different: the low bytes of the last
     values, of two bytes each."""

@@ -1,0 +1,430 @@
+/* Opening an adapter, see lora.h. Which matrices it changes is what its tensors say; of its
+ * settings, those that decide what they mean are read, those that decide nothing any more are
+ * ignored, and whatever else is set is refused: it may change the result. */
+#include "convert/lora.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "convert/checkpoint.h"
+#include "convert/settings.h"
+#include "convert/tile.h"
+
+static const char instead[] = "is not supported: merge the adapter with PEFT, save the model and "
+                              "convert that";
+
+/* ---- settings ---- */
+
+struct lora_settings {
+    struct settings file;
+    uint32_t rank;
+    double alpha;
+    uint32_t by_root; /* use_rslora */
+    json_t *rank_pattern, *alpha_pattern, *targets;
+};
+
+static bool is_one_of(const char *text, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(text, *list) == 0)
+            return true;
+    return false;
+}
+
+static bool is_nothing(const json_t *value)
+{
+    return json_is_null(value) || json_is_false(value) ||
+           (json_is_object(value) && json_object_size(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0);
+}
+
+/* What was settled in training, or is for other places; fan_in_fan_out concerns no matrix here, as
+ * PEFT too finds; the adapter's tensors say which modules, layers and targets there are. */
+static const char *const ignored[] = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "inference_mode",
+    "layers_pattern",
+    "layers_to_transform",
+    "lora_dropout",
+    "megatron_core",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "task_type",
+    NULL,
+};
+static const char *const known[] = {
+    "alpha_pattern", "bias",           "init_lora_weights", "lora_alpha", "peft_type", "r",
+    "rank_pattern",  "target_modules", "use_rslora",        NULL,
+};
+
+static enum status check_keys(const struct settings *file)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(file->object, key, value)
+    {
+        if (!is_nothing(value) && !is_one_of(key, ignored) && !is_one_of(key, known))
+            return smol_setting_fail(file, STATUS_UNSUPPORTED, key, value, instead);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_choice(const struct settings *file, const char *key,
+                                const char *const *choices)
+{
+    const char *text = choices[0];
+    enum status status = smol_setting_string(file, key, &text);
+    if (status || is_one_of(text, choices))
+        return status;
+    return smol_setting_fail(file, STATUS_UNSUPPORTED, key, smol_setting(file, key), instead);
+}
+
+/* Some ways to begin change the base's weights, on loading too. */
+static enum status check_beginning(const struct settings *file)
+{
+    static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
+    if (json_is_boolean(smol_setting(file, "init_lora_weights")))
+        return STATUS_OK;
+    return check_choice(file, "init_lora_weights", harmless);
+}
+
+static enum status read_object(const struct settings *file, const char *key, json_t **object)
+{
+    *object = smol_setting(file, key);
+    if (*object && !json_is_object(*object))
+        return smol_setting_fail(file, STATUS_DAMAGED, key, *object, "an object is due");
+    return STATUS_OK;
+}
+
+static enum status read_settings(const char *folder, struct lora_settings *s, struct error *error)
+{
+    static const char *const types[] = {"LORA", NULL}, *const biases[] = {"none", NULL};
+    const struct settings *file = &s->file;
+    s->rank = 8; /* the defaults of PEFT's LoraConfig */
+    s->alpha = 8;
+    enum status status = smol_settings_open(folder, "adapter_config.json", true, &s->file, error);
+    if (!status)
+        status = check_choice(file, "peft_type", types);
+    if (!status)
+        status = check_keys(file);
+    if (!status)
+        status = check_choice(file, "bias", biases);
+    if (!status)
+        status = check_beginning(file);
+    if (!status)
+        status = smol_setting_integer(file, "r", 1, 1 << 20, &s->rank);
+    if (!status)
+        status = smol_setting_real(file, "lora_alpha", -FLT_MAX, FLT_MAX, &s->alpha);
+    if (!status)
+        status = smol_setting_flag(file, "use_rslora", &s->by_root);
+    if (!status)
+        status = read_object(file, "rank_pattern", &s->rank_pattern);
+    if (!status)
+        status = read_object(file, "alpha_pattern", &s->alpha_pattern);
+    s->targets = status ? NULL : smol_setting(file, "target_modules");
+    return status;
+}
+
+/* ---- patterns ---- */
+
+/* Whether the end of `module` from some dot on, or all of it, is `pattern`: a name whose dots, as
+ * in a regular expression, are any character; after a ^ all of it must be. */
+static bool matches(const char *pattern, const char *module)
+{
+    bool whole = *pattern == '^';
+    pattern += whole;
+    size_t n = strlen(pattern), length = strlen(module);
+    if (n > length || (n < length && (whole || module[length - n - 1] != '.')))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (pattern[i] != '.' && pattern[i] != module[length - n + i])
+            return false;
+    return true;
+}
+
+static enum status check_pattern(const struct settings *file, const char *key, const char *pattern)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+    size_t start = *pattern == '^';
+    if (pattern[start + strspn(pattern + start, plain)] == '\0')
+        return STATUS_OK;
+    return smol_fail(file->error, STATUS_UNSUPPORTED,
+                     "%s: %s: \"%.64s\" is more than the end of a module's name, which %s",
+                     file->path, key, pattern, instead);
+}
+
+/* The value of the first pattern that matches, or NULL. */
+static enum status look_up(const struct settings *file, const char *key, json_t *patterns,
+                           const char *module, json_t **value)
+{
+    const char *pattern;
+    json_t *candidate;
+    *value = NULL;
+    json_object_foreach(patterns, pattern, candidate)
+    {
+        enum status status = check_pattern(file, key, pattern);
+        if (status)
+            return status;
+        if (!*value && matches(pattern, module))
+            *value = candidate;
+    }
+    return STATUS_OK;
+}
+
+/* As PEFT computes it: in double, and rounded when it meets a tensor of f32. */
+static enum status find_scale(const struct lora_settings *s, const char *module, double factor,
+                              uint64_t rank, float *scale)
+{
+    const struct settings *file = &s->file;
+    json_t *own_rank = NULL, *own_alpha = NULL;
+    enum status status = look_up(file, "rank_pattern", s->rank_pattern, module, &own_rank);
+    if (!status)
+        status = look_up(file, "alpha_pattern", s->alpha_pattern, module, &own_alpha);
+    if (status)
+        return status;
+    if (own_alpha && !json_is_number(own_alpha))
+        return smol_setting_fail(file, STATUS_DAMAGED, "alpha_pattern", own_alpha,
+                                 "numbers are due");
+    double alpha = own_alpha ? json_number_value(own_alpha) : s->alpha;
+    json_int_t due = own_rank ? json_integer_value(own_rank) : (json_int_t)s->rank;
+    if (due <= 0 || (uint64_t)due != rank)
+        return smol_fail(file->error, STATUS_DAMAGED,
+                         "%s: the rank of %.128s is %lld here, %" PRIu64 " in its tensors: "
+                         "the files belong to different adapters",
+                         file->path, module, (long long)due, rank);
+    *scale = (float)(alpha / (s->by_root ? sqrt((double)rank) : (double)rank) * factor);
+    if (isfinite(*scale))
+        return STATUS_OK;
+    return smol_fail(file->error, STATUS_DAMAGED, "%s: the scale of %.128s is no finite number",
+                     file->path, module);
+}
+
+static enum status check_target(const struct lora_settings *s, const char *module)
+{
+    size_t n = json_array_size(s->targets), length = strlen(module);
+    for (size_t i = 0; i < n; i++) {
+        const char *target = json_string_value(json_array_get(s->targets, i));
+        size_t size = target ? strlen(target) : SIZE_MAX;
+        if (size <= length && strcmp(module + length - size, target) == 0 &&
+            (size == length || module[length - size - 1] == '.'))
+            return STATUS_OK;
+    }
+    if (!json_is_array(s->targets)) /* a pattern, which chose the modules that there are */
+        return STATUS_OK;
+    return smol_fail(s->file.error, STATUS_DAMAGED,
+                     "%s: target_modules does not list %.128s, for which there are tensors: "
+                     "the files belong to different adapters",
+                     s->file.path, module);
+}
+
+/* ---- tensors ---- */
+
+enum { MAX_MODULE = MAX_CHECKPOINT_NAME };
+
+static enum status check_half(const struct lora *lora, const struct safetensors_tensor *half,
+                              uint64_t rows, uint64_t cols, struct error *error)
+{
+    if (!smol_tile_takes(half->dtype))
+        return smol_fail(error, STATUS_UNSUPPORTED, "%s: tensor %.200s has type %s: a float is due",
+                         lora->path, half->name, smol_safetensors_dtype_name(half->dtype));
+    if (half->rank == 2 && half->shape[0] == rows && half->shape[1] == cols)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: tensor %.200s has another shape than [%" PRIu64 ", %" PRIu64
+                     "], which this model and rank call for: was it made for another?",
+                     lora->path, half->name, rows, cols);
+}
+
+/* Whether two tensors of one shape hold the same numbers. */
+static bool same_numbers(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
+{
+    enum { STRIP = 1024 };
+    float left[STRIP], right[STRIP];
+    uint64_t n = a->shape[0] * a->shape[1];
+    for (uint64_t i = 0; i < n; i += STRIP) {
+        uint64_t width = n - i < STRIP ? n - i : STRIP;
+        smol_tile_widen(a, i, width, left);
+        smol_tile_widen(b, i, width, right);
+        if (memcmp(left, right, width * sizeof *left) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The adapter's tensors of a module that have been looked for. */
+struct search {
+    struct lora *lora;
+    const struct lora_settings *settings;
+    bool *used; /* (n_tensors) of the adapter */
+    char module[MAX_MODULE];
+};
+
+static const struct safetensors_tensor *find_of(struct search *search, const char *what)
+{
+    char name[MAX_MODULE + 64];
+    const struct safetensors *weights = &search->lora->weights;
+    snprintf(name, sizeof name, "base_model.model.%s.%s", search->module, what);
+    const struct safetensors_tensor *found = smol_safetensors_find(weights, name);
+    if (found)
+        search->used[found - weights->tensors] = true;
+    return found;
+}
+
+/* With the output among the targets PEFT saves the base's own too, and restores it on loading. */
+static enum status check_copy(struct search *search, const struct safetensors_tensor *base)
+{
+    struct error *error = search->settings->file.error;
+    const struct safetensors_tensor *copy = find_of(search, "base_layer.weight");
+    enum status status =
+        copy ? check_half(search->lora, copy, base->shape[0], base->shape[1], error) : STATUS_OK;
+    if (status || !copy || same_numbers(copy, base))
+        return status;
+    return smol_fail(error, STATUS_UNSUPPORTED,
+                     "%s: tensor %.200s is not the checkpoint's, which %s", search->lora->path,
+                     copy->name, instead);
+}
+
+static enum status find_pair(struct search *search, const struct safetensors_tensor *base,
+                             struct lora_pair *pair)
+{
+    struct error *error = search->settings->file.error;
+    const struct lora *lora = search->lora;
+    pair->a = find_of(search, "lora_A.weight");
+    pair->b = find_of(search, "lora_B.weight");
+    if (!pair->a && !pair->b)
+        return STATUS_OK;
+    if (!pair->a || !pair->b)
+        return smol_fail(error, STATUS_DAMAGED, "%s: of %.128s there is lora_A or lora_B only",
+                         lora->path, search->module);
+    uint64_t rank = pair->a->rank == 2 ? pair->a->shape[0] : 0;
+    enum status status = check_half(lora, pair->a, rank, base->shape[1], error);
+    if (!status)
+        status = check_half(lora, pair->b, base->shape[0], rank, error);
+    if (!status)
+        status = check_target(search->settings, search->module);
+    if (!status)
+        status = find_scale(search->settings, search->module, lora->factor, rank, &pair->scale);
+    return status ? status : check_copy(search, base);
+}
+
+/* The name of the module that has `base` for its weight. */
+static bool name_module(struct search *search, const struct safetensors_tensor *base)
+{
+    static const char end[] = ".weight";
+    size_t length = strlen(base->name), n = length - (sizeof end - 1);
+    if (base->rank != 2 || length < sizeof end || n >= MAX_MODULE ||
+        strcmp(base->name + n, end) != 0)
+        return false;
+    memcpy(search->module, base->name, n);
+    search->module[n] = '\0';
+    return true;
+}
+
+static enum status fail_unused(const struct lora *lora, const char *name, struct error *error)
+{
+    if (strstr(name, ".lora_A.") || strstr(name, ".lora_B.") || strstr(name, ".base_layer."))
+        return smol_fail(
+            error, STATUS_UNSUPPORTED,
+            "%s: tensor %.200s is for no matrix that this model has of its own (a tied "
+            "output is none): was the adapter made for another?",
+            lora->path, name);
+    return smol_fail(error, STATUS_UNSUPPORTED, "%s: tensor %.200s %s", lora->path, name, instead);
+}
+
+static enum status find_pairs(struct search *search,
+                              const struct safetensors_tensor *const *tensors, size_t n)
+{
+    const struct safetensors *weights = &search->lora->weights;
+    for (size_t i = 1; i < n; i++) { /* the first is the embedding, which is not multiplied by */
+        enum status status = STATUS_OK;
+        if (tensors[i] && name_module(search, tensors[i]))
+            status = find_pair(search, tensors[i], &search->lora->pairs[i]);
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < weights->n_tensors; i++)
+        if (!search->used[i])
+            return fail_unused(search->lora, weights->tensors[i].name,
+                               search->settings->file.error);
+    return STATUS_OK;
+}
+
+/* ---- opening ---- */
+
+static bool parse_factor(const char *text, double *factor)
+{
+    char *end;
+    if (*text == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0')
+        return false;
+    double number = strtod(text, &end);
+    if (*end != '\0' || !isfinite(number))
+        return false;
+    *factor = number;
+    return true;
+}
+
+/* FOLDER:FACTOR, unless there is a folder of that whole name. */
+static enum status split_words(const char *words, struct lora *lora, char **folder,
+                               struct error *error)
+{
+    const char *colon = strrchr(words, ':');
+    lora->factor = 1;
+    bool split = colon && !smol_is_folder(words) && parse_factor(colon + 1, &lora->factor);
+    *folder = split ? strndup(words, (size_t)(colon - words)) : strdup(words);
+    if (*folder)
+        lora->path = smol_path_join(*folder, "adapter_model.safetensors");
+    return lora->path ? STATUS_OK : smol_fail_memory(error, "a file name");
+}
+
+static enum status open_weights(struct lora *lora, const struct lora_settings *s,
+                                const struct safetensors_tensor *const *tensors, size_t n,
+                                struct error *error)
+{
+    enum status status = smol_safetensors_open(lora->path, &lora->weights, error);
+    if (status)
+        return status;
+    struct search search = {.lora = lora, .settings = s};
+    search.used = calloc(lora->weights.n_tensors + 1, sizeof *search.used);
+    lora->pairs = calloc(n, sizeof *lora->pairs);
+    status = search.used && lora->pairs ? find_pairs(&search, tensors, n)
+                                        : smol_fail_memory(error, "the adapter's matrices");
+    free(search.used);
+    return file_settle(&lora->weights.file, lora->path, status, error);
+}
+
+enum status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
+                           size_t n, struct lora *lora, struct error *error)
+{
+    struct lora_settings settings = {0};
+    char *folder = NULL;
+    *lora = (struct lora){0};
+    enum status status = split_words(words, lora, &folder, error);
+    if (!status)
+        status = read_settings(folder, &settings, error);
+    lora->config_mark = settings.file.mark;
+    if (!status)
+        status = open_weights(lora, &settings, tensors, n, error);
+    smol_settings_close(&settings.file);
+    free(folder);
+    if (status)
+        smol_lora_close(lora);
+    return status;
+}
+
+void smol_lora_close(struct lora *lora)
+{
+    smol_safetensors_close(&lora->weights);
+    free(lora->pairs);
+    free(lora->path);
+    *lora = (struct lora){0};
+}
