@@ -29,11 +29,23 @@ def check(status, error):
         raise SmolError(status, str(error))
 
 
+class OptionTexts(ctypes.Structure):
+    """struct option_texts of common/options.h."""
+
+    _fields_ = [("items", ctypes.c_char_p * 64), ("n", ctypes.c_size_t)]
+
+
+class SourceOptions(ctypes.Structure):
+    """struct source_options of convert/source.h."""
+
+    _fields_ = [("config", ctypes.c_char_p), ("lora", OptionTexts)]
+
+
 class ConvertOptions(ctypes.Structure):
     """struct convert_options of convert/convert.h."""
 
     _fields_ = [
-        ("config", ctypes.c_char_p),
+        ("source", SourceOptions),
         ("dtype", ctypes.c_int),
         ("n_threads", ctypes.c_uint),
         ("force", ctypes.c_int),
@@ -131,7 +143,7 @@ def as_ids(ids):
 
 def convert(source, out, dtype="int8", threads=2, force=False):
     """Converts a checkpoint's folder (or the model.safetensors in it); returns `out`."""
-    options, error = ConvertOptions(None, DTYPES[dtype], threads, force, True), Error()
+    options, error = ConvertOptions(SourceOptions(), DTYPES[dtype], threads, force, True), Error()
     check(
         lib.smol_convert(
             str(source).encode(), str(out).encode(), ctypes.byref(options), ctypes.byref(error)
