@@ -240,9 +240,9 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
-	clang-tidy --quiet $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) \
-		$(RUNTIME_SRC) $(COMMAND_SRC) -- \
-		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha
+	printf '%s\n' $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) \
+		$(COMMAND_SRC) | sort -u | xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
+		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 
 coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
 	./scripts/coverage
