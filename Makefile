@@ -71,7 +71,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage mutations \
+.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage families mutations \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -217,6 +217,10 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	"$$(./scripts/venv)" scripts/build-test-model
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
+
+families: tests ## compare 40 drawn checkpoints of every family with transformers
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_families.py tests/oracle/test_config.py
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \

@@ -179,7 +179,7 @@ def gemma(rng, i):
         "attention_bias": chance(rng, 0.3),
         "query_pre_attn_scalar": rng.choice([4, 16, 100]),
         "sliding_window": window(rng),
-        "final_logit_softcapping": rng.choice([None, 30.0, 5.0]),
+        "final_logit_softcapping": rng.choice([None, 30.0, 20.0]),
         "hidden_activation": rng.choice(["gelu_pytorch_tanh"] * 3 + ["silu"]),
     }
     if i % 4 == 3:

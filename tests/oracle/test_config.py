@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import json
+import os
 import random
 
 import numpy as np
@@ -14,7 +15,7 @@ from transformers import AutoConfig, GenerationConfig, LlamaConfig
 from internal import OK, Error, Settings, lib
 
 ROUNDS = 300
-FAMILY_ROUNDS = 40
+FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
 NO_TOKEN = 2**32 - 1
 
 

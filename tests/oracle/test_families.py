@@ -1,0 +1,304 @@
+"""Families of models against transformers in float32: random small checkpoints over drawn
+configurations, logits at every position and the greedy continuation. SMOL_FAMILY_CASES says how many
+for each family; `make families` takes 40."""
+
+import copy
+import os
+import struct
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import edit_config, load_reference, make_of, reference_logits
+from engine import Model, SmolError, convert
+from families import CONTEXT, FAMILIES, draw
+from internal import UNSUPPORTED
+from test_logits import TOLERANCE, check, largest_difference, spread
+from transformers import AutoModelForCausalLM
+
+N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 4))
+N_POSITIONS = 150  # past every window and original context, and two borders of KV blocks
+N_GREEDY = 16
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    torch.set_num_threads(1)  # the models are tiny
+
+
+def tokens(vocab_size, n=N_POSITIONS):
+    return np.random.default_rng(1).integers(0, vocab_size, n)
+
+
+def write(folder, config, seed):
+    """A checkpoint, its f32 blob, and the reference."""
+    make_of(config, folder, seed, dtype=("BF16", "F32", "F16")[seed % 3])
+    return convert(folder, folder / "f32.smol", "f32"), load_reference(folder)
+
+
+def check_greedy(model, reference, ids):
+    """The same tokens follow, as long as the reference is sure of them. Its cache of a window of one
+    position holds all of them, which its attention without a cache does not see."""
+    window = getattr(reference.config, "sliding_window", None)
+    expected = reference.generate(
+        torch.tensor([ids.tolist()]),
+        max_new_tokens=N_GREEDY,
+        do_sample=False,
+        use_cache=window != 1,
+        eos_token_id=None,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    with model.context(kv="f32") as context:
+        logits = context.eval(ids, 1)
+        for token, scores in zip(expected.sequences[0, len(ids) :].tolist(), expected.scores):
+            second, first = np.sort(scores[0].numpy())[-2:]
+            if first - second <= TOLERANCE * spread(scores.numpy())[0]:
+                return
+            assert logits[0].argmax() == token
+            logits = context.eval([token], 1)
+
+
+@pytest.mark.parametrize("i", range(N_CASES))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_drawn_checkpoint_answers_as_transformers_does(family, i, tmp_path, record_property):
+    config = draw(family, i)
+    blob, reference = write(tmp_path, config, i)
+    ids = tokens(config.vocab_size)
+    with Model(blob) as model:
+        ours = model.logits(ids, kv="f32")
+        difference = check(ours, reference_logits(reference, ids))
+        check_greedy(model, reference, ids[:100])
+    record_property("largest_difference", float(difference))
+    print(f"{family} {i}: {difference:.1e}")
+
+# --- that every feature matters ---------------------------------------------------------------
+
+
+def rope(kind="default", **settings):
+    return {"rope_type": kind, "rope_theta": 10000.0} | settings
+
+
+LLAMA3 = rope(
+    "llama3",
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=40,
+)
+YARN = rope("yarn", factor=4.0, original_max_position_embeddings=40)
+WINDOWS = ["sliding_attention", "full_attention"]
+TWO_LAYERS = {
+    "vocab_size": 101,
+    "hidden_size": 48,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 12,
+    "max_position_embeddings": CONTEXT,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+    "rope_parameters": YARN,
+}
+GEMMA_ROPE = {
+    "full_attention": rope("linear", factor=8.0),
+    "sliding_attention": rope(rope_theta=100.0),
+}
+LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
+
+# family: settings over TWO_LAYERS, and for each feature what turns it off, or weakens it: settings of
+# the reference, or a tensor that is multiplied
+FEATURES = {
+    "llama": (
+        {"rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True},
+        {
+            "stretched frequencies": {"rope_parameters": rope()},
+            "their factor": {"rope_parameters": LLAMA3 | {"factor": 7.0}},
+            "where the blend begins": {"rope_parameters": LLAMA3 | {"high_freq_factor": 3.0}},
+        },
+    ),
+    "mistral": (
+        {"sliding_window": 33},
+        {
+            "windows": {"sliding_window": None},
+            "one position of the window": {"sliding_window": 34},
+            "yarn": {"rope_parameters": rope()},
+            "the scale of yarn": {"rope_parameters": YARN | {"attention_factor": 1.0}},
+        },
+    ),
+    "qwen2": (
+        {"use_sliding_window": True, "sliding_window": 20, "layer_types": WINDOWS},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
+            "q biases": LAYER0 + "self_attn.q_proj.bias",
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "v biases": LAYER1 + "self_attn.v_proj.bias",
+        },
+    ),
+    "qwen3": (
+        {"attention_bias": True},
+        {
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+            "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+    "smollm3": (
+        {
+            "no_rope_layers": [0, 1],
+            "use_sliding_window": True,
+            "sliding_window": 20,
+            "layer_types": WINDOWS,
+        },
+        {
+            "a layer that does not rotate": {"no_rope_layers": [1, 1]},
+            "a layer that does": {"no_rope_layers": [0, 0]},
+            "windows": {"sliding_window": CONTEXT},
+        },
+    ),
+    "granite": (
+        {
+            "embedding_multiplier": 6.0,
+            "residual_multiplier": 0.3,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 8.0,
+        },
+        {
+            "embedding scale": {"embedding_multiplier": 5.5},
+            "residual scale": {"residual_multiplier": 0.33},
+            "attention scale": {"attention_multiplier": 0.22},
+            "logit divisor": {"logits_scaling": 8.1},
+        },
+    ),
+    "olmo2": (
+        {},
+        {
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+            "k norms": LAYER1 + "self_attn.k_norm.weight",
+            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
+            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
+        },
+    ),
+    "gemma2": (
+        {
+            "layer_types": WINDOWS,
+            "sliding_window": 20,
+            "query_pre_attn_scalar": 10,
+            "attn_logit_softcapping": 5.0,
+            "final_logit_softcapping": 30.0,
+        },
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "attention's soft-cap": {"attn_logit_softcapping": None},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "attention's scale": {"query_pre_attn_scalar": 11},
+            "the activation": {"hidden_activation": "silu"},
+            "norms before attention": LAYER0 + "input_layernorm.weight",
+            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
+            "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
+            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
+        },
+    ),
+    "gemma3": (
+        {"layer_types": WINDOWS, "sliding_window": 20, "rope_parameters": GEMMA_ROPE},
+        {
+            "windows": {"sliding_window": CONTEXT},
+            "the global rotation": {"rope_parameters": GEMMA_ROPE | {"full_attention": rope()}},
+            "the local rotation": {"rope_parameters": GEMMA_ROPE | {"sliding_attention": rope()}},
+            "q norms": LAYER0 + "self_attn.q_norm.weight",
+            "k norms": LAYER1 + "self_attn.k_norm.weight",
+        },
+    ),
+}
+
+
+def config_of(family, **settings):
+    return type(draw(family, 0))(**copy.deepcopy(TWO_LAYERS | settings))
+
+
+def without(folder, family, settings, change):
+    """The reference with one feature turned off, or weakened."""
+    if isinstance(change, str):
+        reference = load_reference(folder)
+        with torch.no_grad():
+            reference.get_parameter(change).mul_(0.5)
+        return reference
+    config = config_of(family, **(settings | change))
+    return AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_comparison_notices_each_feature(family, tmp_path):
+    """With all of them our answer is the reference's; it is not that of a reference that lacks one."""
+    settings, features = FEATURES[family]
+    blob, reference = write(tmp_path, config_of(family, **settings), 0)
+    ids = tokens(TWO_LAYERS["vocab_size"])
+    with Model(blob) as model:
+        ours = model.logits(ids, kv="f32")
+    check(ours, reference_logits(reference, ids))
+    for feature, change in features.items():
+        other = reference_logits(without(tmp_path, family, settings, change), ids)
+        assert largest_difference(ours, other) > 5 * TOLERANCE, feature
+
+
+# --- other blobs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_dtypes_answer_like_f32(family, tmp_path):
+    """bf16 holds a BF16 checkpoint's weights exactly; int8 is near."""
+    settings, _ = FEATURES[family]
+    make_of(config_of(family, **settings), tmp_path, 7)
+    ids = tokens(TWO_LAYERS["vocab_size"])
+    logits = {}
+    for dtype in ("f32", "bf16", "int8"):
+        with Model(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype)) as model:
+            logits[dtype] = model.logits(ids, kv="f32")
+    check(logits["bf16"], logits["f32"])
+    assert np.corrcoef(logits["int8"].ravel(), logits["f32"].ravel())[0, 1] > 0.95
+
+
+def contents(blob):
+    """All sections but the provenance, which tells of config.json's bytes, and what lies by offset."""
+    data = blob.read_bytes()
+    (n_sections,) = struct.unpack_from("<I", data, 20)
+    table = [struct.unpack_from("<IIQQ", data, 64 + 24 * i) for i in range(n_sections)]
+    return {kind: data[at : at + size] for kind, _, at, size in table if kind not in (5, 6, 7)}
+
+
+def old_keys(config):
+    """As transformers 4 wrote it."""
+    rope = config.pop("rope_parameters")
+    if "full_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"].pop("rope_theta")
+        rope = rope["full_attention"]
+    else:
+        rope["type"] = rope.pop("rope_type")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = rope
+    config["torch_dtype"] = config.pop("dtype")
+    if config["model_type"] in ("qwen2", "qwen3", "mistral"):
+        config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_old_keys_give_the_same_blob(family, tmp_path):
+    settings, _ = FEATURES[family]
+    make_of(config_of(family, **settings), tmp_path)
+    new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
+    edit_config(tmp_path, old_keys)
+    assert contents(convert(tmp_path, tmp_path / "old.smol", "f32")) == new
+
+
+def test_other_architectures_are_refused_by_name(tmp_path):
+    make_of(config_of("llama"), tmp_path)
+
+    def rename(config):
+        config["architectures"] = ["PhiForCausalLM"]
+
+    edit_config(tmp_path, rename)
+    with pytest.raises(SmolError, match="PhiForCausalLM.*supported are LlamaForCausalLM") as caught:
+        convert(tmp_path, tmp_path / "a.smol")
+    assert caught.value.status == UNSUPPORTED
