@@ -96,6 +96,8 @@ static struct blob_contents contents_of(const struct conversion *c)
         .generation = &source->config.generation,
         .provenance = c->provenance,
         .n_provenance = c->n_provenance,
+        .text = source->tokenizer.text.data,
+        .n_text = source->tokenizer.text.size,
         .tokenizer = source->tokenizer.data,
         .n_tokenizer = source->tokenizer.size,
     };

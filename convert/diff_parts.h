@@ -40,6 +40,8 @@ struct diff_side {
     const uint32_t *stop;  /* (n_stop) */
     size_t n_stop;
     const struct blob_generation *generation;
+    const uint8_t *text; /* (n_text), the text section; 0 without one */
+    size_t n_text;
     struct tokenizer_tables tokenizer;
     size_t n_tokenizer;          /* bytes of the section: the header, the spans, the other tables */
     struct diff_tensor *tensors; /* (n_tensors) */

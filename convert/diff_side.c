@@ -26,8 +26,15 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
     side->n_stop = source->config.n_stop;
     side->generation = &source->config.generation;
     side->n_tokenizer = source->tokenizer.size;
-    return smol_tokenizer_tables_open(source->tokenizer.data, source->tokenizer.size,
-                                      side->model->vocab_size, &side->tokenizer, error);
+    const struct text_section *text = &source->tokenizer.text;
+    struct text_tables rules;
+    side->text = text->data;
+    side->n_text = text->size;
+    status = text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : STATUS_OK;
+    return status ? status
+                  : smol_tokenizer_tables_open(source->tokenizer.data, source->tokenizer.size,
+                                               side->model->vocab_size, text->size ? &rules : NULL,
+                                               &side->tokenizer, error);
 }
 
 static enum status open_file(struct diff_side *side, struct error *error)
@@ -44,6 +51,8 @@ static enum status open_file(struct diff_side *side, struct error *error)
     side->stop = blob->stop;
     side->n_stop = blob->n_stop;
     side->generation = blob->generation;
+    side->text = blob->text_section;
+    side->n_text = blob->n_text;
     side->tokenizer = blob->tokenizer;
     side->n_tokenizer = blob->tokenizer_section->size;
     return STATUS_OK;

@@ -83,19 +83,21 @@ static void diff_byte_tokens(const struct tokenizer_tables *a, const struct toke
 
 static void show_added(const struct added_token *added, char *out)
 {
-    if (added)
-        snprintf(out, DIFF_CELL, "id %" PRIu32 "%s", added->id,
-                 added->flags & ADDED_NORMALIZED ? ", normalized" : "");
-    else
-        snprintf(out, DIFF_CELL, "-");
+    static const char *const flags[] = {"normalized", "lstrip", "rstrip", "single word", "special"};
+    int n =
+        added ? snprintf(out, DIFF_CELL, "id %" PRIu32, added->id) : snprintf(out, DIFF_CELL, "-");
+    for (unsigned i = 0; added && i < sizeof flags / sizeof flags[0]; i++)
+        if (added->flags >> i & 1)
+            n += snprintf(out + n, DIFF_CELL - (size_t)n, ", %s", flags[i]);
 }
 
 /* Below 0, 0, above 0 as a stands before, at or behind b; both tables are in this order. */
 static int compare_added(const struct tokenizer_tables *of_a, const struct added_token *a,
                          const struct tokenizer_tables *of_b, const struct added_token *b)
 {
-    if (a->flags != b->flags)
-        return a->flags < b->flags ? -1 : 1;
+    unsigned kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
+    if (kind_a != kind_b)
+        return kind_a < kind_b ? -1 : 1;
     uint32_t common = a->length < b->length ? a->length : b->length;
     int order = memcmp(of_a->text + a->start, of_b->text + b->start, common);
     return order ? order : (a->length > b->length) - (a->length < b->length);
@@ -129,7 +131,7 @@ static void diff_added(const struct tokenizer_tables *a, const struct tokenizer_
             row_of_added(a, &x, &x, NULL, table);
         else if (order > 0)
             row_of_added(b, &y, NULL, &y, table);
-        else if (x.id != y.id)
+        else if (x.id != y.id || x.flags != y.flags)
             row_of_added(a, &x, &x, &y, table);
         i += order <= 0;
         j += order >= 0;
@@ -230,12 +232,53 @@ static void diff_splitting(const struct tokenizer_tables *a, const struct tokeni
     smol_diff_end_group(table);
 }
 
+/* --- the text section ----------------------------------------------------------------------- */
+
+/* In the order of struct blob_text. */
+static const char *const text_fields[] = {
+    "flags",        "unknown",       "split",   "strip",        "strip at most", "name probes",
+    "ids before",   "ids behind",    "steps",   "late steps",   "name slots",    "pool",
+    "letter index", "letter blocks", "letters", "letter texts", "pairs",
+};
+
+static void diff_text(const struct diff_side *a, const struct diff_side *b,
+                      struct diff_table *table)
+{
+    enum { N_FIELDS = sizeof text_fields / sizeof text_fields[0] };
+    uint32_t x[N_FIELDS] = {0}, y[N_FIELDS] = {0};
+    char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
+    if (a->n_text == b->n_text && (a->n_text == 0 || memcmp(a->text, b->text, a->n_text) == 0))
+        return;
+    if (a->n_text)
+        memcpy(x, a->text, sizeof x);
+    if (b->n_text)
+        memcpy(y, b->text, sizeof y);
+    if (memcmp(x, y, sizeof x) == 0)
+        smol_diff_row(table, "text tables", "of the same size, with other contents", "");
+    for (unsigned i = 0; i < N_FIELDS; i++) {
+        if (x[i] == y[i])
+            continue;
+        snprintf(name, sizeof name, "text, %s", text_fields[i]);
+        snprintf(left, sizeof left, "%" PRIu32, x[i]);
+        snprintf(right, sizeof right, "%" PRIu32, y[i]);
+        smol_diff_row(table, name, a->n_text ? left : "-", b->n_text ? right : "-");
+    }
+}
+
+static bool same_tables(const struct diff_side *a, const struct diff_side *b)
+{
+    const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
+    return a->n_tokenizer == b->n_tokenizer &&
+           memcmp(&x->header, &y->header, sizeof x->header) == 0 &&
+           memcmp(x->spans, y->spans, a->n_tokenizer - sizeof x->header) == 0;
+}
+
 void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
                          struct diff_table *table)
 {
     const struct tokenizer_tables *x = &a->tokenizer, *y = &b->tokenizer;
-    if (a->n_tokenizer == b->n_tokenizer && memcmp(&x->header, &y->header, sizeof x->header) == 0 &&
-        memcmp(x->spans, y->spans, a->n_tokenizer - sizeof x->header) == 0)
+    diff_text(a, b, table);
+    if (same_tables(a, b))
         return;
     uint64_t before = table->n;
     diff_tokens(x, y, table);

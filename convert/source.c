@@ -104,7 +104,8 @@ static enum status check_tokenizer(struct source *source, struct error *error)
         status = smol_settings_open(source->folder, "tokenizer.json", true, json, error);
     source->tokenizer_mark = json->mark;
     if (!status)
-        status = smol_tokenizer_check_rules(json->object, json->path, &source->pretokenizer, error);
+        status =
+            smol_tokenizer_check_rules(json->object, json->path, &source->tokenizer_rules, error);
     return status;
 }
 
@@ -142,7 +143,7 @@ enum status smol_source_compile_tokenizer(struct source *source, struct error *e
 {
     struct settings *json = &source->tokenizer_json;
     enum status status =
-        smol_tokenizer_compile(json->object, json->path, source->pretokenizer,
+        smol_tokenizer_compile(json->object, json->path, &source->tokenizer_rules,
                                source->config.model.vocab_size, &source->tokenizer, error);
     smol_settings_close(json); /* it is large */
     return status;

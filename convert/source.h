@@ -26,7 +26,7 @@ struct source {
     struct config config;
     struct settings tokenizer_json;  /* open until it is compiled */
     struct json_mark tokenizer_mark; /* what it was */
-    uint32_t pretokenizer;
+    struct tokenizer_rules tokenizer_rules;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
     struct lora lora;                          /* zeroed: none */

@@ -20,23 +20,24 @@ struct parts {
     struct class_table classes;
 };
 
-static bool covers_all_bytes(const struct vocabulary *vocabulary)
+static bool has_single_words(const struct vocabulary *vocabulary)
 {
-    for (unsigned byte = 0; byte < 256; byte++)
-        if (vocabulary->byte_tokens[byte] == NO_TOKEN)
-            return false;
-    return true;
+    for (uint32_t i = 0; i < vocabulary->n_added; i++)
+        if (vocabulary->added[i].flags & ADDED_SINGLE_WORD)
+            return true;
+    return false;
 }
 
-static enum status read_parts(const json_t *root, const char *path, uint32_t vocab_size,
+static enum status read_parts(const json_t *root, const char *path,
+                              const struct tokenizer_rules *rules, uint32_t vocab_size,
                               struct parts *parts, struct error *error)
 {
     enum status status;
-    if ((status = smol_vocabulary_read(root, path, vocab_size, &parts->vocabulary, error)) ||
-        (status = smol_tokenizer_check_unknown(root, path, covers_all_bytes(&parts->vocabulary),
-                                               error)) ||
+    if ((status = smol_vocabulary_read(root, path, vocab_size, &rules->text, &parts->vocabulary,
+                                       error)) ||
         (status = smol_merge_table_read(root, path, &parts->merges, error)) ||
-        (status = smol_class_table_make(&parts->classes, error)))
+        (status =
+             smol_class_table_make(&parts->classes, has_single_words(&parts->vocabulary), error)))
         return status;
     return STATUS_OK;
 }
@@ -90,17 +91,21 @@ static enum status lay_out(const struct parts *parts, struct tokenizer_section *
     section->size = end;
     memcpy(section->data, &header, sizeof header);
     for (size_t i = 0; i < N_TABLES; i++)
-        memcpy(section->data + *tables[i].offset, tables[i].bytes, tables[i].size);
+        if (tables[i].size > 0) /* else `bytes` may be NULL */
+            memcpy(section->data + *tables[i].offset, tables[i].bytes, tables[i].size);
     return STATUS_OK;
 }
 
-enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_t pretokenizer,
-                                   uint32_t vocab_size, struct tokenizer_section *section,
-                                   struct error *error)
+enum status smol_tokenizer_compile(const json_t *root, const char *path,
+                                   const struct tokenizer_rules *rules, uint32_t vocab_size,
+                                   struct tokenizer_section *section, struct error *error)
 {
     *section = (struct tokenizer_section){0};
-    struct parts parts = {.pretokenizer = pretokenizer};
-    enum status status = read_parts(root, path, vocab_size, &parts, error);
+    struct parts parts = {.pretokenizer = rules->pretokenizer};
+    enum status status = read_parts(root, path, rules, vocab_size, &parts, error);
+    if (!status)
+        status =
+            smol_text_compile(&rules->text, root, path, &parts.vocabulary, &section->text, error);
     if (!status)
         status = lay_out(&parts, section, error);
     free_parts(&parts);
@@ -109,6 +114,7 @@ enum status smol_tokenizer_compile(const json_t *root, const char *path, uint32_
 
 void smol_tokenizer_section_free(struct tokenizer_section *section)
 {
+    smol_text_section_free(&section->text);
     free(section->data);
     *section = (struct tokenizer_section){0};
 }

@@ -19,7 +19,7 @@ static uint16_t add_block(struct class_table *table, const uint8_t *block)
     return (uint16_t)i;
 }
 
-enum status smol_class_table_make(struct class_table *table, struct error *error)
+enum status smol_class_table_make(struct class_table *table, bool words, struct error *error)
 {
     table->index = calloc(CLASS_INDEX_SIZE, sizeof *table->index);
     table->blocks = calloc(N_CODE_POINTS, 1); /* first one byte for each, then what remains */
@@ -27,7 +27,8 @@ enum status smol_class_table_make(struct class_table *table, struct error *error
         return smol_fail_memory(error, "character classes");
     for (size_t i = 0; i < sizeof unicode_ranges / sizeof unicode_ranges[0]; i++) {
         const struct unicode_range *range = &unicode_ranges[i];
-        memset(table->blocks + range->first, range->classes, range->last - range->first + 1);
+        int classes = words ? range->classes : range->classes & ~CLASS_WORD;
+        memset(table->blocks + range->first, classes, range->last - range->first + 1);
     }
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
         table->index[i] = add_block(table, table->blocks + i * BLOCK);

@@ -2,6 +2,7 @@
 #ifndef SMOL_CONVERT_TOKENIZER_CLASSES_H
 #define SMOL_CONVERT_TOKENIZER_CLASSES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -14,8 +15,8 @@ struct class_table {
     uint32_t n_blocks;
 };
 
-/* Errors: STATUS_MEMORY; free in any case. */
-enum status smol_class_table_make(struct class_table *table, struct error *error);
+/* With CLASS_WORD where `words`. Errors: STATUS_MEMORY; free in any case. */
+enum status smol_class_table_make(struct class_table *table, bool words, struct error *error);
 
 void smol_class_table_free(struct class_table *table);
 

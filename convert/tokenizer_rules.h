@@ -3,19 +3,20 @@
 #define SMOL_CONVERT_TOKENIZER_RULES_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/tokenizer_text.h"
 
-/* Goes through every part of `root` that could change ids or text, refuses by name what the
- * tokenizer section cannot express, and gives the bits of enum pretokenizer_bit. `path` is for
+struct tokenizer_rules {
+    uint32_t pretokenizer; /* bits of enum pretokenizer_bit */
+    struct text_rules text;
+};
+
+/* Goes through every part of `root` that could change ids or text, refuses by name what a blob
+ * cannot express, and fills *rules, whose texts live as long as `root` does. `path` is for
  * messages. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED. */
-enum status smol_tokenizer_check_rules(const json_t *root, const char *path, uint32_t *pretokenizer,
-                                       struct error *error);
-
-/* The same for what matters only to bytes without a token: `covered` when there are none. */
-enum status smol_tokenizer_check_unknown(const json_t *root, const char *path, bool covered,
-                                         struct error *error);
+enum status smol_tokenizer_check_rules(const json_t *root, const char *path,
+                                       struct tokenizer_rules *rules, struct error *error);
 
 #endif

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/buffer.h"
 #include "common/utf8.h"
 #include "convert/byte_level.h"
+#include "convert/tokenizer_text.h"
+#include "format/text.h"
 
 /* A string of the file; it lives as long as the JSON does. */
 struct string {
@@ -18,18 +21,26 @@ struct string {
 /* An added token, as far as it matters here. */
 struct addition {
     struct string content;
+    struct string pattern;    /* what is looked for: the content, or what it is normalized to */
+    struct prepared prepared; /* where that lies */
     uint32_t id;
-    bool normalized, special;
+    uint32_t flags; /* of enum added_flag */
 };
 
 struct reading {
     const char *path;
     const json_t *vocab; /* the model's: token -> id */
     uint32_t vocab_size;
-    struct string *by_id; /* (vocab_size) the token of each id, as it is written in the file */
-    uint32_t n_ids;       /* the highest id that has a token, plus one */
+    const struct text_rules *rules;
+    struct text_section normalizer; /* empty where there is none */
+    struct text_tables tables;      /* of the same */
+    struct string
+        *by_id;     /* (vocab_size) the token of each id, before it is made into what is shown */
+    uint32_t n_ids; /* the highest id that has a token, plus one */
     struct addition *additions;
     size_t n_additions;
+    json_t *contents; /* of all additions: whether they are special */
+    struct buffer text;
     struct error *error;
 };
 
@@ -73,11 +84,12 @@ static enum status read_vocab(struct reading *r)
     return STATUS_OK;
 }
 
-/* Reads the flag `key` of the added token `entry`. */
-static enum status read_flag(struct reading *r, const json_t *entry, const char *key, bool *flag)
+/* Reads the flag `key` of the added token `entry` into its bit. */
+static enum status read_flag(struct reading *r, const json_t *entry, const char *key, uint32_t bit,
+                             uint32_t *flags)
 {
     const json_t *value = json_object_get(entry, key);
-    *flag = json_is_true(value);
+    *flags |= json_is_true(value) ? bit : 0;
     if (json_is_boolean(value))
         return STATUS_OK;
     return smol_fail(r->error, STATUS_DAMAGED,
@@ -87,19 +99,40 @@ static enum status read_flag(struct reading *r, const json_t *entry, const char 
 
 static enum status read_flags(struct reading *r, const json_t *entry, struct addition *addition)
 {
-    static const char *const unsupported[] = {"single_word", "lstrip", "rstrip"};
-    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
-        bool flag;
-        enum status status = read_flag(r, entry, unsupported[i], &flag);
-        if (status)
-            return status;
-        if (flag)
-            return smol_fail(r->error, STATUS_UNSUPPORTED,
-                             "%s: %s of an added token is not supported (%.80s): use another model",
-                             r->path, unsupported[i], addition->content.data);
-    }
-    enum status status = read_flag(r, entry, "normalized", &addition->normalized);
-    return status ? status : read_flag(r, entry, "special", &addition->special);
+    static const struct {
+        const char *key;
+        uint32_t bit;
+    } flags[] = {
+        {"single_word", ADDED_SINGLE_WORD}, {"lstrip", ADDED_LSTRIP},   {"rstrip", ADDED_RSTRIP},
+        {"normalized", ADDED_NORMALIZED},   {"special", ADDED_SPECIAL},
+    };
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0] && !status; i++)
+        status = read_flag(r, entry, flags[i].key, flags[i].bit, &addition->flags);
+    return status;
+}
+
+/* Whatever a text becomes before it is searched, so does what is looked for. */
+static enum status normalize(struct reading *r, struct addition *addition)
+{
+    const struct string *content = &addition->content;
+    addition->pattern = *content;
+    if (!(addition->flags & ADDED_NORMALIZED) || r->normalizer.size == 0)
+        return STATUS_OK;
+    const struct text_tables *tables = &r->tables;
+    enum status status = smol_text_prepare(tables, tables->steps, tables->header.n_steps,
+                                           (const uint8_t *)content->data, content->size, true,
+                                           &addition->prepared, r->error);
+    if (status)
+        return status;
+    addition->pattern =
+        (struct string){(const char *)addition->prepared.text, addition->prepared.size};
+    if (addition->pattern.size > 0 && addition->pattern.size <= ADDED_TOKEN_MAX)
+        return STATUS_OK;
+    return smol_fail(r->error, STATUS_UNSUPPORTED,
+                     "%s: added token %.80s becomes too long, or nothing, when it is normalized "
+                     "(%zu bytes): use another model",
+                     r->path, content->data, addition->pattern.size);
 }
 
 static enum status read_content(struct reading *r, const json_t *entry, struct addition *addition)
@@ -141,23 +174,25 @@ static enum status check_addition_id(struct reading *r, const json_t *entry, jso
     return STATUS_OK;
 }
 
-static enum status read_addition(struct reading *r, const json_t *entry, json_int_t *next_id,
-                                 json_t *seen)
+static enum status read_addition(struct reading *r, const json_t *entry, json_int_t *next_id)
 {
     struct addition *addition = &r->additions[r->n_additions];
     enum status status;
     if ((status = read_content(r, entry, addition)) || (status = read_flags(r, entry, addition)))
         return status;
     const struct string *content = &addition->content;
-    if (json_object_getn(seen, content->data, content->size))
+    if (json_object_getn(r->contents, content->data, content->size))
         return smol_fail(r->error, STATUS_DAMAGED,
                          "%s: added token %.80s is listed twice: download it again", r->path,
                          content->data);
-    if (json_object_setn_new(seen, content->data, content->size, json_true()))
+    if (json_object_setn_new(r->contents, content->data, content->size,
+                             json_boolean(addition->flags & ADDED_SPECIAL)))
         return smol_fail_memory(r->error, "added tokens");
-    if ((status = check_addition_id(r, entry, next_id, addition)))
-        return status;
     r->n_additions++;
+    if ((status = check_addition_id(r, entry, next_id, addition)) ||
+        (status = normalize(r, addition)))
+        return status;
+    r->by_id[addition->id] = addition->pattern;
     return STATUS_OK;
 }
 
@@ -167,86 +202,126 @@ static enum status read_additions(struct reading *r, const json_t *root)
     if (list && !json_is_array(list))
         return smol_fail(r->error, STATUS_DAMAGED,
                          "%s: added_tokens is not a list: download it again", r->path);
-    json_t *seen = json_object();
+    r->contents = json_object();
     r->additions = calloc(json_array_size(list) + 1, sizeof *r->additions);
     enum status status = STATUS_OK;
-    if (!seen || !r->additions)
+    if (!r->contents || !r->additions)
         status = smol_fail_memory(r->error, "added tokens");
     json_int_t next_id = (json_int_t)json_object_size(r->vocab);
     for (size_t i = 0; !status && i < json_array_size(list); i++)
-        status = read_addition(r, json_array_get(list, i), &next_id, seen);
-    json_decref(seen);
+        status = read_addition(r, json_array_get(list, i), &next_id);
     return status;
 }
 
 /* --- the tables ----------------------------------------------------------------------------- */
 
-/* Writes the bytes that a token decodes to, at most its size, and returns how many. The reference
- * does the same token by token: one character outside the byte-level alphabet, and all of the
- * token stands for itself. */
-static size_t decode(struct string token, uint8_t *out)
+/* Adds the bytes that a byte-level token is shown as. The reference makes them token by token: one
+ * character outside the byte-level alphabet, and all of the token stands for itself. */
+static void add_bytes(struct reading *r, struct string token)
 {
     const uint8_t *text = (const uint8_t *)token.data;
-    size_t n = 0;
+    size_t start = r->text.size;
     for (size_t i = 0; i < token.size;) {
         uint32_t character;
         i += smol_utf8_decode(text + i, token.size - i, &character);
         int byte = byte_level_byte(character);
         if (byte < 0) {
-            memcpy(out, text, token.size);
-            return token.size;
+            r->text.size = start;
+            smol_buffer_add(&r->text, token.data, token.size);
+            return;
         }
-        out[n++] = (uint8_t)byte;
+        smol_buffer_add(&r->text, (const char *)&(uint8_t){(uint8_t)byte}, 1);
     }
-    return n;
+}
+
+/* Adds what the decoder makes of a token. */
+static enum status add_shown(struct reading *r, struct string token, uint16_t *flags)
+{
+    struct shown_token shown;
+    enum status status =
+        smol_decoder_show(&r->rules->decoder, r->path, token.data, token.size, &shown, r->error);
+    if (!status)
+        smol_buffer_add(&r->text, shown.data, shown.size);
+    *flags = shown.flags;
+    free(shown.data);
+    return status;
+}
+
+static enum status fill_span(struct reading *r, struct string token, struct token_span *span)
+{
+    size_t start = r->text.size;
+    enum status status = STATUS_OK;
+    if (r->rules->characters)
+        status = add_shown(r, token, &span->flags);
+    else
+        add_bytes(r, token);
+    size_t length = r->text.size - start;
+    if (status)
+        return status;
+    if (length > UINT16_MAX || r->text.size > UINT32_MAX)
+        return smol_fail(r->error, STATUS_UNSUPPORTED,
+                         "%s: token %.80s... is too long (%zu bytes, at most %d): use another "
+                         "model",
+                         r->path, token.data, length, UINT16_MAX);
+    span->start = (uint32_t)start;
+    span->length = (uint16_t)length;
+    return STATUS_OK;
 }
 
 static enum status fill_spans(struct reading *r, struct vocabulary *v)
 {
-    for (uint32_t id = 0; id < r->n_ids; id++) {
-        struct string token = r->by_id[id];
-        if (!token.data) {
+    enum status status = STATUS_OK;
+    for (uint32_t id = 0; id < r->n_ids && !status; id++) {
+        if (r->by_id[id].data)
+            status = fill_span(r, r->by_id[id], &v->spans[id]);
+        else
             v->spans[id].flags = TOKEN_UNUSED;
-            continue;
-        }
-        size_t length = decode(token, v->text + v->n_text_bytes);
-        if (length > UINT16_MAX)
-            return smol_fail(r->error, STATUS_UNSUPPORTED,
-                             "%s: token %.80s... is too long (%zu bytes, at most %d): use another "
-                             "model",
-                             r->path, token.data, length, UINT16_MAX);
-        v->spans[id] = (struct token_span){v->n_text_bytes, (uint16_t)length, 0};
-        v->n_text_bytes += (uint32_t)length;
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* The order of the table of added tokens. */
 static int compare_additions(const void *left, const void *right)
 {
     const struct addition *a = left, *b = right;
-    if (a->normalized != b->normalized)
-        return a->normalized - b->normalized;
-    size_t common = a->content.size < b->content.size ? a->content.size : b->content.size;
-    int order = memcmp(a->content.data, b->content.data, common);
-    return order ? order
-                 : (a->content.size > b->content.size) - (a->content.size < b->content.size);
+    int kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
+    if (kind_a != kind_b)
+        return kind_a - kind_b;
+    const struct string *x = &a->pattern, *y = &b->pattern;
+    int order = memcmp(x->data, y->data, x->size < y->size ? x->size : y->size);
+    return order ? order : (x->size > y->size) - (x->size < y->size);
 }
 
-static void fill_added(struct reading *r, struct vocabulary *v)
+/* Sorts them; two that cannot be told apart in a text are refused. */
+static enum status sort_additions(struct reading *r)
 {
     if (r->n_additions > 0) /* qsort takes no NULL */
         qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
+    for (size_t i = 1; i < r->n_additions; i++)
+        if (compare_additions(&r->additions[i - 1], &r->additions[i]) == 0)
+            return smol_fail(r->error, STATUS_UNSUPPORTED,
+                             "%s: added tokens %.80s and %.80s are normalized to the same text: "
+                             "use another model",
+                             r->path, r->additions[i - 1].content.data,
+                             r->additions[i].content.data);
+    return STATUS_OK;
+}
+
+/* The reference asks whether a token is special of the text that it shows: where normalization
+ * changed that, the token is special in texts only. */
+static void fill_added(struct reading *r, struct vocabulary *v)
+{
     v->n_added = (uint32_t)r->n_additions;
     for (uint32_t i = 0; i < v->n_added; i++) {
         const struct addition *addition = &r->additions[i];
-        uint32_t length = (uint32_t)addition->content.size;
-        memcpy(v->text + v->n_text_bytes, addition->content.data, length);
-        v->added[i] = (struct added_token){addition->id, v->n_text_bytes, length,
-                                           addition->normalized ? ADDED_NORMALIZED : 0};
-        v->n_text_bytes += length;
-        if (addition->special)
-            v->spans[addition->id].flags |= TOKEN_SPECIAL;
+        const struct string *pattern = &addition->pattern;
+        bool special = json_is_true(json_object_getn(r->contents, pattern->data, pattern->size));
+        v->spans[addition->id].flags |= special ? TOKEN_SPECIAL : 0;
+        v->added[i] = (struct added_token){addition->id, (uint32_t)r->text.size,
+                                           (uint32_t)pattern->size, addition->flags};
+        if (special)
+            v->added[i].flags &= ~(uint32_t)ADDED_SPECIAL; /* which the token says itself */
+        smol_buffer_add(&r->text, pattern->data, pattern->size);
     }
 }
 
@@ -254,51 +329,69 @@ static void fill_added(struct reading *r, struct vocabulary *v)
 static void fill_byte_tokens(const struct reading *r, struct vocabulary *v)
 {
     for (unsigned byte = 0; byte < 256; byte++) {
-        uint8_t name[UTF8_MAX];
-        size_t size = smol_utf8_encode(byte_level_character((uint8_t)byte), name);
-        const json_t *id = json_object_getn(r->vocab, (const char *)name, size);
+        char name[8];
+        size_t size;
+        if (r->rules->characters)
+            size = (size_t)snprintf(name, sizeof name, "<0x%02X>", byte);
+        else
+            size = smol_utf8_encode(byte_level_character((uint8_t)byte), (uint8_t *)name);
+        const json_t *id = json_object_getn(r->vocab, name, size);
         v->byte_tokens[byte] = id ? (uint32_t)json_integer_value(id) : NO_TOKEN;
     }
 }
 
-/* Room for the text of every token, and once more for that of the added ones. */
-static size_t text_bound(const struct reading *r)
-{
-    size_t bound = 1;
-    for (uint32_t id = 0; id < r->n_ids; id++)
-        bound += r->by_id[id].size;
-    for (size_t i = 0; i < r->n_additions; i++)
-        bound += r->additions[i].content.size;
-    return bound;
-}
-
 static enum status fill(struct reading *r, struct vocabulary *v)
 {
-    size_t bound = text_bound(r);
-    if (bound > UINT32_MAX)
-        return smol_fail(r->error, STATUS_UNSUPPORTED,
-                         "%s: more than 4 GiB of tokens: use another model", r->path);
     v->n_tokens = r->n_ids;
     v->spans = calloc((size_t)r->n_ids + 1, sizeof *v->spans);
-    v->text = calloc(bound, 1);
     v->added = calloc(r->n_additions + 1, sizeof *v->added);
-    if (!v->spans || !v->text || !v->added)
+    if (!v->spans || !v->added)
         return smol_fail_memory(r->error, "the vocabulary");
-    enum status status = fill_spans(r, v);
-    if (status)
+    enum status status;
+    if ((status = fill_spans(r, v)) || (status = sort_additions(r)))
         return status;
     fill_added(r, v);
     fill_byte_tokens(r, v);
+    if (r->text.failed)
+        return smol_fail_memory(r->error, "the vocabulary");
+    if (r->text.size > UINT32_MAX)
+        return smol_fail(r->error, STATUS_UNSUPPORTED,
+                         "%s: more than 4 GiB of tokens: use another model", r->path);
+    v->text = (uint8_t *)r->text.text;
+    v->n_text_bytes = (uint32_t)r->text.size;
+    r->text = (struct buffer){0};
     return STATUS_OK;
 }
 
+static enum status open_normalizer(struct reading *r)
+{
+    enum status status = smol_normalizer_compile(r->rules, r->path, &r->normalizer, r->error);
+    if (!status && r->normalizer.size > 0)
+        status =
+            smol_text_tables_open(r->normalizer.data, r->normalizer.size, &r->tables, r->error);
+    return status;
+}
+
+static void free_reading(struct reading *r)
+{
+    for (size_t i = 0; r->additions && i < r->n_additions; i++)
+        smol_prepared_free(&r->additions[i].prepared);
+    smol_text_section_free(&r->normalizer);
+    json_decref(r->contents);
+    free(r->by_id);
+    free(r->additions);
+    free(r->text.text);
+}
+
 enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
-                                 struct vocabulary *vocabulary, struct error *error)
+                                 const struct text_rules *rules, struct vocabulary *vocabulary,
+                                 struct error *error)
 {
     struct reading r = {
         .path = path,
         .vocab = json_object_get(json_object_get(root, "model"), "vocab"),
         .vocab_size = vocab_size,
+        .rules = rules,
         .by_id = calloc((size_t)vocab_size + 1, sizeof *r.by_id),
         .error = error,
     };
@@ -306,11 +399,12 @@ enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t 
     if (!status)
         status = read_vocab(&r);
     if (!status)
+        status = open_normalizer(&r);
+    if (!status)
         status = read_additions(&r, root);
     if (!status)
         status = fill(&r, vocabulary);
-    free(r.by_id);
-    free(r.additions);
+    free_reading(&r);
     return status;
 }
 

@@ -17,10 +17,14 @@ struct vocabulary {
     uint32_t byte_tokens[256];
 };
 
+struct text_rules;
+
 /* Reads the vocabulary of `root`, whose rules have been checked. Every id must be below
- * `vocab_size`. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
+ * `vocab_size`. `rules` say how tokens are shown, and how added ones are normalized. Errors:
+ * STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
 enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
-                                 struct vocabulary *vocabulary, struct error *error);
+                                 const struct text_rules *rules, struct vocabulary *vocabulary,
+                                 struct error *error);
 
 void smol_vocabulary_free(struct vocabulary *vocabulary);
 

@@ -38,7 +38,8 @@ enum { BLOB_DIGEST_START = 16 };
 /* What a file asks of its reader beyond version 1.0. */
 enum blob_feature {
     FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
-    KNOWN_FEATURES = FEATURE_BLOCKS,
+    FEATURE_TEXT = 1 << 3,   /* SECTION_TEXT, and the flags that go with it */
+    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEXT,
 };
 
 enum section_kind {
@@ -51,6 +52,7 @@ enum section_kind {
     SECTION_TENSORS = 6,    /* struct blob_tensor[] */
     SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
     SECTION_LAYERS = 8,     /* u8[n_layers]: bits of enum layer_bit */
+    SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -236,6 +238,9 @@ struct token_span {
 enum token_flag {
     TOKEN_SPECIAL = 1 << 0, /* left out when text is shown */
     TOKEN_UNUSED = 1 << 1,  /* no such token; start, length and the other flags are zero */
+    /* with FEATURE_TEXT only: */
+    TOKEN_BYTE = 1 << 2,  /* stands for one byte: see TEXT_BYTE_RUNS */
+    TOKEN_PLAIN = 1 << 3, /* its spaces are its own: see TEXT_FIRST_BARE */
 };
 
 /* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty
@@ -255,7 +260,14 @@ struct added_token {
     uint32_t length; /* always what the id decodes to; 1..ADDED_TOKEN_MAX bytes */
     uint32_t flags;  /* bits of enum added_flag */
 };
-enum added_flag { ADDED_NORMALIZED = 1 << 0 };
+enum added_flag {
+    ADDED_NORMALIZED = 1 << 0,
+    /* with FEATURE_TEXT only: */
+    ADDED_LSTRIP = 1 << 1,      /* takes the white space before it */
+    ADDED_RSTRIP = 1 << 2,      /* takes the white space behind it */
+    ADDED_SINGLE_WORD = 1 << 3, /* not beside a CLASS_WORD character */
+    ADDED_SPECIAL = 1 << 4,     /* is special in a text, if not when it is shown */
+};
 
 /* LETTER, NUMBER and SPACE exclude each other; U+0020 is SPACE. */
 enum char_class {
@@ -263,8 +275,89 @@ enum char_class {
     CLASS_NUMBER = 1 << 1,  /* \p{N} of the same */
     CLASS_SPACE = 1 << 2,   /* \s of the same */
     CLASS_NUMERIC = 1 << 3, /* the reference's digit splitter: Nd, Nl, No, of a newer Unicode */
+    CLASS_WORD = 1 << 4,    /* \w of the reference's search for added tokens; FEATURE_TEXT only */
 };
 enum { CLASS_INDEX_SIZE = 0x110000 / 256 };
+
+/* The text section: how a text is prepared, cut and shown where that is not as version 1.0 has it.
+ * It starts with this struct; then come the tables, in the order of their counts here, each at the
+ * first multiple of BLOB_ALIGN after the one before. The section ends with the last table. */
+struct blob_text {
+    uint32_t flags;      /* bits of enum text_flag */
+    uint32_t unknown_id; /* the token of what has none, or NO_TOKEN */
+    uint32_t split;      /* words start before this code point; 0: a stretch is one word */
+    uint32_t strip;      /* code point that is left out at the start of a shown text, ... */
+    uint32_t n_strip;    /* ... at most so many times */
+    uint32_t max_probe;  /* name slots to look at before a name is known to be absent */
+    /* entries of the tables */
+    uint32_t n_before;        /* u32: ids that stand before a text */
+    uint32_t n_behind;        /* u32: ids that stand behind it */
+    uint32_t n_steps;         /* struct text_step: what is done to a stretch of text first */
+    uint32_t n_late_steps;    /* struct text_step: what is done to it behind added tokens */
+    uint32_t n_name_slots;    /* struct token_name: hash of tokens by name, a power of two or 0 */
+    uint32_t n_pool;          /* u8: what the steps and names refer to */
+    uint32_t n_letter_index;  /* u16: code point / 256 -> block; CLASS_INDEX_SIZE or 0 */
+    uint32_t n_letter_blocks; /* u16[256]: -> letter */
+    uint32_t n_letters;       /* struct nfc_letter */
+    uint32_t n_letter_texts;  /* u32: code points of decompositions */
+    uint32_t n_pairs;         /* struct nfc_pair */
+    uint32_t reserved[15];
+};
+enum {
+    TEXT_MAX_AROUND = 16,  /* n_before and n_behind are at most this */
+    TEXT_MAX_STEPS = 8,    /* n_steps and n_late_steps */
+    TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
+    TEXT_MAX_GROWTH = 256, /* the steps together make no text longer than this many times */
+    TEXT_MAX_STRIP = 64,   /* n_strip */
+};
+
+enum text_flag {
+    TEXT_CHARACTERS = 1 << 0,    /* words are made of characters, looked up by name, not of bytes */
+    TEXT_BYTE_FALLBACK = 1 << 1, /* a character without a token becomes its bytes' tokens */
+    TEXT_FUSE_UNKNOWN = 1 << 2,  /* neighbours without a token become one unknown_id */
+    TEXT_WHOLE_WORDS = 1 << 3,   /* a word that is a token's name is that token, without merging */
+    TEXT_BYTE_RUNS = 1 << 4,     /* a run of TOKEN_BYTEs is UTF-8 as a whole, or U+FFFD for each */
+    TEXT_FIRST_BARE = 1 << 5,    /* the first token is shown without spaces, unless TOKEN_PLAIN */
+};
+
+/* A step of what is done to a stretch of text. Pattern and text lie in the pool, one behind the
+ * other, and are UTF-8. */
+struct text_step {
+    uint32_t kind; /* enum text_step_kind */
+    uint32_t start;
+    uint32_t pattern; /* bytes of the pattern, 1..TEXT_MAX_LENGTH for STEP_REPLACE, else 0 */
+    uint32_t text;    /* bytes of the text, at most TEXT_MAX_LENGTH; 0 for STEP_NFC */
+};
+enum text_step_kind {
+    STEP_REPLACE = 1,        /* the pattern, wherever it stands, by the text */
+    STEP_PREPEND = 2,        /* the text comes before it, if it is not empty */
+    STEP_PREPEND_UNLESS = 3, /* the same, unless it starts with the text */
+    STEP_PREPEND_FIRST = 4,  /* the same, only where the whole text starts */
+    STEP_NFC = 5,            /* Unicode's normalization form C */
+};
+
+/* A slot of the hash of names: where the digest of the name, modulo n_name_slots, says, or behind.
+ * An empty slot has id = NO_TOKEN and zeros elsewhere. */
+struct token_name {
+    uint32_t id;
+    uint32_t start, length; /* in the pool; never empty */
+};
+
+/* What normalization knows of a code point. Letter 0, of all zeros, is of those that never change
+ * and never change others before them. */
+struct nfc_letter {
+    uint32_t start;          /* its decomposition: letter_texts[start, start + length) */
+    uint8_t length;          /* 0: itself; at most NFC_MAX_TEXT */
+    uint8_t combining_class; /* canonical */
+    uint8_t joins;           /* 1: may change, or change with what stands before it */
+    uint8_t reserved;
+};
+enum { NFC_MAX_TEXT = 4 };
+
+/* Two that become one, ascending by first, then second. Hangul syllables are made by rule. */
+struct nfc_pair {
+    uint32_t first, second, composed;
+};
 
 /* The merge hash's home slot of a pair, to be reduced modulo n_merge_slots; then linear. */
 static inline uint32_t merge_hash(uint32_t left, uint32_t right)
@@ -282,5 +375,10 @@ _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");
 _Static_assert(sizeof(struct token_merge) == 16, "token merge");
 _Static_assert(sizeof(struct added_token) == 16, "added token");
+_Static_assert(sizeof(struct blob_text) == 128, "text");
+_Static_assert(sizeof(struct text_step) == 16, "text step");
+_Static_assert(sizeof(struct token_name) == 12, "token name");
+_Static_assert(sizeof(struct nfc_letter) == 8, "letter");
+_Static_assert(sizeof(struct nfc_pair) == 12, "pair");
 
 #endif

@@ -273,6 +273,19 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
                 error);
 }
 
+static enum status check_text(struct blob *blob, struct error *error)
+{
+    if (!(blob->header->required_features & FEATURE_TEXT))
+        return STATUS_OK;
+    const struct blob_section *section = find_section(blob, SECTION_TEXT);
+    struct error reason;
+    blob->text_section = blob->front + section->offset;
+    blob->n_text = section->size;
+    if (smol_text_tables_open(blob->text_section, blob->n_text, &blob->text, &reason))
+        return damaged_section(blob, error, SECTION_TEXT, reason.message, section->offset);
+    return STATUS_OK;
+}
+
 /* The table must be exactly the one that the model calls for, so each field is compared. */
 static enum status check_tensors(struct blob *blob, struct error *error)
 {
@@ -329,7 +342,8 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
                                end);
     struct error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
-                                   blob->model->vocab_size, &blob->tokenizer, &reason))
+                                   blob->model->vocab_size, blob->n_text ? &blob->text : NULL,
+                                   &blob->tokenizer, &reason))
         return damaged_section(blob, error, SECTION_TOKENIZER, reason.message, section->offset);
     return STATUS_OK;
 }
@@ -352,6 +366,8 @@ static enum status check_front(struct blob *blob, struct error *error)
         status = check_tensors(blob, error);
     if (!status)
         status = check_digest_table(blob, error);
+    if (!status)
+        status = check_text(blob, error);
     return status;
 }
 

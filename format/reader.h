@@ -34,6 +34,9 @@ struct blob {
     size_t n_tensors;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;
+    struct text_tables text;     /* of the section, where there is one */
+    const uint8_t *text_section; /* (n_text), 0 for a blob without one */
+    size_t n_text;
     const struct blob_section *tokenizer_section;
     struct tokenizer_tables tokenizer;
     _Atomic unsigned char *checked; /* (n_chunks): 1 once a chunk's digest was right */

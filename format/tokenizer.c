@@ -84,19 +84,27 @@ static enum status take_tables(const uint8_t *data, size_t size, struct tokenize
     return STATUS_OK;
 }
 
-static bool span_is_valid(const struct token_span *span, uint32_t n_text_bytes)
+/* What a file may hold: more with a text section. */
+struct allowed {
+    unsigned token_flags, added_flags, classes;
+};
+
+static bool span_is_valid(const struct token_span *span, uint32_t n_text_bytes,
+                          const struct allowed *allowed)
 {
     if (span->flags & TOKEN_UNUSED)
         return span->flags == TOKEN_UNUSED && span->start == 0 && span->length == 0;
-    return (span->flags & ~TOKEN_SPECIAL) == 0 &&
+    return (span->flags & ~allowed->token_flags) == 0 &&
+           (!(span->flags & TOKEN_BYTE) || span->length == 1) &&
            range_within(span->start, span->length, n_text_bytes);
 }
 
-static enum status check_spans(const struct tokenizer_tables *tables, struct error *error)
+static enum status check_spans(const struct tokenizer_tables *tables, const struct allowed *allowed,
+                               struct error *error)
 {
     const struct blob_tokenizer *header = &tables->header;
     for (uint32_t id = 0; id < header->n_tokens; id++)
-        if (!span_is_valid(&tables->spans[id], header->n_text_bytes))
+        if (!span_is_valid(&tables->spans[id], header->n_text_bytes, allowed))
             return smol_fail(error, STATUS_DAMAGED, "bad entry (token %" PRIu32 ")", id);
     for (unsigned byte = 0; byte < 256; byte++)
         if (tables->byte_tokens[byte] >= header->n_tokens && tables->byte_tokens[byte] != NO_TOKEN)
@@ -125,9 +133,10 @@ static enum status check_merges(const struct tokenizer_tables *tables, struct er
     return STATUS_OK;
 }
 
-static bool added_is_valid(const struct tokenizer_tables *tables, const struct added_token *added)
+static bool added_is_valid(const struct tokenizer_tables *tables, const struct added_token *added,
+                           const struct allowed *allowed)
 {
-    return (added->flags & ~(uint32_t)ADDED_NORMALIZED) == 0 && added->length > 0 &&
+    return (added->flags & ~allowed->added_flags) == 0 && added->length > 0 &&
            utf8_well_formed(tables->text + added->start, added->length) == added->length;
 }
 
@@ -135,33 +144,37 @@ static bool added_is_valid(const struct tokenizer_tables *tables, const struct a
 static bool added_ascend(const struct tokenizer_tables *tables, const struct added_token *a,
                          const struct added_token *b)
 {
-    if (a->flags != b->flags)
-        return a->flags < b->flags;
+    unsigned kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
+    if (kind_a != kind_b)
+        return kind_a < kind_b;
     uint32_t common = a->length < b->length ? a->length : b->length;
     int order = memcmp(tables->text + a->start, tables->text + b->start, common);
     return order ? order < 0 : a->length < b->length;
 }
 
-static enum status check_added(const struct tokenizer_tables *tables, struct error *error)
+static enum status check_added(const struct tokenizer_tables *tables, const struct allowed *allowed,
+                               struct error *error)
 {
     struct added_token before = {0};
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
         struct added_token added = tokenizer_added(tables, i);
-        if (!added_is_valid(tables, &added) || (i > 0 && !added_ascend(tables, &before, &added)))
+        if (!added_is_valid(tables, &added, allowed) ||
+            (i > 0 && !added_ascend(tables, &before, &added)))
             return smol_fail(error, STATUS_DAMAGED, "bad added token (entry %" PRIu32 ")", i);
         before = added;
     }
     return STATUS_OK;
 }
 
-static bool classes_are_valid(unsigned classes)
+static bool classes_are_valid(unsigned classes, const struct allowed *allowed)
 {
     unsigned exclusive = classes & (CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE);
-    return (exclusive & (exclusive - 1)) == 0 && (classes & ~CLASS_NUMERIC) == exclusive;
+    return (exclusive & (exclusive - 1)) == 0 && (classes & ~allowed->classes) == 0;
 }
 
 /* The splitter takes it for granted that the pattern's optional space is white space. */
-static enum status check_classes(const struct tokenizer_tables *tables, struct error *error)
+static enum status check_classes(const struct tokenizer_tables *tables,
+                                 const struct allowed *allowed, struct error *error)
 {
     uint32_t n_blocks = tables->header.n_class_blocks;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
@@ -169,25 +182,43 @@ static enum status check_classes(const struct tokenizer_tables *tables, struct e
             return smol_fail(error, STATUS_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
                              i * 256);
     for (size_t i = 0; i < (size_t)n_blocks * 256; i++)
-        if (!classes_are_valid(tables->class_blocks[i]))
+        if (!classes_are_valid(tables->class_blocks[i], allowed))
             return smol_fail(error, STATUS_DAMAGED, "unknown character class (class byte %zu)", i);
     if (!(tokenizer_classes(tables, ' ') & CLASS_SPACE))
         return smol_fail(error, STATUS_DAMAGED, "the space is no white space");
     return STATUS_OK;
 }
 
+static struct allowed allowed_with(const struct text_tables *text)
+{
+    struct allowed allowed = {TOKEN_SPECIAL, ADDED_NORMALIZED,
+                              CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE | CLASS_NUMERIC};
+    if (text) {
+        allowed.token_flags |= TOKEN_BYTE | TOKEN_PLAIN;
+        allowed.added_flags |= ADDED_LSTRIP | ADDED_RSTRIP | ADDED_SINGLE_WORD | ADDED_SPECIAL;
+        allowed.classes |= CLASS_WORD;
+    }
+    return allowed;
+}
+
 enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
+                                       const struct text_tables *text,
                                        struct tokenizer_tables *tables, struct error *error)
 {
+    const struct allowed allowed = allowed_with(text);
     if (size < sizeof tables->header)
         return smol_fail(error, STATUS_DAMAGED, "no room for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
+    tables->rules = text ? *text : text_tables_none();
     enum status status;
     if ((status = check_header(&tables->header, vocab_size, error)) ||
         (status = take_tables(data, size, tables, error)) ||
-        (status = check_spans(tables, error)) || (status = check_merges(tables, error)) ||
-        (status = check_added(tables, error)) || (status = check_classes(tables, error)))
+        (status = check_spans(tables, &allowed, error)) || (status = check_merges(tables, error)) ||
+        (status = check_added(tables, &allowed, error)) ||
+        (status = check_classes(tables, &allowed, error)))
         return status;
+    if (tables->rules.id_bound > tables->header.n_tokens)
+        return smol_fail(error, STATUS_DAMAGED, "the text section knows more tokens");
     return STATUS_OK;
 }

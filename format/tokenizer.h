@@ -8,6 +8,7 @@
 #include "common/checked.h"
 #include "common/error.h"
 #include "format/format.h"
+#include "format/text.h"
 
 /* The header is a copy; all pointers point into the section, which must outlive this. */
 struct tokenizer_tables {
@@ -19,12 +20,15 @@ struct tokenizer_tables {
     const struct added_token *added;  /* (n_added) */
     const uint16_t *class_index;      /* (CLASS_INDEX_SIZE) */
     const uint8_t *class_blocks;      /* (n_class_blocks, 256) */
+    struct text_tables rules;         /* of the text section, or text_tables_none */
 };
 
 /* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Afterwards every
  * rule of FORMAT.md holds: no offset, id or index in the tables leads out of bounds.
- * `vocab_size` bounds n_tokens. Errors: STATUS_DAMAGED. */
+ * `vocab_size` bounds n_tokens; `text` is the blob's text section, NULL without one.
+ * Errors: STATUS_DAMAGED. */
 enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
+                                       const struct text_tables *text,
                                        struct tokenizer_tables *tables, struct error *error);
 
 /* Looking things up. The section may lie in a mapped file, which others can change, or a failing

@@ -75,7 +75,8 @@ static uint64_t count_chunks(const struct blob_contents *contents)
 /* What the contents need of a reader: bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
-    return smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS;
+    return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
+           (contents->n_text ? FEATURE_TEXT : 0);
 }
 
 static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
@@ -98,6 +99,8 @@ static struct part part_of(const struct blob_contents *contents, enum section_ki
         return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
     case SECTION_LAYERS:
         return (struct part){contents->layers, model->n_layers};
+    case SECTION_TEXT:
+        return (struct part){contents->text, contents->n_text};
     case SECTION_TOKENIZER:
         return (struct part){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:

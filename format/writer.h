@@ -22,6 +22,8 @@ struct blob_contents {
     const uint8_t *tokenizer; /* (n_tokenizer), a whole tokenizer section */
     size_t n_tokenizer;
     const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
+    const uint8_t *text;   /* (n_text), a whole text section; 0 for a blob without one */
+    size_t n_text;
 };
 
 /* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the

@@ -39,14 +39,11 @@ static void tell(struct generation *g, const struct stream_text *text, uint32_t 
 
 static smol_status tell_token(struct generation *g, uint32_t id, smol_error *error)
 {
-    size_t size;
-    int special;
     const struct blob *blob = &g->context->model->blob;
-    const char *bytes = smol_token_text(g->context->model, id, &size, &special);
     struct stream_text text;
     struct error detail;
-    enum status status = smol_stream_push(
-        g->stream, bytes, special && !g->params->show_special ? 0 : size, &text, &detail);
+    enum status status = smol_stream_token(g->stream, &blob->tokenizer, id,
+                                           g->params->show_special != 0, &text, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail); /* the bytes lie in the file */
     if (status)
         return report(error, status, &detail);

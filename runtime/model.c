@@ -156,14 +156,17 @@ const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)
     return model->blob.stop;
 }
 
-smol_status smol_tokenize(const smol_model *model, const char *text, size_t size, int parse_special,
+_Static_assert((int)SMOL_PARSE_SPECIAL == ENCODE_SPECIAL && (int)SMOL_WHOLE_TEXT == ENCODE_AROUND,
+               "the library's flags are the tokenizer's");
+
+smol_status smol_tokenize(const smol_model *model, const char *text, size_t size, int flags,
                           uint32_t **ids, size_t *n, smol_error *error)
 {
     struct token_list list = {0};
     struct error detail;
     const struct blob *blob = &model->blob;
     enum status status =
-        smol_tokenizer_encode(&blob->tokenizer, text, size, parse_special != 0, &list, &detail);
+        smol_tokenizer_encode(&blob->tokenizer, text, size, (unsigned)flags, &list, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);
     if (status)
         free(list.ids);

@@ -120,14 +120,31 @@ SMOL_API const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD). With `parse_special` 1,
- * spelled-out special tokens such as <|im_end|> become those tokens; with 0 they are ordinary
- * text. The caller frees *ids with smol_free; *ids is NULL on failure. */
-SMOL_API smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
-                                   int parse_special, uint32_t **ids, size_t *n, smol_error *error);
+/* What smol_tokenize finds besides ordinary text: any of these, added. */
+enum smol_tokenize_flags {
+    SMOL_PARSE_SPECIAL = 1, /* spelled-out special tokens such as <|im_end|> become those tokens;
+                               without, they are ordinary text, as text that is not trusted should
+                               be. Tokens that were added, but are not special, are always found. */
+    SMOL_WHOLE_TEXT = 2,    /* the tokens that the tokenizer puts around a whole text, bos above
+                               all: for a text to be continued; not for its parts, nor for a chat,
+                               whose template has them */
+};
 
-/* The bytes of token `id`, the model's, not terminated; they may be part of a character. *size
- * is 0 for ids without text. *special (may be NULL): 1 for tokens that are usually not shown. */
+/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD); `flags` of enum
+ * smol_tokenize_flags. The caller frees *ids with smol_free; *ids is NULL on failure. */
+SMOL_API smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
+                                   int flags, uint32_t **ids, size_t *n, smol_error *error);
+
+/* The text of ids[0..n), UTF-8, not terminated (an ill-formed sequence is shown as U+FFFD): what
+ * smol_generate streams for these tokens. With `show_special` 1, the text of special tokens is in
+ * it. The caller frees *text with smol_free; *text is NULL on failure. Errors: MEMORY, FILE. */
+SMOL_API smol_status smol_detokenize(const smol_model *model, const uint32_t *ids, size_t n,
+                                     int show_special, char **text, size_t *size,
+                                     smol_error *error);
+
+/* The bytes of token `id`, the model's, not terminated; they may be part of a character, and a
+ * text of many tokens need not be the sum of theirs: see smol_detokenize. *size is 0 for ids
+ * without text. *special (may be NULL): 1 for tokens that are usually not shown. */
 SMOL_API const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size,
                                      int *special);
 

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/buffer.h"
 #include "common/utf8.h"
+#include "runtime/tokenizer.h"
 
 struct stop_string {
     char *text;
@@ -15,10 +17,19 @@ struct stop_string {
     size_t matched;   /* bytes of `text` that the stream ends with; below `size` between calls */
 };
 
+/* What a tokenizer's decoder remembers of the tokens so far. */
+struct decoding {
+    bool begun;          /* there was a token */
+    uint32_t strip;      /* this character is left out ... */
+    uint32_t n_strip;    /* ... so many more times, as long as nothing else comes */
+    struct buffer bytes; /* of a run of tokens that stand for bytes */
+};
+
 struct stream {
     struct stop_string *stop; /* (n_stop) */
     size_t n_stop;
     bool stopped;
+    struct decoding decoding;
     uint8_t unfinished[UTF8_MAX];
     size_t n_unfinished;
     char *text; /* (capacity): [0, shown) was given out, [shown, size) is held back */
@@ -106,6 +117,7 @@ void smol_stream_free(struct stream *stream)
         free(stream->stop[i].fallback);
     }
     free(stream->stop);
+    free(stream->decoding.bytes.text);
     free(stream->text);
     free(stream);
 }
@@ -134,12 +146,20 @@ static enum status make_room(struct stream *stream, size_t n_bytes, struct error
     return STATUS_OK;
 }
 
+/* Whether the character is one of those left out at the start of the text. */
+static bool is_stripped(struct decoding *decoding, uint32_t code_point)
+{
+    bool stripped = decoding->n_strip > 0 && code_point == decoding->strip;
+    decoding->n_strip = stripped ? decoding->n_strip - 1 : 0;
+    return stripped;
+}
+
 /* Appends one character, or cuts a stop string off and ends the stream. Both are well-formed
  * UTF-8, so that a stop string never ends within a character. */
 static void append(struct stream *stream, uint32_t code_point)
 {
     uint8_t bytes[UTF8_MAX];
-    size_t n = smol_utf8_encode(code_point, bytes);
+    size_t n = is_stripped(&stream->decoding, code_point) ? 0 : smol_utf8_encode(code_point, bytes);
     size_t complete = 0;
     for (size_t i = 0; i < n; i++) {
         stream->text[stream->size++] = (char)bytes[i];
@@ -162,6 +182,8 @@ static void decode_one(struct stream *stream)
 
 static void push_byte(struct stream *stream, uint8_t byte)
 {
+    if (stream->stopped)
+        return;
     stream->unfinished[stream->n_unfinished++] = byte;
     while (smol_utf8_unfinished(stream->unfinished, stream->n_unfinished) < stream->n_unfinished)
         decode_one(stream);
@@ -180,17 +202,77 @@ enum status smol_stream_push(struct stream *stream, const void *bytes, size_t si
     enum status status = make_room(stream, size, error);
     if (status)
         return status;
-    for (size_t i = 0; i < size && !stream->stopped; i++)
+    for (size_t i = 0; i < size; i++)
         push_byte(stream, ((const uint8_t *)bytes)[i]);
     show(stream, stream->stopped ? 0 : held_back(stream), out);
     return STATUS_OK;
 }
 
-enum status smol_stream_finish(struct stream *stream, struct stream_text *out, struct error *error)
+/* --- tokens --------------------------------------------------------------------------------- */
+
+/* A run of bytes is over: it is text if it is UTF-8 as a whole, else U+FFFD for each byte. Needs
+ * room for it. */
+static void end_run(struct stream *stream)
 {
-    enum status status = make_room(stream, 0, error);
+    struct buffer *bytes = &stream->decoding.bytes;
+    const uint8_t *run = (const uint8_t *)bytes->text;
+    bool is_text = utf8_well_formed(run, bytes->size) == bytes->size;
+    for (size_t i = 0; i < bytes->size && !stream->stopped; i++) {
+        if (is_text)
+            push_byte(stream, run[i]);
+        else
+            append(stream, UTF8_REPLACEMENT);
+    }
+    bytes->size = 0;
+}
+
+static enum status keep_byte(struct stream *stream, uint8_t byte, struct error *error)
+{
+    struct buffer *bytes = &stream->decoding.bytes;
+    smol_buffer_add(bytes, (const char *)&byte, 1);
+    return bytes->failed ? smol_fail_memory(error, "text") : STATUS_OK;
+}
+
+static enum status push_token(struct stream *stream, const struct token_text *token, bool bare,
+                              struct error *error)
+{
+    enum status status = make_room(stream, stream->decoding.bytes.size + token->length, error);
     if (status)
         return status;
+    end_run(stream);
+    for (size_t i = 0; i < token->length; i++)
+        if (!bare || token->bytes[i] != ' ')
+            push_byte(stream, token->bytes[i]);
+    return STATUS_OK;
+}
+
+enum status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
+                              uint32_t id, bool show_special, struct stream_text *out,
+                              struct error *error)
+{
+    struct decoding *decoding = &stream->decoding;
+    const struct blob_text *rules = &tables->rules.header;
+    struct token_text token = smol_tokenizer_text(tables, id);
+    if (!token.exists || (token.special && !show_special))
+        return smol_stream_push(stream, NULL, 0, out, error);
+    bool bare = !decoding->begun && rules->flags & TEXT_FIRST_BARE && !token.plain;
+    if (!decoding->begun) {
+        decoding->strip = rules->strip;
+        decoding->n_strip = rules->n_strip;
+    }
+    decoding->begun = true;
+    bool in_run = rules->flags & TEXT_BYTE_RUNS && token.byte && token.length == 1;
+    enum status status =
+        in_run ? keep_byte(stream, token.bytes[0], error) : push_token(stream, &token, bare, error);
+    return status ? status : smol_stream_push(stream, NULL, 0, out, error);
+}
+
+enum status smol_stream_finish(struct stream *stream, struct stream_text *out, struct error *error)
+{
+    enum status status = make_room(stream, stream->decoding.bytes.size, error);
+    if (status)
+        return status;
+    end_run(stream);
     while (stream->n_unfinished > 0 && !stream->stopped)
         decode_one(stream);
     show(stream, 0, out);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "format/tokenizer.h"
 
 struct stream;
 
@@ -29,6 +30,14 @@ struct stream_text {
  * with errors="replace" does it. Linear in `size`. Errors: STATUS_MEMORY. */
 enum status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
                              struct stream_text *out, struct error *error);
+
+/* Appends the text of token `id`, as the tokenizer's decoder has it: of a special token none
+ * unless `show_special`, of a run of tokens that stand for bytes all together when it is over, and
+ * of the first token perhaps without its space. An id without a token changes nothing. `tables` are
+ * the same for all calls on a stream. Errors: STATUS_MEMORY. */
+enum status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
+                              uint32_t id, bool show_special, struct stream_text *out,
+                              struct error *error);
 
 /* No more bytes follow: gives all that was held back, an unfinished character as U+FFFD.
  * Errors: STATUS_MEMORY. */

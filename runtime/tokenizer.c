@@ -1,5 +1,6 @@
 /* Text to token ids and back, see tokenizer.h. The stages, each handing what it has cut to the
- * next: well-formed UTF-8, added tokens, pieces, words, merges. */
+ * next: well-formed UTF-8, added tokens, normalization, added tokens that are normalized too,
+ * pieces, words, merges. */
 #include "runtime/tokenizer.h"
 
 #include <stdlib.h>
@@ -7,19 +8,14 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
+#include "runtime/tokenizer_added.h"
 #include "runtime/tokenizer_merge.h"
 #include "runtime/tokenizer_words.h"
-
-/* One kind of added tokens, a stretch of their table. */
-struct added_set {
-    uint32_t first[257]; /* tokens that start with byte b: entries first[b] to first[b + 1] */
-};
-
-enum { ADDED_KINDS = 2 };
 
 struct encoder {
     const struct tokenizer_tables *tables;
     struct added_set added[ADDED_KINDS];
+    bool parse_special;
     struct token_list *list;
     struct error *error;
 };
@@ -44,20 +40,105 @@ static enum status reserve(struct encoder *encoder, size_t n_more)
     return STATUS_OK;
 }
 
+static enum status append(struct encoder *encoder, uint32_t id)
+{
+    enum status status = reserve(encoder, 1);
+    if (!status)
+        encoder->list->ids[encoder->list->n++] = id;
+    return status;
+}
+
+/* What a word is made of before anything is merged. */
+struct symbols {
+    const struct text_tables *rules;
+    uint32_t *ids; /* room for one for each byte */
+    size_t n;
+    bool unknown; /* one without a token waits: more may follow and become one with it */
+};
+
+static void end_unknown(struct symbols *symbols)
+{
+    if (symbols->unknown)
+        symbols->ids[symbols->n++] = symbols->rules->header.unknown_id;
+    symbols->unknown = false;
+}
+
+static void add_known(struct symbols *symbols, uint32_t id)
+{
+    end_unknown(symbols);
+    symbols->ids[symbols->n++] = id;
+}
+
+/* Without a token for it, what is unknown leaves no trace, not even a gap. */
+static void add_unknown(struct symbols *symbols)
+{
+    if (symbols->rules->header.unknown_id == NO_TOKEN)
+        return;
+    if (!(symbols->rules->header.flags & TEXT_FUSE_UNKNOWN))
+        end_unknown(symbols);
+    symbols->unknown = true;
+}
+
+/* The bytes of a character, if all have tokens. One that waits stays behind them, as in the
+ * reference. */
+static bool fall_back(const struct tokenizer_tables *tables, const uint8_t *bytes, size_t n,
+                      struct symbols *symbols)
+{
+    uint32_t *ids = symbols->ids + symbols->n;
+    if (!(tables->rules.header.flags & TEXT_BYTE_FALLBACK))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((ids[i] = tokenizer_byte(tables, bytes[i])) == NO_TOKEN)
+            return false;
+    symbols->n += n;
+    return true;
+}
+
+static void add_characters(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
+                           struct symbols *symbols)
+{
+    size_t length;
+    for (size_t i = 0; i < size; i += length) {
+        uint32_t point;
+        length = smol_utf8_decode(word + i, size - i, &point);
+        uint32_t id = smol_text_name(&tables->rules, word + i, length);
+        if (id != NO_TOKEN)
+            add_known(symbols, id);
+        else if (!fall_back(tables, word + i, length, symbols))
+            add_unknown(symbols);
+    }
+}
+
+static void add_bytes(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
+                      struct symbols *symbols)
+{
+    for (size_t i = 0; i < size; i++) {
+        uint32_t id = tokenizer_byte(tables, word[i]);
+        if (id != NO_TOKEN)
+            add_known(symbols, id);
+        else
+            add_unknown(symbols);
+    }
+}
+
 static enum status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
 {
+    const struct tokenizer_tables *tables = encoder->tables;
+    uint32_t flags = tables->rules.header.flags;
+    if (flags & TEXT_WHOLE_WORDS) {
+        uint32_t id = smol_text_name(&tables->rules, word, size);
+        if (id != NO_TOKEN)
+            return append(encoder, id);
+    }
     enum status status = reserve(encoder, size);
     if (status)
         return status;
-    uint32_t *ids = encoder->list->ids + encoder->list->n;
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++) {
-        ids[n] = tokenizer_byte(encoder->tables, word[i]);
-        n += ids[n] != NO_TOKEN; /* a byte without a token leaves no trace, not even a gap */
-    }
-    status = smol_merge_word(encoder->tables, ids, &n, encoder->error);
+    struct symbols symbols = {&tables->rules, encoder->list->ids + encoder->list->n, 0, false};
+    (flags & TEXT_CHARACTERS ? add_characters : add_bytes)(tables, word, size, &symbols);
+    end_unknown(&symbols);
+    status = smol_merge_word(tables, symbols.ids, &symbols.n, encoder->error);
     if (!status)
-        encoder->list->n += n;
+        encoder->list->n += symbols.n;
     return status;
 }
 
@@ -77,98 +158,85 @@ static enum status encode_words(struct encoder *encoder, const uint8_t *text, si
     return STATUS_OK;
 }
 
-/* --- added tokens --------------------------------------------------------------------------- */
-
-/* Byte `k` of an entry's text; 0 behind its end, where nobody looks unless the table has changed.
- */
-static unsigned added_byte(const struct tokenizer_tables *tables, uint32_t entry, size_t k)
+/* Words of characters: each starts where the character stands that splits, if there is one. */
+static enum status encode_split(struct encoder *encoder, const uint8_t *text, size_t size)
 {
-    struct added_token added = tokenizer_added(tables, entry);
-    return k < added.length ? tables->text[added.start + k] : 0;
-}
-
-/* Sorts out the table: the tokens of `kind` start at `begin`; returns where they end. */
-static uint32_t find_set(const struct tokenizer_tables *tables, uint32_t kind, uint32_t begin,
-                         struct added_set *set)
-{
-    uint32_t i = begin;
-    for (unsigned byte = 0; byte <= 256; byte++) {
-        set->first[byte] = i;
-        while (byte < 256 && i < tables->header.n_added &&
-               tokenizer_added(tables, i).flags == kind && added_byte(tables, i, 0) == byte)
-            i++;
+    uint32_t split = encoder->tables->rules.header.split;
+    size_t start = 0, length;
+    for (size_t i = 0; i < size; i += length) {
+        uint32_t point;
+        length = smol_utf8_decode(text + i, size - i, &point);
+        if (split == 0 || point != split || i == start)
+            continue;
+        enum status status = encode_word(encoder, text + start, i - start);
+        if (status)
+            return status;
+        start = i;
     }
-    return i;
+    return encode_word(encoder, text + start, size - start);
 }
 
-/* The first of entries [low, high) whose byte `k` is at least `byte`. Their first k bytes are the
- * same, and all are longer than that. */
-static uint32_t lower_bound(const struct tokenizer_tables *tables, uint32_t low, uint32_t high,
-                            size_t k, unsigned byte)
+/* A stretch of text without added tokens; `first` when the text starts there. */
+static enum status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
+                                bool first)
 {
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (added_byte(tables, middle, k) < byte)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The longest token of the set that text[0..size), size > 0, starts with. */
-struct match {
-    uint32_t id;
-    size_t length; /* 0: none */
-};
-static struct match longest_added(const struct tokenizer_tables *tables,
-                                  const struct added_set *set, const uint8_t *text, size_t size)
-{
-    struct match longest = {0};
-    uint32_t low = set->first[text[0]], high = set->first[text[0] + 1];
-    /* those left start with text[0..k) */
-    for (size_t k = 1; low < high && k <= ADDED_TOKEN_MAX; k++) {
-        struct added_token shortest = tokenizer_added(tables, low);
-        if (shortest.length == k) {
-            longest = (struct match){shortest.id, k};
-            low++;
-        }
-        if (k == size)
-            break;
-        low = lower_bound(tables, low, high, k, text[k]);
-        high = lower_bound(tables, low, high, k, text[k] + 1u);
-    }
-    return longest;
-}
-
-static enum status append(struct encoder *encoder, uint32_t id)
-{
-    enum status status = reserve(encoder, 1);
-    if (!status)
-        encoder->list->ids[encoder->list->n++] = id;
+    const struct text_tables *rules = &encoder->tables->rules;
+    struct prepared prepared = {0};
+    enum status status = smol_text_prepare(rules, rules->late_steps, rules->header.n_late_steps,
+                                           text, size, first, &prepared, encoder->error);
+    if (!status && prepared.size > 0)
+        status = (rules->header.flags & TEXT_CHARACTERS ? encode_split : encode_words)(
+            encoder, prepared.text, prepared.size);
+    smol_prepared_free(&prepared);
     return status;
 }
 
-/* Finds the added tokens of `kind` and later kinds in the text, and words between them. */
+/* --- added tokens --------------------------------------------------------------------------- */
+
+static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+                                  unsigned kind, bool first);
+
+/* Finds the added tokens of `kind` in the text, and encodes what lies between them. */
 static enum status encode_added(struct encoder *encoder, const uint8_t *text, size_t size,
-                                unsigned kind)
+                                unsigned kind, bool first)
 {
-    if (kind == ADDED_KINDS)
-        return encode_words(encoder, text, size);
-    const struct added_set *set = &encoder->added[kind];
-    size_t start = 0, i = 0;
-    while (i < size && set->first[256] > set->first[0]) {
-        struct match token = longest_added(encoder->tables, set, text + i, size - i);
-        if (token.length == 0) {
-            i++;
-            continue;
-        }
-        enum status status = encode_added(encoder, text + start, i - start, kind + 1);
-        if (status || (status = append(encoder, token.id)))
+    struct added_search search = {.tables = encoder->tables,
+                                  .set = &encoder->added[kind],
+                                  .skip_special = !encoder->parse_special,
+                                  .text = text,
+                                  .size = size};
+    struct added_match match;
+    size_t covered = 0;
+    while (smol_added_next(&search, &match)) {
+        enum status status = STATUS_OK;
+        if (covered < match.start)
+            status = encode_stretch(encoder, text + covered, match.start - covered, kind,
+                                    first && covered == 0);
+        if (!status && match.id != NO_TOKEN)
+            status = append(encoder, match.id);
+        if (status)
             return status;
-        start = i += token.length;
+        covered = match.end;
     }
-    return encode_added(encoder, text + start, size - start, kind + 1);
+    return covered < size ? encode_stretch(encoder, text + covered, size - covered, kind,
+                                           first && covered == 0)
+                          : STATUS_OK;
+}
+
+/* What is left when the tokens of `kind` are found: the others are in what it is normalized to. */
+static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+                                  unsigned kind, bool first)
+{
+    if (kind + 1 == ADDED_KINDS)
+        return encode_plain(encoder, text, size, first);
+    const struct text_tables *rules = &encoder->tables->rules;
+    struct prepared prepared = {0};
+    enum status status = smol_text_prepare(rules, rules->steps, rules->header.n_steps, text, size,
+                                           first, &prepared, encoder->error);
+    if (!status)
+        status = encode_added(encoder, prepared.text, prepared.size, kind + 1, first);
+    smol_prepared_free(&prepared);
+    return status;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
@@ -190,28 +258,43 @@ static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
     return copy;
 }
 
+static enum status encode_text(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    uint8_t *copy = NULL;
+    if (utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
+        return smol_fail_memory(encoder->error, "the text");
+    smol_added_sets(encoder->tables, encoder->added);
+    enum status status = encode_added(encoder, text, size, 0, true);
+    free(copy);
+    return status;
+}
+
+static enum status append_all(struct encoder *encoder, const uint32_t *ids, size_t n)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        status = append(encoder, ids[i]);
+    return status;
+}
+
 enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
-                                  size_t size, bool parse_added, struct token_list *list,
+                                  size_t size, unsigned flags, struct token_list *list,
                                   struct error *error)
 {
-    if (size == 0)
-        return STATUS_OK; /* and `text` may be NULL */
-    struct encoder encoder = {.tables = tables, .list = list, .error = error};
-    const uint8_t *bytes = (const uint8_t *)text;
-    uint8_t *copy = NULL;
-    if (utf8_well_formed(bytes, size) < size && !(bytes = copy = well_formed_copy(bytes, &size)))
-        return smol_fail_memory(error, "the text");
+    const struct text_tables *rules = &tables->rules;
     size_t n_before = list->n;
-    unsigned first_kind = ADDED_KINDS;
-    if (parse_added) {
-        first_kind = 0;
-        uint32_t end = find_set(tables, 0, 0, &encoder.added[0]);
-        find_set(tables, ADDED_NORMALIZED, end, &encoder.added[1]);
-    }
-    enum status status = encode_added(&encoder, bytes, size, first_kind);
+    bool around = flags & ENCODE_AROUND;
+    struct encoder encoder = {
+        .tables = tables, .parse_special = flags & ENCODE_SPECIAL, .list = list, .error = error};
+    enum status status = STATUS_OK;
+    if (around)
+        status = append_all(&encoder, rules->before, rules->header.n_before);
+    if (!status && size > 0) /* else `text` may be NULL */
+        status = encode_text(&encoder, (const uint8_t *)text, size);
+    if (!status && around)
+        status = append_all(&encoder, rules->behind, rules->header.n_behind);
     if (status)
         list->n = n_before;
-    free(copy);
     return status;
 }
 
@@ -221,6 +304,9 @@ struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uin
     return (struct token_text){
         .bytes = tables->text + span.start,
         .length = span.length,
+        .exists = id < tables->header.n_tokens && !(span.flags & TOKEN_UNUSED),
         .special = span.flags & TOKEN_SPECIAL,
+        .byte = span.flags & TOKEN_BYTE,
+        .plain = span.flags & TOKEN_PLAIN,
     };
 }

@@ -15,19 +15,27 @@ struct token_list {
     size_t n, capacity;
 };
 
-/* Appends the ids of text[0..size). Ill-formed UTF-8 counts as U+FFFD (common/utf8.h). With
- * `parse_added`, added tokens such as <|im_end|> are found in the text; without, they are
- * ordinary text. Bytes without a token are dropped, as the reference does. O(n log n).
- * Thread-safe. Errors: STATUS_MEMORY (the list is then as it was). */
+/* What is more than the text's own, ordinary tokens. */
+enum encode_flag {
+    ENCODE_SPECIAL = 1 << 0, /* special tokens such as <|im_end|>, spelled out, become those tokens;
+                                without, they are ordinary text */
+    ENCODE_AROUND = 1 << 1,  /* the tokens that belong around a whole text, bos above all */
+};
+
+/* Appends the ids of text[0..size), with `flags` of enum encode_flag. Ill-formed UTF-8 counts as
+ * U+FFFD (common/utf8.h). What has no token is left out, or becomes the model's unknown token, as
+ * in the reference. O(n log n). Thread-safe. Errors: STATUS_MEMORY (the list is then as it was). */
 enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
-                                  size_t size, bool parse_added, struct token_list *list,
+                                  size_t size, unsigned flags, struct token_list *list,
                                   struct error *error);
 
-/* The bytes of token `id`, possibly not whole characters; length 0 for ids without a token. */
+/* The bytes of token `id`, possibly not whole characters. */
 struct token_text {
     const uint8_t *bytes;
-    size_t length;
+    size_t length; /* 0 for ids without a token */
     bool special;
+    bool exists;      /* there is such a token, perhaps an empty one */
+    bool byte, plain; /* its flags of these names, see enum token_flag */
 };
 struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uint32_t id);
 

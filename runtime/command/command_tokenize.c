@@ -6,8 +6,6 @@
 #include "runtime/command/print.h"
 #include "runtime/command/settings.h"
 #include "runtime/command/text_in.h"
-#include "runtime/report.h"
-#include "runtime/stream.h"
 
 static const struct option_rule rules[] = {
     {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
@@ -34,7 +32,8 @@ static smol_status print_ids(const smol_model *model, const char *argument, smol
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    status = smol_tokenize(model, in.text, in.size, 1, &ids, &n, error);
+    status = smol_tokenize(model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, &ids, &n,
+                           error);
     free(in.owned);
     for (size_t i = 0; i < n; i++)
         printf(i ? " %u" : "%u", ids[i]);
@@ -45,52 +44,21 @@ static smol_status print_ids(const smol_model *model, const char *argument, smol
     return smol_command_flush(error);
 }
 
-static smol_status print_token(const smol_model *model, uint32_t id, struct stream *stream,
-                               smol_error *error)
-{
-    size_t size;
-    struct stream_text out;
-    struct error detail;
-    const char *bytes = smol_token_text(model, id, &size, NULL);
-    smol_status status =
-        report(error, smol_stream_push(stream, bytes, size, &out, &detail), &detail);
-    if (!status)
-        status = smol_model_intact(model, error);
-    if (!status)
-        fwrite(out.text, 1, out.size, stdout);
-    return status;
-}
-
-/* Through a stream, as characters may be spread over tokens. */
-static smol_status print_tokens(const smol_model *model, const uint32_t *ids, size_t n,
-                                smol_error *error)
-{
-    struct stream *stream;
-    struct stream_text out;
-    struct error detail;
-    smol_status status = report(error, smol_stream_create(NULL, 0, &stream, &detail), &detail);
-    for (size_t i = 0; !status && i < n; i++)
-        status = print_token(model, ids[i], stream, error);
-    if (!status)
-        status = report(error, smol_stream_finish(stream, &out, &detail), &detail);
-    if (!status)
-        fwrite(out.text, 1, out.size, stdout);
-    smol_stream_free(stream);
-    return status;
-}
-
 static smol_status print_text(const smol_model *model, const char *argument, smol_error *error)
 {
     uint32_t *ids;
-    size_t n;
+    char *text;
+    size_t n, size;
     smol_status status =
         smol_text_ids(argument, smol_model_get_info(model).vocab_size, &ids, &n, error);
     if (status)
         return status;
-    status = print_tokens(model, ids, n, error);
+    status = smol_detokenize(model, ids, n, 1, &text, &size, error);
     free(ids);
     if (status)
         return status;
+    fwrite(text, 1, size, stdout);
+    smol_free(text);
     putchar('\n');
     return smol_command_flush(error);
 }

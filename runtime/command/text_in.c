@@ -123,7 +123,8 @@ smol_status smol_text_prompt(const char *argument, const smol_model *model, uint
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    status = smol_tokenize(model, in.text, in.size, 1, ids, n, error);
+    status =
+        smol_tokenize(model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, ids, n, error);
     free(in.owned);
     if (status || *n > 0)
         return status;

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tokenizer_tables tables;
     struct error error;
     struct built section = fuzz_build_tokenizer(&in, VOCAB_SIZE);
-    if (!smol_tokenizer_tables_open(section.data, section.size, VOCAB_SIZE, &tables, &error))
+    if (!smol_tokenizer_tables_open(section.data, section.size, VOCAB_SIZE, NULL, &tables, &error))
         fuzz_tokenize(&tables, (const char *)in.data, in.size < MAX_TEXT ? in.size : MAX_TEXT);
     free(section.data);
     return 0;

@@ -11,26 +11,33 @@ enum { VOCAB_SIZE = 600, MAX_TEXT = 4096 };
 static void check_section(const struct tokenizer_section *section, const uint8_t *data, size_t size)
 {
     struct tokenizer_tables tables;
+    struct text_tables rules;
     struct error error;
+    bool has_text = section->text.size > 0;
     uint8_t *copy = exact_copy(section->data, section->size);
+    uint8_t *text_copy = exact_copy(section->text.data, section->text.size);
     const char *text = (const char *)data;
     size = size < MAX_TEXT ? size : MAX_TEXT;
-    CLAIM(!smol_tokenizer_tables_open(copy, section->size, VOCAB_SIZE, &tables, &error));
+    CLAIM(!has_text || !smol_text_tables_open(text_copy, section->text.size, &rules, &error));
+    CLAIM(!smol_tokenizer_tables_open(copy, section->size, VOCAB_SIZE, has_text ? &rules : NULL,
+                                      &tables, &error));
     fuzz_tokenize(&tables, text, size);
-    fuzz_round_trip(&tables, text, size);
+    if (!has_text)
+        fuzz_round_trip(&tables, text, size);
     free(copy);
+    free(text_copy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *root;
     struct error error;
-    uint32_t pretokenizer;
+    struct tokenizer_rules rules;
     struct tokenizer_section section;
     if (smol_json_parse("fuzz", data, size, &root, &error))
         return 0;
-    if (!smol_tokenizer_check_rules(root, "fuzz", &pretokenizer, &error)) {
-        if (!smol_tokenizer_compile(root, "fuzz", pretokenizer, VOCAB_SIZE, &section, &error))
+    if (!smol_tokenizer_check_rules(root, "fuzz", &rules, &error)) {
+        if (!smol_tokenizer_compile(root, "fuzz", &rules, VOCAB_SIZE, &section, &error))
             check_section(&section, data, size);
         smol_tokenizer_section_free(&section);
     }

@@ -12,10 +12,10 @@ MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8 = 1, 2, 3
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TOKENIZER, WEIGHTS = 8, 32, 33
+LAYERS, TEXT, TOKENIZER, WEIGHTS = 8, 11, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS = 1
-FEATURE_KINDS = {BLOCKS: LAYERS}  # 3
+BLOCKS, TEXT_FEATURE = 1, 8
+FEATURE_KINDS = {BLOCKS: LAYERS, TEXT_FEATURE: TEXT}  # 3
 
 
 class Damaged(Exception):
@@ -149,10 +149,112 @@ class Tensor:
         return steps.astype(np.float32) * scales.astype(np.float32)
 
 
-class Tokenizer:
-    """6: the tables, and the rules that keep a reader within them."""
+# 5.9: the fields, and of the tables struct's format of an entry
+TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_behind n_steps n_late_steps
+    n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs""".split()
+TEXT_TABLES = dict(zip(
+    TEXT_FIELDS[6:], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
+))  # fmt: skip
 
-    def __init__(self, data, vocab_size):
+
+def is_scalar(c):
+    return c <= 0x10FFFF and not 0xD800 <= c < 0xE000
+
+
+class Text:
+    """5.9: the section's fields (f) and tables (t), and its rules."""
+
+    def __init__(self, data, digest):
+        need(len(data) >= 128 and not any(data[68:128]), "text header")
+        self.digest = digest
+        f = self.f = dict(zip(TEXT_FIELDS, struct.unpack_from("<17I", data), strict=True))
+        self.t, end = {}, 128
+        for name, entry in TEXT_TABLES.items():
+            start, size = round_up(end, 64), f[name] * struct.calcsize("<" + entry)
+            need(start + size <= len(data) and not any(data[end:start]), name)
+            rows = struct.iter_unpack("<" + entry, data[start : start + size])
+            self.t[name] = [row if len(row) > 1 else row[0] for row in rows]
+            end = start + size
+        need(end == len(data), "text section size")
+        self.pool = bytes(self.t["n_pool"])
+        self.check_fields()
+        self.check_names()
+        self.check_letters()
+
+    def check_fields(self):
+        f = self.f
+        need(f["flags"] < 64 and (f["flags"] & 1 or not f["flags"] & 2 and not f["split"]), "flags")
+        need(is_scalar(f["split"]) and is_scalar(f["strip"]), "split or strip")
+        need(f["n_strip"] <= 64 and (f["n_strip"] > 0) == (f["strip"] > 0), "n_strip")
+        need(max(f["n_before"], f["n_behind"]) <= 16, "ids around")
+        need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
+        growth = 1
+        for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
+            need(1 <= kind <= 5 and max(pattern, text) <= 64, "step")
+            need(start + pattern + text <= len(self.pool), "step")
+            need((pattern > 0) == (kind == 1), "pattern")
+            need(is_utf8(self.pool[start : start + pattern]), "pattern")
+            need(is_utf8(self.pool[start + pattern : start + pattern + text]), "text of a step")
+            if kind == 5:
+                need(text == start == 0 and f["n_letter_index"], "normalization")
+            else:
+                need(kind == 1 or text > 0, "nothing to put before")
+            growth *= 16 if kind == 5 else max(1, -(-text // pattern)) if pattern else 1
+        need(growth <= 256, "growth")
+        need(NO_TOKEN not in self.t["n_before"] + self.t["n_behind"], "id around")
+
+    def check_names(self):
+        n, names = self.f["n_name_slots"], self.t["n_name_slots"]
+        need(n & (n - 1) == 0 and self.f["max_probe"] <= 255, "names")
+        for id_, start, length in names:
+            need(id_ != NO_TOKEN or (start, length) == (0, 0), "empty name")
+            need(id_ == NO_TOKEN or length > 0 and start + length <= len(self.pool), "name")
+        for slot, (id_, start, length) in enumerate(names):
+            if id_ != NO_TOKEN:
+                need(self.find(self.pool[start : start + length]) == slot, "name out of reach")
+
+    def find(self, name):
+        """The slot of a name, or None."""
+        names = self.t["n_name_slots"]
+        slot = self.digest(name) & (len(names) - 1)
+        for _ in range(self.f["max_probe"]):
+            id_, start, length = names[slot]
+            if id_ == NO_TOKEN:
+                return None
+            if self.pool[start : start + length] == name:
+                return slot
+            slot = (slot + 1) & (len(names) - 1)
+        return None
+
+    def check_letters(self):
+        f, t = self.f, self.t
+        rest = [f[name] for name in TEXT_FIELDS[13:]]
+        need(f["n_letter_index"] in (0, 4352), "letter index")
+        need(f["n_letter_index"] or not any(rest), "letters without an index")
+        need(all(block < f["n_letter_blocks"] for block in t["n_letter_index"]), "letter block")
+        need(all(x < f["n_letters"] for block in t["n_letter_blocks"] for x in block), "letter")
+        for i, (start, length, class_, joins, zero) in enumerate(t["n_letters"]):
+            need(length <= 4 and joins <= 1 and zero == 0, "letter")
+            need(start + length <= f["n_letter_texts"] and (length or not start), "letter text")
+            need(i or not (length or class_ or joins), "letter 0")
+        if f["n_letter_index"]:
+            need(not any(t["n_letter_blocks"][t["n_letter_index"][0]][:128]), "ASCII")
+        need(all(map(is_scalar, t["n_letter_texts"])), "letter text")
+        pairs = t["n_pairs"]
+        need(all(all(map(is_scalar, pair)) and pair[2] for pair in pairs), "pair")
+        need(all(a[:2] < b[:2] for a, b in zip(pairs, pairs[1:])), "order of pairs")
+
+    def ids(self):
+        unknown = [] if self.f["unknown_id"] == NO_TOKEN else [self.f["unknown_id"]]
+        named = [id_ for id_, _, _ in self.t["n_name_slots"] if id_ != NO_TOKEN]
+        return unknown + self.t["n_before"] + self.t["n_behind"] + named
+
+
+class Tokenizer:
+    """6: the tables, and the rules that keep a reader within them. `text` is a Text, or None."""
+
+    def __init__(self, data, vocab_size, text):
+        self.text_rules = text
         need(len(data) >= 64, "no tokenizer header")
         (n_tokens, n_text, n_slots, self.max_probe, n_added, n_blocks, self.pretokenizer, zero,
          *offsets, zero1) = struct.unpack_from("<16I", data)  # fmt: skip
@@ -178,8 +280,10 @@ class Tokenizer:
         self.check(n_tokens, n_blocks)
 
     def check(self, n_tokens, n_blocks):
+        token_flags, added_flags, classes_above = (13, 31, 32) if self.text_rules else (1, 1, 16)
         for start, length, flags in self.spans:
-            need(flags <= 1 or (start, length, flags) == (0, 0, 2), "span")
+            need(flags & ~token_flags == 0 or (start, length, flags) == (0, 0, 2), "span")
+            need(not flags & 4 or length == 1, "byte")
             need(start + length <= len(self.text), "span")
         need(all(t < n_tokens or t == NO_TOKEN for t in self.byte_tokens), "byte token")
         for slot, (left, right, rank, merged) in enumerate(self.merges):
@@ -191,14 +295,17 @@ class Tokenizer:
         keys = []
         for id_, start, length, flags in self.added:
             text = self.text[start : start + length]
-            need(id_ < n_tokens and flags <= 1 and 1 <= length <= 1024, "added token")
+            need(id_ < n_tokens and flags <= added_flags, "added token")
+            need(1 <= length <= 1024, "length of an added token")
             need(len(text) == length and is_utf8(text), "added token's text")
-            keys.append((flags, text))
+            keys.append((flags & 1, text))
         need(all(a < b for a, b in zip(keys, keys[1:])), "order of added tokens")
         need(all(block < n_blocks for block in self.class_index), "class index")
         for classes in set(self.class_blocks):
-            need(classes < 16 and (classes & 7) in (0, 1, 2, 4), "class")
+            need(classes < classes_above and (classes & 7) in (0, 1, 2, 4), "class")
         need(self.classes(0x20) & 4, "the space")
+        if self.text_rules:
+            need(all(id_ < n_tokens for id_ in self.text_rules.ids()), "id of the text section")
 
     def find(self, left, right):
         """The slot of a merge, or None."""
@@ -236,7 +343,9 @@ class Blob:
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
-        self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"])
+        has_text = self.features & TEXT_FEATURE
+        self.text = Text(self.section(TEXT), self.digest) if has_text else None
+        self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
 
     def check_header(self):
         data = self.data

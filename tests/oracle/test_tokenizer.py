@@ -1,6 +1,5 @@
 """The tokenizer, from tokenizer.json to ids and back, against the package `tokenizers`."""
 
-import ctypes
 import itertools
 import json
 import random
@@ -13,124 +12,11 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internal import DAMAGED, OK, UNSUPPORTED, Error, Settings, lib
+from internal import DAMAGED, UNSUPPORTED
+from smol_tokenizer import Smol, import_json
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 N_STRINGS = 20_000  # per tokenizer
-
-
-class Section(ctypes.Structure):
-    """struct tokenizer_section of convert/tokenizer.h."""
-
-    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_size_t)]
-
-
-class Tables(ctypes.Structure):
-    """struct tokenizer_tables of format/tokenizer.h, of which only the address is used here."""
-
-    _fields_ = [("header", ctypes.c_uint32 * 16), ("pointers", ctypes.c_void_p * 7)]
-
-
-class TokenList(ctypes.Structure):
-    """struct token_list of runtime/tokenizer.h."""
-
-    _fields_ = [
-        ("ids", ctypes.POINTER(ctypes.c_uint32)),
-        ("n", ctypes.c_size_t),
-        ("capacity", ctypes.c_size_t),
-    ]
-
-
-class TokenText(ctypes.Structure):
-    """struct token_text of runtime/tokenizer.h."""
-
-    _fields_ = [
-        ("bytes", ctypes.POINTER(ctypes.c_char)),
-        ("length", ctypes.c_size_t),
-        ("special", ctypes.c_bool),
-    ]
-
-
-lib.smol_settings_open.argtypes = [
-    ctypes.c_char_p, ctypes.c_char_p, ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p
-]  # fmt: skip
-lib.smol_tokenizer_check_rules.argtypes = [
-    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
-]  # fmt: skip
-lib.smol_tokenizer_compile.argtypes = [
-    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p,
-    ctypes.c_void_p
-]  # fmt: skip
-lib.smol_tokenizer_tables_open.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p
-]  # fmt: skip
-lib.smol_tokenizer_encode.argtypes = [
-    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p
-]  # fmt: skip
-lib.smol_tokenizer_text.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
-lib.smol_tokenizer_text.restype = TokenText
-libc = ctypes.CDLL(None)
-libc.free.argtypes = [ctypes.c_void_p]
-
-
-def import_json(path, vocab_size):
-    """The section's bytes; a refusal is raised as (status, message)."""
-    section, pretokenizer, json_file, error = Section(), ctypes.c_uint32(), Settings(), Error()
-    status = lib.smol_settings_open(
-        str(path.parent).encode(), path.name.encode(), True, ctypes.byref(json_file),
-        ctypes.byref(error),
-    )  # fmt: skip
-    if status == OK:
-        status = lib.smol_tokenizer_check_rules(
-            json_file.object, json_file.path, ctypes.byref(pretokenizer), ctypes.byref(error)
-        )
-    if status == OK:
-        status = lib.smol_tokenizer_compile(
-            json_file.object, json_file.path, pretokenizer, vocab_size, ctypes.byref(section),
-            ctypes.byref(error),
-        )  # fmt: skip
-    lib.smol_settings_close(ctypes.byref(json_file))
-    if status != OK:
-        assert not section.data and error.status == status
-        raise ValueError(status, str(error))
-    data = ctypes.string_at(section.data, section.size)
-    lib.smol_tokenizer_section_free(ctypes.byref(section))
-    return data
-
-
-class Smol:
-    """A tokenizer.json as smol reads it."""
-
-    def __init__(self, path, vocab_size=1 << 20):
-        self.data = import_json(path, vocab_size)
-        self.buffer = ctypes.create_string_buffer(len(self.data) + 64)
-        address = (ctypes.addressof(self.buffer) + 63) // 64 * 64
-        ctypes.memmove(address, self.data, len(self.data))
-        self.tables, error = Tables(), Error()
-        status = lib.smol_tokenizer_tables_open(
-            address, len(self.data), vocab_size, ctypes.byref(self.tables), ctypes.byref(error)
-        )
-        assert status == OK, error
-        self.n_tokens = ctypes.c_uint32.from_address(address).value
-        texts = [lib.smol_tokenizer_text(ctypes.byref(self.tables), i) for i in range(self.n_tokens)]
-        self.texts = [ctypes.string_at(t.bytes, t.length) for t in texts]
-        self.special = [t.special for t in texts]
-
-    def encode(self, text, parse_added=True):
-        data = text if isinstance(text, bytes) else text.encode()
-        out, error = TokenList(), Error()
-        status = lib.smol_tokenizer_encode(
-            ctypes.byref(self.tables), data, len(data), parse_added, ctypes.byref(out),
-            ctypes.byref(error),
-        )  # fmt: skip
-        assert status == OK, error
-        ids = out.ids[: out.n]
-        libc.free(out.ids)
-        return ids
-
-    def decode(self, ids, skip_special):
-        known = (i for i in ids if i < self.n_tokens and not (skip_special and self.special[i]))
-        return b"".join(self.texts[i] for i in known).decode("utf-8", "replace")
 
 
 # --- the tokenizers ---------------------------------------------------------------------------
@@ -262,8 +148,8 @@ def partly(r, text):
     return text[start : r.randint(start + 1, len(text))]
 
 
-def make_texts(reference, seed):
-    """Texts of up to a dozen fragments, each of one of a few kinds."""
+def make_texts(reference, seed, n=N_STRINGS):
+    """n texts of up to a dozen fragments, each of one of a few kinds."""
     r = random.Random(seed)
     categories = by_category()
     added = [t.content for t in reference.get_added_tokens_decoder().values()] or ["<none>"]
@@ -276,9 +162,9 @@ def make_texts(reference, seed):
         lambda: chr(r.randrange(128)) * r.choice([1, 1, 2, 40]),
         lambda: r.choice(added),
         lambda: partly(r, r.choice(added)),
-        lambda: r.choice(vocab).replace("Ġ", " "),
+        lambda: r.choice(vocab).replace("Ġ", " ").replace("▁", " "),
     ]
-    return ["".join(r.choice(kinds)() for _ in range(r.randint(0, 12))) for _ in range(N_STRINGS)]
+    return ["".join(r.choice(kinds)() for _ in range(r.randint(0, 12))) for _ in range(n)]
 
 
 @pytest.fixture(scope="module")
@@ -330,13 +216,13 @@ def test_random_bytes_are_replaced_as_python_does(smol):
         assert smol.encode(data) == smol.encode(data.decode("utf-8", "replace")), data
 
 
-def test_added_tokens_are_text_on_request(smol, file):
+def test_special_tokens_are_text_on_request(smol, file):
     content = json.loads(file.read_text(encoding="utf-8"))
     added = [t["content"] for t in content["added_tokens"]] or ["none"]
-    content["added_tokens"] = []
-    plain = Tokenizer.from_str(json.dumps(content))
-    for text in [*added, "a".join(added)]:
-        assert smol.encode(text, parse_added=False) == reference_ids(plain, [text])[0]
+    plain = Tokenizer.from_file(str(file))
+    plain.encode_special_tokens = True
+    for text in [*added, "a".join(added), "".join(added)]:
+        assert smol.encode(text, flags=0) == reference_ids(plain, [text])[0]
 
 
 def code_points():
@@ -370,7 +256,7 @@ def test_published_ids(real_model_dir, repo_root):
 
 
 def test_same_file_gives_same_bytes(file, smol):
-    assert import_json(file, 1 << 20) == smol.data
+    assert import_json(file, 1 << 20) == (smol.data, smol.text_data)
 
 
 # --- complexity -------------------------------------------------------------------------------
@@ -471,11 +357,25 @@ def split_by(*parts):
     return partial(put, ["pre_tokenizer"], {"type": "Sequence", "pretokenizers": list(parts)})
 
 
+GROWING = {"type": "Replace", "pattern": {"String": "a"}, "content": "abcdefgh"}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+
+
+def twins_when_normalized(content):
+    put(["normalizer"], {"type": "NFC"}, content)
+    add(content, "\u00e9", normalized=True)
+    add(content, "e\u0301", normalized=True)
+
+
 UNSUPPORTED_FEATURES = [
     ("truncation", partial(put, ["truncation"], {"max_length": 512})),
     ("padding", partial(put, ["padding"], {"strategy": "BatchLongest"})),
-    ("NFC", set_type("normalizer", "NFC")),
+    ("NFKC", set_type("normalizer", "NFKC")),
     ("Lowercase", set_type("normalizer", "Sequence", normalizers=[{"type": "Lowercase"}])),
+    ("Regex", set_type("normalizer", "Replace", pattern={"Regex": " +"}, content="x")),
+    ("Replace", set_type("normalizer", "Replace", pattern={"String": ""}, content="x")),
+    ("times as long", set_type("normalizer", "Sequence", normalizers=[GROWING] * 3)),
+    ("many steps", set_type("normalizer", "Sequence", normalizers=[{"type": "NFC"}] * 9)),
     ("pre_tokenizer", partial(put, ["pre_tokenizer"], None)),
     ("Whitespace", set_type("pre_tokenizer", "Whitespace")),
     ("Metaspace", set_type("pre_tokenizer", "Metaspace", replacement="▁")),
@@ -489,22 +389,22 @@ UNSUPPORTED_FEATURES = [
     ("Digits", split_by(DIGITS, DIGITS, BYTE_LEVEL)),
     ("Sequence", split_by()),
     ("TemplateProcessing", set_type("post_processor", "TemplateProcessing", single=[])),
-    ("Sequence", set_type("post_processor", "Sequence", processors=[BYTE_LEVEL])),
+    ("RobertaProcessing", set_type("post_processor", "RobertaProcessing")),
     ("decoder", partial(put, ["decoder"], None)),
     ("WordPiece", set_type("decoder", "WordPiece")),
-    ("Fuse", set_type("decoder", "Sequence", decoders=[BYTE_LEVEL, {"type": "Fuse"}])),
+    ("Fuse", set_type("decoder", "Sequence", decoders=[{"type": "Fuse"}, {"type": "Fuse"}])),
+    ("Strip", set_type("decoder", "Sequence", decoders=[STRIP])),
+    ("Strip", set_type("decoder", "Sequence", decoders=[{"type": "Fuse"}, STRIP | {"stop": 1}])),
+    ("Replace", set_type("decoder", "Sequence", decoders=[{"type": "ByteFallback"}, GROWING])),
+    ("pre_tokenizer", set_type("decoder", "Fuse")),
     ("Unigram", partial(put, ["model", "type"], "Unigram")),
     ("dropout", partial(put, ["model", "dropout"], 0.1)),
-    ("unk_token", partial(put, ["model", "unk_token"], "a")),
     ("byte_fallback", partial(put, ["model", "byte_fallback"], True)),
-    ("ignore_merges", partial(put, ["model", "ignore_merges"], True)),
     ("continuing_subword_prefix", partial(put, ["model", "continuing_subword_prefix"], "##")),
     ("end_of_word_suffix", partial(put, ["model", "end_of_word_suffix"], "</w>")),
-    ("single_word", partial(add, text="<s>", single_word=True)),
-    ("lstrip", partial(add, text="<s>", lstrip=True)),
-    ("rstrip", partial(add, text="<s>", rstrip=True)),
     ("too long", partial(add, text="x" * 1025)),
     ("too long", partial(put, ["model", "vocab", "x" * 65536], 5)),
+    ("same text", twins_when_normalized),
 ]
 
 
@@ -517,6 +417,7 @@ def test_unsupported_features_are_refused_by_name(minimal, tmp_path, name, edit)
     assert status == UNSUPPORTED and name in message and "tokenizer.json" in message
 
 
+BOS = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
 MISTAKES = [
     ("same id", partial(put, ["model", "vocab", "twin"], 2)),
     ("twin", partial(put, ["model", "vocab", "twin"], 10)),
@@ -541,6 +442,14 @@ MISTAKES = [
     ("<s>", partial(add, text="<s>", id=6)),
     ("abc", partial(add, text="abc", id=5)),
     ("special", partial(add, text="<s>", special=None)),
+    ("unk_token d ", partial(put, ["model", "unk_token"], "d")),
+    ("without ids (<s>", set_type("post_processor", "TemplateProcessing", single=BOS, special_tokens={})),
+    ("no id for a token (<s>", set_type(
+        "post_processor", "TemplateProcessing", single=BOS, special_tokens={"<s>": {"ids": ["0"]}}
+    )),
+    ("token 5", set_type(
+        "post_processor", "TemplateProcessing", single=BOS, special_tokens={"<s>": {"ids": [5]}}
+    )),
 ]
 
 

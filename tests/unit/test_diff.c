@@ -318,7 +318,7 @@ static struct tokenizer_tables open_tokenizer(void)
     const struct blob_section *section = &sections()[7];
     const struct blob_model *model = (const void *)(copy + sections()[0].offset);
     assert_int_equal(smol_tokenizer_tables_open(copy + section->offset, section->size,
-                                                model->vocab_size, &tables, &error),
+                                                model->vocab_size, NULL, &tables, &error),
                      STATUS_OK);
     return tables;
 }

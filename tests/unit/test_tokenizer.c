@@ -124,7 +124,7 @@ static enum status open_tables(const struct section *s, size_t size,
 {
     struct error error = {0};
     enum status status =
-        smol_tokenizer_tables_open((const uint8_t *)s, size, VOCAB_SIZE, tables, &error);
+        smol_tokenizer_tables_open((const uint8_t *)s, size, VOCAB_SIZE, NULL, tables, &error);
     assert_int_equal(status, error.status);
     return status;
 }
@@ -149,8 +149,9 @@ static void limitsThemselvesAreAllowed(void **state)
     struct tokenizer_tables tables;
     struct error error;
     s->header.max_probe = MERGE_MAX_PROBE;
-    assert_int_equal(smol_tokenizer_tables_open((uint8_t *)s, sizeof *s, N_TOKENS, &tables, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        smol_tokenizer_tables_open((uint8_t *)s, sizeof *s, N_TOKENS, NULL, &tables, &error),
+        STATUS_OK);
     free(s);
 }
 
@@ -279,22 +280,21 @@ static void everyOtherSizeIsRefused(void **state)
 
 /* --- encoding ------------------------------------------------------------------------------- */
 
-static void encode(const struct section *s, const char *text, size_t size, bool parse_added,
+static void encode(const struct section *s, const char *text, size_t size, unsigned flags,
                    struct token_list *list)
 {
     struct tokenizer_tables tables;
     struct error error;
     assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
-    assert_int_equal(smol_tokenizer_encode(&tables, text, size, parse_added, list, &error),
-                     STATUS_OK);
+    assert_int_equal(smol_tokenizer_encode(&tables, text, size, flags, list, &error), STATUS_OK);
 }
 
 /* `expected` ends with 0, which is no token here. */
-static void check_ids(const char *text, size_t size, bool parse_added, const uint32_t *expected)
+static void check_ids(const char *text, size_t size, unsigned flags, const uint32_t *expected)
 {
     struct section *s = make_section();
     struct token_list list = {0};
-    encode(s, text, size, parse_added, &list);
+    encode(s, text, size, flags, &list);
     size_t n = 0;
     for (; expected[n]; n++) {
         assert_true(n < list.n);
@@ -305,9 +305,9 @@ static void check_ids(const char *text, size_t size, bool parse_added, const uin
     free(s);
 }
 #define CHECK_IDS(text, ...)                                                                       \
-    check_ids(text, sizeof text - 1, true, (const uint32_t[]){__VA_ARGS__, 0})
+    check_ids(text, sizeof text - 1, ENCODE_SPECIAL, (const uint32_t[]){__VA_ARGS__, 0})
 #define CHECK_PLAIN_IDS(text, ...)                                                                 \
-    check_ids(text, sizeof text - 1, false, (const uint32_t[]){__VA_ARGS__, 0})
+    check_ids(text, sizeof text - 1, 0, (const uint32_t[]){__VA_ARGS__, 0})
 
 /* Damage in one place may make another tokenizer, but never one that leads astray. */
 static void spoiltSectionsNeverLeadAstray(void **state)
@@ -326,8 +326,9 @@ static void spoiltSectionsNeverLeadAstray(void **state)
         data[i / sizeof masks] ^= masks[i % sizeof masks];
         if (!open_tables(s, sizeof *s, &tables)) {
             n_opened++;
-            assert_int_equal(
-                smol_tokenizer_encode(&tables, text, sizeof text - 1, true, &list, &error), 0);
+            assert_int_equal(smol_tokenizer_encode(&tables, text, sizeof text - 1, ENCODE_SPECIAL,
+                                                   &list, &error),
+                             0);
             for (size_t k = 0; k < list.n; k++)
                 assert_true(list.ids[k] < N_TOKENS);
         }
@@ -367,8 +368,9 @@ static void use(const struct live *live)
     const uint8_t *pool = live->tables.text, *end = pool + live->tables.header.n_text_bytes;
     struct token_list list = {0};
     struct error error;
-    assert_int_equal(smol_tokenizer_encode(&live->tables, text, sizeof text, true, &list, &error),
-                     STATUS_OK);
+    assert_int_equal(
+        smol_tokenizer_encode(&live->tables, text, sizeof text, ENCODE_SPECIAL, &list, &error),
+        STATUS_OK);
     for (size_t i = 0; i < list.n; i++)
         assert_true(list.ids[i] < N_TOKENS);
     for (uint32_t id = 0; id <= N_TOKENS; id++) {
@@ -478,7 +480,7 @@ static void bytesWithoutTokenLeaveNoGap(void **state)
 {
     (void)state;
     CHECK_IDS("azb", AB);
-    check_ids("zzz", 3, true, (const uint32_t[]){0});
+    check_ids("zzz", 3, ENCODE_SPECIAL, (const uint32_t[]){0});
 }
 
 static void wordsAreMergedByThemselves(void **state)
@@ -502,11 +504,11 @@ static void pieceEndsWhiteSpace(void **state)
     struct token_list list = {0};
     s->spans[C] = s->spans[SPACE]; /* two spaces that meet in one word become AA */
     s->byte_tokens[' '] = A;
-    encode(s, "  1", 3, true, &list);
+    encode(s, "  1", 3, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, 2);
     assert_int_equal(list.ids[0], AA);
     list.n = 0;
-    encode(s, "  z", 3, true, &list);
+    encode(s, "  z", 3, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, 2);
     assert_int_equal(list.ids[0], A);
     free(list.ids);
@@ -529,7 +531,7 @@ static void normalizedAddedTokensAreFoundLongestFirst(void **state)
     struct section *s = make_section();
     struct token_list list = {0};
     s->added[0].start = s->spans[ABC].start; /* nothing but "abc" comes before them now */
-    encode(s, "<s>xabc<s>", 10, true, &list);
+    encode(s, "<s>xabc<s>", 10, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, 3);
     assert_int_equal(list.ids[0], START_X);
     assert_int_equal(list.ids[1], START);
@@ -538,11 +540,12 @@ static void normalizedAddedTokensAreFoundLongestFirst(void **state)
     free(s);
 }
 
-static void addedTokensAreTextOnRequest(void **state)
+/* What is added but not special is found all the same: "<s" is ABC. */
+static void specialTokensAreTextOnRequest(void **state)
 {
     (void)state;
-    check_ids("<s>", 3, false, (const uint32_t[]){0});
-    CHECK_PLAIN_IDS("a<s>b", A, B);
+    CHECK_PLAIN_IDS("<s>", ABC);
+    CHECK_PLAIN_IDS("a<s>b", A, ABC, B);
 }
 
 static void illFormedTextCountsAsReplacement(void **state)
@@ -554,7 +557,7 @@ static void illFormedTextCountsAsReplacement(void **state)
     encode(s,
            "a\xc3"
            "b\xf0\x9f\x98",
-           6, true, &list);
+           6, ENCODE_SPECIAL, &list);
     static const uint32_t expected[] = {A, ONE, B, ONE};
     assert_int_equal(list.n, 4);
     assert_memory_equal(list.ids, expected, sizeof expected);
@@ -565,7 +568,7 @@ static void illFormedTextCountsAsReplacement(void **state)
 static void emptyTextAppendsNothing(void **state)
 {
     (void)state;
-    check_ids(NULL, 0, true, (const uint32_t[]){0});
+    check_ids(NULL, 0, ENCODE_SPECIAL, (const uint32_t[]){0});
     check_ids("", 0, false, (const uint32_t[]){0});
 }
 
@@ -576,7 +579,7 @@ static void idsAreAppended(void **state)
     struct token_list list = {0};
     for (size_t n = 0; n < 1000; n++) {
         assert_int_equal(list.n, n);
-        encode(s, "abc", 3, true, &list);
+        encode(s, "abc", 3, ENCODE_SPECIAL, &list);
         assert_int_equal(list.ids[n], ABC);
     }
     free(list.ids);
@@ -625,7 +628,7 @@ static void wordsOfAllLengthsMergeAlike(void **state)
                 expected[n_known++] = (uint32_t)(word[i] - 'a') + A;
         n_known = merge_slowly(&tables, expected, n_known);
         struct token_list list = {0};
-        encode(s, word, n, true, &list);
+        encode(s, word, n, ENCODE_SPECIAL, &list);
         assert_int_equal(list.n, n_known);
         assert_memory_equal(list.ids, expected, n_known * sizeof *expected);
         free(list.ids);
@@ -642,7 +645,7 @@ static void wordOfAMegabyteMerges(void **state)
     char *word = malloc(SIZE);
     assert_non_null(word);
     memset(word, 'a', SIZE);
-    encode(s, word, SIZE, true, &list);
+    encode(s, word, SIZE, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, SIZE / 4);
     for (size_t i = 0; i < list.n; i++)
         assert_int_equal(list.ids[i], AAAA);
@@ -698,7 +701,7 @@ int main(void)
         cmocka_unit_test(pieceEndsWhiteSpace),
         cmocka_unit_test(addedTokensAreFoundLongestFirst),
         cmocka_unit_test(normalizedAddedTokensAreFoundLongestFirst),
-        cmocka_unit_test(addedTokensAreTextOnRequest),
+        cmocka_unit_test(specialTokensAreTextOnRequest),
         cmocka_unit_test(illFormedTextCountsAsReplacement),
         cmocka_unit_test(emptyTextAppendsNothing),
         cmocka_unit_test(idsAreAppended),

@@ -1,0 +1,137 @@
+/* The tables of normalization form C: unicode_nfc.h, by code point. */
+#include "convert/tokenizer_nfc.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/unicode_nfc.h"
+
+enum {
+    BLOCK = 256,
+    N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK,
+    N_DECOMPOSITIONS = sizeof nfc_decompositions / sizeof nfc_decompositions[0],
+    N_CLASSES = 256,
+    MAX_LETTERS = 1 + 2 * N_CLASSES + N_DECOMPOSITIONS,
+};
+_Static_assert(MAX_LETTERS <= UINT16_MAX, "letters are numbered in 16 bits");
+
+/* What is known of each code point on the way. */
+struct making {
+    struct nfc_parts *parts;
+    struct nfc_letter *by_point; /* (N_CODE_POINTS), those with a decomposition by themselves */
+    uint16_t *numbers;           /* (N_CODE_POINTS) */
+};
+
+static enum status allocate(struct making *making, struct error *error)
+{
+    struct nfc_parts *p = making->parts;
+    making->by_point = calloc(N_CODE_POINTS, sizeof *making->by_point);
+    making->numbers = calloc(N_CODE_POINTS, sizeof *making->numbers);
+    p->index = calloc(CLASS_INDEX_SIZE, sizeof *p->index);
+    p->letters = calloc(MAX_LETTERS, sizeof *p->letters);
+    p->texts = calloc(N_DECOMPOSITIONS, NFC_MAX_TEXT * sizeof *p->texts);
+    p->pairs = calloc(sizeof nfc_compositions / sizeof nfc_compositions[0], sizeof *p->pairs);
+    bool all =
+        making->by_point && making->numbers && p->index && p->letters && p->texts && p->pairs;
+    return all ? STATUS_OK : smol_fail_memory(error, "normalization");
+}
+
+static void set_classes(struct making *making)
+{
+    for (size_t i = 0; i < sizeof nfc_classes / sizeof nfc_classes[0]; i++)
+        for (uint32_t c = nfc_classes[i].first; c <= nfc_classes[i].last; c++) {
+            making->by_point[c].combining_class = nfc_classes[i].combining_class;
+            making->by_point[c].joins = 1;
+        }
+    for (uint32_t c = 0x1161; c < 0x11c3; c++) /* Hangul vowels and trailing consonants */
+        making->by_point[c].joins = c <= 0x1175 || c >= 0x11a8;
+}
+
+static void set_decompositions(struct making *making)
+{
+    struct nfc_parts *p = making->parts;
+    for (size_t i = 0; i < N_DECOMPOSITIONS; i++) {
+        const struct nfc_decomposition *d = &nfc_decompositions[i];
+        struct nfc_letter *letter = &making->by_point[d->code_point];
+        letter->start = p->n_texts;
+        while (letter->length < NFC_MAX_TEXT && d->text[letter->length])
+            p->texts[p->n_texts++] = d->text[letter->length++];
+        letter->joins = 1; /* until it turns out to be what is composed again */
+    }
+}
+
+/* A composed character stays as it is, unless something joins it; what joins is the second. */
+static void set_pairs(struct making *making)
+{
+    struct nfc_parts *p = making->parts;
+    p->n_pairs = sizeof nfc_compositions / sizeof nfc_compositions[0];
+    for (uint32_t i = 0; i < p->n_pairs; i++) {
+        const struct nfc_composition *c = &nfc_compositions[i];
+        p->pairs[i] = (struct nfc_pair){c->first, c->second, c->composed};
+        making->by_point[c->composed].joins = 0;
+    }
+    for (uint32_t i = 0; i < p->n_pairs; i++)
+        making->by_point[p->pairs[i].second].joins = 1;
+}
+
+/* Gives each code point the number of a letter, equal ones the same. Letter 0 is all zeros. */
+static void number_letters(struct making *making)
+{
+    struct nfc_parts *p = making->parts;
+    uint16_t plain[2][N_CLASSES] = {0}; /* those without a decomposition */
+    p->n_letters = 1;
+    for (uint32_t c = 0; c < N_CODE_POINTS; c++) {
+        const struct nfc_letter *letter = &making->by_point[c];
+        if (!letter->length && !letter->combining_class && !letter->joins)
+            continue;
+        uint16_t *number =
+            letter->length ? &making->numbers[c] : &plain[letter->joins][letter->combining_class];
+        if (*number == 0) {
+            *number = (uint16_t)p->n_letters;
+            p->letters[p->n_letters++] = *letter;
+        }
+        making->numbers[c] = *number;
+    }
+}
+
+/* Moves the block of `numbers` to the others, or finds it among them; returns its place. */
+static uint16_t add_block(struct nfc_parts *parts, const uint16_t *numbers)
+{
+    const size_t size = BLOCK * sizeof *numbers;
+    uint32_t i = 0;
+    while (i < parts->n_blocks && memcmp(parts->blocks + (size_t)i * BLOCK, numbers, size) != 0)
+        i++;
+    if (i == parts->n_blocks)
+        memmove(parts->blocks + (size_t)parts->n_blocks++ * BLOCK, numbers, size);
+    return (uint16_t)i;
+}
+
+enum status smol_nfc_parts_make(struct nfc_parts *parts, struct error *error)
+{
+    struct making making = {.parts = parts};
+    enum status status = allocate(&making, error);
+    if (!status) {
+        set_classes(&making);
+        set_decompositions(&making);
+        set_pairs(&making);
+        number_letters(&making);
+        parts->blocks = making.numbers;
+        making.numbers = NULL;
+        for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
+            parts->index[i] = add_block(parts, parts->blocks + i * BLOCK);
+    }
+    free(making.by_point);
+    free(making.numbers);
+    return status;
+}
+
+void smol_nfc_parts_free(struct nfc_parts *parts)
+{
+    free(parts->index);
+    free(parts->blocks);
+    free(parts->letters);
+    free(parts->texts);
+    free(parts->pairs);
+    *parts = (struct nfc_parts){0};
+}

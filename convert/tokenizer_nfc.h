@@ -1,0 +1,25 @@
+/* The tables of normalization form C for the text section. */
+#ifndef SMOL_CONVERT_TOKENIZER_NFC_H
+#define SMOL_CONVERT_TOKENIZER_NFC_H
+
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Start from zeros; each table allocated. */
+struct nfc_parts {
+    uint16_t *index;            /* (CLASS_INDEX_SIZE) */
+    uint16_t *blocks;           /* (n_blocks, 256); no two are the same */
+    struct nfc_letter *letters; /* (n_letters) */
+    uint32_t *texts;            /* (n_texts) */
+    struct nfc_pair *pairs;     /* (n_pairs) */
+    uint32_t n_blocks, n_letters, n_texts, n_pairs;
+};
+
+/* Errors: STATUS_MEMORY; free in any case. */
+enum status smol_nfc_parts_make(struct nfc_parts *parts, struct error *error);
+
+void smol_nfc_parts_free(struct nfc_parts *parts);
+
+#endif

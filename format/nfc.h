@@ -1,0 +1,29 @@
+/* Unicode's normalization form C, over the flat tables of a text section. */
+#ifndef SMOL_FORMAT_NFC_H
+#define SMOL_FORMAT_NFC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buffer.h"
+#include "format/format.h"
+
+/* All pointers are the section's, whose rules have been checked. */
+struct nfc_tables {
+    const uint16_t *index;            /* (CLASS_INDEX_SIZE) code point / 256 -> block */
+    const uint16_t *blocks;           /* (n_blocks, 256) -> letter */
+    const struct nfc_letter *letters; /* (n_letters) */
+    const uint32_t *texts;            /* decompositions */
+    const struct nfc_pair *pairs;     /* (n_pairs), ascending */
+    uint32_t n_pairs;
+};
+
+/* How many bytes of text[0..size), well-formed UTF-8, come before the first character that may
+ * change: `size` when the text is normalized for certain. */
+size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
+
+/* Appends text[0..size), normalized. Linear. out->failed tells of memory that ran out. */
+void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
+              struct buffer *out);
+
+#endif

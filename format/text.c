@@ -1,0 +1,276 @@
+/* The rules of the text section, checked at every open. See FORMAT.md. */
+#include "format/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/hash.h"
+#include "common/utf8.h"
+
+enum {
+    ALL_FLAGS = TEXT_CHARACTERS | TEXT_BYTE_FALLBACK | TEXT_FUSE_UNKNOWN | TEXT_WHOLE_WORDS |
+                TEXT_BYTE_RUNS | TEXT_FIRST_BARE,
+    NFC_GROWTH = NFC_MAX_TEXT * UTF8_MAX,
+};
+
+static bool is_scalar(uint32_t point)
+{
+    return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+}
+
+static enum status damaged(struct error *error, const char *what, uint64_t entry)
+{
+    return smol_fail(error, STATUS_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
+}
+
+/* --- header and tables ---------------------------------------------------------------------- */
+
+static enum status check_header(const struct blob_text *h, struct error *error)
+{
+    if (h->flags & ~(uint32_t)ALL_FLAGS)
+        return smol_fail(error, STATUS_DAMAGED, "unknown flags (%#" PRIx32 ")", h->flags);
+    if (!(h->flags & TEXT_CHARACTERS) && (h->flags & TEXT_BYTE_FALLBACK || h->split))
+        return smol_fail(error, STATUS_DAMAGED, "words of bytes that fall back, or are cut");
+    if (!is_scalar(h->split) || !is_scalar(h->strip) || h->n_strip > TEXT_MAX_STRIP ||
+        !h->strip != !h->n_strip)
+        return smol_fail(error, STATUS_DAMAGED, "no such character (split or strip)");
+    if (h->n_before > TEXT_MAX_AROUND || h->n_behind > TEXT_MAX_AROUND ||
+        h->n_steps > TEXT_MAX_STEPS || h->n_late_steps > TEXT_MAX_STEPS)
+        return smol_fail(error, STATUS_DAMAGED, "too many steps, or ids around a text");
+    if (h->n_name_slots & (h->n_name_slots - 1) || h->max_probe > MERGE_MAX_PROBE)
+        return smol_fail(error, STATUS_DAMAGED, "malformed hash of names");
+    if (h->n_letter_index != 0 && h->n_letter_index != CLASS_INDEX_SIZE)
+        return smol_fail(error, STATUS_DAMAGED, "malformed index of letters");
+    if (h->n_letter_index == 0 &&
+        (h->n_letter_blocks || h->n_letters || h->n_letter_texts || h->n_pairs))
+        return smol_fail(error, STATUS_DAMAGED, "letters without an index");
+    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
+        if (h->reserved[i])
+            return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
+    return STATUS_OK;
+}
+
+/* The section, and how much of it the tables so far have taken. */
+struct cursor {
+    const uint8_t *data;
+    size_t size, end;
+};
+
+/* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
+ * fit. */
+static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
+                              struct error *error)
+{
+    uint64_t start = round_up(cursor->end, BLOB_ALIGN);
+    uint64_t size = count * each; /* count is 32 bits wide, `each` at most 512 */
+    if (!range_within(start, size, cursor->size)) {
+        smol_fail(error, STATUS_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
+        return NULL;
+    }
+    for (size_t i = cursor->end; i < start; i++) {
+        if (cursor->data[i]) {
+            smol_fail(error, STATUS_DAMAGED, "padding is not zero (at %zu, before %s)", i, name);
+            return NULL;
+        }
+    }
+    cursor->end = start + size;
+    return cursor->data + start;
+}
+
+static enum status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
+                               struct error *error)
+{
+    const struct blob_text *h = &t->header;
+    struct cursor cursor = {data, size, sizeof *h};
+    t->nfc.n_pairs = h->n_pairs;
+    if (!(t->before = take_table(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
+        !(t->behind = take_table(&cursor, "ids behind", h->n_behind, sizeof *t->behind, error)) ||
+        !(t->steps = take_table(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
+        !(t->late_steps =
+              take_table(&cursor, "late steps", h->n_late_steps, sizeof *t->late_steps, error)) ||
+        !(t->names = take_table(&cursor, "names", h->n_name_slots, sizeof *t->names, error)) ||
+        !(t->pool = take_table(&cursor, "pool", h->n_pool, 1, error)) ||
+        !(t->nfc.index = take_table(&cursor, "letter index", h->n_letter_index,
+                                    sizeof *t->nfc.index, error)) ||
+        !(t->nfc.blocks = take_table(&cursor, "letter blocks", h->n_letter_blocks,
+                                     256 * sizeof *t->nfc.blocks, error)) ||
+        !(t->nfc.letters =
+              take_table(&cursor, "letters", h->n_letters, sizeof *t->nfc.letters, error)) ||
+        !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
+                                    sizeof *t->nfc.texts, error)) ||
+        !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)))
+        return STATUS_DAMAGED;
+    if (cursor.end != size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "the section does not end with its last table (%zu, %zu bytes)",
+                         cursor.end, size);
+    return STATUS_OK;
+}
+
+/* --- steps ---------------------------------------------------------------------------------- */
+
+static bool step_is_valid(const struct text_tables *t, const struct text_step *step)
+{
+    bool replaces = step->kind == STEP_REPLACE, normalizes = step->kind == STEP_NFC;
+    if (step->kind < STEP_REPLACE || step->kind > STEP_NFC || step->pattern > TEXT_MAX_LENGTH ||
+        step->text > TEXT_MAX_LENGTH || replaces != (step->pattern > 0) ||
+        !range_within(step->start, step->pattern + step->text, t->header.n_pool))
+        return false;
+    if (normalizes)
+        return step->text == 0 && step->start == 0 && t->header.n_letter_index > 0;
+    const uint8_t *pattern = t->pool + step->start;
+    return utf8_well_formed(pattern, step->pattern) == step->pattern &&
+           utf8_well_formed(pattern + step->pattern, step->text) == step->text &&
+           (replaces || step->text > 0);
+}
+
+/* Multiplies *growth by how many times as long the step can make a text; what it puts before one
+ * is left out. */
+static enum status check_steps(const struct text_tables *t, const struct text_step *steps, size_t n,
+                               uint64_t *growth, struct error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!step_is_valid(t, &steps[i]))
+            return damaged(error, "bad step", i);
+        if (steps[i].kind == STEP_NFC)
+            *growth *= NFC_GROWTH;
+        else if (steps[i].text > steps[i].pattern && steps[i].pattern)
+            *growth *= (steps[i].text + steps[i].pattern - 1) / steps[i].pattern;
+        if (*growth > TEXT_MAX_GROWTH)
+            return damaged(error, "steps make a text too long", i);
+    }
+    return STATUS_OK;
+}
+
+/* --- names and ids -------------------------------------------------------------------------- */
+
+static void note_id(struct text_tables *t, uint32_t id)
+{
+    if (id >= t->id_bound)
+        t->id_bound = id + 1;
+}
+
+/* The slot that holds a name, or NO_TOKEN. */
+static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size_t size)
+{
+    uint32_t mask = t->header.n_name_slots - 1;
+    uint32_t slot = (uint32_t)smol_digest(name, size) & mask;
+    for (uint32_t n = t->header.max_probe; n > 0; n--, slot = (slot + 1) & mask) {
+        const struct token_name *found = &t->names[slot];
+        if (found->id == NO_TOKEN)
+            break;
+        if (found->length == size && memcmp(t->pool + found->start, name, size) == 0)
+            return slot;
+    }
+    return NO_TOKEN;
+}
+
+/* As with merges, that the search for a slot's own name ends in this slot shows that it is found,
+ * and that no other slot has the same name. */
+static enum status check_names(struct text_tables *t, struct error *error)
+{
+    for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
+        const struct token_name *name = &t->names[slot];
+        bool empty = name->id == NO_TOKEN;
+        if (empty ? name->start || name->length
+                  : !name->length || !range_within(name->start, name->length, t->header.n_pool))
+            return damaged(error, "bad name", slot);
+        if (empty)
+            continue;
+        note_id(t, name->id);
+        if (name->length > t->longest_name)
+            t->longest_name = name->length;
+    }
+    for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
+        const struct token_name *name = &t->names[slot];
+        if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
+            return damaged(error, "a name that is not found", slot);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_ids(struct text_tables *t, struct error *error)
+{
+    if (t->header.unknown_id != NO_TOKEN)
+        note_id(t, t->header.unknown_id);
+    for (uint32_t i = 0; i < t->header.n_before + t->header.n_behind; i++) {
+        uint32_t id = i < t->header.n_before ? t->before[i] : t->behind[i - t->header.n_before];
+        if (id == NO_TOKEN)
+            return damaged(error, "no id around a text", i);
+        note_id(t, id);
+    }
+    return STATUS_OK;
+}
+
+/* --- letters -------------------------------------------------------------------------------- */
+
+static enum status check_letters(const struct text_tables *t, struct error *error)
+{
+    const struct blob_text *h = &t->header;
+    const struct nfc_tables *nfc = &t->nfc;
+    for (uint32_t i = 0; i < h->n_letter_index; i++)
+        if (nfc->index[i] >= h->n_letter_blocks)
+            return damaged(error, "no such block of letters", i);
+    for (uint64_t i = 0; i < (uint64_t)h->n_letter_blocks * 256; i++)
+        if (nfc->blocks[i] >= h->n_letters)
+            return damaged(error, "no such letter", i);
+    for (uint32_t i = 0; i < h->n_letters; i++) {
+        const struct nfc_letter *letter = &nfc->letters[i];
+        bool plain = !letter->length && !letter->combining_class && !letter->joins;
+        if (letter->length > NFC_MAX_TEXT || letter->joins > 1 || letter->reserved ||
+            !range_within(letter->start, letter->length, h->n_letter_texts) ||
+            (!letter->length && letter->start) || (i == 0 && !plain))
+            return damaged(error, "bad letter", i);
+    }
+    for (uint32_t c = 0; c < 0x80 && h->n_letter_index; c++)
+        if (nfc->blocks[nfc->index[0] * 256 + c])
+            return damaged(error, "an ASCII character that may change", c);
+    for (uint32_t i = 0; i < h->n_letter_texts; i++)
+        if (!is_scalar(nfc->texts[i]))
+            return damaged(error, "no character (letter texts)", i);
+    return STATUS_OK;
+}
+
+static enum status check_pairs(const struct text_tables *t, struct error *error)
+{
+    const struct nfc_pair *pairs = t->nfc.pairs;
+    for (uint32_t i = 0; i < t->header.n_pairs; i++) {
+        bool ascends =
+            i == 0 || pairs[i - 1].first < pairs[i].first ||
+            (pairs[i - 1].first == pairs[i].first && pairs[i - 1].second < pairs[i].second);
+        if (!ascends || !is_scalar(pairs[i].first) || !is_scalar(pairs[i].second) ||
+            !is_scalar(pairs[i].composed) || !pairs[i].composed)
+            return damaged(error, "bad pair", i);
+    }
+    return STATUS_OK;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+enum status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
+                                  struct error *error)
+{
+    if (size < sizeof tables->header)
+        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+    memset(tables, 0, sizeof *tables);
+    memcpy(&tables->header, data, sizeof tables->header);
+    const struct blob_text *h = &tables->header;
+    uint64_t growth = 1;
+    enum status status;
+    if ((status = check_header(h, error)) || (status = take_tables(data, size, tables, error)) ||
+        (status = check_letters(tables, error)) || (status = check_pairs(tables, error)) ||
+        (status = check_steps(tables, tables->steps, h->n_steps, &growth, error)) ||
+        (status = check_steps(tables, tables->late_steps, h->n_late_steps, &growth, error)) ||
+        (status = check_names(tables, error)) || (status = check_ids(tables, error)))
+        return status;
+    return STATUS_OK;
+}
+
+uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size)
+{
+    if (size == 0 || size > tables->longest_name)
+        return NO_TOKEN;
+    uint32_t slot = find_name(tables, name, size);
+    return slot == NO_TOKEN ? NO_TOKEN : tables->names[slot].id;
+}

@@ -1,0 +1,59 @@
+/* The text section of a blob as typed pointers, after every rule was checked: how a text is
+ * prepared before it is cut, and what its words are looked up in. */
+#ifndef SMOL_FORMAT_TEXT_H
+#define SMOL_FORMAT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "format/format.h"
+#include "format/nfc.h"
+
+/* The header is a copy; all pointers point into the section, which must outlive this. */
+struct text_tables {
+    struct blob_text header;
+    const uint32_t *before;             /* (n_before) */
+    const uint32_t *behind;             /* (n_behind) */
+    const struct text_step *steps;      /* (n_steps) */
+    const struct text_step *late_steps; /* (n_late_steps) */
+    const struct token_name *names;     /* (n_name_slots) */
+    const uint8_t *pool;                /* (n_pool) */
+    struct nfc_tables nfc;
+    uint32_t longest_name; /* bytes */
+    uint32_t id_bound;     /* every id in the section is below this */
+};
+
+/* What a blob without the section has: nothing is done to a text. */
+static inline struct text_tables text_tables_none(void)
+{
+    return (struct text_tables){.header.unknown_id = NO_TOKEN};
+}
+
+/* Checks the section data[0..size), aligned to 64 bytes, which nobody changes from here on, and
+ * fills *tables. Afterwards every rule of FORMAT.md holds, but that ids have tokens (see
+ * smol_tokenizer_tables_open). Errors: STATUS_DAMAGED. */
+enum status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
+                                  struct error *error);
+
+/* The token that is called name[0..size), or NO_TOKEN. */
+uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size);
+
+/* A text on its way through steps; start from zeros, free with smol_prepared_free. */
+struct prepared {
+    const uint8_t *text; /* (size): what was given, or in `buffer` */
+    size_t size;
+    struct buffer buffer;
+};
+
+/* Applies steps (n) of `tables` to text[0..size), well-formed UTF-8; `first` when the whole text
+ * starts there. prepared->text lives as long as both `text` and *prepared. Linear.
+ * Errors: STATUS_MEMORY; free in any case. */
+enum status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
+                              size_t n, const uint8_t *text, size_t size, bool first,
+                              struct prepared *prepared, struct error *error);
+
+void smol_prepared_free(struct prepared *prepared);
+
+#endif

@@ -1,0 +1,368 @@
+"""Tokenizers as the families publish them, against the package `tokenizers`: normalizers, words of
+characters, byte fallback, whole words, flags of added tokens, tokens around a text, decoders.
+
+SMOL_TOKENIZERS=20000 (`make tokenizers`) sets how many texts there are for each kind."""
+
+import json
+import os
+import random
+
+import pytest
+from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
+from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+N_TEXTS = int(os.environ.get("SMOL_TOKENIZERS", 250))
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+# --- the parts of tokenizer.json ------------------------------------------------------------------
+
+
+def sequence(key, *parts):
+    return {"type": "Sequence", key: list(parts)}
+
+
+def replace(pattern, content):
+    return {"type": "Replace", "pattern": {"String": pattern}, "content": content}
+
+
+def metaspace(scheme="always", split=True):
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": split}
+
+
+def template(content, *pieces):
+    """Tokens around a text, which is None."""
+    ids = {t["content"]: t["id"] for t in content["added_tokens"]}
+    single = [
+        {"SpecialToken": {"id": p, "type_id": 0}} if p else {"Sequence": {"id": "A", "type_id": 0}}
+        for p in pieces
+    ]
+    special = {p: {"id": p, "ids": [ids[p]], "tokens": [p]} for p in pieces if p}
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    return {
+        "type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special
+    }  # fmt: skip
+
+
+def added(token_id, text, **flags):
+    default = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": token_id, "content": text} | default | {"special": True} | flags
+
+
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+BYTE_FALLBACK, FUSE = {"type": "ByteFallback"}, {"type": "Fuse"}
+SPACES = replace("▁", " ")
+
+# --- the families ---------------------------------------------------------------------------------
+
+
+def trained(texts, pre_tokenizer, special, alphabet, size):
+    tokenizer = Tokenizer(models.BPE(unk_token=special[0] if special else None))
+    tokenizer.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return json.loads(tokenizer.to_str())
+
+
+def of_characters(texts, special, byte_tokens=BYTES, size=1400):
+    """BPE of characters in SentencePiece's manner, to be finished by the family."""
+    words = pre_tokenizers.Metaspace(prepend_scheme="always")
+    content = trained(texts, words, [*special, *byte_tokens], ["▁"], size)
+    content["model"] |= {"byte_fallback": True, "fuse_unk": True}
+    content["added_tokens"] = [added(i, text) for i, text in enumerate(special)]
+    return content
+
+
+def of_bytes(texts, special):
+    words = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    content = trained(texts, words, [], FULL, 1400)
+    n = len(content["model"]["vocab"])
+    content["added_tokens"] = [added(n + i, text) for i, text in enumerate(special)]
+    return content | {"pre_tokenizer": BYTE_LEVEL, "decoder": BYTE_LEVEL}
+
+
+LLAMA = ["<unk>", "<s>", "</s>"]
+
+
+def llama2(texts, **flags):
+    content = of_characters(texts, LLAMA)
+    for token in content["added_tokens"]:
+        token |= flags
+    return content | {
+        "normalizer": sequence("normalizers", {"type": "Prepend", "prepend": "▁"}, replace(" ", "▁")),
+        "pre_tokenizer": None,
+        "post_processor": template(content, "<s>", None),
+        "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE, STRIP),
+    }
+
+
+def llama2_first_release(texts):
+    return llama2(texts, normalized=True)
+
+
+def tinyllama(texts):
+    content = llama2(texts)
+    pad = len(content["model"]["vocab"])
+    content["added_tokens"] += [added(pad, "<|user|>", special=False, lstrip=True, rstrip=True)]
+    return content
+
+
+def mistral3(texts):
+    content = of_characters(texts, [*LLAMA, "[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]"])
+    return content | {
+        "normalizer": None,
+        "pre_tokenizer": metaspace("first", split=False),
+        "post_processor": template(content, "<s>", None),
+        "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE, STRIP),
+    }
+
+
+def gemma(texts):
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"]
+    content = of_characters(texts, special)
+    plain = ["\n", "\n\n", "\n\n\n", "▁▁", "▁▁▁▁", "<table>", "</table>", "<h1>", "\t\t"]
+    n = len(content["model"]["vocab"])
+    for text in plain:
+        known = content["model"]["vocab"].get(text)
+        content["added_tokens"].append(added(n if known is None else known, text, special=False))
+        n += known is None
+    content["model"]["unk_token"] = "<unk>"
+    return content | {
+        "normalizer": replace(" ", "▁"),
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+            "invert": False,
+        },
+        "post_processor": template(content, "<bos>", None),
+        "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE),
+    }  # fmt: skip
+
+
+def words_of_characters(texts):
+    """Metaspace that cuts, without bytes to fall back to; unknown characters one by one."""
+    content = of_characters(texts, LLAMA, byte_tokens=[])
+    content["model"] |= {"byte_fallback": False, "fuse_unk": False}
+    return content | {
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": metaspace(),
+        "post_processor": template(content, "<s>", None, "</s>"),
+        "decoder": metaspace(),
+    }
+
+
+def some_bytes(texts):
+    """Not all bytes have tokens, so that characters can be unknown all the same."""
+    content = of_characters(texts, LLAMA, byte_tokens=BYTES[0x60:0xE3])
+    never = metaspace("never")
+    return content | {
+        "normalizer": sequence("normalizers", replace("ing", ""), replace("x", "<y>"), replace(" ", "  ")),
+        "pre_tokenizer": sequence("pretokenizers", never),
+        "post_processor": None,
+        "decoder": sequence("decoders", never, BYTE_FALLBACK),
+    }  # fmt: skip
+
+
+def whole_words_of_characters(texts):
+    content = of_characters(texts, LLAMA)
+    content["model"] |= {"ignore_merges": True, "unk_token": None}
+    content["model"]["merges"] = content["model"]["merges"][::2]
+    return content | {
+        "normalizer": None,
+        "pre_tokenizer": metaspace("first"),
+        "post_processor": template(content, None, "</s>"),
+        "decoder": sequence("decoders", replace("▁", "__"), replace("__", " "), FUSE, STRIP | {"start": 3}),
+    }  # fmt: skip
+
+
+def qwen2(texts):
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    content = of_bytes(texts, special)
+    content["added_tokens"].append(
+        added(len(content["model"]["vocab"]) + 3, "<tool_call>", special=False)
+    )
+    return content | {"normalizer": {"type": "NFC"}, "post_processor": BYTE_LEVEL}
+
+
+def llama3(texts):
+    content = of_bytes(texts, ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"])
+    content["model"] |= {"ignore_merges": True}
+    content["model"]["merges"] = content["model"]["merges"][::2]
+    around = template(content, "<|begin_of_text|>", None)
+    return content | {"post_processor": sequence("processors", BYTE_LEVEL, around)}
+
+
+def bytes_missing(texts):
+    """Bytes without a token, of which each run becomes one that says so."""
+    content = of_bytes(texts, [])
+    vocab = content["model"]["vocab"]
+    used = {part for merge in content["model"]["merges"] for part in (*merge, "".join(merge))}
+    for letter in [t for t in vocab if len(t) == 1 and t not in used]:
+        del vocab[letter]
+    content["model"] |= {"vocab": {t: i for i, t in enumerate([*vocab, "<unk>"])}}
+    content["model"] |= {"unk_token": "<unk>", "fuse_unk": True}
+    return content
+
+
+FAMILIES = {
+    f.__name__: f
+    for f in (
+        llama2, llama2_first_release, tinyllama, mistral3, gemma, words_of_characters, some_bytes,
+        whole_words_of_characters, qwen2, llama3, bytes_missing,
+    )
+}  # fmt: skip
+
+
+def written(folder, content):
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return Smol(file), Tokenizer.from_file(str(file))
+
+
+@pytest.fixture(scope="module")
+def training(repo_root):
+    return training_texts(repo_root)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def pair(request, training, tmp_path_factory):
+    return written(tmp_path_factory.mktemp("tokenizer"), FAMILIES[request.param](training))
+
+
+# --- what is compared -----------------------------------------------------------------------------
+
+
+def check(smol, reference, texts):
+    for whole in (False, True):
+        encodings = reference.encode_batch_fast(texts, add_special_tokens=whole)
+        flags = PARSE_SPECIAL | (WHOLE_TEXT if whole else 0)
+        for text, expected in zip(texts, encodings, strict=True):
+            assert smol.encode(text, flags) == expected.ids, repr(text)
+    reference.encode_special_tokens = True
+    encodings = reference.encode_batch_fast(texts, add_special_tokens=False)
+    reference.encode_special_tokens = False
+    for text, expected in zip(texts, encodings, strict=True):
+        assert smol.encode(text, flags=0) == expected.ids, repr(text)
+
+
+def check_decoding(smol, reference, lists):
+    for skip in (False, True):
+        for ids, text in zip(lists, reference.decode_batch(lists, skip_special_tokens=skip), strict=True):
+            assert smol.decode(ids, skip) == text, ids
+
+
+def test_ids_are_those_of_the_reference(pair):
+    smol, reference = pair
+    check(smol, reference, ["", *make_texts(reference, seed=6, n=N_TEXTS)])
+
+
+def test_text_is_that_of_the_reference(pair):
+    smol, reference = pair
+    r = random.Random(7)
+    lists = [smol.encode(text) for text in make_texts(reference, seed=8, n=N_TEXTS)]
+    known = range(smol.n_tokens + 3)
+    lists += [r.choices(known, k=r.randint(0, 20)) for _ in range(N_TEXTS)]
+    byte_tokens = [i for i, text in enumerate(smol.texts) if len(text) == 1]
+    some = [*r.choices(known, k=20), *byte_tokens]
+    lists += [r.choices(some, k=r.randint(1, 9)) for _ in range(2 * N_TEXTS)]
+    check_decoding(smol, reference, lists)
+    check_decoding(smol, reference, [[i] for i in range(smol.n_tokens)])
+
+
+def test_every_code_point_is_treated_as_in_the_reference(pair):
+    smol, reference = pair
+    step = 1 if N_TEXTS >= 20_000 else 97
+    chars = [chr(c) for c in code_points()]
+    batches = [chars[i : i + 64] for i in range(0, len(chars), 64 * step)]
+    contexts = ["".join(f"a{c} {c}b\n{c}{c}" for c in batch) for batch in batches]
+    check(smol, reference, contexts)
+
+
+def test_a_text_is_one_long_word(pair):
+    """n log n, and equal to the reference, also where nothing cuts."""
+    smol, reference = pair
+    r = random.Random(9)
+    texts = ["a" * 5000, " " * 3000, "the quick brown fox " * 400, "\U0001f600" * 700]
+    texts += ["".join(r.choices(FRAGMENTS, k=1000))]
+    check(smol, reference, texts)
+
+
+# --- added tokens ---------------------------------------------------------------------------------
+
+TEXTS_OF_TOKENS = [
+    "<s>", "<s>x", "s", "x", " ", "  ", "\u00a0", "\n", "é", "e\u0301", "É", "\u0301", "a b", "ab", "b", "_",
+    "<a>", "▁", "▁a", "٣", "²", "\u2028", "the", "日本", "ﬁ", "\u212b", "Å", "가", "\u1100\u1161", "ᄀ",
+]  # fmt: skip
+NORMALIZERS = [
+    None, {"type": "NFC"}, replace(" ", "▁"), replace("b", ""), {"type": "Prepend", "prepend": "▁"},
+    sequence("normalizers", {"type": "Prepend", "prepend": "a"}, {"type": "NFC"}, replace("a", " b")),
+]  # fmt: skip
+
+
+def drawn(r, content):
+    """Added tokens and their flags, a normalizer: whatever there is."""
+    vocab = content["model"]["vocab"]
+    n, tokens = len(vocab), []
+    for text in r.sample(TEXTS_OF_TOKENS, r.randint(1, 9)):
+        names = ["single_word", "lstrip", "rstrip", "normalized", "special"]
+        flags = {name: r.random() < 0.4 for name in names}
+        if text.isspace():  # where the one before took all of it, the reference panics otherwise
+            flags["lstrip"] &= flags["rstrip"]
+        tokens.append(added(vocab.get(text, n), text, **flags))
+        n += text not in vocab
+    return content | {"added_tokens": tokens, "normalizer": r.choice(NORMALIZERS)}
+
+
+def test_drawn_flags_of_added_tokens(training, tmp_path):
+    r = random.Random(10)
+    bases = [
+        of_bytes(training, []) | {"post_processor": None},
+        of_characters(training, [])
+        | {"pre_tokenizer": metaspace(), "decoder": metaspace(), "post_processor": None},
+        of_characters(training, []) | {
+            "pre_tokenizer": None, "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE, STRIP),
+            "post_processor": None,
+        },
+    ]  # fmt: skip
+    n_same = 0
+    for _ in range(max(60, N_TEXTS // 40)):
+        content = drawn(r, r.choice(bases))
+        try:
+            smol, reference = written(tmp_path, content)
+        except ValueError as refusal:  # twins, or a token that is normalized to nothing
+            assert "normalized" in str(refusal)
+            n_same += 1
+            continue
+        pieces = [*(t["content"] for t in content["added_tokens"]), " ", "  ", "a", "_", "b", "\u0301"]
+        texts = ["".join(r.choices(pieces, k=r.randint(1, 9))) for _ in range(100)]
+        check(smol, reference, texts)
+        ids = [smol.encode(text) for text in texts]
+        check_decoding(smol, reference, ids)
+    assert n_same < 30
+
+
+# --- normalization --------------------------------------------------------------------------------
+
+
+def test_marks_in_any_order_are_composed_as_in_the_reference(training, tmp_path):
+    smol, reference = written(tmp_path, qwen2(training))
+    r = random.Random(11)
+    marks = [chr(c) for c in code_points() if reference.normalizer.normalize_str("a\u0334" + chr(c)) != "a\u0334" + chr(c)]
+    marks += [chr(c) for c in [*range(0x300, 0x370), 0x1161, 0x1175, 0x11A7, 0x11A8, 0x11C2, 0x9BE, 0x3099]]
+    bases = [*"aeoAEOsSyY", *"\u1100\u1112\uac00\uac01\ud7a3\u09c7\u0b47\u304b\u30db\u1e9b\u01d5\u212b\u2126"]
+    texts = []
+    for _ in range(4 * N_TEXTS):
+        parts = [r.choice(bases) + "".join(r.choices(marks, k=r.randint(0, 5))) for _ in range(r.randint(1, 6))]
+        texts.append("".join(parts))
+    texts += ["".join(r.choices(marks, k=5000)), "a" + "\u0301\u0327" * 5000]
+    check(smol, reference, texts)
+
+
+def test_normalization_is_generated_from_this_version(repo_root):
+    import subprocess
+    import sys
+
+    script = repo_root / "scripts/gen-unicode-nfc"
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0

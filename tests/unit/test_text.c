@@ -1,0 +1,382 @@
+/* The text section: its rules, and what encoder and stream do with it, on tokenizers compiled from
+ * JSON. That real ones are used as the reference does is for
+ * tests/oracle/test_tokenizer_families.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/checked.h"
+#include "convert/tokenizer.h"
+#include "convert/tokenizer_rules.h"
+#include "format/text.h"
+#include "runtime/stream.h"
+#include "runtime/tokenizer.h"
+
+enum { VOCAB_SIZE = 32 };
+
+/* "\u2581" is the character that stands for a space; <0xC3> and <0xA9> are the bytes of \u00e9 */
+static const char characters_json[] =
+    "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true, \"normalized\": "
+    "false,"
+    "  \"lstrip\": true, \"rstrip\": true, \"single_word\": false},"
+    " {\"id\": 11, \"content\": \"one\", \"special\": false, \"normalized\": true,"
+    "  \"lstrip\": false, \"rstrip\": false, \"single_word\": true}],"
+    " \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"},"
+    "  {\"type\": \"Replace\", \"pattern\": {\"String\": \"x\"}, \"content\": \"\"}]},"
+    " \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\\u2581\","
+    "  \"prepend_scheme\": \"always\", \"split\": true},"
+    " \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\":"
+    "  [{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}],"
+    "  \"special_tokens\": {\"<s>\": {\"ids\": [0]}}},"
+    " \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\":"
+    "  {\"String\": \"\\u2581\"}, \"content\": \" \"}, {\"type\": \"ByteFallback\"},"
+    "  {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": "
+    "0}]},"
+    " \"model\": {\"type\": \"BPE\", \"byte_fallback\": true, \"fuse_unk\": true,"
+    "  \"unk_token\": \"<unk>\", \"vocab\": {\"<s>\": 0, \"<unk>\": 1, \"\\u2581\": 2, \"a\": 3,"
+    "  \"b\": 4, \"\\u2581a\": 5, \"ab\": 6, \"\\u00e8\": 7, \"<0xC3>\": 8, \"<0xA9>\": 9, \"c\": "
+    "10},"
+    "  \"merges\": [[\"\\u2581\", \"a\"], [\"a\", \"b\"]]}}";
+
+enum { START, UNKNOWN, SPACE, A, B, SPACE_A, AB, E_GRAVE, BYTE_C3, BYTE_A9, C, ONE, N_TOKENS };
+
+/* A compiled tokenizer. `text` may be spoilt before it is opened. */
+struct compiled {
+    struct tokenizer_section section;
+    struct text_tables rules;
+    struct tokenizer_tables tables;
+    struct error error;
+};
+
+static struct blob_text *header(struct compiled *c)
+{
+    return (struct blob_text *)c->section.text.data;
+}
+
+/* The first entry of table `index`, counted from the ids before a text. */
+static void *table(struct compiled *c, unsigned index)
+{
+    const struct blob_text *h = header(c);
+    const size_t sizes[] = {h->n_before * 4,        h->n_behind * 4,
+                            h->n_steps * 16,        h->n_late_steps * 16,
+                            h->n_name_slots * 12,   h->n_pool,
+                            h->n_letter_index * 2,  (size_t)h->n_letter_blocks * 512,
+                            h->n_letters * 8,       h->n_letter_texts * 4,
+                            (size_t)h->n_pairs * 12};
+    size_t at = sizeof *h;
+    for (unsigned i = 0; i < index; i++)
+        at = round_up(at + sizes[i], BLOB_ALIGN);
+    return c->section.text.data + at;
+}
+enum { BEFORE, BEHIND, STEPS, LATE, NAMES, POOL, INDEX, BLOCKS, LETTERS, TEXTS, PAIRS };
+
+static void compile(const char *json, struct compiled *c)
+{
+    struct tokenizer_rules rules;
+    json_t *root = json_loads(json, 0, NULL);
+    assert_non_null(root);
+    memset(c, 0, sizeof *c);
+    assert_int_equal(smol_tokenizer_check_rules(root, "test", &rules, &c->error), STATUS_OK);
+    assert_int_equal(
+        smol_tokenizer_compile(root, "test", &rules, VOCAB_SIZE, &c->section, &c->error),
+        STATUS_OK);
+    json_decref(root);
+}
+
+static enum status open_rules(struct compiled *c)
+{
+    return smol_text_tables_open(c->section.text.data, c->section.text.size, &c->rules, &c->error);
+}
+
+static enum status open_all(struct compiled *c)
+{
+    enum status status = open_rules(c);
+    return status ? status
+                  : smol_tokenizer_tables_open(c->section.data, c->section.size, VOCAB_SIZE,
+                                               &c->rules, &c->tables, &c->error);
+}
+
+/* --- rules ---------------------------------------------------------------------------------- */
+
+static struct token_name *some_name(struct compiled *c, bool empty)
+{
+    struct token_name *name = table(c, NAMES);
+    while ((name->id == NO_TOKEN) != empty)
+        name++;
+    return name;
+}
+
+#define RULE(name, ...)                                                                            \
+    static void name(struct compiled *c)                                                           \
+    {                                                                                              \
+        struct blob_text *h = header(c);                                                           \
+        struct text_step *steps = table(c, STEPS), *late = table(c, LATE);                         \
+        (void)h, (void)steps, (void)late;                                                          \
+        __VA_ARGS__;                                                                               \
+    }
+RULE(unknownFlag, h->flags |= 64)
+RULE(fallsBackFromBytes, h->flags &= ~1u; h->split = 0)
+RULE(splitsBytes, h->flags &= ~3u)
+RULE(splitsAtASurrogate, h->split = 0xd800)
+RULE(splitsBeyondUnicode, h->split = 0x110000)
+RULE(stripsASurrogate, h->strip = 0xdfff)
+RULE(stripsTooMuch, h->n_strip = TEXT_MAX_STRIP + 1)
+RULE(stripsNever, h->n_strip = 0)
+RULE(stripsNothing, h->strip = 0)
+RULE(probesTooFar, h->max_probe = 256)
+RULE(probesTooNear, h->max_probe = 0)
+RULE(tooManyBefore, h->n_before = TEXT_MAX_AROUND + 1)
+RULE(tooManyBehind, h->n_behind = TEXT_MAX_AROUND + 1)
+RULE(tooManySteps, h->n_steps = TEXT_MAX_STEPS + 1)
+RULE(tooManyLateSteps, h->n_late_steps = TEXT_MAX_STEPS + 1)
+RULE(slotsNotAPowerOfTwo, h->n_name_slots--)
+RULE(poolTooLarge, h->n_pool = UINT32_MAX)
+RULE(poolTooSmall, h->n_pool -= 64)
+RULE(indexOfAnotherSize, h->n_letter_index--)
+RULE(lettersWithoutAnIndex, h->n_letter_index = 0)
+RULE(tooManyBlocks, h->n_letter_blocks = UINT32_MAX)
+RULE(pairTooMany, h->n_pairs += 16)
+RULE(reservedNotZero, h->reserved[14] = 1)
+RULE(paddingNotZero, ((uint32_t *)table(c, BEFORE))[1] = 1)
+RULE(noIdBefore, *(uint32_t *)table(c, BEFORE) = NO_TOKEN)
+RULE(noSuchStep, steps[0].kind = 6)
+RULE(stepOfKindZero, steps[0].kind = 0)
+RULE(normalizesByAText, steps[0].text = 1)
+RULE(normalizesSomewhere, steps[0].start = 1)
+RULE(replacesNothing, steps[1].pattern = 0)
+RULE(patternTooLong, steps[1].pattern = 65)
+RULE(textTooLong, late[0].text = 65)
+RULE(stepOutsideThePool, steps[1].start = h->n_pool)
+RULE(stepWrapsAround, steps[1].start = UINT32_MAX)
+RULE(partsOfACharacter, late[0].text--)
+RULE(prependsNothing, late[1].text = 0)
+RULE(prependsAPattern, late[1].pattern = 1)
+RULE(growsTooMuch, late[0] = (struct text_step){STEP_REPLACE, 0, 1, 62})
+RULE(nameOutside, some_name(c, false)->length = h->n_pool + 1)
+RULE(emptyName, some_name(c, false)->length = 0)
+RULE(nameThatIsNotFound, some_name(c, false)->start++)
+RULE(emptySlotNotEmpty, some_name(c, true)->length = 1)
+RULE(noSuchBlock, *(uint16_t *)table(c, INDEX) = (uint16_t)h->n_letter_blocks)
+RULE(noSuchLetter, ((uint16_t *)table(c, BLOCKS))[255] = (uint16_t)h->n_letters)
+RULE(asciiChanges, ((uint16_t *)table(c, BLOCKS))['a'] = 1)
+RULE(firstLetterJoins, ((struct nfc_letter *)table(c, LETTERS))->joins = 1)
+RULE(letterJoinsTwice, ((struct nfc_letter *)table(c, LETTERS))[1].joins = 2)
+RULE(letterTooLong, ((struct nfc_letter *)table(c, LETTERS))[1].length = 5)
+RULE(letterOutside, ((struct nfc_letter *)table(c, LETTERS))[1].start = UINT32_MAX)
+RULE(letterReserved, ((struct nfc_letter *)table(c, LETTERS))[1].reserved = 1)
+RULE(surrogateInAText, *(uint32_t *)table(c, TEXTS) = 0xd800)
+RULE(pairsOutOfOrder, ((struct nfc_pair *)table(c, PAIRS))[1].first = 0)
+RULE(pairOfNothing, ((struct nfc_pair *)table(c, PAIRS))[1].composed = 0)
+RULE(pairBeyondUnicode, ((struct nfc_pair *)table(c, PAIRS))[1].second = 0x110000)
+
+static void (*const spoil[])(struct compiled *) = {
+    unknownFlag,         fallsBackFromBytes, splitsBytes,        splitsAtASurrogate,
+    splitsBeyondUnicode, stripsASurrogate,   stripsTooMuch,      stripsNever,
+    stripsNothing,       probesTooFar,       probesTooNear,      tooManyBefore,
+    tooManyBehind,       tooManySteps,       tooManyLateSteps,   slotsNotAPowerOfTwo,
+    poolTooLarge,        poolTooSmall,       indexOfAnotherSize, lettersWithoutAnIndex,
+    tooManyBlocks,       pairTooMany,        reservedNotZero,    paddingNotZero,
+    noIdBefore,          noSuchStep,         stepOfKindZero,     normalizesByAText,
+    normalizesSomewhere, replacesNothing,    patternTooLong,     textTooLong,
+    stepOutsideThePool,  stepWrapsAround,    partsOfACharacter,  prependsNothing,
+    prependsAPattern,    growsTooMuch,       nameOutside,        emptyName,
+    nameThatIsNotFound,  emptySlotNotEmpty,  noSuchBlock,        noSuchLetter,
+    asciiChanges,        firstLetterJoins,   letterJoinsTwice,   letterTooLong,
+    letterOutside,       letterReserved,     surrogateInAText,   pairsOutOfOrder,
+    pairOfNothing,       pairBeyondUnicode,
+};
+
+static void everyBrokenRuleIsRefused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
+        struct compiled c;
+        compile(characters_json, &c);
+        assert_int_equal(open_all(&c), STATUS_OK);
+        spoil[i](&c);
+        if (open_rules(&c) != STATUS_DAMAGED)
+            fail_msg("rule %zu was not looked at", i);
+        smol_tokenizer_section_free(&c.section);
+    }
+}
+
+static void everyOtherSizeIsRefused(void **state)
+{
+    (void)state;
+    struct compiled c;
+    compile(characters_json, &c);
+    for (size_t size = 0; size < c.section.text.size; size += 1 + size / 64)
+        assert_int_equal(smol_text_tables_open(c.section.text.data, size, &c.rules, &c.error),
+                         STATUS_DAMAGED);
+    smol_tokenizer_section_free(&c.section);
+}
+
+static void idsWithoutATokenAreRefused(void **state)
+{
+    (void)state;
+    struct compiled c;
+    compile(characters_json, &c);
+    header(&c)->unknown_id = N_TOKENS;
+    assert_int_equal(open_all(&c), STATUS_DAMAGED);
+    header(&c)->unknown_id = N_TOKENS - 1;
+    assert_int_equal(open_all(&c), STATUS_OK);
+    some_name(&c, false)->id = N_TOKENS;
+    assert_int_equal(open_all(&c), STATUS_DAMAGED);
+    smol_tokenizer_section_free(&c.section);
+}
+
+/* What only a text section allows is refused without one. */
+static void flagsNeedASection(void **state)
+{
+    (void)state;
+    struct compiled c;
+    compile(characters_json, &c);
+    assert_int_equal(smol_tokenizer_tables_open(c.section.data, c.section.size, VOCAB_SIZE, NULL,
+                                                &c.tables, &c.error),
+                     STATUS_DAMAGED);
+    smol_tokenizer_section_free(&c.section);
+}
+
+/* --- encoding ------------------------------------------------------------------------------- */
+
+static void check_ids(struct compiled *c, const char *text, unsigned flags,
+                      const uint32_t *expected, size_t n)
+{
+    struct token_list list = {0};
+    assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text), flags, &list, &c->error),
+                     STATUS_OK);
+    assert_int_equal(list.n, n);
+    if (n > 0)
+        assert_memory_equal(list.ids, expected, n * sizeof *expected);
+    free(list.ids);
+}
+#define CHECK_IDS(text, flags, ...)                                                                \
+    check_ids(&c, text, flags, (const uint32_t[]){__VA_ARGS__},                                    \
+              sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void textsArePreparedCutAndLookedUp(void **state)
+{
+    (void)state;
+    struct compiled c;
+    compile(characters_json, &c);
+    assert_int_equal(open_all(&c), STATUS_OK);
+    CHECK_IDS("ab", 0, SPACE_A, B); /* the space is put before it, and merges first */
+    CHECK_IDS("ab ab", 0, SPACE_A, B, SPACE_A, B);
+    CHECK_IDS("bab", 0, SPACE, B, AB);
+    CHECK_IDS("axb", 0, SPACE_A, B);           /* x is replaced by nothing */
+    CHECK_IDS("e\xcc\x80", 0, SPACE, E_GRAVE); /* composed */
+    CHECK_IDS("\xc3\xa9", 0, SPACE, BYTE_C3, BYTE_A9);
+    CHECK_IDS("zz\xc3\xa9z", 0, SPACE, BYTE_C3, BYTE_A9, UNKNOWN);
+    CHECK_IDS("zbz", 0, SPACE, UNKNOWN, B, UNKNOWN);
+    CHECK_IDS("a", ENCODE_AROUND, START, SPACE_A);
+    CHECK_IDS("", ENCODE_AROUND, START);
+    CHECK_IDS("x", ENCODE_AROUND, START);
+    CHECK_IDS("a <s>  b", ENCODE_SPECIAL, SPACE_A, START, SPACE, B);
+    CHECK_IDS("<s>", 0, SPACE, UNKNOWN);
+    CHECK_IDS("one a", 0, ONE, SPACE_A);
+    CHECK_IDS("aone", 0, SPACE_A, UNKNOWN);
+    smol_tokenizer_section_free(&c.section);
+}
+
+/* --- decoding ------------------------------------------------------------------------------- */
+
+static void check_text(struct compiled *c, const uint32_t *ids, size_t n, const char *expected)
+{
+    char text[256];
+    size_t size = 0;
+    struct stream *stream;
+    struct stream_text out;
+    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), STATUS_OK);
+    for (size_t i = 0; i <= n; i++) {
+        enum status status =
+            i < n ? smol_stream_token(stream, &c->tables, ids[i], false, &out, &c->error)
+                  : smol_stream_finish(stream, &out, &c->error);
+        assert_int_equal(status, STATUS_OK);
+        memcpy(text + size, out.text, out.size);
+        size += out.size;
+    }
+    smol_stream_free(stream);
+    assert_int_equal(size, strlen(expected));
+    assert_memory_equal(text, expected, size);
+}
+#define CHECK_TEXT(expected, ...)                                                                  \
+    check_text(&c, (const uint32_t[]){__VA_ARGS__},                                                \
+               sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), expected)
+
+static void tokensAreShownTogether(void **state)
+{
+    (void)state;
+    struct compiled c;
+    compile(characters_json, &c);
+    assert_int_equal(open_all(&c), STATUS_OK);
+    CHECK_TEXT("ab ab", SPACE_A, B, SPACE_A, B); /* one space is left out, at the start alone */
+    CHECK_TEXT(" a", SPACE, SPACE_A);
+    CHECK_TEXT("a\xc3\xa9", SPACE_A, BYTE_C3, BYTE_A9);
+    CHECK_TEXT("\xc3\xa9", BYTE_C3, START, 31, BYTE_A9); /* what is not shown is not between */
+    CHECK_TEXT("\xef\xbf\xbd"
+               "a\xef\xbf\xbd",
+               BYTE_C3, A, BYTE_A9);
+    CHECK_TEXT("\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", BYTE_C3, BYTE_A9, BYTE_A9);
+    CHECK_TEXT("a", START, SPACE_A, START);
+    smol_tokenizer_section_free(&c.section);
+}
+
+/* --- damage --------------------------------------------------------------------------------- */
+
+static void encode_and_show(struct compiled *c)
+{
+    static const char text[] = "ab <s> one x\xc3\xa9 e\xcc\x80\xcc\xa7 \xea\xb0\x80\xe1\x86\xa8 zz";
+    struct token_list list = {0};
+    struct stream *stream;
+    struct stream_text out;
+    assert_int_equal(smol_tokenizer_encode(&c->tables, text, sizeof text - 1,
+                                           ENCODE_SPECIAL | ENCODE_AROUND, &list, &c->error),
+                     STATUS_OK);
+    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), STATUS_OK);
+    for (size_t i = 0; i < list.n; i++) {
+        assert_true(list.ids[i] < N_TOKENS);
+        assert_int_equal(smol_stream_token(stream, &c->tables, list.ids[i], i % 2, &out, &c->error),
+                         STATUS_OK);
+    }
+    assert_int_equal(smol_stream_finish(stream, &out, &c->error), STATUS_OK);
+    smol_stream_free(stream);
+    free(list.ids);
+}
+
+/* Damage may make another tokenizer, but never one that leads astray. */
+static void spoiltSectionsNeverLeadAstray(void **state)
+{
+    (void)state;
+    struct compiled c;
+    size_t n_opened = 0;
+    compile(characters_json, &c);
+    uint8_t *data = c.section.text.data;
+    for (size_t i = 0; i < c.section.text.size; i += 1 + i / 512) {
+        for (unsigned bit = 0; bit < 8; bit += 1 + bit % 3) {
+            data[i] ^= (uint8_t)(1u << bit);
+            if (open_all(&c) == STATUS_OK) {
+                n_opened++;
+                encode_and_show(&c);
+            }
+            data[i] ^= (uint8_t)(1u << bit);
+        }
+    }
+    assert_true(n_opened > 100);
+    smol_tokenizer_section_free(&c.section);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everyBrokenRuleIsRefused),       cmocka_unit_test(everyOtherSizeIsRefused),
+        cmocka_unit_test(idsWithoutATokenAreRefused),     cmocka_unit_test(flagsNeedASection),
+        cmocka_unit_test(textsArePreparedCutAndLookedUp), cmocka_unit_test(tokensAreShownTogether),
+        cmocka_unit_test(spoiltSectionsNeverLeadAstray),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
