@@ -86,10 +86,10 @@ def stored(values):
     return rows.reshape(-1, 16, rows.shape[1]).transpose(0, 2, 1).tobytes()
 
 
-def write(path, m, layers, inv_freq, weights):
+def write(path, m, layers, inv_freq, weights, tokenizer=None):
     error, writer = Error(), ctypes.c_void_p()
     fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS))
-    tokenizer = example_tokenizer()
+    tokenizer = tokenizer or example_tokenizer()
     contents = Contents(
         fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers
     )
@@ -245,23 +245,30 @@ def run(program, *arguments, status=OK):
     return result.stdout
 
 
-def test_every_command_takes_such_blobs(tmp_path):
-    everything = PLAIN | dict(
-        attention_bias=2, activation=1, blocks=NORM_OUTPUTS | QK_NORM_HEADS, embedding_scale=2.0,
-        residual_scale=0.5, attention_scale=0.25, attention_softcap=50.0, logit_divisor=3.0,
-        logit_softcap=30.0, sliding_window=7, rotary_dim=4, n_rope_tables=2, rope_scale1=0.75,
+def everything():
+    """As much as goes together in one model."""
+    m = PLAIN | dict(
+        hidden_size=12, intermediate_size=20, n_heads=3, n_kv_heads=1, head_dim=6, vocab_size=41,
+        attention_bias=2, mlp_bias=1, activation=1, blocks=NORM_OUTPUTS | QK_NORM_HEADS,
+        embedding_scale=2.0, residual_scale=0.5, attention_scale=0.25, attention_softcap=50.0,
+        logit_divisor=3.0, logit_softcap=30.0, sliding_window=7, rotary_dim=4, n_rope_tables=2,
+        rope_scale1=0.75,
     )  # fmt: skip
-    layers, inv_freq = bytes([1, 2, 5]), np.array([[1, 0.1], [1, 0.5]], np.float32)
-    weights = random_weights(everything, np.random.default_rng(1))
-    a = write(tmp_path / "a.smol", everything, layers, inv_freq, weights)
-    other = everything | dict(sliding_window=8, logit_softcap=31.0, rope_scale1=1.0)
+    inv_freq = np.array([[1, 0.1], [1, 0.5]], np.float32)
+    return m, bytes([1, 2, 5]), inv_freq, random_weights(m, np.random.default_rng(1))
+
+
+def test_every_command_takes_such_blobs(tmp_path):
+    m, layers, inv_freq, weights = everything()
+    a = write(tmp_path / "a.smol", m, layers, inv_freq, weights)
+    other = m | dict(sliding_window=8, logit_softcap=31.0, rope_scale1=1.0)
     b = write(tmp_path / "b.smol", other, bytes([3, 2, 5]), inv_freq, weights)
     assert "good" in run("smolconv", "verify", a)
     shown = " ".join(run("smolconv", "inspect", a).split())
     for part in [
         ".smol 1.1", "activation gelu_tanh", "norms inputs outputs q-heads k-heads",
         "embedding 2, residual 0.5, attention 0.25, logits 1/3", "attention 50, logits 30",
-        "rope 4 of 12 elements, scale 1, and 0.75 by a second table", "sliding_window 7",
+        "rope 4 of 6 elements, scale 1, and 0.75 by a second table", "sliding_window 7",
         "windowed layers 0 2", "not rotated 1", "second table 2", "attention q, k, v",
     ]:  # fmt: skip
         assert part in shown, part
