@@ -24,12 +24,12 @@ static enum status read_all(const char *folder, const struct settings *from,
     return status;
 }
 
-enum status smol_config_open(const char *folder, const char *name, struct config *config,
-                             struct settings *tokenizer, struct error *error)
+enum status smol_config_open(const char *folder, const char *name, uint32_t context,
+                             struct config *config, struct settings *tokenizer, struct error *error)
 {
     struct settings from[N_CONFIG_FILES] = {{0}};
     enum status status = STATUS_OK;
-    *config = (struct config){0};
+    *config = (struct config){.wanted_context = context};
     *tokenizer = (struct settings){0};
     for (int i = 0; i < N_CONFIG_FILES && !status; i++) {
         const char *file = files[i].name ? files[i].name : name;

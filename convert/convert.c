@@ -2,6 +2,7 @@
  * everything to the writer. */
 #include "convert/convert.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -129,6 +130,34 @@ static void release(struct conversion *c)
 
 /* --- into a file -------------------------------------------------------------------------- */
 
+/* --context must have something to decide, and be within what it can decide on. */
+static enum status check_context(const struct config *config, uint32_t context, struct error *error)
+{
+    if (context && !config->longrope)
+        return smol_fail(
+            error, STATUS_USAGE,
+            "--context %u: the model's rotary embedding is not of type longrope: leave "
+            "it out",
+            context);
+    if (context > config->max_positions)
+        return smol_fail(error, STATUS_USAGE,
+                         "--context %u: max_position_embeddings is %u: ask for no more", context,
+                         config->max_positions);
+    return STATUS_OK;
+}
+
+static void tell_context(const struct config *config)
+{
+    if (config->longrope == LONGROPE_SHORT)
+        fprintf(stderr,
+                "smolconv: longrope: short factors, for texts of at most %u tokens; see "
+                "--context\n",
+                config->model.context_length);
+    if (config->longrope == LONGROPE_LONG)
+        fprintf(stderr, "smolconv: longrope: long factors, for texts of up to %u tokens\n",
+                config->model.context_length);
+}
+
 /* The output must not be the checkpoint's own file: renaming over it would lose the source. */
 static enum status check_output(const struct source *source, const char *output,
                                 struct error *error)
@@ -163,7 +192,11 @@ enum status smol_convert(const char *input, const char *output,
     enum status status =
         load(&conversion, input, &options->source, options->dtype, options->n_threads, error);
     if (!status)
+        status = check_context(&conversion.source.config, options->source.context, error);
+    if (!status)
         status = check_output(&conversion.source, output, error);
+    if (!status && !options->quiet)
+        tell_context(&conversion.source.config);
     if (!status)
         status = write(&conversion, output, options, error);
     status = smol_source_settle(&conversion.source, status, error);
@@ -202,7 +235,9 @@ enum status smol_convert_compare(const char *input, const struct source_options 
                                  struct error *error)
 {
     struct conversion conversion = {0};
-    enum status status = load(&conversion, input, options, blob->model->dtype, n_threads, error);
+    struct source_options like = *options;
+    like.context = blob->model->context_length;
+    enum status status = load(&conversion, input, &like, blob->model->dtype, n_threads, error);
     if (!status)
         status = compare(&conversion, blob, error);
     if (!status)

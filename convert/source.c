@@ -123,8 +123,8 @@ enum status smol_source_open(const char *input, const struct source_options *opt
     if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
         status = open_weights(source, input, error);
     if (!status)
-        status = smol_config_open(source->folder, source->config_name, &source->config,
-                                  &source->tokenizer_json, error);
+        status = smol_config_open(source->folder, source->config_name, options->context,
+                                  &source->config, &source->tokenizer_json, error);
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)

@@ -17,6 +17,8 @@
 struct source_options {
     const char *config;       /* config.json elsewhere, or NULL */
     struct option_texts lora; /* an adapter to merge, see smol_lora_open; one at most */
+    uint32_t context;         /* texts of up to how many tokens the blob is for, see
+                                 smol_config_open; 0: does not matter */
 };
 
 struct source {

@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct settings tokenizer;
     struct error error;
     write_files(data, size);
-    if (!smol_config_open(fuzz_folder(), "config.json", &config, &tokenizer, &error))
+    if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer, &error))
         check_config(&config);
     smol_settings_close(&tokenizer);
     return 0;

@@ -38,7 +38,7 @@ class OptionTexts(ctypes.Structure):
 class SourceOptions(ctypes.Structure):
     """struct source_options of convert/source.h."""
 
-    _fields_ = [("config", ctypes.c_char_p), ("lora", OptionTexts)]
+    _fields_ = [("config", ctypes.c_char_p), ("lora", OptionTexts), ("context", ctypes.c_uint32)]
 
 
 class ConvertOptions(ctypes.Structure):
@@ -141,9 +141,9 @@ def as_ids(ids):
 # --- converting -------------------------------------------------------------------------------
 
 
-def convert(source, out, dtype="int8", threads=2, force=False):
+def convert(source, out, dtype="int8", threads=2, force=False, context=0):
     """Converts a checkpoint's folder (or the model.safetensors in it); returns `out`."""
-    options, error = ConvertOptions(SourceOptions(), DTYPES[dtype], threads, force, True), Error()
+    options, error = ConvertOptions(SourceOptions(context=context), DTYPES[dtype], threads, force, True), Error()
     check(
         lib.smol_convert(
             str(source).encode(), str(out).encode(), ctypes.byref(options), ctypes.byref(error)

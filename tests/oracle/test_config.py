@@ -89,6 +89,7 @@ def load(folder):
     status = lib.smol_config_open(
         str(folder).encode(),
         b"config.json",
+        0,
         ctypes.byref(config),
         ctypes.byref(tokenizer),
         ctypes.byref(error),

@@ -5,6 +5,7 @@ for each family; `make families` takes 40."""
 import copy
 import os
 import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert
 from families import CONTEXT, FAMILIES, draw
-from internal import UNSUPPORTED
+from internal import BUILD, UNSUPPORTED, USAGE
 from test_logits import TOLERANCE, check, largest_difference, spread
 from transformers import AutoModelForCausalLM
 
@@ -290,6 +291,36 @@ def test_old_keys_give_the_same_blob(family, tmp_path):
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
     edit_config(tmp_path, old_keys)
     assert contents(convert(tmp_path, tmp_path / "old.smol", "f32")) == new
+
+
+def test_longrope_answers_as_the_context_asks(tmp_path):
+    """The reference takes the long factors for a prompt of more than original_max_position_embeddings
+    tokens, the short ones otherwise; a blob has those that --context asks for."""
+    longrope = rope(
+        "longrope",
+        short_factor=[1.0, 1.1, 1.3, 1.5, 1.8, 2.0],
+        long_factor=[1.0, 2.0, 4.0, 8.0, 16.0, 30.0],
+        original_max_position_embeddings=100,
+    )
+    make_of(config_of("llama", rope_parameters=longrope), tmp_path)
+    reference = load_reference(tmp_path)
+    ids = tokens(TWO_LAYERS["vocab_size"])
+    for context, n, length in ((0, 100, 100), (100, 100, 100), (101, N_POSITIONS, CONTEXT)):
+        blob = convert(tmp_path, tmp_path / "a.smol", "f32", force=True, context=context)
+        with Model(blob) as model:
+            assert model.info.context_length == length
+            check(model.logits(ids[:n], kv="f32"), reference_logits(reference, ids[:n]))
+        command = [BUILD / "smolconv", "verify", blob, "--source", tmp_path]
+        subprocess.run(command, check=True)  # goes by the blob's context
+    with pytest.raises(SmolError, match="max_position_embeddings is 512"):
+        convert(tmp_path, tmp_path / "b.smol", context=CONTEXT + 1)
+
+
+def test_context_is_for_longrope_only(tmp_path):
+    make_of(config_of("llama"), tmp_path)
+    with pytest.raises(SmolError, match="--context 64.*not of type longrope") as caught:
+        convert(tmp_path, tmp_path / "a.smol", context=64)
+    assert caught.value.status == USAGE
 
 
 def test_other_architectures_are_refused_by_name(tmp_path):

@@ -14,6 +14,7 @@
 #include "tests/unit/temporary_fixture.h"
 
 static struct config config;
+static uint32_t context; /* as --context has it */
 static struct error error;
 
 /* A small model in the style of SmolLM2. */
@@ -30,7 +31,7 @@ static enum status load(void)
 {
     struct settings tokenizer;
     enum status status =
-        smol_config_open(temporary.folder, "config.json", &config, &tokenizer, &error);
+        smol_config_open(temporary.folder, "config.json", context, &config, &tokenizer, &error);
     smol_settings_close(&tokenizer);
     return status;
 }
@@ -561,16 +562,26 @@ static void refuses_what_a_family_alone_can_ask_for(void **state)
             "rope_theta is 10 and rope_parameters.sliding_attention.rope_theta is 20");
 }
 
-static void longrope_takes_the_short_factors(void **state)
+static void longrope_goes_by_the_context(void **state)
 {
     (void)state;
-    accepts("{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, 4, 8],"
-            " \"long_factor\": [9, 9, 9, 9], \"original_max_position_embeddings\": 16}}");
-    assert_int_equal(config.longrope, LONGROPE_SHORT);
-    assert_int_equal(config.model.context_length, 16);
-    assert_true(config.inv_freq[0] == 1);
-    accepts("{}");
+    static const char longrope[] =
+        "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2, 4, 8],"
+        " \"long_factor\": [9, 9, 9, 9], \"original_max_position_embeddings\": 16}}";
+    for (context = 0; context <= 16; context += 16) {
+        accepts(longrope);
+        assert_int_equal(config.longrope, LONGROPE_SHORT);
+        assert_int_equal(config.model.context_length, 16);
+        assert_true(config.inv_freq[0] == 1);
+    }
+    context = 17;
+    accepts(longrope);
+    assert_int_equal(config.longrope, LONGROPE_LONG);
+    assert_int_equal(config.model.context_length, 64);
+    assert_true(config.inv_freq[0] == 1.0f / 9);
+    accepts("{}"); /* nothing to others */
     assert_int_equal(config.longrope, LONGROPE_NONE);
+    context = 0;
 }
 
 static void refuses_norm_epsilons_that_are_no_positive_float(void **state)
@@ -884,7 +895,7 @@ int main(void)
         cmocka_unit_test(refuses_windows_that_make_no_sense),
         cmocka_unit_test(reads_scales_and_caps),
         cmocka_unit_test(refuses_what_a_family_alone_can_ask_for),
-        cmocka_unit_test(longrope_takes_the_short_factors),
+        cmocka_unit_test(longrope_goes_by_the_context),
         cmocka_unit_test(refuses_norm_epsilons_that_are_no_positive_float),
         cmocka_unit_test(tells_no_bos_from_the_default),
         cmocka_unit_test(reads_one_stop_id_or_many),
