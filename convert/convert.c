@@ -37,7 +37,7 @@ static enum status compile_tokenizer(struct conversion *c, struct error *error)
 
 static enum status describe(struct conversion *c, struct error *error)
 {
-    return smol_provenance_make(&c->source, &c->provenance, &c->n_provenance, error);
+    return smol_provenance_make(&c->source, true, &c->provenance, &c->n_provenance, error);
 }
 
 static part *const parts[] = {compile_tokenizer, describe};
@@ -87,21 +87,10 @@ static enum status load(struct conversion *c, const char *input,
 
 static struct blob_contents contents_of(const struct conversion *c)
 {
-    const struct source *source = &c->source;
-    return (struct blob_contents){
-        .model = &source->config.model,
-        .inv_freq = source->config.inv_freq,
-        .layers = source->config.layers,
-        .stop = source->config.stop,
-        .n_stop = source->config.n_stop,
-        .generation = &source->config.generation,
-        .provenance = c->provenance,
-        .n_provenance = c->n_provenance,
-        .text = source->tokenizer.text.data,
-        .n_text = source->tokenizer.text.size,
-        .tokenizer = source->tokenizer.data,
-        .n_tokenizer = source->tokenizer.size,
-    };
+    struct blob_contents contents = smol_source_contents(&c->source);
+    contents.provenance = c->provenance;
+    contents.n_provenance = c->n_provenance;
+    return contents;
 }
 
 static enum status write_weights(struct conversion *c, bool quiet, struct error *error)

@@ -27,14 +27,9 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
     side->generation = &source->config.generation;
     side->n_tokenizer = source->tokenizer.size;
     const struct text_section *text = &source->tokenizer.text;
-    struct text_tables rules;
     side->text = text->data;
     side->n_text = text->size;
-    status = text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : STATUS_OK;
-    return status ? status
-                  : smol_tokenizer_tables_open(source->tokenizer.data, source->tokenizer.size,
-                                               side->model->vocab_size, text->size ? &rules : NULL,
-                                               &side->tokenizer, error);
+    return smol_source_open_tokenizer(source, &side->tokenizer, error);
 }
 
 static enum status open_file(struct diff_side *side, struct error *error)

@@ -1,5 +1,5 @@
 /* Descriptions of blobs and safetensors files, see inspect.h. */
-#include "convert/inspect.h"
+#include "convert/inspect_parts.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "convert/provenance.h"
 #include "format/model.h"
 
-static void print_bytes(FILE *out, uint64_t bytes)
+void smol_inspect_bytes(uint64_t bytes, FILE *out)
 {
     fprintf(out, "%" PRIu64 " bytes", bytes);
     if (bytes >= 1 << 20)
@@ -34,7 +34,6 @@ static void print_model(const struct blob *blob, FILE *out)
         {"vocab_size", m->vocab_size},
         {"context_length", m->context_length},
     };
-    fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_dtype_name(m->dtype));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         fprintf(out, "%-18s %" PRIu32 "\n", rows[i].name, rows[i].value);
     fprintf(out, "%-18s %g\n%-18s %g\n", "rope_theta", m->rope_theta, "rms_norm_eps",
@@ -147,7 +146,7 @@ static void print_blob_tensors(const struct blob *blob, FILE *out)
         n_parameters += alias ? 0 : t->rows * t->cols;
     }
     fprintf(out, "\n%" PRIu64 " parameters, ", n_parameters);
-    print_bytes(out, blob->file.size);
+    smol_inspect_bytes(blob->file.size, out);
     fprintf(out, "\n");
 }
 
@@ -180,13 +179,19 @@ static void print_format(const struct blob_header *header, FILE *out)
         fprintf(out, "%-18s none\n", "features");
 }
 
-static void inspect_blob(const struct blob *blob, FILE *out)
+void smol_inspect_settings(const struct blob *blob, FILE *out)
 {
-    print_format(blob->header, out);
     print_model(blob, out);
     print_blocks(blob, out);
     print_tokens(blob, out);
     print_generation(blob, out);
+}
+
+static void inspect_blob(const struct blob *blob, FILE *out)
+{
+    print_format(blob->header, out);
+    fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_dtype_name(blob->model->dtype));
+    smol_inspect_settings(blob, out);
     print_provenance(blob, out);
     print_blob_tensors(blob, out);
 }
@@ -222,7 +227,7 @@ static void inspect_safetensors(const struct safetensors *reader, FILE *out)
         n_elements += elements;
     }
     fprintf(out, "\n%zu tensors, %" PRIu64 " elements, ", reader->n_tensors, n_elements);
-    print_bytes(out, reader->file.size);
+    smol_inspect_bytes(reader->file.size, out);
     fprintf(out, "\n");
 }
 

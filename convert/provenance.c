@@ -20,32 +20,34 @@ static void describe_file(struct buffer *out, const char *name, uint64_t size, u
     smol_buffer_print(out, ", %" PRIu64 " bytes, xxh3 %016" PRIx64 "\n", size, digest);
 }
 
-static void describe_weights(struct buffer *out, const struct shards *shards)
+/* A file of weights; those are large. */
+static void describe_view(struct buffer *out, const char *name, const struct file_view *file,
+                          bool digests)
+{
+    describe_file(out, name, file->size, digests ? smol_digest(file->data, file->size) : 0);
+}
+
+static void describe_weights(struct buffer *out, const struct shards *shards, bool digests)
 {
     const struct json_mark *index = &shards->index_mark;
     if (index->size > 0)
         describe_file(out, smol_base_name(shards->path), index->size, index->digest);
-    for (size_t i = 0; i < shards->n_files; i++) {
-        const struct file_view *file = &shards->files[i].file;
-        describe_file(out, smol_base_name(shards->paths[i]), file->size,
-                      smol_digest(file->data, file->size));
-    }
+    for (size_t i = 0; i < shards->n_files; i++)
+        describe_view(out, smol_base_name(shards->paths[i]), &shards->files[i].file, digests);
 }
 
-static void describe_adapter(struct buffer *out, const struct lora *lora)
+static void describe_adapter(struct buffer *out, const struct lora *lora, bool digests)
 {
-    const struct file_view *file = &lora->weights.file;
     if (!lora->path)
         return;
     describe_file(out, "adapter_config.json", lora->config_mark.size, lora->config_mark.digest);
-    describe_file(out, "adapter_model.safetensors", file->size,
-                  smol_digest(file->data, file->size));
+    describe_view(out, smol_base_name(lora->path), &lora->weights.file, digests);
     if (lora->factor != 1)
         smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
 }
 
-enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
-                                 struct error *error)
+enum status smol_provenance_make(const struct source *source, bool digests, char **text,
+                                 size_t *size, struct error *error)
 {
     const struct config *config = &source->config;
     const struct {
@@ -60,11 +62,11 @@ enum status smol_provenance_make(const struct source *source, char **text, size_
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
                       smol_dtype_name(config->model.dtype));
-    describe_weights(&out, &source->shards);
+    describe_weights(&out, &source->shards, digests);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
-    describe_adapter(&out, &source->lora);
+    describe_adapter(&out, &source->lora, digests);
     *text = out.text;
     *size = out.size;
     return out.failed ? smol_fail_memory(error, "the provenance") : STATUS_OK;

@@ -2,17 +2,19 @@
 #ifndef SMOL_CONVERT_PROVENANCE_H
 #define SMOL_CONVERT_PROVENANCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/error.h"
 #include "convert/source.h"
 
-/* Writes the provenance of a blob made from `source`, in words that depend on nothing but the input
- * and the release: no folder, time or machine. *text (*size bytes) is allocated, after an error
- * too. Reads the weights; of the JSON files it tells what they were when they were read.
- * Errors: STATUS_MEMORY. */
-enum status smol_provenance_make(const struct source *source, char **text, size_t *size,
-                                 struct error *error);
+/* Writes the provenance of a blob of source->config.model.dtype made from `source`, in words that
+ * depend on nothing but the input and the release: no folder, time or machine. *text (*size bytes)
+ * is allocated, after an error too. Reads the weights, unless no digests of them are wanted: then
+ * they are 0, and the text is as long. Of the JSON files it tells what they were when they were
+ * read. Errors: STATUS_MEMORY. */
+enum status smol_provenance_make(const struct source *source, bool digests, char **text,
+                                 size_t *size, struct error *error);
 
 /* The release of smolconv that the provenance text[0..size) names, *length bytes; NULL when it does
  * not say that smolconv made the blob. */

@@ -115,13 +115,39 @@ enum status smol_source_settle(const struct source *source, enum status status, 
     return smol_shards_settle(&source->shards, status, error);
 }
 
-enum status smol_source_open(const char *input, const struct source_options *options,
-                             enum blob_dtype dtype, struct source *source, struct error *error)
+enum status smol_source_open_weights(const char *input, const struct source_options *options,
+                                     struct source *source, struct error *error)
 {
     *source = (struct source){0};
     enum status status = find_settings(source, input, options->config, error);
     if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
         status = open_weights(source, input, error);
+    if (status)
+        smol_source_close(source);
+    return status;
+}
+
+struct blob_contents smol_source_contents(const struct source *source)
+{
+    const struct config *config = &source->config;
+    return (struct blob_contents){
+        .model = &config->model,
+        .inv_freq = config->inv_freq,
+        .layers = config->layers,
+        .stop = config->stop,
+        .n_stop = config->n_stop,
+        .generation = &config->generation,
+        .text = source->tokenizer.text.data,
+        .n_text = source->tokenizer.text.size,
+        .tokenizer = source->tokenizer.data,
+        .n_tokenizer = source->tokenizer.size,
+    };
+}
+
+enum status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, struct error *error)
+{
+    enum status status = smol_source_open_weights(input, options, source, error);
     if (!status)
         status = smol_config_open(source->folder, source->config_name, options->context,
                                   &source->config, &source->tokenizer_json, error);
@@ -147,6 +173,20 @@ enum status smol_source_compile_tokenizer(struct source *source, struct error *e
                                source->config.model.vocab_size, &source->tokenizer, error);
     smol_settings_close(json); /* it is large */
     return status;
+}
+
+enum status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
+                                       struct error *error)
+{
+    const struct tokenizer_section *compiled = &source->tokenizer;
+    const struct text_section *text = &compiled->text;
+    struct text_tables rules;
+    enum status status =
+        text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : STATUS_OK;
+    return status ? status
+                  : smol_tokenizer_tables_open(compiled->data, compiled->size,
+                                               source->config.model.vocab_size,
+                                               text->size ? &rules : NULL, tables, error);
 }
 
 void smol_source_close(struct source *source)

@@ -12,6 +12,8 @@
 #include "convert/shards.h"
 #include "convert/tokenizer.h"
 #include "format/format.h"
+#include "format/tokenizer.h"
+#include "format/writer.h"
 
 /* How a checkpoint is read; zeroed: as it lies there. */
 struct source_options {
@@ -41,12 +43,24 @@ struct source {
 enum status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, struct error *error);
 
+/* The first step of that alone, for saying what there is although it is not supported: the weights,
+ * and where the settings are. The other fields are zeroed. */
+enum status smol_source_open_weights(const char *input, const struct source_options *options,
+                                     struct source *source, struct error *error);
+
+/* All that a blob is made of but its weights and provenance, pointing into the source. */
+struct blob_contents smol_source_contents(const struct source *source);
+
 /* Whether `path` is something that only a checkpoint is: a folder or an index. */
 bool smol_source_is_checkpoint(const char *path);
 
 /* Fills source->tokenizer, once, and frees what it was compiled from. Errors: STATUS_DAMAGED,
  * STATUS_UNSUPPORTED, STATUS_MEMORY. */
 enum status smol_source_compile_tokenizer(struct source *source, struct error *error);
+
+/* Opens what was compiled as the reader of a blob does. */
+enum status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
+                                       struct error *error);
 
 /* What has become of a step that read the tensors and ended with `status`, see file_settle. */
 enum status smol_source_settle(const struct source *source, enum status status,

@@ -127,6 +127,12 @@ static uint64_t place_sections(struct plan *plan, const struct blob_contents *co
     return end;
 }
 
+uint64_t smol_writer_size(const struct blob_contents *contents)
+{
+    struct plan plan;
+    return place_sections(&plan, contents);
+}
+
 static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
 {
     size_t i = 0;

@@ -26,6 +26,10 @@ struct blob_contents {
     size_t n_text;
 };
 
+/* The size of the blob that the contents make; of its provenance and tokenizer only the sizes
+ * matter. */
+uint64_t smol_writer_size(const struct blob_contents *contents);
+
 /* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the
  * whole front, at 0. An error ends the blob. */
 typedef enum status blob_put(void *target, uint64_t offset, const void *data, size_t size,

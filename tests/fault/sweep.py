@@ -125,6 +125,7 @@ def commands(material):
         Command("diff", ("smolconv", "diff", blob, other), status=1),
         Command("diff safetensors", ("smolconv", "diff", weights, weights)),
         Command("inspect", ("smolconv", "inspect", blob)),
+        Command("inspect checkpoint", ("smolconv", "inspect", material / "sharded")),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("diff checkpoint", ("smolconv", "diff", source, weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),

@@ -1,0 +1,174 @@
+"""smolconv inspect of a checkpoint: whether it is supported, what it is, and how large what it becomes
+is, which is held against what it becomes."""
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import engine
+import pytest
+from checkpoints import make
+from internal import BUILD, ROOT
+
+DEMO = ROOT / "demo/model"
+DTYPES = ("int8", "bf16", "f32")
+
+
+def smolconv(*arguments):
+    command = [str(BUILD / "smolconv"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def inspect(*arguments):
+    result = smolconv("inspect", *arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def row(text, name):
+    (value,) = re.findall(rf"^{name} +(.*)$", text, re.M)
+    return value
+
+
+def sizes(text):
+    """dtype: bytes of the blob, of keys and values, of both."""
+    return {dtype: [int(n) for n in row(text, dtype).split()[:3]] for dtype in DTYPES}
+
+
+@pytest.fixture()
+def checkpoint(tmp_path):
+    """A copy of the bundled checkpoint that a test may spoil."""
+    return Path(shutil.copytree(DEMO, tmp_path / "checkpoint"))
+
+
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory):
+    """name: the words for inspect, and for converting."""
+    import sys
+
+    sys.path.append(str(ROOT / "tests/fault"))
+    import tiny
+
+    folder = tmp_path_factory.mktemp("variants")
+    tiny.shard(tiny.make(folder / "tiny"), folder / "sharded")
+    tiny.adapt(folder / "adapter")
+    untied = make(folder / "untied", tie_word_embeddings=False, attention_bias=True, vocab_size=300)
+    return {
+        "the demo model": [DEMO],
+        "one file": ["--config", DEMO / "config.json", DEMO / "model.safetensors"],
+        "shards": [folder / "sharded"],
+        "an adapter": ["--lora", f"{folder / 'adapter'}:0.25", folder / "tiny"],
+        "untied": [untied],
+    }
+
+
+@pytest.mark.parametrize("name", ["the demo model", "one file", "shards", "an adapter", "untied"])
+def test_sizes_are_those_of_the_blobs(tmp_path, variants, name):
+    words = variants[name]
+    text = inspect(*words)
+    assert row(text, "supported") == "yes"
+    for dtype, (size, cache, both) in sizes(text).items():
+        out = tmp_path / f"{dtype}.smol"
+        assert smolconv("--quiet", "--dtype", dtype, *words, out).returncode == 0
+        assert size == out.stat().st_size and both == size + cache
+
+
+@pytest.mark.parametrize("context", [1, 64, 65, 300, 512, 0])
+def test_keys_and_values_are_those_of_the_runtime(demo_blob, context):
+    text = inspect(*(["--context", context] if context else []), DEMO)
+    assert f"with a context of {context or 512} tokens" in text
+    for dtype, (_, cache, _) in sizes(text).items():
+        with engine.Model(demo_blob(dtype)) as model, model.context(n_ctx=512) as c:
+            c.eval([5] * (context or 512), 1)
+            assert c.info().kv_bytes == cache
+
+
+def test_what_is_shown_is_what_the_blob_shows(tmp_path, demo_blob):
+    """Settings line by line; the rest is what only one of them has."""
+    blob = smolconv("inspect", demo_blob()).stdout
+    text = inspect(DEMO)
+    start, end = blob.index("layers "), blob.index("\nprovenance")
+    assert blob[start:end] in text
+    (parameters,) = re.findall(r"^(\d+) parameters, ", blob, re.M)
+    assert row(text, "parameters") == parameters
+    config = json.loads((DEMO / "config.json").read_text())
+    assert row(text, "architecture") == config["architectures"][0]
+    assert row(text, "model_type") == config["model_type"]
+    assert row(text, "weights") == "model.safetensors"
+    assert re.fullmatch(r"56, 4237296 bytes \(4\.0 MiB\): 56 BF16", row(text, "tensors"))
+
+
+def test_shards_are_counted(variants):
+    text = inspect(*variants["shards"])
+    assert row(text, "weights") == "model.safetensors.index.json" and row(text, "shards") == "2"
+
+
+@pytest.mark.parametrize(
+    ("edit", "shown"),
+    [
+        (lambda c: None, "in tokenizer_config.json, 196 bytes"),
+        (lambda c: (c / "chat_template.jinja").write_text("{{ x }}"), "chat_template.jinja, 7 bytes"),
+        (lambda c: (c / "tokenizer_config.json").unlink(), "none"),
+        (lambda c: change(c / "tokenizer_config.json", chat_template=None), "none"),
+        (
+            lambda c: change(
+                c / "tokenizer_config.json",
+                chat_template=[{"name": n, "template": ""} for n in ("default", "\x1btools")],
+            ),
+            "in tokenizer_config.json: default ?tools",
+        ),
+    ],
+)
+def test_the_template_is_found_where_the_reference_looks(checkpoint, edit, shown):
+    edit(checkpoint)
+    assert row(inspect(checkpoint), "template") == shown
+
+
+def change(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "reason"),
+    [
+        ("config.json", {"architectures": ["MixtralForCausalLM"]}, "MixtralForCausalLM"),
+        ("config.json", {"hidden_act": "relu6"}, "hidden_act"),
+        ("config.json", {"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
+        ("tokenizer.json", {"model": {"type": "Unigram"}}, "Unigram"),
+    ],
+)
+def test_what_is_not_supported_is_no_error_and_says_why(checkpoint, file, changes, reason):
+    change(checkpoint / file, **changes)
+    text = inspect(checkpoint)
+    verdict = row(text, "supported")
+    assert verdict.startswith(f"no: {checkpoint}/{file}: ") and reason in verdict
+    assert row(text, "tensors").startswith("56, ") and row(text, "model_type") == "llama"
+    assert smolconv(checkpoint, checkpoint / "o.smol").returncode == 5
+
+
+def test_weights_of_another_kind_are_named(checkpoint):
+    (checkpoint / "model.safetensors").write_bytes(b"GGUF" + bytes(60))
+    text = inspect(checkpoint)
+    assert "GGUF" in row(text, "supported") and "\ntensors" not in text
+
+
+def test_words_of_a_checkpoint_cannot_steer_the_terminal(checkpoint):
+    change(checkpoint / "config.json", model_type="ll\x1b[31mama\u202e", architectures=["\x1b]0;x"])
+    text = inspect(checkpoint)
+    assert row(text, "model_type") == "ll?[31mama?" and row(text, "architecture") == "?]0;x"
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_what_is_damaged_or_missing_is_an_error_all_the_same(tmp_path, checkpoint):
+    assert smolconv("inspect", tmp_path).returncode == 3
+    assert smolconv("inspect", "--config", tmp_path / "none", DEMO).returncode == 3
+    weights = checkpoint / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1])
+    result = smolconv("inspect", checkpoint)
+    assert result.returncode == 4 and "truncated" in result.stderr and result.stdout == ""
+    weights.write_bytes(content)
+    (checkpoint / "config.json").write_text("{")
+    assert smolconv("inspect", checkpoint).returncode == 4
+    assert smolconv("inspect", "--context", 0, checkpoint).returncode == 2
