@@ -29,6 +29,7 @@ class Tensor(ctypes.Structure):
 
     _fields_ = [
         ("name", ctypes.c_char_p),
+        ("path", ctypes.c_char_p),
         ("dtype", ctypes.c_int),
         ("rank", ctypes.c_uint),
         ("shape", ctypes.c_uint64 * MAX_RANK),
