@@ -67,11 +67,12 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/tile*.c) \
 	$(addprefix convert/,checkpoint.c families.c foreign.c json_scan.c safetensors.c) \
-	$(wildcard runtime/tokenizer*.c) runtime/stream.c)
+	$(wildcard runtime/tokenizer*.c) $(addprefix runtime/,scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+	tokenizers \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -221,6 +222,10 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 families: tests ## compare 40 drawn checkpoints of every family with transformers
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_families.py tests/oracle/test_config.py
+
+tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_STRINGS=20000 SMOL_PATTERNS=3000 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \

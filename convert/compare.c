@@ -49,6 +49,8 @@ enum status smol_compare_contents(const struct blob *blob, const struct blob_con
          made->n_stop * sizeof *made->stop},
         {blob->generation, sizeof *blob->generation, made->generation, sizeof *made->generation},
         {blob->n_text ? blob->text_section : blob->front, blob->n_text, made->text, made->n_text},
+        {blob->n_scanner ? blob->scanner_section : blob->front, blob->n_scanner, made->scanner,
+         made->n_scanner},
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t offset = (uint64_t)((const uint8_t *)parts[i].theirs - blob->front);

@@ -212,14 +212,42 @@ static void diff_merges(const struct tokenizer_tables *a, const struct tokenizer
 
 /* --- how text is split -------------------------------------------------------------------- */
 
+static void show_splitting(const struct tokenizer_tables *t, char *out)
+{
+    const struct blob_scanner *scanner = &t->scanner.header;
+    if (t->header.pretokenizer == PRETOKENIZE_SCANNER)
+        snprintf(out, DIFF_CELL, "%" PRIu32 " patterns, %" PRIu32 " states", scanner->n_stages,
+                 scanner->n_states);
+    else
+        snprintf(out, DIFF_CELL, "as GPT-2%s",
+                 t->header.pretokenizer & PRETOKENIZE_DIGITS ? ", digits alone" : "");
+}
+
+/* Whether two scanners cut alike as far as their tables say. */
+static bool same_scanner(const struct scanner_tables *a, const struct scanner_tables *b)
+{
+    const struct blob_scanner *h = &a->header;
+    size_t row = h->row * sizeof *a->states;
+    return memcmp(h, &b->header, sizeof *h) == 0 &&
+           memcmp(a->stages, b->stages, h->n_stages * sizeof *a->stages) == 0 &&
+           memcmp(a->class_index, b->class_index, CLASS_INDEX_SIZE * sizeof *a->class_index) == 0 &&
+           memcmp(a->class_blocks, b->class_blocks, (size_t)h->n_class_blocks * 256) == 0 &&
+           memcmp(a->byte_classes, b->byte_classes, 256) == 0 &&
+           memcmp(a->starts, b->starts, h->n_stages * row) == 0 &&
+           memcmp(a->states, b->states, h->n_states * row) == 0;
+}
+
 static void diff_splitting(const struct tokenizer_tables *a, const struct tokenizer_tables *b,
                            struct diff_table *table)
 {
     char name[DIFF_CELL], left[DIFF_CELL], right[DIFF_CELL];
-    if (a->header.pretokenizer != b->header.pretokenizer)
-        smol_diff_row(table, "digits",
-                      a->header.pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together",
-                      b->header.pretokenizer & PRETOKENIZE_DIGITS ? "stand alone" : "together");
+    bool scanners = a->header.pretokenizer & b->header.pretokenizer & PRETOKENIZE_SCANNER;
+    if (scanners ? !same_scanner(&a->scanner, &b->scanner)
+                 : a->header.pretokenizer != b->header.pretokenizer) {
+        show_splitting(a, left);
+        show_splitting(b, right);
+        smol_diff_row(table, "splitting", left, right);
+    }
     for (uint32_t c = 0; c < 256 * CLASS_INDEX_SIZE; c++) {
         unsigned x = tokenizer_classes(a, c), y = tokenizer_classes(b, c);
         if (x == y || smol_diff_group_is_full(table))

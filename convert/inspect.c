@@ -93,9 +93,13 @@ static void print_blocks(const struct blob *blob, FILE *out)
 static void print_tokens(const struct blob *blob, FILE *out)
 {
     const struct blob_tokenizer *t = &blob->tokenizer.header;
-    fprintf(out, "%-18s byte-level BPE, %" PRIu32 " tokens, %" PRIu32 " added, digits %s\n",
-            "tokenizer", t->n_tokens, t->n_added,
-            t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");
+    fprintf(out, "%-18s byte-level BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
+            t->n_tokens, t->n_added);
+    if (blob->n_scanner)
+        fprintf(out, "split by %" PRIu32 " patterns, %" PRIu32 " states\n",
+                blob->scanner.header.n_stages, blob->scanner.header.n_states);
+    else
+        fprintf(out, "digits %s\n", t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");
     fprintf(out, "%-18s", "bos");
     if (blob->model->bos_id == NO_TOKEN)
         fprintf(out, " none\n");

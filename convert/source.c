@@ -141,6 +141,8 @@ struct blob_contents smol_source_contents(const struct source *source)
         .n_text = source->tokenizer.text.size,
         .tokenizer = source->tokenizer.data,
         .n_tokenizer = source->tokenizer.size,
+        .scanner = source->tokenizer_rules.pretokenizer.scanner.data,
+        .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
     };
 }
 
@@ -180,13 +182,17 @@ enum status smol_source_open_tokenizer(const struct source *source, struct token
 {
     const struct tokenizer_section *compiled = &source->tokenizer;
     const struct text_section *text = &compiled->text;
+    const struct scanner_section *scanner = &source->tokenizer_rules.pretokenizer.scanner;
     struct text_tables rules;
     enum status status =
         text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : STATUS_OK;
-    return status ? status
-                  : smol_tokenizer_tables_open(compiled->data, compiled->size,
-                                               source->config.model.vocab_size,
-                                               text->size ? &rules : NULL, tables, error);
+    if (!status)
+        status = smol_tokenizer_tables_open(compiled->data, compiled->size,
+                                            source->config.model.vocab_size,
+                                            text->size ? &rules : NULL, tables, error);
+    if (!status && scanner->size)
+        status = smol_scanner_tables_open(scanner->data, scanner->size, &tables->scanner, error);
+    return status;
 }
 
 void smol_source_close(struct source *source)
@@ -195,6 +201,7 @@ void smol_source_close(struct source *source)
     smol_lora_close(&source->lora);
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
+    smol_tokenizer_rules_free(&source->tokenizer_rules);
     free(source->tensors);
     free(source->config_name);
     free(source->folder);

@@ -101,7 +101,7 @@ enum status smol_tokenizer_compile(const json_t *root, const char *path,
                                    struct tokenizer_section *section, struct error *error)
 {
     *section = (struct tokenizer_section){0};
-    struct parts parts = {.pretokenizer = rules->pretokenizer};
+    struct parts parts = {.pretokenizer = rules->pretokenizer.bits};
     enum status status = read_parts(root, path, rules, vocab_size, &parts, error);
     if (!status)
         status =

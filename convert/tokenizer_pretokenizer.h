@@ -6,10 +6,20 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/scanner.h"
 
-/* Gives the bits of enum pretokenizer_bit that `root`, a tokenizer.json, asks for. `path` is for
- * messages. Errors: STATUS_UNSUPPORTED. */
-enum status smol_pretokenizer_read(const json_t *root, const char *path, uint32_t *bits,
-                                   struct error *error);
+/* Start from zeros. */
+struct pretokenizer {
+    uint32_t bits;                  /* of enum pretokenizer_bit */
+    struct scanner_section scanner; /* with PRETOKENIZE_SCANNER: how to cut */
+};
+
+/* Reads the pre-tokenizer of `root`, a tokenizer.json, and compiles its patterns. What version 1.0
+ * of the format can say needs no scanner. `path` is for messages. Free in any case. Errors:
+ * STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_pretokenizer_read(const json_t *root, const char *path,
+                                   struct pretokenizer *pretokenizer, struct error *error);
+
+void smol_pretokenizer_free(struct pretokenizer *pretokenizer);
 
 #endif

@@ -2,7 +2,6 @@
 #include "convert/tokenizer_rules.h"
 
 #include "convert/tokenizer_part.h"
-#include "convert/tokenizer_pretokenizer.h"
 
 /* Some files say "" for an affix that is not there. */
 static bool is_nothing(const json_t *value)
@@ -40,11 +39,17 @@ enum status smol_tokenizer_check_rules(const json_t *root, const char *path,
         if (part_is_set(value))
             return smol_part_refuse(path, must_be_null[i], value, error);
     }
-    rules->pretokenizer = PRETOKENIZE_GPT2; /* what words of characters do not look at */
+    *rules = (struct tokenizer_rules){0};
+    rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* what words of characters do not look at */
     enum status status;
     if ((status = check_model(root, path, error)) ||
         (status = smol_text_rules_read(root, path, &rules->text, error)))
         return status;
     return rules->text.characters ? STATUS_OK
                                   : smol_pretokenizer_read(root, path, &rules->pretokenizer, error);
+}
+
+void smol_tokenizer_rules_free(struct tokenizer_rules *rules)
+{
+    smol_pretokenizer_free(&rules->pretokenizer);
 }

@@ -3,20 +3,24 @@
 #define SMOL_CONVERT_TOKENIZER_RULES_H
 
 #include <jansson.h>
-#include <stdint.h>
 
 #include "common/error.h"
+#include "convert/tokenizer_pretokenizer.h"
 #include "convert/tokenizer_text.h"
 
 struct tokenizer_rules {
-    uint32_t pretokenizer; /* bits of enum pretokenizer_bit */
+    struct pretokenizer pretokenizer;
     struct text_rules text;
 };
 
 /* Goes through every part of `root` that could change ids or text, refuses by name what a blob
  * cannot express, and fills *rules, whose texts live as long as `root` does. `path` is for
- * messages. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED. */
+ * messages. Free the rules in any case. Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED,
+ * STATUS_MEMORY. */
 enum status smol_tokenizer_check_rules(const json_t *root, const char *path,
                                        struct tokenizer_rules *rules, struct error *error);
+
+/* Zeroed rules are fine. */
+void smol_tokenizer_rules_free(struct tokenizer_rules *rules);
 
 #endif

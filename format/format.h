@@ -37,9 +37,10 @@ enum { BLOB_DIGEST_START = 16 };
 
 /* What a file asks of its reader beyond version 1.0. */
 enum blob_feature {
-    FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
-    FEATURE_TEXT = 1 << 3,   /* SECTION_TEXT, and the flags that go with it */
-    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEXT,
+    FEATURE_BLOCKS = 1 << 0,  /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
+    FEATURE_SCANNER = 1 << 2, /* SECTION_SCANNER */
+    FEATURE_TEXT = 1 << 3,    /* SECTION_TEXT, and the flags that go with it */
+    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_SCANNER | FEATURE_TEXT,
 };
 
 enum section_kind {
@@ -52,6 +53,7 @@ enum section_kind {
     SECTION_TENSORS = 6,    /* struct blob_tensor[] */
     SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
     SECTION_LAYERS = 8,     /* u8[n_layers]: bits of enum layer_bit */
+    SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     /* data sections */
     SECTION_FIRST_DATA = 32,
@@ -223,10 +225,11 @@ enum {
     ADDED_TOKEN_MAX = 1024, /* bytes of an added token's text: bounds the work per byte of text */
 };
 
-/* How text is split before merging. PRETOKENIZE_GPT2 is always set: there is no other pattern. */
+/* How text is split before merging: by GPT-2's pattern, or by a scanner section. */
 enum pretokenizer_bit {
-    PRETOKENIZE_DIGITS = 1 << 0, /* first, each CLASS_NUMERIC character stands alone */
-    PRETOKENIZE_GPT2 = 1 << 1,   /* then GPT-2's pattern, applied to each piece by itself */
+    PRETOKENIZE_DIGITS = 1 << 0,  /* first, each CLASS_NUMERIC character stands alone */
+    PRETOKENIZE_GPT2 = 1 << 1,    /* then GPT-2's pattern, applied to each piece by itself */
+    PRETOKENIZE_SCANNER = 1 << 2, /* FEATURE_SCANNER, and nothing else */
 };
 
 /* The bytes that a token decodes to: text[start, start + length) of the pool. */
@@ -359,6 +362,56 @@ struct nfc_pair {
     uint32_t first, second, composed;
 };
 
+/* The scanner section: how text is cut into words, in stages, each of which cuts the pieces that
+ * the one before has left. It starts with this struct; then come the tables, in the order in which
+ * they are listed here, each at the first multiple of BLOB_ALIGN after the one before. The section
+ * ends with the last. A symbol is a class of characters, or, as number n_classes, the end of a
+ * piece. */
+struct blob_scanner {
+    uint32_t n_stages; /* struct scanner_stage */
+    uint32_t
+        n_class_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: -> class;
+                           and u8[256]: byte -> class, of the characters that stand for bytes */
+    uint32_t n_classes; /* 1..SCANNER_MAX_CLASSES */
+    uint32_t row;       /* a power of two above n_classes: symbols in a row of a table */
+    uint32_t n_states;  /* u16[n_stages][row]: where to start; u16[n_states][row]: transitions */
+    uint32_t reserved[11];
+};
+enum {
+    SCANNER_MAX_STAGES = 16,
+    SCANNER_MAX_CLASSES = 255,
+    SCANNER_MAX_ENTRIES = 1 << 20, /* n_states * row is at most this */
+};
+
+/* What is done with the matches of a stage's pattern and with what lies between them: pieces. */
+enum split_behaviour {
+    SPLIT_REMOVED = 0,    /* matches are left out */
+    SPLIT_ISOLATED = 1,   /* each is a piece */
+    SPLIT_PREVIOUS = 2,   /* a match joins the piece before it, unless that is a match */
+    SPLIT_NEXT = 3,       /* the same with the one behind it */
+    SPLIT_CONTIGUOUS = 4, /* neighbouring matches are one piece */
+    SPLIT_COUNT,
+};
+
+enum stage_flag {
+    STAGE_INVERT =
+        1 << 0, /* what the pattern matches is what lies between, and the other way round */
+    STAGE_BYTES = 1 << 1, /* the pattern sees the characters that stand for bytes, not the text's */
+    STAGE_SPACE = 1 << 2, /* a space comes before a piece that does not start with one */
+    STAGE_BEHIND = 1 << 3, /* where to start depends on the character before */
+};
+
+/* A stage's automaton: states n_before of all stages before it, and so on. In state 0 there is
+ * nothing more to find, in those up to the highest where to start, nothing has been looked at. A
+ * transition is state << 1 | match: where the next symbol leads, and whether a match ends before
+ * it. */
+struct scanner_stage {
+    uint32_t n_states;
+    uint32_t behaviour; /* enum split_behaviour */
+    uint32_t flags;     /* bits of enum stage_flag */
+    uint32_t reserved;
+};
+
 /* The merge hash's home slot of a pair, to be reduced modulo n_merge_slots; then linear. */
 static inline uint32_t merge_hash(uint32_t left, uint32_t right)
 {
@@ -380,5 +433,7 @@ _Static_assert(sizeof(struct text_step) == 16, "text step");
 _Static_assert(sizeof(struct token_name) == 12, "token name");
 _Static_assert(sizeof(struct nfc_letter) == 8, "letter");
 _Static_assert(sizeof(struct nfc_pair) == 12, "pair");
+_Static_assert(sizeof(struct blob_scanner) == 64, "scanner");
+_Static_assert(sizeof(struct scanner_stage) == 16, "scanner stage");
 
 #endif

@@ -329,6 +329,32 @@ static enum status check_digest_table(struct blob *blob, struct error *error)
     return STATUS_OK;
 }
 
+static enum status check_scanner(struct blob *blob, struct error *error)
+{
+    if (!(blob->header->required_features & FEATURE_SCANNER))
+        return STATUS_OK;
+    struct error reason;
+    enum status status = take(blob, SECTION_SCANNER, 1, (const void **)&blob->scanner_section,
+                              &blob->n_scanner, error);
+    if (status)
+        return status;
+    if (smol_scanner_tables_open(blob->scanner_section, blob->n_scanner, &blob->scanner, &reason))
+        return damaged_section(blob, error, SECTION_SCANNER, reason.message,
+                               find_section(blob, SECTION_SCANNER)->offset);
+    return STATUS_OK;
+}
+
+/* Lets the tokenizer have its scanner, which it knows of if and only if there is one. */
+static enum status join_scanner(struct blob *blob, struct error *error)
+{
+    bool wanted = blob->tokenizer.header.pretokenizer == PRETOKENIZE_SCANNER;
+    blob->tokenizer.scanner = blob->scanner;
+    return wanted == (blob->n_scanner > 0)
+               ? STATUS_OK
+               : damaged_section(blob, error, SECTION_TOKENIZER, "does not go with the scanner",
+                                 blob->tokenizer_section->offset);
+}
+
 static enum status check_tokenizer(struct blob *blob, struct error *error)
 {
     const struct blob_section *section = blob->tokenizer_section =
@@ -345,7 +371,7 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
                                    blob->model->vocab_size, blob->n_text ? &blob->text : NULL,
                                    &blob->tokenizer, &reason))
         return damaged_section(blob, error, SECTION_TOKENIZER, reason.message, section->offset);
-    return STATUS_OK;
+    return join_scanner(blob, error);
 }
 
 /* --- open and close ----------------------------------------------------------------------- */
@@ -368,6 +394,8 @@ static enum status check_front(struct blob *blob, struct error *error)
         status = check_digest_table(blob, error);
     if (!status)
         status = check_text(blob, error);
+    if (!status)
+        status = check_scanner(blob, error);
     return status;
 }
 

@@ -37,6 +37,9 @@ struct blob {
     struct text_tables text;     /* of the section, where there is one */
     const uint8_t *text_section; /* (n_text), 0 for a blob without one */
     size_t n_text;
+    struct scanner_tables scanner;  /* of the section, where there is one */
+    const uint8_t *scanner_section; /* (n_scanner) */
+    size_t n_scanner;
     const struct blob_section *tokenizer_section;
     struct tokenizer_tables tokenizer;
     _Atomic unsigned char *checked; /* (n_chunks): 1 once a chunk's digest was right */

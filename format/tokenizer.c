@@ -21,7 +21,8 @@ static enum status check_header(const struct blob_tokenizer *header, uint32_t vo
     if (header->max_probe > MERGE_MAX_PROBE)
         return smol_fail(error, STATUS_DAMAGED, "max_probe is too large (%" PRIu32 ")",
                          header->max_probe);
-    if ((header->pretokenizer | PRETOKENIZE_DIGITS) != (PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2))
+    if (header->pretokenizer != PRETOKENIZE_SCANNER &&
+        (header->pretokenizer | PRETOKENIZE_DIGITS) != (PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2))
         return smol_fail(error, STATUS_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
                          header->pretokenizer);
     if (header->reserved0 || header->reserved1)

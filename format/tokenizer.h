@@ -8,6 +8,7 @@
 #include "common/checked.h"
 #include "common/error.h"
 #include "format/format.h"
+#include "format/scanner.h"
 #include "format/text.h"
 
 /* The header is a copy; all pointers point into the section, which must outlive this. */
@@ -20,6 +21,7 @@ struct tokenizer_tables {
     const struct added_token *added;  /* (n_added) */
     const uint16_t *class_index;      /* (CLASS_INDEX_SIZE) */
     const uint8_t *class_blocks;      /* (n_class_blocks, 256) */
+    struct scanner_tables scanner;    /* of the scanner section; the caller's to put here */
     struct text_tables rules;         /* of the text section, or text_tables_none */
 };
 

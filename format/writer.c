@@ -76,7 +76,7 @@ static uint64_t count_chunks(const struct blob_contents *contents)
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
-           (contents->n_text ? FEATURE_TEXT : 0);
+           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0);
 }
 
 static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
@@ -99,6 +99,8 @@ static struct part part_of(const struct blob_contents *contents, enum section_ki
         return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
     case SECTION_LAYERS:
         return (struct part){contents->layers, model->n_layers};
+    case SECTION_SCANNER:
+        return (struct part){contents->scanner, contents->n_scanner};
     case SECTION_TEXT:
         return (struct part){contents->text, contents->n_text};
     case SECTION_TOKENIZER:

@@ -21,6 +21,8 @@ struct blob_contents {
     size_t n_provenance;
     const uint8_t *tokenizer; /* (n_tokenizer), a whole tokenizer section */
     size_t n_tokenizer;
+    const uint8_t *scanner; /* (n_scanner), a whole scanner section; none if 0 */
+    size_t n_scanner;
     const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
     const uint8_t *text;   /* (n_text), a whole text section; 0 for a blob without one */
     size_t n_text;

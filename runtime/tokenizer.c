@@ -8,6 +8,7 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
+#include "runtime/scanner.h"
 #include "runtime/tokenizer_added.h"
 #include "runtime/tokenizer_merge.h"
 #include "runtime/tokenizer_words.h"
@@ -142,8 +143,46 @@ static enum status encode_word(struct encoder *encoder, const uint8_t *word, siz
     return status;
 }
 
+static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
+
+/* Puts a space before the text, and then cuts it. */
+static enum status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
+                              size_t size)
+{
+    uint64_t room;
+    uint8_t *copy = checked_add(size, 1, &room) && room <= SIZE_MAX ? malloc((size_t)room) : NULL;
+    if (!copy)
+        return smol_fail_memory(encoder->error, "the text");
+    copy[0] = ' ';
+    memcpy(copy + 1, text, size);
+    enum status status = cut(encoder, stage, copy, size + 1);
+    free(copy);
+    return status;
+}
+
+/* Cuts text[0..size), size > 0, by the scanner's stages from `stage` on. */
+static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size)
+{
+    const struct scanner_tables *scanner = &encoder->tables->scanner;
+    struct scan scan;
+    size_t start, end;
+    if (stage == scanner->header.n_stages)
+        return encode_word(encoder, text, size);
+    if (scanner->stages[stage].flags & STAGE_SPACE && text[0] != ' ')
+        return cut_spaced(encoder, stage, text, size);
+    smol_scanner_start(&scan, scanner, stage, text, size);
+    enum status status;
+    while (!(status = smol_scanner_next(&scan, &start, &end, encoder->error)) && start < size)
+        if ((status = cut(encoder, stage + 1, text + start, end - start)))
+            break;
+    smol_scanner_end(&scan);
+    return status;
+}
+
 static enum status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
 {
+    if (encoder->tables->scanner.class_index)
+        return size > 0 ? cut(encoder, 0, text, size) : STATUS_OK;
     const uint8_t *end = text + size;
     while (text < end) {
         const uint8_t *piece_end = text + smol_piece_length(encoder->tables, text, end - text);

@@ -228,6 +228,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
         return c->layers;
     case SECTION_TOKENIZER:
         return tokenizer->data;
+    case SECTION_SCANNER:
     case SECTION_TEXT:
     case SECTION_DIGESTS:
     case SECTION_WEIGHTS:

@@ -8,7 +8,8 @@
 
 enum { VOCAB_SIZE = 600, MAX_TEXT = 4096 };
 
-static void check_section(const struct tokenizer_section *section, const uint8_t *data, size_t size)
+static void check_section(const struct tokenizer_section *section,
+                          const struct scanner_section *scanner, const uint8_t *data, size_t size)
 {
     struct tokenizer_tables tables;
     struct text_tables rules;
@@ -21,26 +22,31 @@ static void check_section(const struct tokenizer_section *section, const uint8_t
     CLAIM(!has_text || !smol_text_tables_open(text_copy, section->text.size, &rules, &error));
     CLAIM(!smol_tokenizer_tables_open(copy, section->size, VOCAB_SIZE, has_text ? &rules : NULL,
                                       &tables, &error));
+    uint8_t *scanner_copy = exact_copy(scanner->data, scanner->size);
+    if (scanner->size > 0)
+        CLAIM(!smol_scanner_tables_open(scanner_copy, scanner->size, &tables.scanner, &error));
     fuzz_tokenize(&tables, text, size);
     if (!has_text)
         fuzz_round_trip(&tables, text, size);
     free(copy);
     free(text_copy);
+    free(scanner_copy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *root;
     struct error error;
-    struct tokenizer_rules rules;
+    struct tokenizer_rules rules = {0};
     struct tokenizer_section section;
     if (smol_json_parse("fuzz", data, size, &root, &error))
         return 0;
     if (!smol_tokenizer_check_rules(root, "fuzz", &rules, &error)) {
         if (!smol_tokenizer_compile(root, "fuzz", &rules, VOCAB_SIZE, &section, &error))
-            check_section(&section, data, size);
+            check_section(&section, &rules.pretokenizer.scanner, data, size);
         smol_tokenizer_section_free(&section);
     }
+    smol_tokenizer_rules_free(&rules);
     json_decref(root);
     return 0;
 }

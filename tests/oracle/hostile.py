@@ -425,8 +425,9 @@ in_tokenizer("max_probe", 0, "bad merge")
 in_tokenizer("n_added", 1 << 28, "out of place", mark=" [23605]")
 in_tokenizer("n_class_blocks", 0)
 in_tokenizer("n_class_blocks", 1 << 24, "out of place", mark=" [23605]")
-for value in (0, 1, 4, 6, 2**32 - 1):
+for value in (0, 1, 5, 6, 8, 2**32 - 1):
     in_tokenizer("pretokenizer", value, "unknown pre-tokenizer")
+in_tokenizer("pretokenizer", 4, "scanner")
 in_tokenizer("reserved0", 1, "reserved")
 in_tokenizer("reserved1", 1, "reserved")
 for name in TOKENIZER_FIELDS[8:15]:

@@ -12,10 +12,10 @@ MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8 = 1, 2, 3
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEXT, TOKENIZER, WEIGHTS = 8, 11, 32, 33
+LAYERS, SCANNER, TEXT, TOKENIZER, WEIGHTS = 8, 10, 11, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, TEXT_FEATURE = 1, 8
-FEATURE_KINDS = {BLOCKS: LAYERS, TEXT_FEATURE: TEXT}  # 3
+BLOCKS, SCANNERS, TEXT_FEATURE = 1, 4, 8
+FEATURE_KINDS = {BLOCKS: LAYERS, SCANNERS: SCANNER, TEXT_FEATURE: TEXT}  # 3
 
 
 class Damaged(Exception):
@@ -149,6 +149,107 @@ class Tensor:
         return steps.astype(np.float32) * scales.astype(np.float32)
 
 
+class Scanner:
+    """5.10: the tables, and the rules that keep a reader within them; and how to cut with them."""
+
+    def __init__(self, data):
+        need(len(data) >= 64 and not any(data[20:64]), "scanner header")
+        n_stages, n_blocks, self.n_classes, row, n_states = struct.unpack_from("<5I", data)
+        need(n_stages <= 16 and 1 <= n_blocks <= 4352 and 1 <= self.n_classes <= 255, "scanner")
+        need(self.n_classes < row <= 256 and row & (row - 1) == 0, "row")
+        need(n_states * row <= 2**20, "n_states")
+        sizes = [n_stages * 16, 8704, n_blocks * 256, 256, n_stages * row * 2, n_states * row * 2]
+        tables, end = [], 64
+        for size in sizes:
+            start = round_up(end, 64)
+            need(start + size <= len(data) and not any(data[end:start]), "scanner table")
+            tables.append(data[start : start + size])
+            end = start + size
+        need(end == len(data), "scanner size")
+        stages, index, self.blocks, self.byte_classes, starts, states = tables
+        self.stages = list(struct.iter_unpack("<4I", stages))
+        self.index = struct.unpack("<4352H", index)
+        self.starts = list(struct.iter_unpack(f"<{row}H", starts))
+        rows = list(struct.iter_unpack(f"<{row}H", states))
+        need(max(self.index) < n_blocks, "class index")
+        need(max(self.blocks + self.byte_classes) < self.n_classes, "class")
+        self.states = []
+        for stage, start in zip(self.stages, self.starts, strict=True):
+            self.states.append(rows[: stage[0]])
+            rows = rows[stage[0] :]
+            self.check_stage(stage, start, self.states[-1])
+        need(not rows, "states")
+
+    def check_stage(self, stage, starts, rows):
+        n_states, behaviour, flags, reserved = stage
+        n, last = self.n_classes, max(starts)
+        need(len(rows) == n_states and behaviour <= 4 and flags < 16 and reserved == 0, "stage")
+        need(0 < min(starts[: n + 1]) and last < n_states and not any(starts[n + 1 :]), "starts")
+        need(flags & 8 or last == 1, "starts that differ")
+        for state, row in enumerate(rows):
+            need(not any(row[n + 1 :]) and row[n] < 2, "row")
+            need(state > 0 or not any(row), "state 0")
+            for entry in row:
+                need(entry < 2 or last < entry >> 1 < n_states, "transition")
+                need(state > last or entry & 1 == 0, "empty match")
+
+    def symbols(self, stage, piece):
+        """What a stage sees of a piece: [(symbol, bytes)]."""
+        if self.stages[stage][2] & 2:
+            return [(self.byte_classes[b], bytes([b])) for b in piece]
+        characters = [(ord(c), c.encode()) for c in piece.decode()]
+        return [(self.blocks[self.index[c // 256] * 256 + c % 256], b) for c, b in characters]
+
+    def match(self, stage, symbols, at):
+        """Where the match at a place ends, or that place."""
+        before = symbols[at - 1] if at > 0 else self.n_classes
+        state, end = self.starts[stage][before], at
+        for place, symbol in enumerate([*symbols[at:], self.n_classes], at):
+            entry = self.states[stage][state][symbol]
+            end, state = place if entry & 1 else end, entry >> 1
+            if state == 0:
+                break
+        return end
+
+    def segments(self, stage, symbols):
+        """[[start, end, is_match]]"""
+        out, at, start = [], 0, 0
+        while at < len(symbols):
+            end = self.match(stage, symbols, at)
+            if end == at:
+                at += 1
+                continue
+            out += [[start, at, False]] * (start < at) + [[at, end, True]]
+            at = start = end
+        return out + [[start, at, False]] * (start < at)
+
+    def cut(self, piece, stage=0):
+        """The words of a stretch of text, as bytes."""
+        if stage == len(self.stages) or not piece:
+            return [piece] * bool(piece)
+        _, behaviour, flags, _ = self.stages[stage]
+        if flags & 4 and piece[:1] != b" ":
+            piece = b" " + piece
+        seen = self.symbols(stage, piece)
+        segments = [
+            [a, b, match != bool(flags & 1)] for a, b, match in self.segments(stage, [s for s, _ in seen])
+        ]
+        pieces, before = [], None
+        for start, end, match in segments:
+            joins = before is not None and {
+                2: match and not before, 3: before and not match, 4: match == before
+            }.get(behaviour)  # fmt: skip
+            if joins:
+                pieces[-1][1] = end
+            elif behaviour > 0 or not match:
+                pieces.append([start, end])
+            before = match
+        parts = [b"".join(b for _, b in seen[start:end]) for start, end in pieces]
+        return [word for part in parts for word in self.cut(part, stage + 1)]
+
+
+class Tokenizer:
+    """6: the tables, and the rules that keep a reader within them."""
 # 5.9: the fields, and of the tables struct's format of an entry
 TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_behind n_steps n_late_steps
     n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs""".split()
@@ -260,7 +361,7 @@ class Tokenizer:
          *offsets, zero1) = struct.unpack_from("<16I", data)  # fmt: skip
         need(n_tokens <= vocab_size, "n_tokens")
         need(n_slots and n_slots & (n_slots - 1) == 0, "n_merge_slots")
-        need(self.max_probe <= 255 and self.pretokenizer in (2, 3), "probe or pretokenizer")
+        need(self.max_probe <= 255 and self.pretokenizer in (2, 3, 4), "probe or pretokenizer")
         need(zero == 0 and zero1 == 0, "reserved")
         sizes = [n_tokens * 8, n_text, 1024, n_slots * 16, n_added * 16, 4352 * 2, n_blocks * 256]
         tables, end = [], 64
@@ -345,7 +446,9 @@ class Blob:
         self.check_chunks()
         has_text = self.features & TEXT_FEATURE
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
+        self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None
         self.tokenizer = Tokenizer(self.section(TOKENIZER), self.model["vocab_size"], self.text)
+        need((self.tokenizer.pretokenizer == 4) == (self.scanner is not None), "pretokenizer")
 
     def check_header(self):
         data = self.data

@@ -17,6 +17,14 @@ class Section(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Pretokenizer(ctypes.Structure):
+    """struct pretokenizer of convert/tokenizer_pretokenizer.h; scanner_* is its section."""
+
+    _fields_ = [
+        ("bits", ctypes.c_uint32), ("scanner_data", ctypes.c_void_p), ("scanner_size", ctypes.c_size_t)
+    ]  # fmt: skip
+
+
 class TokenList(ctypes.Structure):
     """struct token_list of runtime/tokenizer.h."""
 
@@ -53,6 +61,8 @@ pointer, size_t, u32, c_bool, text = (
 for name, arguments in {
     "settings_open": [text, text, c_bool, pointer, pointer],
     "tokenizer_check_rules": [pointer, text, pointer, pointer],
+    "tokenizer_rules_free": [pointer],
+    "scanner_tables_open": [pointer, size_t, pointer, pointer],
     "tokenizer_compile": [pointer, text, pointer, u32, pointer, pointer],
     "text_tables_open": [pointer, size_t, pointer, pointer],
     "tokenizer_tables_open": [pointer, size_t, u32, pointer, pointer, pointer],
@@ -71,10 +81,11 @@ libc.free.argtypes = [ctypes.c_void_p]
 # room for struct tokenizer_rules, text_tables and tokenizer_tables, of which only the addresses
 # are used here
 ROOM = 8192
+SCANNER = 120  # where in struct tokenizer_tables the struct scanner_tables lies
 
 
 def import_json(path, vocab_size):
-    """The sections' bytes, tokenizer and text; a refusal is raised as (status, message)."""
+    """The sections' bytes, tokenizer, text and scanner; a refusal is raised as (status, message)."""
     section, rules = Section(), ctypes.create_string_buffer(ROOM)
     json_file, error = Settings(), Error()
     status = lib.smol_settings_open(
@@ -93,11 +104,14 @@ def import_json(path, vocab_size):
     lib.smol_settings_close(ctypes.byref(json_file))
     data = ctypes.string_at(section.data, section.size) if status == OK else b""
     text_data = ctypes.string_at(section.text_data, section.text_size) if status == OK else b""
+    pretokenizer = Pretokenizer.from_buffer(rules)  # which the rules start with
+    scanner = ctypes.string_at(pretokenizer.scanner_data, pretokenizer.scanner_size)
+    lib.smol_tokenizer_rules_free(rules)
     lib.smol_tokenizer_section_free(ctypes.byref(section))
     if status != OK:
         assert error.status == status
         raise ValueError(status, str(error))
-    return data, text_data
+    return data, text_data, scanner
 
 
 def aligned(data):
@@ -112,7 +126,7 @@ class Smol:
     """A tokenizer.json as smol reads it."""
 
     def __init__(self, path, vocab_size=1 << 20):
-        self.data, self.text_data = import_json(path, vocab_size)
+        self.data, self.text_data, self.scanner_data = import_json(path, vocab_size)
         self.buffer, address = aligned(self.data)
         self.text_buffer, text_address = aligned(self.text_data)
         self.rules, self.tables = (ctypes.create_string_buffer(ROOM) for _ in range(2))
@@ -127,6 +141,12 @@ class Smol:
             self.tables, ctypes.byref(error),
         )  # fmt: skip
         assert status == OK, error
+        if self.scanner_data:
+            self.scanner_buffer, place = aligned(self.scanner_data)
+            status = lib.smol_scanner_tables_open(
+                place, len(self.scanner_data), ctypes.byref(self.tables, SCANNER), ctypes.byref(error)
+            )
+            assert status == OK, error
         self.n_tokens = ctypes.c_uint32.from_address(address).value
         texts = [lib.smol_tokenizer_text(self.tables, i) for i in range(self.n_tokens)]
         self.texts = [ctypes.string_at(t.bytes, t.length) for t in texts]

@@ -381,6 +381,7 @@ class Contents(ctypes.Structure):
         ("n_stop", ctypes.c_size_t), ("generation", ctypes.c_char_p),
         ("provenance", ctypes.c_char_p), ("n_provenance", ctypes.c_size_t),
         ("tokenizer", ctypes.c_char_p), ("n_tokenizer", ctypes.c_size_t),
+        ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
         ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
     ]  # fmt: skip
 

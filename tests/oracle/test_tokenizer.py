@@ -256,7 +256,7 @@ def test_published_ids(real_model_dir, repo_root):
 
 
 def test_same_file_gives_same_bytes(file, smol):
-    assert import_json(file, 1 << 20) == (smol.data, smol.text_data)
+    assert import_json(file, 1 << 20) == (smol.data, smol.text_data, smol.scanner_data)
 
 
 # --- complexity -------------------------------------------------------------------------------
@@ -380,13 +380,15 @@ UNSUPPORTED_FEATURES = [
     ("Whitespace", set_type("pre_tokenizer", "Whitespace")),
     ("Metaspace", set_type("pre_tokenizer", "Metaspace", replacement="▁")),
     ("Split", partial(put, ["pre_tokenizer"], SPLIT)),
-    ("Split", split_by(SPLIT, BYTE_LEVEL)),
-    ("add_prefix_space", partial(put, ["pre_tokenizer"], BYTE_LEVEL | {"add_prefix_space": True})),
-    ("use_regex", partial(put, ["pre_tokenizer"], BYTE_LEVEL | {"use_regex": False})),
-    ("individual_digits", split_by(DIGITS | {"individual_digits": False}, BYTE_LEVEL)),
-    ("Digits", split_by(BYTE_LEVEL, DIGITS)),
+    ("(b+)++c", split_by(SPLIT | {"pattern": {"Regex": "a|(b+)++c"}}, BYTE_LEVEL)),
+    ("nothing", split_by(SPLIT | {"pattern": {"Regex": "a*"}}, BYTE_LEVEL)),
+    ("escape", split_by(SPLIT | {"pattern": {"Regex": "(a)\\1"}}, BYTE_LEVEL)),
+    ("pattern", split_by(SPLIT | {"pattern": "a"}, BYTE_LEVEL)),
+    ("Everything", split_by(SPLIT | {"behavior": "Everything"}, BYTE_LEVEL)),
+    ("BertPreTokenizer", split_by({"type": "BertPreTokenizer"}, BYTE_LEVEL)),
     ("Digits", split_by(DIGITS)),
-    ("Digits", split_by(DIGITS, DIGITS, BYTE_LEVEL)),
+    ("ByteLevel", split_by(BYTE_LEVEL, BYTE_LEVEL)),
+    ("Split", split_by(*[SPLIT] * 17, BYTE_LEVEL)),
     ("Sequence", split_by()),
     ("TemplateProcessing", set_type("post_processor", "TemplateProcessing", single=[])),
     ("RobertaProcessing", set_type("post_processor", "RobertaProcessing")),

@@ -1,0 +1,364 @@
+/* From steps to tables, see automaton.h. A state is a list of steps, the most wanted first, as a
+ * backtracking engine would try them: what follows a match in that list is not wanted any more. An
+ * assertion about the next character is settled when that one is known, and so is a match: one
+ * character late. */
+#include "convert/automaton.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/automaton_steps.h"
+#include "format/format.h"
+
+enum {
+    MAX_BEHINDS = 16,     /* different assertions about the character before */
+    MAX_STATES = 1 << 12, /* before equal ones become one */
+    MAX_LISTED = 1 << 20, /* steps in the lists of all states */
+    MAX_WORK = 1 << 26,   /* steps looked at */
+    N_BUCKETS = 1 << 10,
+    NO_STATE = UINT32_MAX,
+};
+
+/* A state on its way. */
+struct state {
+    uint32_t first, n; /* its steps: lists[first, first + n) */
+    uint32_t behind;   /* which assertions hold about the character before, as bits */
+    uint32_t chain;    /* the next state of the same bucket, or NO_STATE */
+};
+
+struct maker {
+    const struct steps *steps;
+    uint32_t n_symbols;
+    uint32_t n_behinds, behinds[MAX_BEHINDS];    /* what the assertions go by */
+    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* which of them hold behind a symbol */
+    struct state *states;                        /* (MAX_STATES) */
+    uint32_t n_states, n_starts; /* 0 finds nothing more; the next n_starts are for the start */
+    uint32_t *lists;             /* (MAX_LISTED) */
+    uint32_t n_listed;
+    uint16_t *next;                           /* (MAX_STATES, n_symbols) */
+    uint16_t starts[SCANNER_MAX_CLASSES + 1]; /* by the symbol before */
+    uint32_t buckets[N_BUCKETS];
+    uint32_t *stack;  /* (2 * n_steps) */
+    uint32_t *seen;   /* (n_steps): the round in which a step was come to */
+    uint32_t *listed; /* (n_steps): the round in which it was put on the list */
+    uint32_t round, n_work;
+};
+
+/* --- one transition ------------------------------------------------------------------------- */
+
+static bool holds(const struct maker *m, const struct step *step, uint32_t behind, uint32_t symbol)
+{
+    if (step->kind == STEP_AHEAD)
+        return symbol_has(&m->steps->symbols[step->symbols], symbol);
+    uint32_t i = 0;
+    while (m->behinds[i] != step->symbols)
+        i++;
+    return behind >> i & 1;
+}
+
+/* Puts the step behind all on the new state's list, which starts at lists[n_listed]. */
+static void list_step(struct maker *m, uint32_t step, uint32_t *n)
+{
+    if (m->listed[step] == m->round)
+        return;
+    m->listed[step] = m->round;
+    if (m->n_listed + *n < MAX_LISTED)
+        m->lists[m->n_listed + *n] = step;
+    ++*n;
+}
+
+/* Follows a step without taking a character, the first way first, and lists what takes `symbol` and
+ * goes on. True when it came to a match. */
+static bool follow(struct maker *m, uint32_t start, uint32_t behind, uint32_t symbol, uint32_t *n)
+{
+    uint32_t depth = 0;
+    m->stack[depth++] = start;
+    while (depth > 0) {
+        uint32_t at = m->stack[--depth];
+        const struct step *step = &m->steps->steps[at];
+        if (m->seen[at] == m->round)
+            continue;
+        m->seen[at] = m->round;
+        m->n_work++;
+        if (step->kind == STEP_MATCH)
+            return true;
+        if (step->kind == STEP_TAKE) {
+            if (symbol_has(&m->steps->symbols[step->symbols], symbol))
+                list_step(m, step->next, n);
+            continue;
+        }
+        if (step->kind == STEP_FORK)
+            m->stack[depth++] = step->other;
+        else if (!holds(m, step, behind, symbol))
+            continue;
+        m->stack[depth++] = step->next;
+    }
+    return false;
+}
+
+/* --- states --------------------------------------------------------------------------------- */
+
+static bool same_list(const struct maker *m, const struct state *state, uint32_t n)
+{
+    return state->n == n &&
+           memcmp(m->lists + state->first, m->lists + m->n_listed, n * sizeof *m->lists) == 0;
+}
+
+/* The state whose list of n steps has just been made; a new one if there is none. */
+static uint32_t find_state(struct maker *m, uint32_t n, uint32_t behind)
+{
+    uint32_t hash = behind;
+    for (uint32_t i = 0; i < n; i++)
+        hash = (hash ^ m->lists[m->n_listed + i]) * 0x9e3779b1u;
+    uint32_t *bucket = &m->buckets[hash >> 22];
+    for (uint32_t i = *bucket; i != NO_STATE; i = m->states[i].chain)
+        if (m->states[i].behind == behind && same_list(m, &m->states[i], n))
+            return i;
+    if (m->n_states == MAX_STATES)
+        return NO_STATE;
+    m->states[m->n_states] = (struct state){m->n_listed, n, behind, *bucket};
+    m->n_listed += n;
+    return *bucket = m->n_states++;
+}
+
+/* Where `symbol` leads from the state. NO_STATE when that gets too large. */
+static uint32_t make_transition(struct maker *m, struct state state, uint32_t symbol, bool *match)
+{
+    uint32_t n = 0;
+    m->round++;
+    *match = false;
+    for (uint32_t i = 0; i < state.n && !*match; i++)
+        *match = follow(m, m->lists[state.first + i], state.behind, symbol, &n);
+    if (n > MAX_LISTED - m->n_listed || m->n_work > MAX_WORK)
+        return NO_STATE;
+    return n == 0 ? 0 : find_state(m, n, m->behind_of[symbol]);
+}
+
+static enum status too_large(struct error *error)
+{
+    return smol_fail(error, STATUS_UNSUPPORTED, "needs more than %d states", MAX_STATES);
+}
+
+static enum status make_transitions(struct maker *m, struct error *error)
+{
+    for (uint32_t i = 1; i < m->n_states; i++) {
+        for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
+            bool match;
+            uint32_t to = make_transition(m, m->states[i], symbol, &match);
+            if (to == NO_STATE)
+                return too_large(error);
+            if (match && i <= m->n_starts)
+                return smol_fail(error, STATUS_UNSUPPORTED, "may match where there is nothing");
+            m->next[(size_t)i * m->n_symbols + symbol] = (uint16_t)(to << 1 | match);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* --- the start ------------------------------------------------------------------------------ */
+
+/* Numbers the assertions about the character before. */
+static enum status find_behinds(struct maker *m, struct error *error)
+{
+    for (size_t i = 0; i < m->steps->n; i++) {
+        const struct step *step = &m->steps->steps[i];
+        uint32_t k = 0;
+        while (k < m->n_behinds && m->behinds[k] != step->symbols)
+            k++;
+        if (step->kind != STEP_BEHIND || k < m->n_behinds)
+            continue;
+        if (m->n_behinds == MAX_BEHINDS)
+            return smol_fail(error, STATUS_UNSUPPORTED, "looks behind for too many things");
+        m->behinds[m->n_behinds++] = step->symbols;
+    }
+    for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
+        for (uint32_t k = 0; k < m->n_behinds; k++)
+            if (symbol_has(&m->steps->symbols[m->behinds[k]], symbol))
+                m->behind_of[symbol] |= 1u << k;
+    return STATUS_OK;
+}
+
+/* A state to start in for each set of assertions that may hold about the character before. */
+static void make_starts(struct maker *m)
+{
+    for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
+        uint32_t i = 1;
+        while (i < m->n_states && m->states[i].behind != m->behind_of[symbol])
+            i++;
+        m->starts[symbol] = (uint16_t)i;
+        if (i < m->n_states)
+            continue;
+        m->states[m->n_states++] = (struct state){0, 1, m->behind_of[symbol], NO_STATE};
+        m->n_starts++;
+    }
+}
+
+static bool allocate(struct maker *m)
+{
+    size_t n_steps = m->steps->n;
+    m->states = calloc(MAX_STATES, sizeof *m->states);
+    m->lists = calloc(MAX_LISTED, sizeof *m->lists);
+    m->next = calloc((size_t)MAX_STATES * m->n_symbols, sizeof *m->next);
+    m->stack = calloc(2 * n_steps, sizeof *m->stack);
+    m->seen = calloc(n_steps, sizeof *m->seen);
+    m->listed = calloc(n_steps, sizeof *m->listed);
+    return m->states && m->lists && m->next && m->stack && m->seen && m->listed;
+}
+
+static void release(struct maker *m)
+{
+    free(m->states);
+    free(m->lists);
+    free(m->next);
+    free(m->stack);
+    free(m->seen);
+    free(m->listed);
+    free(m);
+}
+
+static enum status make_states(struct maker *m, struct error *error)
+{
+    if (!allocate(m))
+        return smol_fail_memory(error, "a pattern's states");
+    enum status status = find_behinds(m, error);
+    if (status)
+        return status;
+    memset(m->buckets, 0xff, sizeof m->buckets); /* NO_STATE */
+    m->lists[m->n_listed++] = m->steps->start;
+    m->n_states = 1;
+    make_starts(m);
+    return make_transitions(m, error);
+}
+
+/* --- equal states --------------------------------------------------------------------------- */
+
+/* States are told apart in rounds: those that differ in their group, or lead to different ones, are
+ * in different groups from then on (Moore, 1956). */
+struct groups {
+    const struct maker *m;
+    uint32_t *of, *next_of; /* (n_states): the group of each state */
+    uint32_t *first;        /* (n_states): a state of each new group */
+    uint32_t *chain;        /* (n_states): another new group of the same bucket, or NO_STATE */
+    uint32_t buckets[N_BUCKETS];
+    uint32_t n;
+};
+
+static uint32_t leads_to(const struct groups *g, uint32_t state, uint32_t symbol)
+{
+    uint16_t entry = g->m->next[(size_t)state * g->m->n_symbols + symbol];
+    return g->of[entry >> 1] << 1 | (entry & 1);
+}
+
+static bool are_equal(const struct groups *g, uint32_t a, uint32_t b)
+{
+    bool equal = g->of[a] == g->of[b];
+    for (uint32_t symbol = 0; equal && symbol < g->m->n_symbols; symbol++)
+        equal = leads_to(g, a, symbol) == leads_to(g, b, symbol);
+    return equal;
+}
+
+/* A round; false when it changed nothing. Groups keep the order of their first states. */
+static bool tell_apart(struct groups *g)
+{
+    uint32_t n_before = g->n;
+    memset(g->buckets, 0xff, sizeof g->buckets);
+    g->n = 0;
+    for (uint32_t state = 0; state < g->m->n_states; state++) {
+        uint32_t hash = g->of[state];
+        for (uint32_t symbol = 0; symbol < g->m->n_symbols; symbol++)
+            hash = (hash ^ leads_to(g, state, symbol)) * 0x9e3779b1u;
+        uint32_t *bucket = &g->buckets[hash >> 22], group = *bucket;
+        while (group != NO_STATE && !are_equal(g, g->first[group], state))
+            group = g->chain[group];
+        if (group == NO_STATE) {
+            group = g->n++;
+            g->first[group] = state;
+            g->chain[group] = *bucket;
+            *bucket = group;
+        }
+        g->next_of[state] = group;
+    }
+    memcpy(g->of, g->next_of, g->m->n_states * sizeof *g->of);
+    return g->n != n_before;
+}
+
+/* All groups there are; that of state 0 is 0, and the states to start in have one each. */
+static enum status group_states(struct groups *g, struct error *error)
+{
+    const struct maker *m = g->m;
+    uint64_t work = 0;
+    g->n = m->n_starts + 1;
+    for (uint32_t i = 1; i <= m->n_starts; i++)
+        g->of[i] = i;
+    do {
+        work += (uint64_t)m->n_states * m->n_symbols;
+        if (work > 4 * (uint64_t)MAX_WORK)
+            return too_large(error);
+    } while (tell_apart(g));
+    return STATUS_OK;
+}
+
+static enum status write_tables(const struct groups *g, struct automaton *automaton,
+                                struct error *error)
+{
+    const struct maker *m = g->m;
+    automaton->n_symbols = m->n_symbols;
+    automaton->n_states = g->n;
+    automaton->starts = calloc(m->n_symbols, sizeof *automaton->starts);
+    automaton->next = calloc((size_t)g->n * m->n_symbols, sizeof *automaton->next);
+    if (!automaton->starts || !automaton->next)
+        return smol_fail_memory(error, "a pattern's tables");
+    memcpy(automaton->starts, m->starts, m->n_symbols * sizeof *m->starts);
+    for (uint32_t group = 0; group < g->n; group++)
+        for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
+            automaton->next[(size_t)group * m->n_symbols + symbol] =
+                (uint16_t)leads_to(g, g->first[group], symbol);
+    return STATUS_OK;
+}
+
+static enum status reduce(const struct maker *m, struct automaton *automaton, struct error *error)
+{
+    struct groups g = {.m = m};
+    g.of = calloc(m->n_states, sizeof *g.of);
+    g.next_of = calloc(m->n_states, sizeof *g.next_of);
+    g.first = calloc(m->n_states, sizeof *g.first);
+    g.chain = calloc(m->n_states, sizeof *g.chain);
+    enum status status = g.of && g.next_of && g.first && g.chain
+                             ? group_states(&g, error)
+                             : smol_fail_memory(error, "a pattern's states");
+    if (!status)
+        status = write_tables(&g, automaton, error);
+    free(g.of);
+    free(g.next_of);
+    free(g.first);
+    free(g.chain);
+    return status;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+enum status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
+                                struct automaton *automaton, struct error *error)
+{
+    struct steps steps = {0};
+    struct maker *m = calloc(1, sizeof *m);
+    if (!m)
+        return smol_fail_memory(error, "a pattern");
+    m->steps = &steps;
+    m->n_symbols = map->n_classes + 1;
+    enum status status = smol_steps_make(pattern, map, &steps, error);
+    if (!status)
+        status = make_states(m, error);
+    if (!status)
+        status = reduce(m, automaton, error);
+    release(m);
+    smol_steps_free(&steps);
+    return status;
+}
+
+void smol_automaton_free(struct automaton *automaton)
+{
+    free(automaton->next);
+    free(automaton->starts);
+    *automaton = (struct automaton){0};
+}

@@ -1,0 +1,222 @@
+/* From a pattern's tree to steps, see automaton_steps.h. Each part is made with what follows it at
+ * hand, so the steps are written from the pattern's end to its start. */
+#include "convert/automaton_steps.h"
+
+#include <stdlib.h>
+
+struct builder {
+    const struct pattern *pattern;
+    struct steps *steps;
+    struct error *error;
+};
+
+static enum status add_step(struct builder *b, struct step step, uint32_t *index)
+{
+    struct steps *steps = b->steps;
+    if (steps->n == MAX_STEPS)
+        return smol_fail(b->error, STATUS_UNSUPPORTED, "repeats too much");
+    if (steps->n == steps->capacity) {
+        size_t capacity = steps->capacity ? 2 * steps->capacity : 64;
+        struct step *grown = realloc(steps->steps, capacity * sizeof *grown);
+        if (!grown)
+            return smol_fail_memory(b->error, "a pattern");
+        steps->steps = grown;
+        steps->capacity = capacity;
+    }
+    steps->steps[steps->n] = step;
+    *index = (uint32_t)steps->n++;
+    return STATUS_OK;
+}
+
+/* Adds what `node` does before it goes on at *at, which becomes where it starts. */
+static enum status add_node(struct builder *b, uint32_t index, uint32_t *at);
+
+static uint32_t symbols_of(uint32_t set, bool negated, bool edge)
+{
+    return 4 * set + 2 * negated + edge;
+}
+
+static enum status add_symbols(struct builder *b, enum step_kind kind, uint32_t symbols,
+                               uint32_t next, uint32_t *at)
+{
+    return add_step(b, (struct step){.kind = kind, .next = next, .symbols = symbols}, at);
+}
+
+static enum status add_fork(struct builder *b, uint32_t first, uint32_t second, uint32_t *at)
+{
+    return add_step(b, (struct step){.kind = STEP_FORK, .next = first, .other = second}, at);
+}
+
+static enum status add_choice(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    const struct pattern_node *nodes = b->pattern->nodes;
+    const uint32_t next = *at;
+    enum status status = add_node(b, node->right, at);
+    uint32_t left = node->left, entry;
+    for (; !status && nodes[left].kind == PATTERN_CHOICE; left = nodes[left].left) {
+        entry = next;
+        status = add_node(b, nodes[left].right, &entry);
+        if (!status)
+            status = add_fork(b, entry, *at, at);
+    }
+    entry = next;
+    if (!status)
+        status = add_node(b, left, &entry);
+    return status ? status : add_fork(b, entry, *at, at);
+}
+
+/* Once more or on, the other way round if lazy. */
+static enum status add_repeat_fork(struct builder *b, const struct pattern_node *node,
+                                   uint32_t again, uint32_t on, uint32_t *at)
+{
+    return node->lazy ? add_fork(b, on, again, at) : add_fork(b, again, on, at);
+}
+
+/* Any number of times: a fork that its body comes back to. */
+static enum status add_loop(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    const uint32_t next = *at;
+    uint32_t fork, body;
+    enum status status = add_repeat_fork(b, node, next, next, &fork);
+    body = fork;
+    if (!status)
+        status = add_node(b, node->left, &body);
+    if (status)
+        return status;
+    uint32_t *again = node->lazy ? &b->steps->steps[fork].other : &b->steps->steps[fork].next;
+    *again = body;
+    *at = fork;
+    return STATUS_OK;
+}
+
+/* x{2,4} is xx(x(x)?)?, and x{2,} is xxx*. */
+static enum status add_repeat(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    const uint32_t next = *at;
+    enum status status = STATUS_OK;
+    if (node->max == REPEAT_FOREVER)
+        status = add_loop(b, node, at);
+    else
+        for (uint32_t i = node->min; !status && i < node->max; i++) {
+            status = add_node(b, node->left, at);
+            if (!status)
+                status = add_repeat_fork(b, node, *at, next, at);
+        }
+    for (uint32_t i = 0; !status && i < node->min; i++)
+        status = add_node(b, node->left, at);
+    return status;
+}
+
+/* Whether there is but one way to match. */
+static bool has_one_way(const struct pattern_node *nodes, uint32_t index)
+{
+    const struct pattern_node *node = &nodes[index];
+    for (; node->kind == PATTERN_CONCAT; node = &nodes[node->left])
+        if (!has_one_way(nodes, node->right))
+            return false;
+    if (node->kind == PATTERN_ATOMIC || (node->kind == PATTERN_REPEAT && node->min == node->max))
+        return has_one_way(nodes, node->left);
+    return node->kind != PATTERN_CHOICE && node->kind != PATTERN_REPEAT;
+}
+
+/* As many characters of a set as there are, up to a maximum: then the next one is none of them. */
+static enum status add_possessive(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    const struct pattern_node *body = &b->pattern->nodes[node->left];
+    const uint32_t next = *at;
+    uint32_t on, more;
+    enum status status = add_symbols(b, STEP_AHEAD, symbols_of(body->set, true, true), next, &on);
+    if (!status && node->max == REPEAT_FOREVER) {
+        *at = on;
+        status = add_loop(b, node, at);
+    } else {
+        for (uint32_t i = node->min; !status && i < node->max; i++) {
+            status = add_symbols(b, STEP_TAKE, symbols_of(body->set, false, false), *at, &more);
+            if (!status)
+                status = add_fork(b, more, on, at);
+        }
+    }
+    for (uint32_t i = 0; !status && i < node->min; i++)
+        status = add_node(b, node->left, at);
+    return status;
+}
+
+/* What gives nothing back. That makes no difference if there is one way only, or if nothing comes
+ * behind that could fail. */
+static enum status add_atomic(struct builder *b, const struct pattern_node *node, uint32_t *at)
+{
+    const struct pattern_node *nodes = b->pattern->nodes, *body = &nodes[node->left];
+    if (*at == MATCHED || has_one_way(nodes, node->left))
+        return add_node(b, node->left, at);
+    if (body->kind == PATTERN_REPEAT && !body->lazy && nodes[body->left].kind == PATTERN_SET)
+        return add_possessive(b, body, at);
+    return smol_fail(b->error, STATUS_UNSUPPORTED,
+                     "a possessive or atomic group of more than a character");
+}
+
+static enum status add_node(struct builder *b, uint32_t index, uint32_t *at)
+{
+    const struct pattern_node *nodes = b->pattern->nodes, *node = &nodes[index];
+    enum status status = STATUS_OK;
+    for (; !status && node->kind == PATTERN_CONCAT; node = &nodes[node->left])
+        status = add_node(b, node->right, at);
+    if (status)
+        return status;
+    switch (node->kind) {
+    case PATTERN_SET:
+        return add_symbols(b, STEP_TAKE, symbols_of(node->set, false, false), *at, at);
+    case PATTERN_AHEAD:
+        return add_symbols(b, STEP_AHEAD, symbols_of(node->set, false, node->edge), *at, at);
+    case PATTERN_BEHIND:
+        return add_symbols(b, STEP_BEHIND, symbols_of(node->set, false, node->edge), *at, at);
+    case PATTERN_CHOICE:
+        return add_choice(b, node, at);
+    case PATTERN_REPEAT:
+        return add_repeat(b, node, at);
+    case PATTERN_ATOMIC:
+        return add_atomic(b, node, at);
+    case PATTERN_EMPTY:
+    case PATTERN_CONCAT:
+        break;
+    }
+    return STATUS_OK;
+}
+
+/* The symbols of each set: of what is in it, or, negated, of what is not; each without and with the
+ * edge. */
+static bool make_symbols(const struct pattern *pattern, const struct class_map *map,
+                         struct steps *steps)
+{
+    steps->symbols = calloc(4 * pattern->n_sets + 1, sizeof *steps->symbols);
+    if (!steps->symbols)
+        return false;
+    for (uint32_t i = 0; i < pattern->n_sets; i++) {
+        struct symbol_set *variants = steps->symbols + symbols_of(i, false, false);
+        smol_class_map_symbols(map, &pattern->sets[i], &variants[0]);
+        for (uint32_t symbol = 0; symbol < map->n_classes; symbol++)
+            if (!symbol_has(&variants[0], symbol))
+                symbol_add(&variants[2], symbol);
+        variants[1] = variants[0];
+        variants[3] = variants[2];
+        symbol_add(&variants[1], map->n_classes);
+        symbol_add(&variants[3], map->n_classes);
+    }
+    return true;
+}
+
+enum status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
+                            struct steps *steps, struct error *error)
+{
+    struct builder b = {.pattern = pattern, .steps = steps, .error = error};
+    if (!make_symbols(pattern, map, steps))
+        return smol_fail_memory(error, "a pattern");
+    enum status status = add_step(&b, (struct step){.kind = STEP_MATCH}, &steps->start);
+    return status ? status : add_node(&b, pattern->root, &steps->start);
+}
+
+void smol_steps_free(struct steps *steps)
+{
+    free(steps->steps);
+    free(steps->symbols);
+    *steps = (struct steps){0};
+}

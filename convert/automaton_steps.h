@@ -1,0 +1,38 @@
+/* A pattern as a program of steps, the non-deterministic automaton between a pattern's tree and the
+ * tables (Thompson, 1968). */
+#ifndef SMOL_CONVERT_AUTOMATON_STEPS_H
+#define SMOL_CONVERT_AUTOMATON_STEPS_H
+
+#include "convert/automaton.h"
+
+enum step_kind {
+    STEP_MATCH,  /* the pattern has matched */
+    STEP_TAKE,   /* takes a character of `symbols` */
+    STEP_FORK,   /* goes on at `next`; if that fails, at `other` */
+    STEP_AHEAD,  /* goes on if the next symbol is one of `symbols` */
+    STEP_BEHIND, /* goes on if the symbol before is one of `symbols` */
+};
+
+struct step {
+    enum step_kind kind;
+    uint32_t next, other;
+    uint32_t symbols;
+};
+
+enum { MAX_STEPS = 1 << 13, MATCHED = 0 /* the step that matches */ };
+
+/* Start from zeros. */
+struct steps {
+    struct step *steps; /* (n), owned */
+    size_t n, capacity;
+    struct symbol_set *symbols; /* owned: what steps go by */
+    uint32_t start;
+};
+
+/* Free in any case. Errors: STATUS_UNSUPPORTED, STATUS_MEMORY. */
+enum status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
+                            struct steps *steps, struct error *error);
+
+void smol_steps_free(struct steps *steps);
+
+#endif

@@ -1,0 +1,87 @@
+/* The tree of a pattern, see pattern.h; it is made by pattern_parse.c. */
+#include "convert/pattern.h"
+
+#include <stdlib.h>
+
+enum { MAX_NODES = 1 << 16, MAX_SETS = 1 << 12 };
+
+/* Room for one more of `size` bytes in *items, of which there are n; NULL without memory. */
+static void *grow(struct pattern *pattern, void *items, size_t n, size_t *capacity, size_t size)
+{
+    if (n < *capacity)
+        return items;
+    size_t larger = *capacity ? 2 * *capacity : 16;
+    void *moved = realloc(items, larger * size);
+    if (moved)
+        *capacity = larger;
+    else
+        pattern->no_memory = true;
+    return moved;
+}
+
+static bool is_nullable(const struct pattern *pattern, const struct pattern_node *node)
+{
+    const struct pattern_node *nodes = pattern->nodes;
+    switch (node->kind) {
+    case PATTERN_SET:
+        return false;
+    case PATTERN_CONCAT:
+        return nodes[node->left].nullable && nodes[node->right].nullable;
+    case PATTERN_CHOICE:
+        return nodes[node->left].nullable || nodes[node->right].nullable;
+    case PATTERN_REPEAT:
+        return node->min == 0 || nodes[node->left].nullable;
+    case PATTERN_ATOMIC:
+        return nodes[node->left].nullable;
+    case PATTERN_EMPTY:
+    case PATTERN_AHEAD:
+    case PATTERN_BEHIND:
+        break;
+    }
+    return true;
+}
+
+bool smol_pattern_add(struct pattern *pattern, struct pattern_node node, uint32_t *index)
+{
+    if (pattern->n_nodes == MAX_NODES)
+        return false;
+    struct pattern_node *nodes =
+        grow(pattern, pattern->nodes, pattern->n_nodes, &pattern->nodes_capacity, sizeof *nodes);
+    if (!nodes)
+        return false;
+    pattern->nodes = nodes;
+    node.nullable = is_nullable(pattern, &node);
+    nodes[pattern->n_nodes] = node;
+    *index = (uint32_t)pattern->n_nodes++;
+    return true;
+}
+
+bool smol_pattern_add_set(struct pattern *pattern, struct code_set *set, uint32_t *index)
+{
+    size_t i = 0;
+    while (i < pattern->n_sets && !smol_set_equal(&pattern->sets[i], set))
+        i++;
+    *index = (uint32_t)i;
+    pattern->no_memory |= set->no_memory;
+    struct code_set *sets = NULL;
+    if (i < MAX_SETS && !set->failed)
+        sets = grow(pattern, pattern->sets, pattern->n_sets, &pattern->sets_capacity, sizeof *sets);
+    if (sets)
+        pattern->sets = sets;
+    if (!sets || i < pattern->n_sets) {
+        smol_set_free(set);
+        return sets != NULL;
+    }
+    sets[pattern->n_sets++] = *set;
+    *set = (struct code_set){0};
+    return true;
+}
+
+void smol_pattern_free(struct pattern *pattern)
+{
+    for (size_t i = 0; i < pattern->n_sets; i++)
+        smol_set_free(&pattern->sets[i]);
+    free(pattern->sets);
+    free(pattern->nodes);
+    *pattern = (struct pattern){0};
+}

@@ -1,0 +1,269 @@
+/* What stands for one character in a pattern: escapes and classes. See pattern_parser.h. */
+#include <string.h>
+
+#include "convert/pattern_parser.h"
+#include "convert/unicode_sets.h"
+
+/* --- escapes -------------------------------------------------------------------------------- */
+
+static int hex_digit(uint32_t c)
+{
+    if (c >= '0' && c <= '9')
+        return (int)(c - '0');
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+        return (int)((c | 0x20) - 'a' + 10);
+    return -1;
+}
+
+/* Reads up to `max` hexadecimal digits, at least `min`. */
+static enum status read_hex(struct parser *p, unsigned min, unsigned max, uint32_t *value)
+{
+    unsigned n = 0;
+    *value = 0;
+    for (; n < max && p->at < p->size && hex_digit(p->text[p->at]) >= 0; n++)
+        *value = *value << 4 | (uint32_t)hex_digit(p->text[p->at++]);
+    if (n < min || *value > LAST_CODE_POINT || (*value >= 0xd800 && *value < 0xe000))
+        return smol_parser_refuse(p, "a number that is no character's");
+    return STATUS_OK;
+}
+
+/* \xHH is a byte to the reference, which is a character only in ASCII. */
+static enum status read_x(struct parser *p, uint32_t *value)
+{
+    if (!smol_parser_skip(p, "{")) {
+        enum status status = read_hex(p, 1, 2, value);
+        return status || *value < 0x80
+                   ? status
+                   : smol_parser_refuse(p, "\\x with a byte beyond ASCII: write \\x{...}");
+    }
+    enum status status = read_hex(p, 1, 8, value);
+    return status || smol_parser_skip(p, "}") ? status
+                                              : smol_parser_refuse(p, "\\x{ without its }");
+}
+
+static enum status read_property(struct parser *p, bool negated, struct one *one)
+{
+    if (!smol_parser_skip(p, "{"))
+        return smol_parser_refuse(p, "\\p without {");
+    one->negated = negated != smol_parser_skip(p, "^");
+    const char *name = (const char *)p->text + p->at;
+    const char *end = memchr(name, '}', p->size - p->at);
+    if (!end || end == name || strchr("\\:[", *name))
+        return smol_parser_refuse(p, "a property without a name");
+    if (!smol_unicode_set(name, (size_t)(end - name), &one->set))
+        return smol_parser_refuse(p, "a property that is not known");
+    p->at += (size_t)(end - name) + 1;
+    return STATUS_OK;
+}
+
+/* \d, \w, \s and \h; in capitals, what they do not match. To the reference, some characters are
+ * of a word outside of a class only. */
+static bool find_shorthand(uint32_t c, bool in_class, struct one *one)
+{
+    const char plain[] = {'\\', (char)(c | 0x20), 0};
+    const char *name = in_class && plain[1] == 'w' ? "[word" : plain;
+    if (c >= 0x80 || !strchr("dwsh", plain[1]) || !smol_unicode_set(name, strlen(name), &one->set))
+        return false;
+    one->negated = !(c & 0x20);
+    return true;
+}
+
+enum status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
+{
+    static const char letters[] = "tnrfvae", controls[] = "\t\n\r\f\v\a\x1b";
+    *one = (struct one){.character = NO_CHARACTER};
+    uint32_t c = smol_parser_next(p);
+    if (c == NO_CHARACTER)
+        return smol_parser_refuse(p, "a \\ at the end");
+    if (c == 'p' || c == 'P')
+        return read_property(p, c == 'P', one);
+    if (find_shorthand(c, in_class, one))
+        return STATUS_OK;
+    if (c == 'x')
+        return read_x(p, &one->character);
+    if (c == 'u')
+        return read_hex(p, 4, 4, &one->character);
+    const char *letter = c < 0x80 ? strchr(letters, (int)c) : NULL;
+    if (letter && *letter)
+        one->character = (uint32_t)controls[letter - letters];
+    else if (c < 0x80 && (c <= ' ' || strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)c)))
+        one->character = c;
+    else
+        return smol_parser_refuse(p, "an escape that is not supported");
+    return STATUS_OK;
+}
+
+/* --- classes -------------------------------------------------------------------------------- */
+
+enum status smol_parser_fold(struct parser *p, struct code_set *set)
+{
+    if (!p->ignore_case)
+        return STATUS_OK;
+    if (smol_unicode_folds_to_many(set))
+        return smol_parser_refuse(p,
+                                  "ignoring the case of a character that has several as its other");
+    smol_unicode_fold(set);
+    return STATUS_OK;
+}
+
+/* [:name:], from behind the "[:" on. */
+static enum status read_posix(struct parser *p, struct code_set *sum)
+{
+    bool negated = smol_parser_skip(p, "^");
+    const char *name = (const char *)p->text + p->at;
+    const char *end = memchr(name, ':', p->size - p->at);
+    char full[32] = "[";
+    size_t size = end ? (size_t)(end - name) : 0;
+    if (size == 0 || size > sizeof full - 2)
+        return smol_parser_refuse(p, "[: without a name");
+    memcpy(full + 1, name, size);
+    struct code_set set = {0};
+    p->at += size;
+    if (!smol_unicode_set(full, size + 1, &set) || !smol_parser_skip(p, ":]")) {
+        smol_set_free(&set);
+        return smol_parser_refuse(p, "a class that is not known");
+    }
+    if (negated)
+        smol_set_invert(&set);
+    smol_set_add_all(sum, &set);
+    smol_set_free(&set);
+    return STATUS_OK;
+}
+
+static bool goes_on(const struct parser *p, const char *word)
+{
+    size_t length = strlen(word);
+    return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
+}
+
+static enum status read_end_of_range(struct parser *p, uint32_t *last)
+{
+    *last = smol_parser_next(p);
+    if (*last == '\\') {
+        struct one one;
+        enum status status = smol_parser_escape(p, true, &one);
+        smol_set_free(&one.set);
+        if (status)
+            return status;
+        *last = one.character;
+    } else if (*last == '[' || *last == '-') {
+        *last = NO_CHARACTER;
+    }
+    return *last == NO_CHARACTER ? smol_parser_refuse(p, "a range without an end") : STATUS_OK;
+}
+
+/* A character, a range or an escape, whose first character `c` has been read. */
+static enum status read_member(struct parser *p, uint32_t c, bool first, struct code_set *sum)
+{
+    struct one one = {.character = c};
+    enum status status = c == '\\' ? smol_parser_escape(p, true, &one) : STATUS_OK;
+    if (!status && one.character == NO_CHARACTER) {
+        if (one.negated)
+            smol_set_invert(&one.set);
+        smol_set_add_all(sum, &one.set);
+    }
+    smol_set_free(&one.set);
+    if (status)
+        return status;
+    if (c == '-' && !first && !goes_on(p, "]"))
+        return smol_parser_refuse(p, "a - within a class: write \\-");
+    uint32_t last = one.character;
+    if (goes_on(p, "-") && !goes_on(p, "-]")) {
+        p->at++;
+        if (c == '-' || one.character == NO_CHARACTER)
+            return smol_parser_refuse(p, "a - within a class: write \\-");
+        status = read_end_of_range(p, &last);
+        if (!status && last < one.character)
+            status = smol_parser_refuse(p, "a range that ends before it starts");
+        if (!status && goes_on(p, "-") && !goes_on(p, "-]"))
+            status = smol_parser_refuse(p, "a - within a class: write \\-");
+    }
+    if (!status && one.character != NO_CHARACTER)
+        smol_set_add(sum, one.character, last);
+    return status;
+}
+
+/* What has been read so far of a class: of its parts between &&, those before, and the one that is
+ * being read. */
+struct parts {
+    struct code_set before, sum;
+    bool has_before, is_empty;
+};
+
+static enum status end_part(struct parser *p, struct parts *parts)
+{
+    if (parts->is_empty)
+        return smol_parser_refuse(p, "an empty class");
+    smol_set_settle(&parts->sum);
+    if (parts->has_before) {
+        smol_set_intersect(&parts->before, &parts->sum);
+        smol_set_free(&parts->sum);
+    } else {
+        parts->before = parts->sum;
+        parts->sum = (struct code_set){0};
+    }
+    parts->has_before = parts->is_empty = true;
+    return STATUS_OK;
+}
+
+static enum status read_nested(struct parser *p, struct code_set *sum);
+
+/* All up to and with the "]". */
+static enum status read_members(struct parser *p, struct parts *parts)
+{
+    bool first = true;
+    for (;; first = false, parts->is_empty = false) {
+        enum status status;
+        while (goes_on(p, "&&")) {
+            p->at += 2;
+            if ((status = end_part(p, parts)) || goes_on(p, "&"))
+                return status ? status : smol_parser_refuse(p, "&&& in a class");
+        }
+        if (smol_parser_skip(p, "[:"))
+            status = read_posix(p, &parts->sum);
+        else if (smol_parser_skip(p, "["))
+            status = read_nested(p, &parts->sum);
+        else if (smol_parser_skip(p, "]"))
+            return end_part(p, parts);
+        else if (p->at == p->size)
+            return smol_parser_refuse(p, "a class without its ]");
+        else
+            status = read_member(p, smol_parser_next(p), first, &parts->sum);
+        if (status)
+            return status;
+    }
+}
+
+/* A class from behind its "[" on; where case is ignored, only the outermost sees to it. */
+static enum status read_class(struct parser *p, bool outermost, struct code_set *set)
+{
+    struct parts parts = {.is_empty = true};
+    bool negated = smol_parser_skip(p, "^");
+    enum status status = STATUS_OK;
+    if (p->depth++ == PATTERN_MAX_DEPTH)
+        status = smol_parser_refuse(p, "nested too deep");
+    if (!status)
+        status = read_members(p, &parts);
+    p->depth--;
+    smol_set_free(&parts.sum);
+    *set = parts.before;
+    if (!status && outermost)
+        status = smol_parser_fold(p, set);
+    if (negated)
+        smol_set_invert(set);
+    return status;
+}
+
+static enum status read_nested(struct parser *p, struct code_set *sum)
+{
+    struct code_set set = {0};
+    enum status status = read_class(p, false, &set);
+    smol_set_add_all(sum, &set);
+    smol_set_free(&set);
+    return status;
+}
+
+enum status smol_parser_class(struct parser *p, struct code_set *set)
+{
+    return read_class(p, true, set);
+}

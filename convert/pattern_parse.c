@@ -1,0 +1,495 @@
+/* Reading a pattern, see pattern.h: alternatives, groups, what repeats, and assertions. What stands
+ * for one character is for pattern_class.c. */
+#include <string.h>
+
+#include "common/utf8.h"
+#include "convert/pattern_parser.h"
+#include "convert/unicode_sets.h"
+
+/* --- the text ------------------------------------------------------------------------------- */
+
+uint32_t smol_parser_next(struct parser *p)
+{
+    uint32_t character;
+    if (p->at == p->size)
+        return NO_CHARACTER;
+    p->at += smol_utf8_decode(p->text + p->at, p->size - p->at, &character);
+    return character;
+}
+
+bool smol_parser_skip(struct parser *p, const char *word)
+{
+    size_t length = strlen(word);
+    if (p->size - p->at < length || memcmp(p->text + p->at, word, length) != 0)
+        return false;
+    p->at += length;
+    return true;
+}
+
+enum status smol_parser_refuse(const struct parser *p, const char *what)
+{
+    return smol_fail(p->error, STATUS_UNSUPPORTED, "%s, byte %zu", what, p->at);
+}
+
+enum status smol_parser_full(const struct parser *p)
+{
+    return p->pattern->no_memory ? smol_fail_memory(p->error, "a pattern")
+                                 : smol_parser_refuse(p, "too large");
+}
+
+/* --- nodes ---------------------------------------------------------------------------------- */
+
+static enum status add(struct parser *p, struct pattern_node node, uint32_t *index)
+{
+    return smol_pattern_add(p->pattern, node, index) ? STATUS_OK : smol_parser_full(p);
+}
+
+/* A node that goes by a set, which it takes over. */
+static enum status add_set(struct parser *p, struct pattern_node node, struct code_set *set,
+                           uint32_t *index)
+{
+    if (!smol_pattern_add_set(p->pattern, set, &node.set))
+        return smol_parser_full(p);
+    return add(p, node, index);
+}
+
+static enum status add_pair(struct parser *p, enum pattern_kind kind, uint32_t left, uint32_t right,
+                            uint32_t *index)
+{
+    return add(p, (struct pattern_node){.kind = kind, .left = left, .right = right}, index);
+}
+
+static const struct pattern_node *node_at(const struct parser *p, uint32_t index)
+{
+    return &p->pattern->nodes[index];
+}
+
+/* --- single characters ---------------------------------------------------------------------- */
+
+/* An escape that stands for a set; its case is not ignored. */
+static enum status add_one(struct parser *p, struct one *one, uint32_t *node)
+{
+    if (one->negated)
+        smol_set_invert(&one->set);
+    return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &one->set, node);
+}
+
+/* Where case is ignored, the reference lets a character match several, "ss" for one: refused. Its
+ * texts are never longer than what stands together here. */
+static enum status note_fold(struct parser *p, uint32_t character)
+{
+    uint32_t fold = smol_unicode_fold_one(character);
+    if (p->n_folds == 3) {
+        memmove(p->folds, p->folds + 1, 2 * sizeof *p->folds);
+        p->n_folds--;
+    }
+    p->folds[p->n_folds++] = fold;
+    const uint32_t twice[2] = {fold, fold};
+    bool counted = p->at < p->size && p->text[p->at] == '{';
+    if (smol_unicode_is_fold_of_one(p->folds, p->n_folds) ||
+        (counted && smol_unicode_is_fold_of_one(twice, 2)))
+        return smol_parser_refuse(p, "ignoring the case of letters that are also one character's");
+    return STATUS_OK;
+}
+
+static enum status add_literal(struct parser *p, uint32_t character, uint32_t *node)
+{
+    struct code_set set = {0};
+    enum status status = p->ignore_case ? note_fold(p, character) : STATUS_OK;
+    smol_set_add(&set, character, character);
+    if (!status)
+        status = smol_parser_fold(p, &set);
+    if (!status)
+        return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
+    smol_set_free(&set);
+    return status;
+}
+
+static enum status add_class(struct parser *p, uint32_t *node)
+{
+    struct code_set set = {0};
+    enum status status = smol_parser_class(p, &set);
+    if (!status)
+        return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
+    smol_set_free(&set);
+    return status;
+}
+
+static enum status add_dot(struct parser *p, uint32_t *node)
+{
+    struct code_set set = {0};
+    if (!p->dot_takes_newline)
+        smol_set_add(&set, '\n', '\n');
+    smol_set_invert(&set);
+    return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
+}
+
+/* --- assertions ----------------------------------------------------------------------------- */
+
+/* The next character (AHEAD) or the one before (BEHIND) is in first..last, or, if `edge`, there is
+ * none. Empty when first > last. */
+static enum status add_edge(struct parser *p, enum pattern_kind kind, uint32_t first, uint32_t last,
+                            bool edge, uint32_t *node)
+{
+    struct code_set set = {0};
+    if (first <= last)
+        smol_set_add(&set, first, last);
+    return add_set(p, (struct pattern_node){.kind = kind, .edge = edge}, &set, node);
+}
+
+/* The start of a line; behind a line feed at the end of the text, no line starts. */
+static enum status add_line_start(struct parser *p, uint32_t *node)
+{
+    uint32_t start, after, more, line;
+    enum status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
+    if (status || (status = add_edge(p, PATTERN_BEHIND, '\n', '\n', false, &after)) ||
+        (status = add_edge(p, PATTERN_AHEAD, 0, LAST_CODE_POINT, false, &more)) ||
+        (status = add_pair(p, PATTERN_CONCAT, after, more, &line)))
+        return status;
+    return add_pair(p, PATTERN_CHOICE, start, line, node);
+}
+
+/* A word's edge (\b), or a place that is none (\B). */
+static enum status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
+{
+    uint32_t parts[2][2], sides[2];
+    for (int word_before = 0; word_before < 2; word_before++) {
+        bool word_after = is_edge != word_before;
+        for (int ahead = 0; ahead < 2; ahead++) {
+            bool word = ahead ? word_after : word_before;
+            struct code_set set = {0};
+            smol_unicode_set("\\w", 2, &set);
+            if (!word)
+                smol_set_invert(&set);
+            const struct pattern_node look = {.kind = ahead ? PATTERN_AHEAD : PATTERN_BEHIND,
+                                              .edge = !word};
+            enum status status = add_set(p, look, &set, &parts[word_before][ahead]);
+            if (status)
+                return status;
+        }
+        enum status status = add_pair(p, PATTERN_CONCAT, parts[word_before][0],
+                                      parts[word_before][1], &sides[word_before]);
+        if (status)
+            return status;
+    }
+    return add_pair(p, PATTERN_CHOICE, sides[0], sides[1], node);
+}
+
+/* Collects in `set` and *edge what a look around at one character lets pass; false when `node`
+ * asks for anything else. */
+static bool gather(const struct parser *p, uint32_t index, enum pattern_kind kind,
+                   struct code_set *set, bool *edge)
+{
+    const struct pattern_node *node = node_at(p, index);
+    while (node->kind == PATTERN_CHOICE) {
+        if (!gather(p, node->right, kind, set, edge))
+            return false;
+        node = node_at(p, node->left);
+    }
+    while (node->kind == PATTERN_ATOMIC || (node->kind == PATTERN_REPEAT && node->min > 0))
+        node = node_at(p, node->left);
+    if (node->kind == PATTERN_CHOICE)
+        return gather(p, (uint32_t)(node - p->pattern->nodes), kind, set, edge);
+    if (node->kind != PATTERN_SET && node->kind != kind)
+        return false;
+    smol_set_add_all(set, &p->pattern->sets[node->set]);
+    *edge |= node->kind == kind && node->edge;
+    return true;
+}
+
+static enum status parse_choice(struct parser *p, uint32_t *node);
+
+/* A look around, from its body on. */
+static enum status parse_look(struct parser *p, enum pattern_kind kind, bool negated,
+                              uint32_t *node)
+{
+    uint32_t body;
+    struct code_set set = {0};
+    struct pattern_node look = {.kind = kind};
+    enum status status = parse_choice(p, &body);
+    if (!status && !gather(p, body, kind, &set, &look.edge))
+        status = smol_parser_refuse(p, "looking around at more than one character");
+    smol_set_settle(&set);
+    if (negated) {
+        smol_set_invert(&set);
+        look.edge = !look.edge;
+    }
+    if (!status)
+        return add_set(p, look, &set, node);
+    smol_set_free(&set);
+    return status;
+}
+
+/* --- groups --------------------------------------------------------------------------------- */
+
+/* The letters of (?i: or (?m-i: and the like, with the ":". */
+static enum status parse_flags(struct parser *p)
+{
+    bool on = true;
+    for (;;) {
+        uint32_t c = smol_parser_next(p);
+        if (c == 'i')
+            p->ignore_case = on;
+        else if (c == 'm')
+            p->dot_takes_newline = on;
+        else if (c == '-' && on)
+            on = false;
+        else if (c == ':')
+            return STATUS_OK;
+        else
+            return smol_parser_refuse(p, "a kind of group that is not supported");
+    }
+}
+
+/* A group from behind its "(" on, without the ")". */
+static enum status parse_inside(struct parser *p, uint32_t *node)
+{
+    enum status status;
+    if (!smol_parser_skip(p, "?"))
+        return parse_choice(p, node);
+    if (smol_parser_skip(p, "="))
+        return parse_look(p, PATTERN_AHEAD, false, node);
+    if (smol_parser_skip(p, "!"))
+        return parse_look(p, PATTERN_AHEAD, true, node);
+    if (smol_parser_skip(p, "<="))
+        return parse_look(p, PATTERN_BEHIND, false, node);
+    if (smol_parser_skip(p, "<!"))
+        return parse_look(p, PATTERN_BEHIND, true, node);
+    if (smol_parser_skip(p, ">")) {
+        status = parse_choice(p, node);
+        const struct pattern_node atomic = {.kind = PATTERN_ATOMIC, .left = *node};
+        return status ? status : add(p, atomic, node);
+    }
+    status = parse_flags(p);
+    return status ? status : parse_choice(p, node);
+}
+
+static enum status parse_group(struct parser *p, uint32_t *node)
+{
+    const bool ignore_case = p->ignore_case, dot_takes_newline = p->dot_takes_newline;
+    if (p->depth++ == PATTERN_MAX_DEPTH)
+        return smol_parser_refuse(p, "nested too deep");
+    enum status status = parse_inside(p, node);
+    if (!status && !smol_parser_skip(p, ")"))
+        status = smol_parser_refuse(p, "a group without its )");
+    p->depth--;
+    p->ignore_case = ignore_case;
+    p->dot_takes_newline = dot_takes_newline;
+    return status;
+}
+
+/* --- atoms ---------------------------------------------------------------------------------- */
+
+static enum status parse_backslash(struct parser *p, uint32_t *node)
+{
+    struct one one;
+    if (smol_parser_skip(p, "b"))
+        return add_word_edge(p, true, node);
+    if (smol_parser_skip(p, "B"))
+        return add_word_edge(p, false, node);
+    if (smol_parser_skip(p, "A"))
+        return add_edge(p, PATTERN_BEHIND, 1, 0, true, node);
+    if (smol_parser_skip(p, "z"))
+        return add_edge(p, PATTERN_AHEAD, 1, 0, true, node);
+    enum status status = smol_parser_escape(p, false, &one);
+    if (!status)
+        status = one.character == NO_CHARACTER ? add_one(p, &one, node)
+                                               : add_literal(p, one.character, node);
+    smol_set_free(&one.set);
+    return status;
+}
+
+static enum status parse_atom(struct parser *p, uint32_t *node)
+{
+    uint32_t c = smol_parser_next(p);
+    switch (c) {
+    case '(':
+        return parse_group(p, node);
+    case '[':
+        return add_class(p, node);
+    case '.':
+        return add_dot(p, node);
+    case '^':
+        return add_line_start(p, node);
+    case '$':
+        return add_edge(p, PATTERN_AHEAD, '\n', '\n', true, node);
+    case '\\':
+        return parse_backslash(p, node);
+    case '*':
+    case '+':
+    case '?':
+        return smol_parser_refuse(p, "nothing to repeat");
+    case '{':
+    case ']':
+    case '}':
+        return smol_parser_refuse(p, "a bracket on its own: write \\ before it");
+    default:
+        return add_literal(p, c, node);
+    }
+}
+
+/* --- repetition ----------------------------------------------------------------------------- */
+
+static bool read_count(struct parser *p, uint32_t *count)
+{
+    bool found = false;
+    *count = 0;
+    while (p->at < p->size && p->text[p->at] >= '0' && p->text[p->at] <= '9') {
+        if (*count <= PATTERN_MAX_REPEAT)
+            *count = *count * 10 + (uint32_t)(p->text[p->at] - '0');
+        p->at++;
+        found = true;
+    }
+    return found;
+}
+
+/* {n}, {n,}, {,m} or {n,m}, from behind the "{" on. */
+static enum status parse_counts(struct parser *p, struct pattern_node *repeat, bool *fixed)
+{
+    bool has_min = read_count(p, &repeat->min), has_max = has_min;
+    *fixed = !smol_parser_skip(p, ",");
+    repeat->max = repeat->min;
+    if (!*fixed)
+        has_max = read_count(p, &repeat->max);
+    if (!smol_parser_skip(p, "}") || !(has_min || has_max))
+        return smol_parser_refuse(p, "a { that does not count: write \\{");
+    if (!has_max)
+        repeat->max = REPEAT_FOREVER;
+    if (repeat->min > PATTERN_MAX_REPEAT ||
+        (repeat->max > PATTERN_MAX_REPEAT && repeat->max != REPEAT_FOREVER))
+        return smol_parser_refuse(p, "a count that is too large");
+    return repeat->max < repeat->min ? smol_parser_refuse(p, "a count whose end is below its start")
+                                     : STATUS_OK;
+}
+
+/* Reads one of ? * + {n,m}, and what is behind it: a ? makes it lazy, a + possessive. Behind a
+ * count, the reference's syntax takes + as another repetition, and behind {n} the ? too. */
+static enum status parse_quantifier(struct parser *p, struct pattern_node *repeat, bool *possessive,
+                                    bool *found)
+{
+    bool fixed = false, counted = false;
+    *repeat = (struct pattern_node){.kind = PATTERN_REPEAT, .max = REPEAT_FOREVER};
+    *possessive = false;
+    *found = true;
+    if (smol_parser_skip(p, "?")) {
+        repeat->max = 1;
+    } else if (smol_parser_skip(p, "+")) {
+        repeat->min = 1;
+    } else if (smol_parser_skip(p, "{")) {
+        counted = true;
+        enum status status = parse_counts(p, repeat, &fixed);
+        if (status)
+            return status;
+    } else if (!smol_parser_skip(p, "*")) {
+        *found = false;
+        return STATUS_OK;
+    }
+    if (!fixed)
+        repeat->lazy = smol_parser_skip(p, "?");
+    if (!counted && !repeat->lazy)
+        *possessive = smol_parser_skip(p, "+");
+    return STATUS_OK;
+}
+
+/* Lets *node be repeated. The reference rewrites repetitions of repetitions, which changes nothing
+ * for greedy ones. */
+static enum status repeat_node(struct parser *p, struct pattern_node repeat, bool possessive,
+                               uint32_t *node)
+{
+    const struct pattern_node *body = node_at(p, *node);
+    bool twice = body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC;
+    if (body->kind == PATTERN_AHEAD || body->kind == PATTERN_BEHIND)
+        return smol_parser_refuse(p, "repeating what takes no character");
+    if (body->nullable && repeat.max > 1)
+        return smol_parser_refuse(p, "repeating what may be empty");
+    if (twice && (repeat.lazy || possessive || body->lazy || body->kind == PATTERN_ATOMIC))
+        return smol_parser_refuse(p, "repeating a lazy or possessive repetition");
+    repeat.left = *node;
+    enum status status = add(p, repeat, node);
+    if (status || !possessive)
+        return status;
+    return add(p, (struct pattern_node){.kind = PATTERN_ATOMIC, .left = *node}, node);
+}
+
+static enum status parse_item(struct parser *p, uint32_t *node)
+{
+    struct pattern_node repeat;
+    bool possessive, found;
+    enum status status = parse_atom(p, node);
+    for (int n = 0; !status; n++) {
+        status = parse_quantifier(p, &repeat, &possessive, &found);
+        if (status || !found)
+            break;
+        status = n < 4 ? repeat_node(p, repeat, possessive, node)
+                       : smol_parser_refuse(p, "repeating repetitions");
+    }
+    return status;
+}
+
+/* --- sequences and alternatives ------------------------------------------------------------- */
+
+static bool ends_branch(const struct parser *p)
+{
+    return p->at == p->size || p->text[p->at] == '|' || p->text[p->at] == ')';
+}
+
+static enum status parse_concat(struct parser *p, uint32_t *node)
+{
+    if (ends_branch(p))
+        return add(p, (struct pattern_node){.kind = PATTERN_EMPTY}, node);
+    enum status status = parse_item(p, node);
+    while (!status && !ends_branch(p)) {
+        uint32_t right;
+        status = parse_item(p, &right);
+        if (!status)
+            status = add_pair(p, PATTERN_CONCAT, *node, right, node);
+    }
+    return status;
+}
+
+static enum status parse_choice(struct parser *p, uint32_t *node)
+{
+    enum status status = parse_concat(p, node);
+    while (!status && smol_parser_skip(p, "|")) {
+        uint32_t right;
+        p->n_folds = 0;
+        status = parse_concat(p, &right);
+        if (!status)
+            status = add_pair(p, PATTERN_CHOICE, *node, right, node);
+    }
+    return status;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+enum status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
+                               struct error *error)
+{
+    struct parser p = {
+        .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
+    if (size > PATTERN_MAX_BYTES)
+        return smol_parser_refuse(&p, "too long");
+    p.ignore_case = smol_parser_skip(&p, "(?i)"); /* elsewhere it has rules of its own */
+    enum status status = parse_choice(&p, &pattern->root);
+    if (!status && p.at < size)
+        status = smol_parser_refuse(&p, "a ) on its own");
+    return status;
+}
+
+enum status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
+                                 struct error *error)
+{
+    struct parser p = {
+        .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
+    uint32_t right;
+    enum status status;
+    if (size == 0 || size > PATTERN_MAX_BYTES)
+        return smol_parser_refuse(&p, size ? "too long" : "nothing to look for");
+    status = add_literal(&p, smol_parser_next(&p), &pattern->root);
+    while (!status && p.at < size) {
+        status = add_literal(&p, smol_parser_next(&p), &right);
+        if (!status)
+            status = add_pair(&p, PATTERN_CONCAT, pattern->root, right, &pattern->root);
+    }
+    return status;
+}

@@ -1,0 +1,197 @@
+/* From patterns to the scanner section, see scanner.h. */
+#include "convert/scanner.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "convert/automaton.h"
+#include "convert/byte_level.h"
+
+enum { BLOCK = 256 };
+
+/* The tables on their way. */
+struct tables {
+    struct blob_scanner header;
+    struct class_map map;
+    struct automaton automata[SCANNER_MAX_STAGES];
+    struct scanner_stage stages[SCANNER_MAX_STAGES];
+    uint16_t class_index[CLASS_INDEX_SIZE];
+    uint8_t *class_blocks; /* (CLASS_INDEX_SIZE, 256), of which n_class_blocks are used */
+    uint8_t byte_classes[256];
+    uint16_t *starts; /* (n_stages, row) */
+    uint16_t *states; /* (n_states, row) */
+};
+
+/* --- classes -------------------------------------------------------------------------------- */
+
+/* Makes the block for the code points from `first` on, or finds an equal one. */
+static uint16_t add_block(struct tables *t, uint32_t first)
+{
+    uint8_t *blocks = t->class_blocks, *new = blocks + (size_t)t->header.n_class_blocks *BLOCK;
+    for (uint32_t i = 0; i < BLOCK; i++)
+        new[i] = smol_class_of(&t->map, first + i);
+    uint32_t i = 0;
+    while (memcmp(blocks + (size_t)i * BLOCK, new, BLOCK) != 0)
+        i++;
+    if (i == t->header.n_class_blocks)
+        t->header.n_class_blocks++;
+    return (uint16_t)i;
+}
+
+static enum status make_classes(struct tables *t, struct error *error)
+{
+    t->class_blocks = calloc(CLASS_INDEX_SIZE, BLOCK);
+    if (!t->class_blocks)
+        return smol_fail_memory(error, "character classes");
+    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        t->class_index[i] = add_block(t, i * BLOCK);
+    for (unsigned byte = 0; byte < 256; byte++)
+        t->byte_classes[byte] = smol_class_of(&t->map, byte_level_character((uint8_t)byte));
+    return STATUS_OK;
+}
+
+/* --- automata ------------------------------------------------------------------------------- */
+
+static bool looks_behind(const struct automaton *automaton)
+{
+    for (uint32_t symbol = 1; symbol < automaton->n_symbols; symbol++)
+        if (automaton->starts[symbol] != automaton->starts[0])
+            return true;
+    return false;
+}
+
+static enum status make_automata(struct tables *t, const struct scanner_plan *plan, uint32_t *stage,
+                                 struct error *error)
+{
+    uint64_t n_states = 0;
+    for (uint32_t i = 0; i < plan->n_stages; i++) {
+        struct automaton *automaton = &t->automata[i];
+        *stage = i;
+        enum status status =
+            smol_automaton_make(&plan->stages[i].pattern, &t->map, automaton, error);
+        if (status)
+            return status;
+        t->stages[i] = (struct scanner_stage){
+            .n_states = automaton->n_states,
+            .behaviour = plan->stages[i].behaviour,
+            .flags = plan->stages[i].flags | (looks_behind(automaton) ? STAGE_BEHIND : 0),
+        };
+        n_states += automaton->n_states;
+        if (n_states * t->header.row > SCANNER_MAX_ENTRIES)
+            return smol_fail(error, STATUS_UNSUPPORTED, "the tables get too large");
+    }
+    t->header.n_states = (uint32_t)n_states;
+    return STATUS_OK;
+}
+
+/* Copies rows of n_symbols into rows of header.row. */
+static uint16_t *copy_rows(const struct tables *t, uint16_t *to, const uint16_t *rows, size_t n)
+{
+    uint32_t n_symbols = t->header.n_classes + 1;
+    for (size_t i = 0; i < n; i++, to += t->header.row)
+        memcpy(to, rows + i * n_symbols, n_symbols * sizeof *rows);
+    return to;
+}
+
+static enum status make_rows(struct tables *t, struct error *error)
+{
+    size_t row = t->header.row;
+    t->starts = calloc(t->header.n_stages * row + 1, sizeof *t->starts);
+    t->states = calloc(t->header.n_states * row + 1, sizeof *t->states);
+    if (!t->starts || !t->states)
+        return smol_fail_memory(error, "the scanner's tables");
+    uint16_t *starts = t->starts, *states = t->states;
+    for (uint32_t i = 0; i < t->header.n_stages; i++) {
+        starts = copy_rows(t, starts, t->automata[i].starts, 1);
+        states = copy_rows(t, states, t->automata[i].next, t->automata[i].n_states);
+    }
+    return STATUS_OK;
+}
+
+/* --- the section ---------------------------------------------------------------------------- */
+
+static enum status lay_out(const struct tables *t, struct scanner_section *section,
+                           struct error *error)
+{
+    const struct blob_scanner *h = &t->header;
+    const struct {
+        const void *bytes;
+        size_t size;
+    } parts[] = {
+        {h, sizeof *h},
+        {t->stages, h->n_stages * sizeof *t->stages},
+        {t->class_index, sizeof t->class_index},
+        {t->class_blocks, (size_t)h->n_class_blocks * BLOCK},
+        {t->byte_classes, sizeof t->byte_classes},
+        {t->starts, (size_t)h->n_stages * h->row * sizeof *t->starts},
+        {t->states, (size_t)h->n_states * h->row * sizeof *t->states},
+    };
+    enum { N_PARTS = sizeof parts / sizeof parts[0] };
+    size_t offsets[N_PARTS], end = 0;
+    for (size_t i = 0; i < N_PARTS; i++) {
+        offsets[i] = (size_t)round_up(end, BLOB_ALIGN);
+        end = offsets[i] + parts[i].size;
+    }
+    if (!(section->data = calloc(end, 1)))
+        return smol_fail_memory(error, "the scanner's tables");
+    section->size = end;
+    for (size_t i = 0; i < N_PARTS; i++)
+        memcpy(section->data + offsets[i], parts[i].bytes, parts[i].size);
+    return STATUS_OK;
+}
+
+static enum status make_map(struct tables *t, const struct scanner_plan *plan, struct error *error)
+{
+    struct pattern patterns[SCANNER_MAX_STAGES];
+    for (uint32_t i = 0; i < plan->n_stages; i++)
+        patterns[i] = plan->stages[i].pattern;
+    enum status status = smol_class_map_make(patterns, plan->n_stages, &t->map, error);
+    if (status)
+        return status;
+    t->header.n_stages = plan->n_stages;
+    t->header.n_classes = t->map.n_classes;
+    for (t->header.row = 1; t->header.row <= t->map.n_classes;)
+        t->header.row *= 2;
+    return STATUS_OK;
+}
+
+static void release(struct tables *t)
+{
+    for (uint32_t i = 0; i < SCANNER_MAX_STAGES; i++)
+        smol_automaton_free(&t->automata[i]);
+    smol_class_map_free(&t->map);
+    free(t->class_blocks);
+    free(t->starts);
+    free(t->states);
+    free(t);
+}
+
+enum status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
+                                 uint32_t *stage, struct error *error)
+{
+    *section = (struct scanner_section){0};
+    *stage = 0;
+    struct tables *t = calloc(1, sizeof *t);
+    if (!t)
+        return smol_fail_memory(error, "the scanner's tables");
+    enum status status = make_map(t, plan, error);
+    if (!status)
+        status = make_classes(t, error);
+    if (!status)
+        status = make_automata(t, plan, stage, error);
+    if (!status)
+        status = make_rows(t, error);
+    if (!status)
+        status = lay_out(t, section, error);
+    release(t);
+    return status;
+}
+
+void smol_scanner_plan_free(struct scanner_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_stages; i++)
+        smol_pattern_free(&plan->stages[i].pattern);
+    plan->n_stages = 0;
+}

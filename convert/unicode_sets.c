@@ -1,0 +1,118 @@
+/* Named sets of characters and case folding, see unicode_sets.h. */
+#include "convert/unicode_sets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/unicode_sets_data.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+/* --- names ---------------------------------------------------------------------------------- */
+
+static const struct named_set *find_name(const char *name)
+{
+    for (size_t i = 0; i < LENGTH(named_sets); i++)
+        if (strcmp(named_sets[i].name, name) == 0)
+            return &named_sets[i];
+    return NULL;
+}
+
+static void add_categories(struct code_set *set, uint32_t categories)
+{
+    for (size_t i = 0; i < LENGTH(category_runs); i++) {
+        uint32_t last = i + 1 < LENGTH(category_runs) ? (category_runs[i + 1] >> 8) - 1
+                                                      : (uint32_t)LAST_CODE_POINT;
+        if (categories >> (category_runs[i] & 31) & 1)
+            smol_set_add(set, category_runs[i] >> 8, last);
+    }
+    smol_set_settle(set);
+}
+
+/* What is in one of the two, but not in both. */
+static void differ(struct code_set *set, const struct code_range *ranges, size_t n)
+{
+    struct code_set outside = {0}, common = {0};
+    for (size_t i = 0; i < n; i++)
+        smol_set_add(&outside, ranges[i].first, ranges[i].last);
+    smol_set_add_all(&common, set);
+    smol_set_add_all(set, &outside);
+    smol_set_settle(set);
+    smol_set_intersect(&common, &outside);
+    smol_set_invert(&common);
+    smol_set_intersect(set, &common);
+    smol_set_free(&outside);
+    smol_set_free(&common);
+}
+
+bool smol_unicode_set(const char *name, size_t size, struct code_set *set)
+{
+    char plain[48];
+    size_t n = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (name[i] == ' ' || name[i] == '-' || name[i] == '_')
+            continue;
+        if (n == sizeof plain - 1)
+            return false;
+        plain[n++] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+    }
+    plain[n] = 0;
+    const struct named_set *found = find_name(plain);
+    if (!found)
+        return false;
+    struct code_set named = {0};
+    add_categories(&named, found->categories);
+    differ(&named, set_exceptions + found->first, found->n);
+    smol_set_add_all(set, &named);
+    smol_set_free(&named);
+    smol_set_settle(set);
+    return true;
+}
+
+/* --- case ----------------------------------------------------------------------------------- */
+
+void smol_unicode_fold(struct code_set *set)
+{
+    struct code_set more = {0};
+    for (const uint32_t *group = fold_groups, *end; group < fold_groups + LENGTH(fold_groups);
+         group = end + 1) {
+        bool found = false;
+        for (end = group; *end; end++)
+            found |= smol_set_has(set, *end);
+        for (const uint32_t *member = group; found && member < end; member++)
+            smol_set_add(&more, *member, *member);
+    }
+    smol_set_add_all(set, &more);
+    smol_set_settle(set);
+    smol_set_free(&more);
+}
+
+bool smol_unicode_folds_to_many(const struct code_set *set)
+{
+    for (size_t i = 0; i < LENGTH(folds_to_many); i++)
+        if (smol_set_has(set, folds_to_many[i]))
+            return true;
+    return false;
+}
+
+uint32_t smol_unicode_fold_one(uint32_t code_point)
+{
+    uint32_t first = fold_groups[0];
+    for (size_t i = 0; i < LENGTH(fold_groups); i++) {
+        if (fold_groups[i] == code_point)
+            return first;
+        if (fold_groups[i] == 0 && i + 1 < LENGTH(fold_groups))
+            first = fold_groups[i + 1];
+    }
+    return code_point;
+}
+
+bool smol_unicode_is_fold_of_one(const uint32_t *folds, size_t n)
+{
+    for (size_t i = 0; i < LENGTH(many_folds); i++) {
+        size_t length = many_folds[i][2] ? 3 : 2;
+        if (n >= length && memcmp(folds + n - length, many_folds[i], length * sizeof *folds) == 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,156 @@
+/* The rules of the scanner section. See FORMAT.md. */
+#include "format/scanner.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/checked.h"
+
+static enum status check_header(const struct blob_scanner *h, struct error *error)
+{
+    uint32_t reserved = 0;
+    for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
+        reserved |= h->reserved[i];
+    if (reserved)
+        return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
+    if (h->n_stages > SCANNER_MAX_STAGES)
+        return smol_fail(error, STATUS_DAMAGED, "too many stages (%" PRIu32 ")", h->n_stages);
+    if (h->n_classes == 0 || h->n_classes > SCANNER_MAX_CLASSES)
+        return smol_fail(error, STATUS_DAMAGED, "n_classes is out of range (%" PRIu32 ")",
+                         h->n_classes);
+    if (h->row <= h->n_classes || h->row > 256 || (h->row & (h->row - 1)))
+        return smol_fail(error, STATUS_DAMAGED, "no length for a row (%" PRIu32 ")", h->row);
+    if (h->n_class_blocks > CLASS_INDEX_SIZE || h->n_states > SCANNER_MAX_ENTRIES / h->row)
+        return smol_fail(error, STATUS_DAMAGED, "tables are too large");
+    return STATUS_OK;
+}
+
+struct cursor {
+    const uint8_t *data;
+    size_t size, end;
+    bool failed; /* a table did not fit, or what lies before one is not zero */
+};
+
+/* The next table, of `count` entries of `each` bytes; the header's limits keep sizes small. */
+static const void *take(struct cursor *cursor, size_t count, size_t each)
+{
+    size_t start = (size_t)round_up(cursor->end, BLOB_ALIGN), size = count * each;
+    if (cursor->failed || !range_within(start, size, cursor->size)) {
+        cursor->failed = true;
+        return NULL;
+    }
+    for (size_t i = cursor->end; i < start; i++)
+        cursor->failed |= cursor->data[i] != 0;
+    cursor->end = start + size;
+    return cursor->data + start;
+}
+
+static enum status take_tables(const uint8_t *data, size_t size, struct scanner_tables *tables,
+                               struct error *error)
+{
+    const struct blob_scanner *h = &tables->header;
+    struct cursor cursor = {data, size, sizeof *h, false};
+    tables->stages = take(&cursor, h->n_stages, sizeof *tables->stages);
+    tables->class_index = take(&cursor, CLASS_INDEX_SIZE, sizeof *tables->class_index);
+    tables->class_blocks = take(&cursor, h->n_class_blocks, 256);
+    tables->byte_classes = take(&cursor, 256, 1);
+    tables->starts = take(&cursor, (size_t)h->n_stages * h->row, sizeof *tables->starts);
+    tables->states = take(&cursor, (size_t)h->n_states * h->row, sizeof *tables->states);
+    if (cursor.failed || cursor.end != size)
+        return smol_fail(error, STATUS_DAMAGED,
+                         "a table out of place, or padding that is not zero");
+    return STATUS_OK;
+}
+
+static enum status check_classes(const struct scanner_tables *tables, struct error *error)
+{
+    const struct blob_scanner *h = &tables->header;
+    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        if (tables->class_index[i] >= h->n_class_blocks)
+            return smol_fail(error, STATUS_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+                             i * 256);
+    for (size_t i = 0; i < (size_t)h->n_class_blocks * 256; i++)
+        if (tables->class_blocks[i] >= h->n_classes)
+            return smol_fail(error, STATUS_DAMAGED, "no such class (class byte %zu)", i);
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (tables->byte_classes[byte] >= h->n_classes)
+            return smol_fail(error, STATUS_DAMAGED, "no such class (byte %u)", byte);
+    return STATUS_OK;
+}
+
+/* The rest of a row, behind the end's symbol, is not used. */
+static bool has_clean_end(const struct blob_scanner *h, const uint16_t *row)
+{
+    for (uint32_t i = h->n_classes + 1; i < h->row; i++)
+        if (row[i])
+            return false;
+    return true;
+}
+
+static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_stage *stage,
+                             const uint16_t *starts, uint32_t *last_start)
+{
+    *last_start = 0;
+    for (uint32_t symbol = 0; symbol <= h->n_classes; symbol++) {
+        if (starts[symbol] == 0 || starts[symbol] >= stage->n_states)
+            return false;
+        if (starts[symbol] > *last_start)
+            *last_start = starts[symbol];
+    }
+    return has_clean_end(h, starts) && (*last_start == 1 || stage->flags & STAGE_BEHIND);
+}
+
+/* Each transition leads to state 0, or to one that a scan does not start in; nothing comes behind
+ * the end; and a match has at least one character. */
+static bool row_is_valid(const struct blob_scanner *h, uint32_t n_states, uint32_t last_start,
+                         uint32_t state, const uint16_t *row)
+{
+    for (uint32_t symbol = 0; symbol <= h->n_classes; symbol++) {
+        uint32_t to = row[symbol] >> 1;
+        bool match = row[symbol] & 1;
+        if (to >= n_states || (to > 0 && to <= last_start) || (match && state <= last_start) ||
+            (to > 0 && (state == 0 || symbol == h->n_classes)))
+            return false;
+    }
+    return has_clean_end(h, row);
+}
+
+static enum status check_stages(const struct scanner_tables *tables, struct error *error)
+{
+    const struct blob_scanner *h = &tables->header;
+    const uint32_t known = STAGE_INVERT | STAGE_BYTES | STAGE_SPACE | STAGE_BEHIND;
+    uint32_t n_before = 0;
+    for (uint32_t i = 0; i < h->n_stages; i++) {
+        const struct scanner_stage *stage = &tables->stages[i];
+        uint32_t last_start;
+        if (stage->behaviour >= SPLIT_COUNT || stage->flags & ~known || stage->reserved ||
+            stage->n_states > h->n_states - n_before ||
+            !starts_are_valid(h, stage, tables->starts + (size_t)i * h->row, &last_start))
+            return smol_fail(error, STATUS_DAMAGED, "bad stage (%" PRIu32 ")", i);
+        for (uint32_t state = 0; state < stage->n_states; state++)
+            if (!row_is_valid(h, stage->n_states, last_start, state,
+                              tables->states + (size_t)(n_before + state) * h->row))
+                return smol_fail(error, STATUS_DAMAGED,
+                                 "bad transitions (stage %" PRIu32 ", state %" PRIu32 ")", i,
+                                 state);
+        n_before += stage->n_states;
+    }
+    return n_before == h->n_states ? STATUS_OK
+                                   : smol_fail(error, STATUS_DAMAGED, "states of no stage");
+}
+
+enum status smol_scanner_tables_open(const uint8_t *data, size_t size,
+                                     struct scanner_tables *tables, struct error *error)
+{
+    *tables = (struct scanner_tables){0};
+    if (size < sizeof tables->header)
+        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+    memcpy(&tables->header, data, sizeof tables->header);
+    enum status status = check_header(&tables->header, error);
+    if (!status)
+        status = take_tables(data, size, tables, error);
+    if (!status)
+        status = check_classes(tables, error);
+    return status ? status : check_stages(tables, error);
+}

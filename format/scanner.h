@@ -1,0 +1,27 @@
+/* The scanner section of a blob as typed pointers, after every rule was checked. It lies in the
+ * front, which does not change while a blob is open: whoever scans with it need not check again. */
+#ifndef SMOL_FORMAT_SCANNER_H
+#define SMOL_FORMAT_SCANNER_H
+
+#include <stddef.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Zeroed: there is none. The header is a copy; the pointers point into the section. */
+struct scanner_tables {
+    struct blob_scanner header;
+    const struct scanner_stage *stages; /* (n_stages) */
+    const uint16_t *class_index;        /* (CLASS_INDEX_SIZE) */
+    const uint8_t *class_blocks;        /* (n_class_blocks, 256) */
+    const uint8_t *byte_classes;        /* (256) */
+    const uint16_t *starts;             /* (n_stages, row) */
+    const uint16_t *states;             /* (n_states, row) */
+};
+
+/* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Errors:
+ * STATUS_DAMAGED. */
+enum status smol_scanner_tables_open(const uint8_t *data, size_t size,
+                                     struct scanner_tables *tables, struct error *error);
+
+#endif
