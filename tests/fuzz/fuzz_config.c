@@ -38,13 +38,23 @@ static void check_config(const struct config *config)
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
         CLAIM(isfinite(reals[i]) && reals[i] >= 0);
     CLAIM(g->do_sample <= 1);
+}
+
+/* A model that a blob may have has layers and frequencies that it may have. */
+static void check_model(const struct config *config)
+{
     struct blob_model model = config->model;
     struct error error;
     model.dtype = DTYPE_INT8;
-    if (!smol_model_check(&model, &error)) {
-        CLAIM(model.n_heads % model.n_kv_heads == 0);
-        CLAIM(smol_tensor_count(&model) > 0);
-    }
+    if (smol_model_check(&model, &error))
+        return;
+    CLAIM(model.n_heads % model.n_kv_heads == 0);
+    CLAIM(smol_tensor_count(&model) > 0);
+    CLAIM(smol_inv_freq_count(&model) <= sizeof config->inv_freq / sizeof config->inv_freq[0]);
+    for (size_t i = 0; i < smol_inv_freq_count(&model); i++)
+        CLAIM(config->inv_freq[i] >= 0 && config->inv_freq[i] <= 1);
+    if (!smol_model_is_plain(&model))
+        CLAIM(!smol_layers_check(&model, config->layers, &error));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -53,8 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct settings tokenizer;
     struct error error;
     write_files(data, size);
-    if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer, &error))
+    if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer, &error)) {
         check_config(&config);
+        check_model(&config);
+    }
     smol_settings_close(&tokenizer);
     return 0;
 }

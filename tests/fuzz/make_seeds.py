@@ -12,10 +12,11 @@ CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 
 import checkpoints  # noqa: E402
+import families  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import save  # noqa: E402
 from tokenizers import AddedToken  # noqa: E402
-from transformers import LlamaConfig  # noqa: E402
+from transformers import AutoModelForCausalLM, LlamaConfig  # noqa: E402
 
 
 def compact(value):
@@ -131,7 +132,13 @@ def config():
     del old["rope_parameters"]
     yield "small", compact(settings())
     yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
-    yield "unsupported", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
+    yield "unsupported", compact(settings(rope_parameters=rope | {"rope_type": "dynamic"}))
+    yield "llama3", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
+    for family in families.FAMILIES:  # the fourth has a list for layers where there may be one
+        drawn = families.draw(family, 3)
+        architecture = AutoModelForCausalLM._model_mapping[type(drawn)].__name__
+        keys = drawn.to_dict() | {"architectures": [architecture]}
+        yield family, compact({key: value for key, value in keys.items() if value is not None})
     parts = [old, {"eos_token_id": 3}, {"eos_token": "a"}, tokenizer]
     yield "old", b"\0".join(map(compact, parts))
 

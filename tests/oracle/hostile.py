@@ -748,6 +748,59 @@ changed(CONFIG, "rms_norm_eps 2", "rms_norm_eps", 2.0, "rms_norm_eps")
 changed(CONFIG, "an architecture that is a number [type]", "architectures", 3, "architectures")
 changed(CONFIG, "an architecture that is in a list in a list [type]", "architectures", [["a"]],
         "architectures", status=UNSUPPORTED)  # fmt: skip
+
+
+def asking(name, keys, *words, status=DAMAGED):
+    """The bundled config.json with other keys."""
+
+    def content():
+        return json.dumps(json.loads((DEMO / CONFIG).read_text()) | keys).encode()
+
+    JSON.append((CONFIG, Case(f"{CONFIG}: {name}", content, status, words)))
+
+
+for rope, word in [
+    ("linear", "rope_scaling"),
+    ({"type": 3}, "type"),
+    ({"type": "linear"}, "factor"),
+    ({"type": "linear", "factor": 0}, "factor"),
+    ({"type": "linear", "factor": "2"}, "factor"),
+    ({"type": "llama3", "factor": 8}, "low_freq_factor"),
+    ({"type": "yarn", "factor": 8, "original_max_position_embeddings": 0}, "original_max"),
+    ({"type": "yarn", "factor": 8, "original_max_position_embeddings": 1.5}, "original_max"),
+    ({"type": "yarn", "factor": 8, "beta_fast": [32]}, "beta_fast"),
+    ({"type": "yarn", "factor": 1e300}, "factor"),
+    ({"type": "longrope", "short_factor": 1, "long_factor": 1}, "short_factor"),
+    ({"type": "longrope", "short_factor": [1.0] * 10**6}, "short_factor"),
+    ({"type": "longrope", "short_factor": [0.0] * 14, "long_factor": [1] * 14}, "short_factor"),
+    ({"type": "longrope", "short_factor": [1] * 14, "long_factor": [1e300] * 14}, "long_factor"),
+]:
+    asking(f"rope_scaling {json.dumps(rope)[:60]} [type]", {"rope_scaling": rope}, word)
+for rope, word in [
+    ({"type": "dynamic", "factor": 2}, "dynamic"),
+    ({"type": "x" * 10**5}, "xxxx"),
+    ({"type": "linear", "factor": 1e-30}, "frequency 0"),
+    ({"full_attention": {}}, "full_attention"),
+]:
+    asking(f"rope_scaling {json.dumps(rope)[:60]}", {"rope_scaling": rope}, word, status=UNSUPPORTED)
+SMOLLM3 = {"architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3"}
+GEMMA2 = {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2"}
+GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text"}
+for value in (1, [], [1], [1] * 5, [2] * 6, ["1"] * 6, [[1]] * 6):
+    asking(f"no_rope_layers {value} [type]", SMOLLM3 | {"no_rope_layers": value}, "no_rope_layers")
+for value in (0, -1, "4", [4]):
+    asking(f"no_rope_layer_interval {value!r} [zero]", SMOLLM3 | {"no_rope_layer_interval": value},
+           "no_rope_layer_interval")  # fmt: skip
+for value in ("full_attention", [], ["full_attention"] * 7, [1] * 6, [None] * 6):
+    asking(f"layer_types {value} [type]", GEMMA2 | {"layer_types": value}, "layer_types")
+for value in (0, -1, "4096", [4096]):
+    asking(f"sliding_window {value!r}", GEMMA2 | {"sliding_window": value}, "sliding_window")
+for value in (0, -1, "30", 1e300):
+    asking(f"a soft-cap of {value!r}", GEMMA2 | {"final_logit_softcapping": value}, "softcapping")
+for value in (3, {"rope_theta": 1}, {"full_attention": 1}, {"sliding_attention": [1]}):
+    asking(f"rope_parameters {value} [type]", GEMMA3 | {"rope_theta": None, "rope_parameters": value,
+           "sliding_window_pattern": 2}, "rope_parameters")  # fmt: skip
+asking("another family's tensors", GEMMA2 | {"head_dim": 28}, "pre_feedforward_layernorm")
 changed(CONFIG, "tied to a text [type]", "tie_word_embeddings", "yes", "tie_word_embeddings")
 changed("generation_config.json", "a temperature that is a text [type]", "temperature", "hot",
         "temperature")  # fmt: skip
