@@ -1,13 +1,17 @@
 """Checkpoints as they come: in shards, in one file with its config elsewhere. However they come, the
 same tensors give the same blob. What a bad index does is in hostile.py."""
+import contextlib
 import json
+import resource
 import shutil
+import struct
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
 from blobs import read_blob, section, xxh3
-from checkpoints import make
+from checkpoints import byte_tokenizer, make
 from internal import BUILD
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE, Blob
@@ -200,3 +204,96 @@ def test_a_config_that_is_none_is_refused(tmp_path, apart):
     assert_fails(smolconv("--config", weights, weights, tmp_path / "o"), 4, "some.safetensors: ")
     config.write_text(config.read_text().replace('"hidden_size": 64', '"hidden_size": 2097152'))
     assert_fails(smolconv("--config", config, weights, tmp_path / "o"), 5, "of-mine.json: hidden_size")
+
+
+# --- more than memory -----------------------------------------------------------------------------
+
+WIDE = dict(
+    vocab_size=65536, hidden_size=4096, intermediate_size=21760, num_hidden_layers=1, head_dim=64,
+    num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=64, eos_token_id=2,
+    tie_word_embeddings=True, architectures=["LlamaForCausalLM"], model_type="llama",
+)  # fmt: skip
+SHAPES = {
+    "model.embed_tokens.weight": [65536, 4096],
+    "model.norm.weight": [4096],
+    "model.layers.0.input_layernorm.weight": [4096],
+    "model.layers.0.self_attn.q_proj.weight": [64, 4096],
+    "model.layers.0.self_attn.k_proj.weight": [64, 4096],
+    "model.layers.0.self_attn.v_proj.weight": [64, 4096],
+    "model.layers.0.self_attn.o_proj.weight": [4096, 64],
+    "model.layers.0.post_attention_layernorm.weight": [4096],
+    "model.layers.0.mlp.gate_proj.weight": [21760, 4096],
+    "model.layers.0.mlp.up_proj.weight": [21760, 4096],
+    "model.layers.0.mlp.down_proj.weight": [4096, 21760],
+}
+
+
+def sparse_file(path, names):
+    """Tensors of zeros, which take no room on the disk. Returns their bytes."""
+    header, at = {}, 0
+    for name in names:
+        size = 4
+        for n in SHAPES[name]:
+            size *= n
+        header[name] = {"dtype": "F32", "shape": SHAPES[name], "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + at)
+    return at
+
+
+def make_large(folder):
+    """A checkpoint of 2 GiB in two shards."""
+    folder.mkdir()
+    names, places, total = list(SHAPES), {}, 0
+    for i, part in enumerate((names[:1], names[1:])):
+        file = f"model-{i + 1:05}-of-00002.safetensors"
+        total += sparse_file(folder / file, part)
+        places |= dict.fromkeys(part, file)
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    (folder / INDEX).write_text(json.dumps(index))
+    (folder / "config.json").write_text(json.dumps(WIDE))
+    byte_tokenizer(WIDE["vocab_size"]).save(str(folder / "tokenizer.json"))
+    assert total > 2 << 30
+    return folder
+
+
+@contextlib.contextmanager
+def memory_group(limit):
+    """A control group whose processes have `limit` bytes of memory, the files that they read and
+    write included; None, with a warning, where there is none to be had."""
+    for base, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        group = Path("/sys/fs/cgroup") / base / "smol-large"
+        try:
+            group.mkdir(exist_ok=True)
+            (group / name).write_text(str(limit))
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        yield group
+        group.rmdir()
+        return
+    warnings.warn("no control group for memory: the page cache is not limited", stacklevel=1)
+    yield None
+
+
+def test_a_checkpoint_of_2_gib_is_converted_in_128_mib(tmp_path):
+    """64 MB of them for what is not a file."""
+    source, out = make_large(tmp_path / "large"), tmp_path / "out.smol"
+    with memory_group(128 << 20) as group:
+
+        def limited():
+            resource.setrlimit(resource.RLIMIT_DATA, (64_000_000, 64_000_000))
+            if group:
+                (group / "cgroup.procs").write_text("0")
+
+        result = smolconv("--threads", 2, source, out, preexec_fn=limited)
+    try:
+        assert result.returncode == 0, result.stderr
+        assert f"{out.stat().st_size} bytes" in smolconv("verify", out).stdout
+        assert f"int8 {out.stat().st_size:>28} " in smolconv("inspect", source).stdout
+    finally:
+        out.unlink(missing_ok=True)  # half a gigabyte
