@@ -11,10 +11,11 @@
 enum status smol_inspect(const char *path, FILE *out, struct error *error);
 
 /* Describes the checkpoint `path`, which is read as `options` say: what it is, whether it can be
- * converted, and if so how large the blobs are and how much memory they take with `context`
- * positions (0: all that the model has). That it cannot is no error here; errors are STATUS_FILE,
- * STATUS_DAMAGED and STATUS_MEMORY. */
+ * converted, and if so how large the blobs are and how much memory they take with texts of
+ * options->context tokens (0: all that the model can have). That it cannot is no error here; errors
+ * are STATUS_FILE, STATUS_DAMAGED, STATUS_MEMORY, and STATUS_USAGE for a context that is too long.
+ */
 enum status smol_inspect_checkpoint(const char *path, const struct source_options *options,
-                                    uint32_t context, FILE *out, struct error *error);
+                                    FILE *out, struct error *error);
 
 #endif

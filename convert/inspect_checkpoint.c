@@ -153,7 +153,11 @@ static enum status print_sizes(struct source *source, uint32_t context, FILE *ou
 {
     static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};
     struct blob_model *model = &source->config.model;
-    if (context == 0 || context > model->context_length)
+    if (context > model->context_length)
+        return smol_fail(error, STATUS_USAGE,
+                         "--context %" PRIu32 ": the model has at most %" PRIu32, context,
+                         model->context_length);
+    if (context == 0)
         context = model->context_length;
     fprintf(out, "\nbytes with a context of %" PRIu32 " tokens\n%-18s %14s %18s %14s\n", context,
             "dtype", "blob", "keys and values", "together");
@@ -171,6 +175,16 @@ static enum status print_sizes(struct source *source, uint32_t context, FILE *ou
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
+
+/* Which of its lists of factors a blob would have. */
+static void print_longrope(const struct config *config, FILE *out)
+{
+    if (config->longrope == LONGROPE_NONE)
+        return;
+    fprintf(out, "%-18s %s factors, for texts of up to %" PRIu32 " of %" PRIu32 " tokens\n",
+            "longrope", config->longrope == LONGROPE_SHORT ? "short" : "long",
+            config->model.context_length, config->max_positions);
+}
 
 /* A checkpoint as the blob that it would become, as far as smol_inspect_settings looks. */
 static enum status show_as_blob(const struct source *source, FILE *out, struct error *error)
@@ -198,6 +212,8 @@ static enum status describe_supported(struct source *source, uint32_t context, F
     if (!status)
         status = show_as_blob(source, out, error);
     if (!status)
+        print_longrope(&source->config, out);
+    if (!status)
         status = print_template(source, out, error);
     if (status)
         return status;
@@ -224,7 +240,7 @@ static enum status describe_unsupported(const char *path, const struct source_op
 }
 
 enum status smol_inspect_checkpoint(const char *path, const struct source_options *options,
-                                    uint32_t context, FILE *out, struct error *error)
+                                    FILE *out, struct error *error)
 {
     struct source source;
     struct error reason;
@@ -236,7 +252,7 @@ enum status smol_inspect_checkpoint(const char *path, const struct source_option
     if (!status || status == STATUS_UNSUPPORTED)
         print_line(out, "checkpoint", path);
     if (!status)
-        status = describe_supported(&source, context, out, error);
+        status = describe_supported(&source, options->context, out, error);
     else if (status == STATUS_UNSUPPORTED)
         status = describe_unsupported(path, options, &reason, out, error);
     if (is_open) {

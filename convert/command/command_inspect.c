@@ -7,14 +7,13 @@
 
 struct inspect_options {
     struct source_options source;
-    uint32_t context;
 };
 
 #define FIELD(name) offsetof(struct inspect_options, name)
 
 static const struct option_rule rules[] = {
     {"context", 0, "N", "the memory that N tokens take (all that the model can have)", OPTION_COUNT,
-     FIELD(context), 1, 1 << 24, NULL},
+     FIELD(source.context), 1, 1 << 24, NULL},
     RULES_SOURCE,
 };
 
@@ -38,14 +37,14 @@ static const struct command_line line = {
 
 enum status smolconv_inspect(int argc, char **argv, struct error *error)
 {
-    struct inspect_options options = {.context = 0};
+    struct inspect_options options = {.source.context = 0};
     const char *path;
     bool shown;
     enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
     if (status || shown)
         return status;
-    bool asked = options.source.config || options.source.lora.n || options.context;
+    bool asked = options.source.config || options.source.lora.n || options.source.context;
     if (asked || smol_source_is_checkpoint(path))
-        return smol_inspect_checkpoint(path, &options.source, options.context, stdout, error);
+        return smol_inspect_checkpoint(path, &options.source, stdout, error);
     return smol_inspect(path, stdout, error);
 }

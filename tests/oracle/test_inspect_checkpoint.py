@@ -8,7 +8,8 @@ from pathlib import Path
 
 import engine
 import pytest
-from checkpoints import make
+from checkpoints import make, make_of
+from families import FAMILIES, draw
 from internal import BUILD, ROOT
 
 DEMO = ROOT / "demo/model"
@@ -72,6 +73,29 @@ def test_sizes_are_those_of_the_blobs(tmp_path, variants, name):
         out = tmp_path / f"{dtype}.smol"
         assert smolconv("--quiet", "--dtype", dtype, *words, out).returncode == 0
         assert size == out.stat().st_size and both == size + cache
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sizes_of_every_family_are_those_of_the_blobs(tmp_path, family):
+    """With sections that Llama's blobs do not have."""
+    folder = make_of(draw(family, 1), tmp_path / "checkpoint", seed=1)
+    text, out = inspect(folder), tmp_path / "out.smol"
+    assert smolconv("--quiet", folder, out).returncode == 0
+    assert sizes(text)["int8"][0] == out.stat().st_size
+    blob = smolconv("inspect", out).stdout
+    assert blob[blob.index("layers ") : blob.index("\nprovenance")] in text
+
+
+def test_longrope_goes_by_the_context(tmp_path):
+    factors = dict(short_factor=[1.0] * 8, long_factor=[2.0] * 8)
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 64}
+    make(tmp_path, rope_parameters=rope | factors)
+    assert row(inspect(tmp_path), "longrope") == "short factors, for texts of up to 64 of 512 tokens"
+    text = inspect("--context", 65, tmp_path)
+    assert row(text, "longrope") == "long factors, for texts of up to 512 of 512 tokens"
+    out = tmp_path / "out.smol"
+    assert smolconv("--quiet", "--context", 65, tmp_path, out).returncode == 0
+    assert sizes(text)["int8"][0] == out.stat().st_size
 
 
 @pytest.mark.parametrize("context", [1, 64, 65, 300, 512, 0])
@@ -171,4 +195,6 @@ def test_what_is_damaged_or_missing_is_an_error_all_the_same(tmp_path, checkpoin
     weights.write_bytes(content)
     (checkpoint / "config.json").write_text("{")
     assert smolconv("inspect", checkpoint).returncode == 4
-    assert smolconv("inspect", "--context", 0, checkpoint).returncode == 2
+    assert smolconv("inspect", "--context", 0, DEMO).returncode == 2
+    result = smolconv("inspect", "--context", 513, DEMO)
+    assert result.returncode == 2 and "--context 513: the model has at most 512" in result.stderr
