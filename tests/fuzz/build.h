@@ -16,6 +16,14 @@ struct tokenizer_recipe {
     uint8_t digits; /* its lowest bit: digits stand alone */
     uint8_t n_text;
     uint8_t n_damages;
+    uint8_t with_text; /* for fuzz_tokenizer: its lowest bit says whether there is a text section */
+};
+
+/* The start of an input for fuzz_build_text, likewise; the pool's bytes follow. */
+struct text_recipe {
+    uint8_t flags, unknown, split, strip, n_strip, n_before, n_behind, n_steps, n_late_steps,
+        n_names;
+    uint8_t letters; /* its lowest bit: there are tables for normalization */
     uint8_t reserved;
 };
 
@@ -44,6 +52,7 @@ enum blob_switch {
     BLOB_BOS = 1 << 3,
     BLOB_RESIZED = 1 << 4, /* cut, or continued with zeros: header and digests do not know */
     BLOB_STALE = 1 << 5,   /* early damages come behind the digests too */
+    BLOB_TEXT = 1 << 7,    /* a text section; its input follows the tokenizer's */
     BLOB_BLOCKS = 1 << 6,  /* not the plain block, or what could be said shorter */
 };
 
@@ -53,8 +62,12 @@ struct built {
     size_t size;
 };
 
-/* A tokenizer section; vocab_size, 1 to 255, bounds its tokens. Without damages it is good. */
-struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size);
+/* A tokenizer section; vocab_size, 1 to 255, bounds its tokens. Without damages it is good, with a
+ * text section where `with_text`. */
+struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size, bool with_text);
+
+/* A text section that is good for a tokenizer of n_tokens, 1 at least. */
+struct built fuzz_build_text(struct fuzz_input *in, uint32_t n_tokens);
 
 /* A blob. Without damages it is good, but for weights that are too large to stay finite. */
 struct built fuzz_build_blob(struct fuzz_input *in);

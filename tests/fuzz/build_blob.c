@@ -24,6 +24,7 @@ struct contents {
     struct blob_model model;
     struct blob_generation generation;
     uint64_t features;
+    struct built text; /* a section, for FEATURE_TEXT */
     float inv_freq[MAX_HEAD_DIM];
     uint8_t layers[MAX_LAYERS];
     uint32_t stop[MAX_STOP];
@@ -177,8 +178,8 @@ static void add_section(struct plan *plan, enum section_kind kind, uint64_t size
 static struct plan make_plan(const struct contents *c, const struct blob_recipe *r,
                              size_t tokenizer_size)
 {
-    bool blocks = c->features & FEATURE_BLOCKS;
-    struct plan plan = {.n_due = 9 + blocks};
+    bool blocks = c->features & FEATURE_BLOCKS, text = c->features & FEATURE_TEXT;
+    struct plan plan = {.n_due = 9 + blocks + text};
     uint32_t n_stop = r->n_stop % MAX_STOP;
     n_stop = n_stop < c->model.vocab_size ? n_stop : c->model.vocab_size;
     uint64_t data = round_up(tokenizer_size, BLOB_CHUNK_SIZE) + c->weights_size;
@@ -193,6 +194,8 @@ static struct plan make_plan(const struct contents *c, const struct blob_recipe 
     add_section(&plan, SECTION_DIGESTS, n_chunks * sizeof(uint64_t), BLOB_ALIGN);
     if (blocks)
         add_section(&plan, SECTION_LAYERS, c->model.n_layers, BLOB_ALIGN);
+    if (text)
+        add_section(&plan, SECTION_TEXT, c->text.size, BLOB_ALIGN);
     add_section(&plan, SECTION_TOKENIZER, tokenizer_size, BLOB_CHUNK_SIZE);
     add_section(&plan, SECTION_WEIGHTS, c->weights_size, BLOB_CHUNK_SIZE);
     const struct blob_section *weights = &plan.sections[plan.n - 1], *tokenizer = weights - 1;
@@ -230,6 +233,7 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
         return tokenizer->data;
     case SECTION_SCANNER:
     case SECTION_TEXT:
+        return c->text.data;
     case SECTION_DIGESTS:
     case SECTION_WEIGHTS:
         break;
@@ -295,11 +299,18 @@ struct built fuzz_build_blob(struct fuzz_input *in)
     struct blob_recipe r;
     fuzz_take(in, &r, sizeof r);
     make_contents(in, &r, &contents);
-    struct built tokenizer = fuzz_build_tokenizer(in, contents.model.vocab_size);
+    struct fuzz_input start = *in;
+    struct built tokenizer =
+        fuzz_build_tokenizer(in, contents.model.vocab_size, r.switches & BLOB_TEXT);
+    if (r.switches & BLOB_TEXT) {
+        contents.features |= FEATURE_TEXT;
+        contents.text = fuzz_build_text(in, 1 + fuzz_take_byte(&start) % contents.model.vocab_size);
+    }
     struct plan plan = make_plan(&contents, &r, tokenizer.size);
     struct built file = {exact_zeros(plan.header.file_size), plan.header.file_size};
     write_sections(&plan, &contents, &tokenizer, r.weights, file.data);
     free(tokenizer.data);
+    free(contents.text.data);
     /* Damage of the front keeps off the digest table when the digests come last. */
     if (!(r.switches & BLOB_STALE))
         fuzz_damage(in, r.n_early % 8, file.data, file.size);

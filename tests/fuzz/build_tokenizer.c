@@ -24,12 +24,16 @@ static void read_stretch(struct fuzz_input *in, uint32_t n_text, uint32_t *start
     *length = wanted < n_text - *start ? wanted : n_text - *start;
 }
 
-static void read_spans(struct fuzz_input *in, struct tables *t)
+static void read_spans(struct fuzz_input *in, struct tables *t, bool with_text)
 {
     for (uint32_t id = 0; id < t->header.n_tokens; id++) {
         uint32_t start, length;
         read_stretch(in, t->header.n_text_bytes, &start, &length);
-        t->spans[id] = (struct token_span){start, (uint16_t)length, start % 7 == 6};
+        uint16_t flags = start % 7 == 6 ? TOKEN_SPECIAL : 0;
+        if (with_text)
+            flags |=
+                (uint16_t)((length == 1 ? TOKEN_BYTE : 0) | (start % 5 == 4 ? TOKEN_PLAIN : 0));
+        t->spans[id] = (struct token_span){start, (uint16_t)length, flags};
     }
     for (unsigned byte = 0; byte < 256; byte++) { /* the upper half as the lower */
         uint32_t id = byte < 128 ? fuzz_take_byte(in) : t->byte_tokens[byte - 128];
@@ -72,21 +76,22 @@ static const uint8_t *compared_text;
 static int compare_added(const void *left, const void *right)
 {
     const struct added_token *a = left, *b = right;
-    if (a->flags != b->flags)
-        return a->flags < b->flags ? -1 : 1;
+    unsigned kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
+    if (kind_a != kind_b)
+        return kind_a < kind_b ? -1 : 1;
     uint32_t common = a->length < b->length ? a->length : b->length;
     int order = memcmp(compared_text + a->start, compared_text + b->start, common);
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-static void read_added(struct fuzz_input *in, struct tables *t, uint32_t n)
+static void read_added(struct fuzz_input *in, struct tables *t, uint32_t n, bool with_text)
 {
     struct added_token *added = t->added;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct added_token token = {.id = fuzz_take_byte(in) % t->header.n_tokens};
         read_stretch(in, t->header.n_text_bytes, &token.start, &token.length);
-        token.flags = fuzz_take_byte(in) & 1;
+        token.flags = fuzz_take_byte(in) & (with_text ? 31 : 1);
         token.length = (uint32_t)utf8_well_formed(t->text + token.start, token.length);
         if (token.length > 0)
             added[t->header.n_added++] = token;
@@ -100,14 +105,15 @@ static void read_added(struct fuzz_input *in, struct tables *t, uint32_t n)
 }
 
 /* Blocks that repeat a pattern, and an index that repeats one of eight entries. */
-static void read_classes(struct fuzz_input *in, struct tables *t)
+static void read_classes(struct fuzz_input *in, struct tables *t, bool with_text)
 {
     static const uint8_t legal[] = {0, 1, 2, 4, 8, 9, 10, 12};
     uint8_t pattern[PATTERN], order[8];
     for (uint32_t block = 0; block < t->header.n_class_blocks; block++) {
         fuzz_take(in, pattern, sizeof pattern);
         for (unsigned i = 0; i < 256; i++)
-            t->class_blocks[block][i] = legal[pattern[i % PATTERN] % sizeof legal];
+            t->class_blocks[block][i] = legal[pattern[i % PATTERN] % sizeof legal] |
+                                        (with_text && i % 3 == 0 ? CLASS_WORD : 0);
         t->class_blocks[block][' '] = CLASS_SPACE;
     }
     fuzz_take(in, order, sizeof order);
@@ -115,8 +121,8 @@ static void read_classes(struct fuzz_input *in, struct tables *t)
         t->class_index[i] = order[i % sizeof order] % t->header.n_class_blocks;
 }
 
-static void read_tables(struct fuzz_input *in, uint32_t vocab_size, struct tables *t,
-                        uint8_t *n_damages)
+static void read_tables(struct fuzz_input *in, uint32_t vocab_size, bool with_text,
+                        struct tables *t, uint8_t *n_damages)
 {
     struct tokenizer_recipe recipe;
     fuzz_take(in, &recipe, sizeof recipe);
@@ -126,10 +132,10 @@ static void read_tables(struct fuzz_input *in, uint32_t vocab_size, struct table
     t->header.n_class_blocks = 1 + recipe.n_class_blocks % MAX_BLOCKS;
     t->header.pretokenizer = PRETOKENIZE_GPT2 | (recipe.digits & PRETOKENIZE_DIGITS);
     fuzz_take(in, t->text, recipe.n_text);
-    read_spans(in, t);
+    read_spans(in, t, with_text);
     read_merges(in, t, recipe.n_merges % (MAX_MERGES + 1));
-    read_added(in, t, recipe.n_added % (MAX_ADDED + 1));
-    read_classes(in, t);
+    read_added(in, t, recipe.n_added % (MAX_ADDED + 1), with_text);
+    read_classes(in, t, with_text);
 }
 
 /* Lays the tables out one behind the other, as FORMAT.md says. */
@@ -162,12 +168,12 @@ static struct built lay_out(struct tables *t)
     return section;
 }
 
-struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size)
+struct built fuzz_build_tokenizer(struct fuzz_input *in, uint32_t vocab_size, bool with_text)
 {
     static struct tables tables;
     uint8_t n_damages;
     memset(&tables, 0, sizeof tables);
-    read_tables(in, vocab_size, &tables, &n_damages);
+    read_tables(in, vocab_size, with_text, &tables, &n_damages);
     struct built section = lay_out(&tables);
     fuzz_damage(in, n_damages, section.data, section.size);
     return section;

@@ -169,6 +169,33 @@ def tokenizer(added=(), merges=()):
     return content
 
 
+def tokenizer_of_characters():
+    """SentencePiece's manner, with a little of everything."""
+    content = tokenizer([("<s>", False), ("en", True)])
+    vocab = {c: i for i, c in enumerate(["<unk>", *"▁aeiloné", "<0xC3>", "<0x0A>", "▁a"])}
+    content["model"] |= {"vocab": vocab, "merges": [["▁", "a"]], "unk_token": "<unk>"}
+    content["model"] |= {"byte_fallback": True, "fuse_unk": True}
+    for i, token in enumerate(content["added_tokens"]):
+        token |= {"id": len(vocab) + i, "lstrip": True, "rstrip": i > 0, "single_word": i > 0}
+    replace = {"type": "Replace", "pattern": {"String": "ll"}, "content": "l"}
+    decode = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    template = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+        "special_tokens": {"<s>": {"ids": [len(vocab)]}},
+    }
+    return content | {
+        "normalizer": {"type": "Sequence", "normalizers": [replace, {"type": "NFC"}]},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [decode, {"type": "ByteFallback"}, {"type": "Fuse"}, strip],
+        },
+        "post_processor": template,
+    }
+
+
 def tokenizer_json():
     merges = [("t", "o"), ("e", "n"), ("Ġ", "to"), ("a", "a"), ("aa", "aa"), ("Ã", "©")]
     added = [("<s>", False), ("<s>x", False), ("an", True)]
@@ -181,6 +208,17 @@ def tokenizer_json():
     yield "merges", compact(tokenizer(added, merges))
     yield "spaced", compact(spaced)
     yield "full", compact(json.loads(full.to_str()))
+    characters = tokenizer_of_characters()
+    yield "characters", compact(characters)
+    characters["pre_tokenizer"] = None
+    prepend = {"type": "Prepend", "prepend": "▁"}
+    characters["normalizer"]["normalizers"].append(prepend)
+    characters["decoder"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
+    characters["model"]["ignore_merges"] = True
+    yield "prepended", compact(characters)
+    whole = tokenizer(added, merges)
+    whole["model"]["ignore_merges"] = True
+    yield "whole", compact(whole)
 
 
 # --- what build.h describes -------------------------------------------------------------------
@@ -196,9 +234,9 @@ def damage(place, content):
     return struct.pack("<IB", place, len(content)) + content
 
 
-def tokenizer_recipe(digits=0, damages=(), merges=MERGES):
+def tokenizer_recipe(digits=0, damages=(), merges=MERGES, with_text=False):
     added = [(9, 8, 3, 0), (9, 8, 4, 0), (7, 11, 3, 1)]
-    head = [len(SPANS) - 1, len(merges), len(added), 1, digits, len(TEXT), len(damages), 0]
+    head = [len(SPANS) - 1, len(merges), len(added), 1, digits, len(TEXT), len(damages), with_text]
     parts = [
         bytes(head),
         TEXT,
@@ -212,6 +250,19 @@ def tokenizer_recipe(digits=0, damages=(), merges=MERGES):
     return b"".join(parts) + b"".join(damages)
 
 
+def text_recipe(flags=63, letters=1):
+    head = [flags, 3, 3, 1, 1, 1, 1, 2, 1, 3, letters, 0]
+    pool = (b"abcde to<s>end " * 5)[:64]
+    points = [0, 5, 6, 4, 3, 7, 8, 9]
+    numbers = [2, 230, 0, 231, 1, 0, 0, 221, 3, 1, 4, 0, 1, 202]
+    pattern = [i % 8 for i in range(32)]
+    pairs = [5, 4, 6, 14, 8, 10, 9, 11, 5, 4, 5, 4, 5, 4, 5, 4]
+    tables = [*points, *numbers, *pattern, *pairs] if letters else []
+    steps = [4, 0, 0, 0, 0, 5, 0, 1, 2, 250, 0, 0]
+    names = [0, 0, 0, 1, 0, 1, 66, 2, 2]
+    return bytes(head) + pool + bytes(tables + steps + names)
+
+
 def tokenizer_tables():
     text = b"abc abcd <s>x to end 12\n\n  \xc3\xa9 it's \xff"
     yield "plain", tokenizer_recipe() + text
@@ -221,9 +272,14 @@ def tokenizer_tables():
     yield "added", tokenizer_recipe(damages=[damage(1408 + 8, b"\xff")]) + text
     yield "damaged", tokenizer_recipe(damages=[damage(12, b"\1\0\0\0")]) + text
     yield "nothing", b""
+    marked = " e\u0301a\u0327\u0301 \uac00\u11a8 \u2581b".encode()
+    for name, flags, letters in (("text", 63, 1), ("bytes", 28, 0), ("one_word", 3, 1)):
+        yield name, tokenizer_recipe(with_text=True) + text_recipe(flags, letters) + b"\0" + text + marked
 
 
-TIED, ATTENTION_BIAS, MLP_BIAS, BOS, RESIZED, STALE, BLOCKS = (1 << bit for bit in range(7))
+TIED, ATTENTION_BIAS, MLP_BIAS, BOS, RESIZED, STALE, BLOCKS, WITH_TEXT = (
+    1 << bit for bit in range(8)
+)
 
 
 def blob_recipe(
@@ -232,7 +288,8 @@ def blob_recipe(
 ):  # fmt: skip
     provenance = b"converter: none\n"
     head = [dtype, *shape, 31, switches, weights, 3, len(provenance), 1, len(early), len(late)]
-    parts = [bytes(head), blocks, provenance, tokenizer_recipe(), *early, *late, size]
+    text = text_recipe() if switches & WITH_TEXT else b""
+    parts = [bytes(head), blocks, provenance, tokenizer_recipe(), text, *early, *late, size]
     return b"".join(parts)
 
 
@@ -248,6 +305,7 @@ def blobs():
     yield "blocks", blob_recipe(2, MLP_BIAS | BLOCKS, shape=(2, 31, 39, 0, 1, 3, 19), blocks=everything)
     bare = bytes([0, 0, 10, 0, 0, 0, 2, 1])
     yield "bare", blob_recipe(0, TIED | BLOCKS, blocks=bare)
+    yield "text", blob_recipe(2, TIED | WITH_TEXT)
 
 
 def pieces():

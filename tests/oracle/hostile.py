@@ -52,6 +52,10 @@ from smol_reader import (
     SCALES,
     STOP,
     TENSORS,
+    TEXT,
+    TEXT_FEATURE,
+    TEXT_FIELDS,
+    TEXT_TABLES,
     TOKENIZER,
     WEIGHTS,
     round_up,
@@ -146,10 +150,34 @@ def with_blocks():
     return bytes(repair(with_section(image.bytes, BLOCKS, LAYERS, layers)))
 
 
+def text_section():
+    """A text section with a little of everything: fields, then the rows of each table."""
+    pool = b"a" + "▁".encode() + b"ab"
+    names = [(NO_TOKEN, 0, 0), (NO_TOKEN, 0, 0)]
+    names[xxh3(b"ab") & 1] = (3, 4, 2)
+    rows = [
+        [(1,)], [(2,)], [(5, 0, 0, 0), (1, 0, 1, 3)], [(3, 1, 0, 3)], names, [(b,) for b in pool],
+        [(0,)] * 768 + [(1,)] + [(0,)] * 3583, [(0,) * 256, (*[0] * 255, 1)],
+        [(0, 0, 0, 0, 0), (0, 2, 230, 1, 0)], [(0x61,), (0x301,)], [(0x61, 0x301, 0xE1), (0x62, 0x301, 0x62)],
+    ]  # fmt: skip
+    data = struct.pack("<17I60x", 63, 0, 0x2581, 0x20, 1, 1, *map(len, rows))
+    for table, entry in zip(rows, TEXT_TABLES.values(), strict=True):
+        data += bytes(-len(data) % 64)
+        data += b"".join(struct.pack("<" + entry, *row) for row in table)
+    return data
+
+
+def with_text():
+    blob = with_section(base("1.0-int8"), TEXT_FEATURE, TEXT, text_section())
+    return bytes(repair(blob))
+
+
 @functools.cache
 def base(name):
     if name == "blocks":
         return with_blocks()
+    if name == "text":
+        return with_text()
     command = ["zstd", "-q", "-d", "-c", BASES / f"{name}.smol.zst"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
@@ -207,6 +235,17 @@ class Image:
         """The first slot of the merge hash that is (not) empty."""
         slots = range(self.table("merges"), self.table("added"), 16)
         return next(s for s in slots if (self.get(s, "I") == NO_TOKEN) == empty)
+
+    def text(self, name, value):
+        self.put(self.at(TEXT) + TEXT_FIELDS.index(name) * 4, "I", value)
+
+    def text_table(self, name):
+        at = 128
+        for table, entry in TEXT_TABLES.items():
+            at = round_up(at, 64)
+            if table == name:
+                return self.at(TEXT) + at
+            at += self.get(self.at(TEXT) + TEXT_FIELDS.index(table) * 4, "I") * struct.calcsize("<" + entry)
 
     def append(self, data):
         self.bytes += data
@@ -391,6 +430,58 @@ in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2),
 in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: does not fit")
 in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "go together")
+
+
+def in_text(name, change, *words):
+    spoilt(f"17 {name}, in the text section", change, *(words or ("section text",)), of="text")
+
+
+for name, value in [
+    ("flags", 64), ("flags", 2**31), ("flags", 62), ("flags", 0), ("split", 0xD800), ("split", 2**32 - 1),
+    ("strip", 0x110000), ("strip", 0), ("n_strip", 0), ("n_strip", 65), ("max_probe", 256),
+    ("max_probe", 0), ("n_before", 17), ("n_before", 2**32 - 1), ("n_behind", 17), ("n_steps", 9),
+    ("n_steps", 2**32 - 1), ("n_late_steps", 9), ("n_name_slots", 3), ("n_name_slots", 2**31),
+    ("n_pool", 2**32 - 1), ("n_pool", 3), ("n_letter_index", 0), ("n_letter_index", 4351),
+    ("n_letter_index", 2**32 - 1), ("n_letter_blocks", 0), ("n_letter_blocks", 2**32 - 1),
+    ("n_letters", 1), ("n_letters", 2**32 - 1), ("n_letter_texts", 1), ("n_letter_texts", 2**32 - 1),
+    ("n_pairs", 2**32 - 1), ("n_pairs", 2**31),
+]:  # fmt: skip
+    in_text(f"{name} is {value}", lambda b, n=name, v=value: b.text(n, v))
+for table, at, kind, value, what in [
+    ("n_before", 0, "I", NO_TOKEN, "no id before"), ("n_before", 4, "B", 1, "padding"),
+    ("n_steps", 0, "I", 0, "step 0"), ("n_steps", 0, "I", 6, "step 6"), ("n_steps", 4, "I", 1, "NFC of"),
+    ("n_steps", 16 + 4, "I", 2**32 - 1, "a step outside"), ("n_steps", 16 + 8, "I", 0, "no pattern"),
+    ("n_steps", 16 + 8, "I", 65, "a long pattern"), ("n_steps", 16 + 12, "I", 65, "a long text"),
+    ("n_steps", 16 + 12, "I", 2, "half a character"), ("n_late_steps", 8, "I", 1, "a pattern"),
+    ("n_late_steps", 12, "I", 0, "nothing to put before"), ("n_letter_index", 0, "H", 2, "block 2"),
+    ("n_letter_blocks", 510, "H", 2, "letter 2"), ("n_letter_blocks", 0x41 * 2, "H", 1, "ASCII"),
+    ("n_letters", 4, "B", 1, "letter 0"), ("n_letters", 8 + 0, "I", 1, "a decomposition outside"),
+    ("n_letters", 8 + 4, "B", 5, "a long decomposition"), ("n_letters", 8 + 6, "B", 2, "joins 2"),
+    ("n_letters", 8 + 7, "B", 1, "a reserved byte"), ("n_letter_texts", 0, "I", 0xDFFF, "a surrogate"),
+    ("n_pairs", 0, "I", 0x63, "pairs out of order"), ("n_pairs", 8, "I", 0, "no composition"),
+    ("n_pairs", 4, "I", 0xD800, "a surrogate in a pair"), ("n_pool", 4, "B", 0x7A, "a name that is not found"),
+]:  # fmt: skip
+    in_text(what, lambda b, t=table, a=at, k=kind, v=value: b.put(b.text_table(t) + a, k, v))
+for name, change in [
+    ("growth without end", lambda b: b.put(b.text_table("n_late_steps"), "4I", 5, 0, 0, 0)),
+    ("an empty slot that is not", lambda b: b.put(
+        b.text_table("n_name_slots") + 12 * (1 - (xxh3(b"ab") & 1)) + 4, "I", 1)),
+    ("a name outside", lambda b: b.put(b.text_table("n_name_slots") + 12 * (xxh3(b"ab") & 1) + 8, "I", 2**32 - 1)),
+    ("reserved", lambda b: b.put(b.at(TEXT) + 124, "I", 1)),
+    ("no header", lambda b: b.resize(TEXT, 64)),
+    ("a table too few", lambda b: b.resize(TEXT, b.size(TEXT) - 12)),
+]:  # fmt: skip
+    in_text(name, change)
+for name, value in [("unknown_id", 2**31), ("unknown_id", 2**32 - 2)]:
+    spoilt(f"19 {name} is {value}", lambda b, n=name, v=value: b.text(n, v),
+           "knows more tokens", of="text")  # fmt: skip
+spoilt("19 an id around that has no token", lambda b: b.put(b.text_table("n_behind"), "I", 999),
+       "knows more tokens", of="text")  # fmt: skip
+spoilt("19 a byte of two bytes", lambda b: b.put(b.table("token_spans") + 4, "HH", 2, 4), "bad entry",
+       of="text")  # fmt: skip
+spoilt("19 a token flag that is none", lambda b: b.put(b.table("token_spans") + 6, "H", 16), "bad entry",
+       of="text")  # fmt: skip
+spoilt("9 no feature, with text", lambda b: b.put(40, "Q", 0), "wrong number of sections", of="text")
 
 
 def grow_weights(b):
