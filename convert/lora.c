@@ -122,7 +122,7 @@ static enum status read_settings(const char *folder, struct lora_settings *s, st
     if (!status)
         status = check_beginning(file);
     if (!status)
-        status = smol_setting_integer(file, "r", 1, 1 << 20, &s->rank);
+        status = smol_setting_integer(file, "r", 1, LORA_MAX_RANK, &s->rank);
     if (!status)
         status = smol_setting_real(file, "lora_alpha", -FLT_MAX, FLT_MAX, &s->alpha);
     if (!status)

@@ -10,6 +10,8 @@
 #include "convert/json.h"
 #include "convert/safetensors.h"
 
+enum { LORA_MAX_RANK = 1 << 20 };
+
 /* What is added to a matrix (rows, cols). */
 struct lora_pair {
     const struct safetensors_tensor *a; /* (rank, cols); NULL: nothing is */
