@@ -90,16 +90,39 @@ static void print_blocks(const struct blob *blob, FILE *out)
     print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
 }
 
+/* What a text section asks for, in the order in which it happens. */
+static void print_text_rules(const struct blob_text *rules, FILE *out)
+{
+    static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
+    fprintf(out, "%-18s %" PRIu32 " steps before added tokens, %" PRIu32 " behind", "text",
+            rules->n_steps, rules->n_late_steps);
+    if (rules->n_letters)
+        fprintf(out, ", NFC");
+    for (unsigned i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i] && rules->flags >> i & 1)
+            fprintf(out, ", %s", flags[i]);
+    if (rules->unknown_id != NO_TOKEN)
+        fprintf(out, ", unknown is %" PRIu32, rules->unknown_id);
+    fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " behind\n", rules->n_before,
+            rules->n_behind);
+}
+
 static void print_tokens(const struct blob *blob, FILE *out)
 {
     const struct blob_tokenizer *t = &blob->tokenizer.header;
-    fprintf(out, "%-18s byte-level BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
-            t->n_tokens, t->n_added);
-    if (blob->n_scanner)
+    const struct blob_text *rules = &blob->tokenizer.rules.header;
+    bool characters = rules->flags & TEXT_CHARACTERS;
+    fprintf(out, "%-18s %s BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
+            characters ? "character-level" : "byte-level", t->n_tokens, t->n_added);
+    if (characters)
+        fprintf(out, "%s\n", rules->split ? "split" : "not split");
+    else if (blob->n_scanner)
         fprintf(out, "split by %" PRIu32 " patterns, %" PRIu32 " states\n",
                 blob->scanner.header.n_stages, blob->scanner.header.n_states);
     else
         fprintf(out, "digits %s\n", t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");
+    if (blob->n_text)
+        print_text_rules(rules, out);
     fprintf(out, "%-18s", "bos");
     if (blob->model->bos_id == NO_TOKEN)
         fprintf(out, " none\n");

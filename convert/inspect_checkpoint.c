@@ -198,6 +198,9 @@ static enum status show_as_blob(const struct source *source, FILE *out, struct e
         .generation = &config->generation,
     };
     enum status status = smol_source_open_tokenizer(source, &blob.tokenizer, error);
+    blob.n_text = source->tokenizer.text.size;
+    blob.n_scanner = source->tokenizer_rules.pretokenizer.scanner.size;
+    blob.scanner = blob.tokenizer.scanner;
     if (!status)
         smol_inspect_settings(&blob, out);
     return status;

@@ -40,11 +40,13 @@ static const struct option_rule rules[] = {
 static const struct command_line command = {
     .program = "smolrun",
     .words = "FILE.smol PROMPT",
-    .about = "Continues PROMPT and prints the continuation, followed by one newline.\n"
-             "PROMPT -: standard input, as it is; empty: the bos token.\n\n"
-             "  smolrun tokenize     text to token ids and back\n"
-             "  smolrun logits       logits into a file\n"
-             "  smolrun bench        speed\n",
+    .about =
+        "Continues PROMPT and prints the continuation, followed by one newline.\n"
+        "PROMPT -: standard input, as it is; empty: the bos token. What the model's tokenizer\n"
+        "puts around a text, such as bos, is added.\n\n"
+        "  smolrun tokenize     text to token ids and back\n"
+        "  smolrun logits       logits into a file\n"
+        "  smolrun bench        speed\n",
     .notes = "The same blob, prompt, settings and seed give the same text on every machine.\n"
              "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
              "program keep rights that it does not need (network, other files, other programs).\n\n"

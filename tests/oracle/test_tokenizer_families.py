@@ -409,6 +409,9 @@ def test_the_programs_do_as_the_tokenizer_says(family, training, tmp_path):
     run("smolconv", "verify", "--source", source, blob)
     assert run("smolconv", "diff", source, blob)
     assert read_blob(blob).text.f["n_before"] == len(reference.encode("").ids)
+    shown = [run("smolconv", "inspect", path) for path in (source, blob)]
+    lines = {line for line in shown[1].split("\n") if line.startswith(("tokenizer ", "text "))}
+    assert len(lines) == 2 and all(line in shown[0] for line in lines)
     special = content["added_tokens"][1]["content"]
     for text in ["", "Hello  world", f"a{special}é \U0001f600", " x\n\ny "]:
         ids = reference.encode(text).ids
