@@ -10,14 +10,20 @@
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
-const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
-                                 char name[MAX_CHECKPOINT_NAME])
+const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
+                                   char name[MAX_CHECKPOINT_NAME])
 {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(name, MAX_CHECKPOINT_NAME, family->names[key.role], key.layer);
+    snprintf(name, MAX_CHECKPOINT_NAME, pattern, layer);
 #pragma GCC diagnostic pop
     return name;
+}
+
+const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
+                                 char name[MAX_CHECKPOINT_NAME])
+{
+    return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role)

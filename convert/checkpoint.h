@@ -12,6 +12,10 @@
 
 enum { MAX_CHECKPOINT_NAME = 128 };
 
+/* A name of family.h with its layer filled in. Returns `name`. */
+const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
+                                   char name[MAX_CHECKPOINT_NAME]);
+
 /* The name that a checkpoint of the family has for a tensor. Returns `name`. */
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);

@@ -67,17 +67,43 @@ static enum status find_theta(struct places *places)
     return status;
 }
 
-/* The reference's modules for these families turn whole heads. */
-static enum status check_rotary_factor(const struct settings *settings)
+/* Most of the reference's families turn whole heads, whatever the key says. */
+static enum status read_rotary_factor(const struct settings *settings, const struct family *family,
+                                      double *factor)
 {
-    double factor = 1;
-    enum status status =
-        smol_setting_real(settings, "partial_rotary_factor", -FLT_MAX, FLT_MAX, &factor);
-    if (!status && factor != 1)
-        return smol_setting_fail(settings, STATUS_UNSUPPORTED, "partial_rotary_factor",
-                                 smol_setting(settings, "partial_rotary_factor"),
-                                 "only 1 is supported");
-    return status;
+    static const char key[] = "partial_rotary_factor";
+    double found = 0, least = family->rotates_parts ? (double)FLT_MIN : 1;
+    enum status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
+    if (status || !smol_setting(settings, key))
+        return status;
+    if (!(found >= least && found <= 1))
+        return smol_setting_fail(settings, STATUS_UNSUPPORTED, key, smol_setting(settings, key),
+                                 family->rotates_parts ? "up to 1 is supported"
+                                                       : "only 1 is supported");
+    if (*factor > 0 && found != *factor)
+        return smol_setting_fail(settings, STATUS_DAMAGED, key, smol_setting(settings, key),
+                                 "it is another one elsewhere: correct one of them");
+    *factor = found;
+    return STATUS_OK;
+}
+
+/* The elements of a head that rotate. */
+static enum status find_rotary_dim(const struct places *places, struct config *result)
+{
+    struct blob_model *model = &result->model;
+    double factor = 0;
+    enum status status = read_rotary_factor(places->config, result->family, &factor);
+    for (size_t i = 0; i < places->n_objects && !status; i++)
+        status = read_rotary_factor(&places->objects[i], result->family, &factor);
+    if (status)
+        return status;
+    model->rotary_dim = factor > 0 ? (uint32_t)(model->head_dim * factor) : model->head_dim;
+    if (model->rotary_dim < 2 || model->rotary_dim % 2 != 0)
+        return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+                         "%s: %u of a head's %u elements rotate (partial_rotary_factor): an even "
+                         "number is due",
+                         places->config->path, model->rotary_dim, model->head_dim);
+    return STATUS_OK;
 }
 
 /* ---- reading ---- */
@@ -112,20 +138,24 @@ static enum status require_real(const struct settings *object, const char *key, 
     return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
 }
 
-/* In the object, or, where all layers share one, in config.json itself. */
+/* In config.json itself, where that counts, or in the object; for the reference's Phi-3 the latter
+ * does not. */
 static enum status read_original_context(const struct places *places, const struct settings *object,
-                                         uint32_t context, uint32_t *original)
+                                         const struct config *result, uint32_t *original)
 {
     static const char key[] = "original_max_position_embeddings";
     uint32_t inner = 0, outer = 0;
     enum status status = smol_setting_integer(object, key, 1, 1u << 31, &inner);
     if (!status)
         status = smol_setting_integer(places->config, key, 1, 1u << 31, &outer);
-    *original = inner ? inner : outer && places->takes_outer ? outer : context;
-    if (!status && outer && outer != *original)
+    *original = outer && places->takes_outer       ? outer
+                : result->family->original_context ? result->family->original_context
+                : inner                            ? inner
+                                                   : result->max_positions;
+    if (!status && ((outer && outer != *original) || (inner && inner != *original)))
         return smol_fail(object->error, STATUS_DAMAGED,
-                         "%s: %s is %u, and in %s it is %u: correct one of them", object->path, key,
-                         outer, object->within, *original);
+                         "%s: %s is %u, and %s%s is %u: correct one of them", object->path, key,
+                         outer ? outer : *original, object->within, key, inner ? inner : *original);
     return status;
 }
 
@@ -234,24 +264,44 @@ static void choose_longrope(uint32_t original_context, struct config *result)
         *context = original_context;
 }
 
-static enum status find_type(const struct settings *object, enum rope_type *type)
+static enum status fail_type(const struct settings *object, const char *name,
+                             const struct family *family)
 {
-    static const char *const names[] = {"default", "linear", "llama3", "yarn", "longrope"};
-    enum { N_TYPES = sizeof names / sizeof names[0] };
-    const char *name, *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
+    const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
+    const char *remedy = "default, linear, llama3, yarn and longrope are supported";
+    if (family->rotates_parts)
+        remedy = "default and longrope are supported";
+    if (strcmp(name, "dynamic") == 0)
+        remedy = "it rotates by how long the prompt was, so that the same text would get other "
+                 "answers";
+    return smol_setting_fail(object, STATUS_UNSUPPORTED, key, smol_setting(object, key), remedy);
+}
+
+/* Phi-3 has had two more names for longrope, and has nothing else. */
+static enum status find_type(const struct settings *object, const struct family *family,
+                             enum rope_type *type)
+{
+    static const struct {
+        const char *name;
+        enum rope_type type;
+        bool phi3, others;
+    } types[] = {
+        {"default", ROPE_DEFAULT, true, true},   {"linear", ROPE_LINEAR, false, true},
+        {"llama3", ROPE_LLAMA3, false, true},    {"yarn", ROPE_YARN, false, true},
+        {"longrope", ROPE_LONGROPE, true, true}, {"su", ROPE_LONGROPE, true, false},
+        {"yarn", ROPE_LONGROPE, true, false},
+    };
+    const char *name;
     enum status status = read_type(object, &name);
     if (status)
         return status;
-    for (size_t i = 0; i < N_TYPES; i++) {
-        *type = (enum rope_type)i;
-        if (strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        *type = types[i].type;
+        if (strcmp(name, types[i].name) == 0 &&
+            (family->rotates_parts ? types[i].phi3 : types[i].others))
             return STATUS_OK;
     }
-    bool dynamic = strcmp(name, "dynamic") == 0;
-    return smol_setting_fail(object, STATUS_UNSUPPORTED, key, smol_setting(object, key),
-                             dynamic ? "it rotates by how long the prompt was, so that the same "
-                                       "text would get other answers"
-                                     : "default, linear, llama3, yarn and longrope are supported");
+    return fail_type(object, name, family);
 }
 
 /* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
@@ -259,14 +309,12 @@ static enum status read_rope(const struct places *places, const struct settings 
                              struct config *result, struct rope *rope)
 {
     uint32_t context = result->max_positions;
-    enum status status = find_type(object, &rope->type);
-    if (!status)
-        status = check_rotary_factor(object);
+    enum status status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)
         return status;
     if (rope->type == ROPE_LINEAR)
         return require_real(object, "factor", &rope->factor);
-    status = read_original_context(places, object, context, &rope->original_context);
+    status = read_original_context(places, object, result, &rope->original_context);
     if (status || rope->type == ROPE_LLAMA3)
         return status ? status : read_llama3(object, rope);
     if (rope->type == ROPE_YARN)
@@ -310,8 +358,10 @@ static enum status check_same(const struct places *places, const struct rope *fi
 static enum status add_table(struct places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
+    enum status status = find_rotary_dim(places, result);
     uint32_t n = model->rotary_dim / 2;
-    enum status status = find_theta(places);
+    if (!status)
+        status = find_theta(places);
     struct rope ropes[2] = {{.theta = places->theta}, {.theta = places->theta}};
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_rope(places, &places->objects[i], result, &ropes[i]);
@@ -444,9 +494,6 @@ enum status smol_config_read_rope(const struct settings *config, struct config *
 {
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;
-    enum status status = check_rotary_factor(config);
-    if (status)
-        return status;
     return result->family->local_theta > 0 ? read_mixed(config, result)
                                            : read_shared(config, result);
 }

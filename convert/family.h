@@ -43,6 +43,14 @@ enum family_windows {
     WINDOWS_BUT_EACH_N /* all but each n-th */
 };
 
+/* Matrices that a checkpoint keeps in one tensor, one below the other. */
+enum { FAMILY_MAX_FUSED = 2, FAMILY_MAX_PARTS = 3 };
+struct family_fused {
+    const char *name; /* as in struct family; NULL: none */
+    enum tensor_role roles[FAMILY_MAX_PARTS];
+    size_t n;
+};
+
 struct family {
     const char *architecture; /* in config.json's list `architectures` */
     const char *model_type;   /* config.json's key */
@@ -58,10 +66,13 @@ struct family {
     const char *activation_key;
     enum activation activation; /* the default */
     enum family_bias attention_bias;
-    bool has_mlp_bias;  /* a key mlp_bias */
-    uint32_t blocks;    /* bits of enum block_bit */
-    float norm_offset;  /* 1 where the reference multiplies by 1 + weight */
-    bool has_no_rope;   /* keys no_rope_layers, no_rope_layer_interval */
+    bool has_mlp_bias;         /* a key mlp_bias */
+    uint32_t blocks;           /* bits of enum block_bit */
+    float norm_offset;         /* 1 where the reference multiplies by 1 + weight */
+    bool has_no_rope;          /* keys no_rope_layers, no_rope_layer_interval */
+    bool rotates_parts;        /* partial_rotary_factor counts; rope_type as Phi-3 has it */
+    uint32_t original_context; /* default of config.json's original_max_position_embeddings, and
+                                  then nothing else counts; 0: none */
     double local_theta; /* windowed layers rotate by a table of their own; the default of its theta;
                            0: they do not */
     enum family_windows windows;
@@ -77,8 +88,10 @@ struct family {
 
     const char *refused_flag; /* must not be set: it asks for what we do not run */
 
-    /* The checkpoint's names of its tensors, with %u for the layer; NULL: it has no such tensor. */
+    /* The checkpoint's names of its tensors, with %u for the layer; NULL: it has no such tensor.
+     * Parts of fused tensors have names as if they were there by themselves. */
     const char *names[ROLE_COUNT];
+    struct family_fused fused[FAMILY_MAX_FUSED];
 };
 
 /* The family whose architecture, or model_type, is `name`; NULL: it is not supported. */

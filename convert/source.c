@@ -9,6 +9,7 @@
 
 #include "common/file.h"
 #include "convert/checkpoint.h"
+#include "convert/fused.h"
 #include "convert/tokenizer_rules.h"
 #include "format/layout.h"
 #include "format/model.h"
@@ -75,6 +76,9 @@ static enum status check_model(struct source *source, enum blob_dtype dtype, str
 static enum status map_tensors(struct source *source, struct error *error)
 {
     struct blob_model *model = &source->config.model;
+    enum status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
+    if (status)
+        return status;
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
     if (!source->tensors)
         return smol_fail_memory(error, "the tensor list");

@@ -41,7 +41,7 @@ def randomize(model, generator):
                 values = center + 0.3 * values
             elif name.endswith("bias"):
                 values = 0.5 * values
-            elif "q_proj" in name or "k_proj" in name:
+            elif "q_proj" in name or "k_proj" in name or "qkv_proj" in name:
                 values = values * 1.5 / parameter.shape[1] ** 0.5
             elif "embed_tokens" not in name:
                 values = values / parameter.shape[1] ** 0.5

@@ -11,6 +11,7 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     Olmo2Config,
+    Phi3Config,
     Qwen2Config,
     Qwen3Config,
     SmolLM3Config,
@@ -169,6 +170,18 @@ def granite(rng, i):
     return GraniteConfig(**with_rope(rng, settings, i))
 
 
+def phi3(rng, i):
+    """Parts of heads rotate; its lists of factors are as long as that takes."""
+    settings = shape(rng, head_dim=False) | {"sliding_window": None if i % 2 else window(rng)}
+    head_dim = rotated(settings)
+    turned = rng.choice([n for n in range(2, head_dim + 1, 2) if int(head_dim * (n / head_dim)) == n])
+    parameters = rope(rng, turned, "longrope" if i % 4 else "default")
+    original = parameters.pop("original_max_position_embeddings", 4096)
+    parameters["partial_rotary_factor"] = turned / head_dim
+    settings |= {"rope_parameters": parameters, "original_max_position_embeddings": original}
+    return Phi3Config(**settings)
+
+
 def olmo2(rng, i):
     settings = shape(rng, head_dim=False) | {"attention_bias": chance(rng, 0.3)}
     return Olmo2Config(**with_rope(rng, settings, i if chance(rng, 0.5) else 0))
@@ -206,7 +219,7 @@ def gemma3(rng, i):
 
 FAMILIES = {
     make.__name__: make
-    for make in (llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, gemma2, gemma3)
+    for make in (llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, gemma2, gemma3)
 }
 
 

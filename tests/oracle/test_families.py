@@ -13,7 +13,8 @@ import torch
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert
 from families import CONTEXT, FAMILIES, draw
-from internal import BUILD, UNSUPPORTED, USAGE
+from internal import BUILD, DAMAGED, UNSUPPORTED, USAGE
+from safetensors.torch import load_file, save_file
 from test_logits import TOLERANCE, check, largest_difference, spread
 from transformers import AutoModelForCausalLM
 
@@ -173,6 +174,23 @@ FEATURES = {
             "logit divisor": {"logits_scaling": 8.1},
         },
     ),
+    "phi3": (
+        {
+            "rope_parameters": rope(
+                "longrope",
+                partial_rotary_factor=0.5,
+                short_factor=[1.0, 1.5, 2.0],
+                long_factor=[1.0, 5.0, 20.0],
+            ),
+            "original_max_position_embeddings": 256,
+        },
+        {
+            "longrope": {"rope_parameters": rope(partial_rotary_factor=0.5)},
+            "heads that rotate in part": {"rope_parameters": rope()},
+            "q": LAYER0 + "self_attn.qkv_proj.weight",
+            "gate": LAYER1 + "mlp.gate_up_proj.weight",
+        },
+    ),
     "olmo2": (
         {},
         {
@@ -249,7 +267,7 @@ def test_comparison_notices_each_feature(family, tmp_path):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_other_dtypes_answer_like_f32(family, tmp_path):
-    """bf16 holds a BF16 checkpoint's weights exactly; int8 is near."""
+    """bf16 holds a BF16 checkpoint's weights exactly; int8 is near. And `diff` finds nothing."""
     settings, _ = FEATURES[family]
     make_of(config_of(family, **settings), tmp_path, 7)
     ids = tokens(TWO_LAYERS["vocab_size"])
@@ -257,6 +275,7 @@ def test_other_dtypes_answer_like_f32(family, tmp_path):
     for dtype in ("f32", "bf16", "int8"):
         with Model(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype)) as model:
             logits[dtype] = model.logits(ids, kv="f32")
+    subprocess.run([BUILD / "smolconv", "diff", tmp_path / "f32.smol", tmp_path], check=True)
     check(logits["bf16"], logits["f32"])
     assert np.corrcoef(logits["int8"].ravel(), logits["f32"].ravel())[0, 1] > 0.95
 
@@ -280,6 +299,9 @@ def old_keys(config):
     config["rope_theta"] = rope.pop("rope_theta")
     config["rope_scaling"] = rope
     config["torch_dtype"] = config.pop("dtype")
+    if config["model_type"] == "phi3":
+        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+        rope["type"] = "su"
     if config["model_type"] in ("qwen2", "qwen3", "mistral"):
         config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
 
@@ -291,6 +313,22 @@ def test_old_keys_give_the_same_blob(family, tmp_path):
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
     edit_config(tmp_path, old_keys)
     assert contents(convert(tmp_path, tmp_path / "old.smol", "f32")) == new
+
+
+def test_fused_tensors_are_checked(tmp_path):
+    """Of a family that keeps several matrices in one tensor."""
+    settings, _ = FEATURES["phi3"]
+    make_of(config_of("phi3", **settings), tmp_path)
+    path, name = tmp_path / "model.safetensors", LAYER1 + "mlp.gate_up_proj.weight"
+    good = load_file(path)
+    for bad in (None, good[name][:-1], good[name][:, :-1], good[name].reshape(-1)):
+        weights = {key: value for key, value in good.items() if key != name}
+        if bad is not None:
+            weights[name] = bad.contiguous()
+        save_file(weights, path)
+        with pytest.raises(SmolError, match=name + " (is missing|has another shape)") as caught:
+            convert(tmp_path, tmp_path / "a.smol")
+        assert caught.value.status == DAMAGED
 
 
 def test_longrope_answers_as_the_context_asks(tmp_path):

@@ -364,7 +364,8 @@ static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
             " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
     refuses("{\"original_max_position_embeddings\": 32, \"rope_scaling\": {\"type\": \"yarn\","
             " \"factor\": 2, \"original_max_position_embeddings\": 16}}",
-            "original_max_position_embeddings is 32, and in rope_scaling. it is 16");
+            "original_max_position_embeddings is 32, and "
+            "rope_scaling.original_max_position_embeddings is 16: correct");
 }
 
 /* ---- families ---- */
@@ -402,6 +403,7 @@ static void same(const char *changes, const char *others)
 #define MISTRAL "\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
 #define SMOLLM3 "\"architectures\": [\"SmolLM3ForCausalLM\"], \"model_type\": \"smollm3\", "
 #define GRANITE "\"architectures\": [\"GraniteForCausalLM\"], \"model_type\": \"granite\", "
+#define PHI3 "\"architectures\": [\"Phi3ForCausalLM\"], \"model_type\": \"phi3\", "
 #define GEMMA2 "\"architectures\": [\"Gemma2ForCausalLM\"], \"model_type\": \"gemma2\", "
 #define GEMMA3                                                                                     \
     "\"architectures\": [\"Gemma3ForCausalLM\"], \"model_type\": \"gemma3_text\","                 \
@@ -560,6 +562,43 @@ static void refuses_what_a_family_alone_can_ask_for(void **state)
     refuses("{" GEMMA3 "\"rope_local_base_freq\": 10, \"rope_parameters\":"
             " {\"sliding_attention\": {\"rope_theta\": 20}}}",
             "rope_theta is 10 and rope_parameters.sliding_attention.rope_theta is 20");
+}
+
+static void phi3_rotates_parts_of_heads(void **state)
+{
+    (void)state;
+    accepts("{" PHI3 "\"partial_rotary_factor\": 0.5}");
+    assert_int_equal(config.model.rotary_dim, 4);
+    accepts("{" PHI3 "\"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.75}}");
+    assert_int_equal(config.model.rotary_dim, 6);
+    accepts("{" PHI3 "\"partial_rotary_factor\": 1.0}");
+    assert_true(smol_model_is_plain(&config.model));
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 0.4}", "3 of a head's 8 elements rotate");
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 0.01}", "0 of a head's 8 elements");
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 0}", "is 0: up to 1 is supported");
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 1.5}", "is 1.5: up to 1 is supported");
+    refuses("{" PHI3 "\"partial_rotary_factor\": 0.5,"
+            " \"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.75}}",
+            "rope_scaling.partial_rotary_factor is 0.75: it is another one elsewhere");
+}
+
+static void phi3_has_names_of_its_own_for_longrope(void **state)
+{
+    (void)state;
+    char changes[512];
+    static const char *const names[] = {"su", "yarn", "longrope"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(changes, sizeof changes,
+                 "{" PHI3 "\"max_position_embeddings\": 8192, \"rope_scaling\": {\"type\": \"%s\","
+                 " \"short_factor\": [1, 2, 4, 8], \"long_factor\": [9, 9, 9, 9]}}",
+                 names[i]);
+        accepts(changes);
+        assert_int_equal(config.longrope, LONGROPE_SHORT);
+        assert_int_equal(config.model.context_length, 4096); /* the family's default */
+    }
+    does_not_support("{" PHI3 "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
+                     "rope_scaling.type is \"linear\": default and longrope are supported");
+    does_not_support("{\"rope_scaling\": {\"type\": \"su\"}}", "type is \"su\": default, linear");
 }
 
 static void longrope_goes_by_the_context(void **state)
@@ -895,6 +934,8 @@ int main(void)
         cmocka_unit_test(refuses_windows_that_make_no_sense),
         cmocka_unit_test(reads_scales_and_caps),
         cmocka_unit_test(refuses_what_a_family_alone_can_ask_for),
+        cmocka_unit_test(phi3_rotates_parts_of_heads),
+        cmocka_unit_test(phi3_has_names_of_its_own_for_longrope),
         cmocka_unit_test(longrope_goes_by_the_context),
         cmocka_unit_test(refuses_norm_epsilons_that_are_no_positive_float),
         cmocka_unit_test(tells_no_bos_from_the_default),
