@@ -66,7 +66,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 # What nothing but the C library is needed for is built for 32 bits too, and without the kernels.
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/tile*.c) \
-	$(addprefix convert/,checkpoint.c families.c foreign.c json_scan.c safetensors.c) \
+	$(addprefix convert/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
 	$(wildcard runtime/tokenizer*.c) $(addprefix runtime/,scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 

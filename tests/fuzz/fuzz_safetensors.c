@@ -2,6 +2,7 @@
  * with `{` is a header: its length and as many bytes of data as it speaks of come with it. Any
  * other input is the whole file. */
 #include "convert/checkpoint.h"
+#include "convert/fused.h"
 #include "convert/safetensors.h"
 #include "convert/tile.h"
 #include "tests/fuzz/fuzz.h"
@@ -54,14 +55,15 @@ static void tile(const struct safetensors_tensor *source, const struct blob_tens
 }
 
 /* Tiles every tensor of a checkpoint that is the tiny model's. */
-static void convert(const struct safetensors *reader, enum blob_dtype dtype)
+static void convert(const struct safetensors *reader, const struct family *family,
+                    enum blob_dtype dtype)
 {
     const struct safetensors_tensor *sources[32];
     struct blob_model model = tiny;
     struct error error;
     model.dtype = dtype;
     CLAIM(smol_tensor_count(&model) < sizeof sources / sizeof sources[0]);
-    if (smol_checkpoint_map(reader, smol_family_by_blocks(0), &model, sources, &error))
+    if (smol_checkpoint_map(reader, family, &model, sources, &error))
         return;
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t i = 0;
@@ -71,6 +73,25 @@ static void convert(const struct safetensors *reader, enum blob_dtype dtype)
             tile(sources[i], &layout);
         i++;
     } while (smol_tensor_next(&model, &key));
+}
+
+/* The same of a family that keeps several matrices in one tensor. */
+static void convert_fused(const struct safetensors *reader, enum blob_dtype dtype)
+{
+    const struct family *phi3 = smol_family_by_model_type("phi3");
+    struct safetensors all;
+    struct error error;
+    if (smol_safetensors_join(reader, 1, "fuzz", &all, &error))
+        return;
+    if (!smol_fused_split(phi3, &tiny, &all, &error)) {
+        for (size_t i = 0; i < all.n_tensors; i++) {
+            CLAIM(all.tensors[i].data >= reader->file.data);
+            CLAIM(all.tensors[i].data + all.tensors[i].size <=
+                  reader->file.data + reader->file.size);
+        }
+        convert(&all, phi3, dtype);
+    }
+    smol_safetensors_close(&all);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -83,8 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct file_view view = {.data = file, .size = file_size};
     if (!smol_safetensors_open_view(&view, "fuzz", &reader, &error)) {
         check_tensors(&reader);
-        for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++)
-            convert(&reader, dtype);
+        for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT8; dtype++) {
+            convert(&reader, smol_family_by_blocks(0), dtype);
+            convert_fused(&reader, dtype);
+        }
     }
     smol_safetensors_close(&reader);
     free(file);

@@ -41,6 +41,18 @@ TINY = {
 }
 
 
+def fuse(tensors):
+    """As Phi-3 has them."""
+    layer = "model.layers.0."
+    for name, parts in {
+        "self_attn.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        "mlp.gate_up_proj": ("mlp.gate_proj", "mlp.up_proj"),
+    }.items():
+        rows = [tensors.pop(f"{layer}{part}.weight") for part in parts]
+        tensors[f"{layer}{name}.weight"] = torch.cat(rows)
+    return tensors
+
+
 def header_of(file):
     (size,) = struct.unpack_from("<Q", file)
     return file[8 : 8 + size]
@@ -58,6 +70,7 @@ def safetensors():
     }
     yield "bf16", header_of(save(tensors(torch.bfloat16), {"format": "pt"}))
     yield "f32", header_of(save(tensors(torch.float32)))
+    yield "fused", header_of(save(fuse(tensors(torch.bfloat16))))
     yield "few", header_of(save(few))
     yield "file", save({"a": torch.arange(4, dtype=torch.float16)}, {"k": "v"})
     yield "nothing", b"{}"
