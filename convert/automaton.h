@@ -42,8 +42,6 @@ static inline bool symbol_has(const struct symbol_set *set, uint32_t symbol)
 void smol_class_map_symbols(const struct class_map *map, const struct code_set *set,
                             struct symbol_set *symbols);
 
-uint8_t smol_class_of(const struct class_map *map, uint32_t code_point);
-
 void smol_class_map_free(struct class_map *map);
 
 /* For each state and each symbol (a class; the last one: the end of the text) state << 1 | match:

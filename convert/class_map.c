@@ -111,11 +111,6 @@ void smol_class_map_symbols(const struct class_map *map, const struct code_set *
             symbol_add(symbols, map->classes[i]);
 }
 
-uint8_t smol_class_of(const struct class_map *map, uint32_t code_point)
-{
-    return map->classes[find_run(map, code_point)];
-}
-
 void smol_class_map_free(struct class_map *map)
 {
     free(map->starts);

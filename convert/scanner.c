@@ -26,29 +26,32 @@ struct tables {
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-/* Makes the block for the code points from `first` on, or finds an equal one. */
-static uint16_t add_block(struct tables *t, uint32_t first)
+/* Moves the block to the others, or finds an equal one; returns its place. */
+static uint16_t add_block(struct tables *t, const uint8_t *block)
 {
-    uint8_t *blocks = t->class_blocks, *new = blocks + (size_t)t->header.n_class_blocks *BLOCK;
-    for (uint32_t i = 0; i < BLOCK; i++)
-        new[i] = smol_class_of(&t->map, first + i);
-    uint32_t i = 0;
-    while (memcmp(blocks + (size_t)i * BLOCK, new, BLOCK) != 0)
+    uint32_t i = 0, n = t->header.n_class_blocks;
+    while (i < n && memcmp(t->class_blocks + (size_t)i * BLOCK, block, BLOCK) != 0)
         i++;
-    if (i == t->header.n_class_blocks)
-        t->header.n_class_blocks++;
+    if (i == n)
+        memmove(t->class_blocks + (size_t)t->header.n_class_blocks++ * BLOCK, block, BLOCK);
     return (uint16_t)i;
 }
 
 static enum status make_classes(struct tables *t, struct error *error)
 {
-    t->class_blocks = calloc(CLASS_INDEX_SIZE, BLOCK);
+    const struct class_map *map = &t->map;
+    t->class_blocks =
+        calloc(CLASS_INDEX_SIZE, BLOCK); /* first a class for each, then what remains */
     if (!t->class_blocks)
         return smol_fail_memory(error, "character classes");
-    for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
-        t->class_index[i] = add_block(t, i * BLOCK);
+    for (size_t i = 0; i < map->n_starts; i++) {
+        uint32_t end = i + 1 < map->n_starts ? map->starts[i + 1] : CLASS_INDEX_SIZE * BLOCK;
+        memset(t->class_blocks + map->starts[i], map->classes[i], end - map->starts[i]);
+    }
     for (unsigned byte = 0; byte < 256; byte++)
-        t->byte_classes[byte] = smol_class_of(&t->map, byte_level_character((uint8_t)byte));
+        t->byte_classes[byte] = t->class_blocks[byte_level_character((uint8_t)byte)];
+    for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        t->class_index[i] = add_block(t, t->class_blocks + i * BLOCK);
     return STATUS_OK;
 }
 

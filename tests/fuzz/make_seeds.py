@@ -389,12 +389,32 @@ def comparisons():
     yield "foreign", diff(foreign=b'{"model.norm.weight":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}')
 
 
+def scanners():
+    def scanner(pattern, text, behaviour=1, flags=0, changes=()):
+        pattern = pattern.encode()
+        changed = b"".join(struct.pack("<HBx", *change) for change in changes)
+        return bytes([behaviour, flags, len(pattern), len(changes)]) + pattern + changed + text.encode()
+
+    llama3 = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+        r"\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    yield "llama3", scanner(llama3, "I'LL take 12345,  caf\u00e9\r\n\n  x")
+    yield "look", scanner(r"\b(?<=a)b$|^\Aa(?!c)|(?<!\s)\z.", "ab a\nb", 2)
+    yield "class", scanner(r"[^\w&&[^a-f[:digit:]]-]{2,3}?|[\]\-]++|(?>a*)", "ab12-]", 3, 1)
+    yield "bytes", scanner(r"\p{Lu}|[0-9]{3}", "\u00e91234", 4, 2)
+    yield "literal", scanner("a.b", "xa.bx", 0, 4)
+    yield "vain", scanner("a*b|a", "a" * 300)
+    yield "changed", scanner(r"\d+|a", "1a2", changes=[(8, 1), (9600, 2)])
+
+
 TARGETS = {
     "safetensors": safetensors,
     "shards": shards,
     "lora": adapters,
     "config": config,
     "tokenizer_json": tokenizer_json,
+    "scanner": scanners,
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,
