@@ -224,7 +224,7 @@ families: tests ## compare 40 drawn checkpoints of every family with transformer
 		tests/oracle/test_families.py tests/oracle/test_config.py
 
 tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_STRINGS=20000 SMOL_PATTERNS=3000 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py tests/oracle/test_tokenizer_families.py
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does

@@ -50,6 +50,8 @@ from smol_reader import (
     NO_TOKEN,
     PROVENANCE,
     SCALES,
+    SCANNER,
+    SCANNERS,
     STOP,
     TENSORS,
     TEXT,
@@ -172,12 +174,36 @@ def with_text():
     return bytes(repair(blob))
 
 
+# a scanner that finds "a": the fields of its header, its stage, and its rows of four, in which the
+# symbols are: not an a, an a, the end
+SCANNER_HEAD, SCANNER_STAGE = (1, 1, 2, 4, 3), (3, 1, 0, 0)
+SCANNER_STARTS, SCANNER_STATES = (1, 1, 1, 0), (0, 0, 0, 0, 0, 4, 0, 0, 1, 1, 1, 0)
+SCANNER_PLACES = {
+    "stage": 64, "index": 128, "block": 8832, "bytes": 9088, "starts": 9344, "states": 9408
+}  # fmt: skip
+
+
+def with_scanner():
+    """A blob whose words are the letters a and what lies between them."""
+    content = bytearray(9408 + 24)
+    struct.pack_into("<5I", content, 0, *SCANNER_HEAD)
+    struct.pack_into("<4I", content, SCANNER_PLACES["stage"], *SCANNER_STAGE)
+    content[SCANNER_PLACES["block"] + ord("a")] = content[SCANNER_PLACES["bytes"] + ord("a")] = 1
+    struct.pack_into("<4H", content, SCANNER_PLACES["starts"], *SCANNER_STARTS)
+    struct.pack_into("<12H", content, SCANNER_PLACES["states"], *SCANNER_STATES)
+    image = Image("1.0-int8")
+    image.tokenizer("pretokenizer", 4)
+    return bytes(repair(with_section(image.bytes, SCANNERS, SCANNER, bytes(content))))
+
+
 @functools.cache
 def base(name):
     if name == "blocks":
         return with_blocks()
     if name == "text":
         return with_text()
+    if name == "scanner":
+        return with_scanner()
     command = ["zstd", "-q", "-d", "-c", BASES / f"{name}.smol.zst"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
@@ -482,6 +508,41 @@ spoilt("19 a byte of two bytes", lambda b: b.put(b.table("token_spans") + 4, "HH
 spoilt("19 a token flag that is none", lambda b: b.put(b.table("token_spans") + 6, "H", 16), "bad entry",
        of="text")  # fmt: skip
 spoilt("9 no feature, with text", lambda b: b.put(40, "Q", 0), "wrong number of sections", of="text")
+def in_scanner(name, change, *words):
+    spoilt(f"17 {name}, in a scanner", change, *words, of="scanner")
+
+
+def scanner_put(place, kind, value, more=0):
+    place = SCANNER_PLACES.get(place, place) + more
+    return lambda b: b.put(b.at(SCANNER) + place, kind, value)
+
+
+for field, values in [
+    ("n_stages", (0, 2, 17, 2**32 - 1)), ("n_class_blocks", (0, 2, 4353, 2**32 - 1)),
+    ("n_classes", (0, 1, 3, 256, 2**32 - 1)), ("row", (0, 2, 3, 8, 512, 2**31)),
+    ("n_states", (0, 2, 4, 2**18 + 1, 2**32 - 1)), ("reserved", (1,)),
+]:  # fmt: skip
+    at = 4 * "n_stages n_class_blocks n_classes row n_states reserved".split().index(field)
+    for value in values:
+        in_scanner(f"{field} is {value}", scanner_put(at, "I", value), "scanner: ")
+for what, place, kind, value, more in [
+    ("a stage with no states", "stage", "I", 0, 0), ("a stage with more states", "stage", "I", 4, 0),
+    ("a behaviour", "stage", "I", 5, 4), ("a flag", "stage", "I", 16, 8),
+    ("a stage's reserved field", "stage", "I", 1, 12), ("a class block", "index", "H", 1, 8702),
+    ("a class", "block", "B", 2, 255), ("a byte's class", "bytes", "B", 2, 255),
+    ("no start", "starts", "H", 0, 2), ("starts that differ", "starts", "H", 2, 2),
+    ("a start past the states", "starts", "H", 3, 0), ("a start of no symbol", "starts", "H", 1, 6),
+    ("a way on from state 0", "states", "H", 4, 0), ("a match in state 0", "states", "H", 1, 0),
+    ("an empty match", "states", "H", 1, 8), ("a way back to the start", "states", "H", 2, 8),
+    ("a state that there is not", "states", "H", 6, 8), ("a way on behind the end", "states", "H", 4, 12),
+    ("a transition of no symbol", "states", "H", 1, 14), ("padding", 80, "B", 1, 0),
+    ("padding behind the starts", 9360, "B", 1, 0),
+]:  # fmt: skip
+    in_scanner(f"{what} [{value}]", scanner_put(place, kind, value, more), "scanner: ")
+in_scanner("its end missing", lambda b: b.resize(SCANNER, 9400), "scanner: ")
+in_scanner("bytes behind it", lambda b: b.resize(SCANNER, 9472), "scanner: ")
+in_scanner("a tokenizer without it", lambda b: b.tokenizer("pretokenizer", 2), "does not go with")
+in_scanner("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 
 
 def grow_weights(b):

@@ -1,4 +1,6 @@
-"""Pre-tokenizers compiled to scanners, against the package `tokenizers`: the same pieces."""
+"""Pre-tokenizers compiled to scanners, against the package `tokenizers`: the same pieces.
+
+SMOL_TOKENIZERS=20000 (`make tokenizers`) sets how many texts there are for each kind."""
 
 import ctypes
 import json
@@ -16,8 +18,8 @@ from internal import BUILD, OK, UNSUPPORTED, Error, lib
 from smol_reader import Blob
 from tokenizers import Regex, Tokenizer, pre_tokenizers, trainers
 
-N_PATTERNS = int(os.environ.get("SMOL_PATTERNS", "150"))  # drawn ones
-N_STRINGS = int(os.environ.get("SMOL_STRINGS", "300"))  # for each published pattern
+N_STRINGS = int(os.environ.get("SMOL_TOKENIZERS", "300"))  # for each published pattern
+N_PATTERNS = 3000 if N_STRINGS >= 20_000 else 150  # drawn ones
 
 
 lib.smol_json_parse.argtypes = [
@@ -335,6 +337,13 @@ FAMILIES = {
 }  # fmt: skip
 
 
+# what comes with the pre-tokenizer
+EXTRAS = {
+    "llama3": {"ignore_merges": True},
+    "qwen2": {"normalizer": {"type": "NFC"}},
+}
+
+
 def trained(family, texts):
     """A tokenizer.json of the family's pre-tokenizer, as text."""
     whole = {"type": "Sequence", "pretokenizers": FAMILIES[family]}
@@ -348,7 +357,10 @@ def trained(family, texts):
         vocab_size=1000, initial_alphabet=test_tokenizer.FULL, show_progress=False
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer.to_str()
+    content = json.loads(tokenizer.to_str())
+    extras = dict(EXTRAS.get(family, {}))
+    content["model"]["ignore_merges"] = extras.pop("ignore_merges", False)
+    return json.dumps(content | extras)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
