@@ -30,13 +30,14 @@ static size_t count_values(const uint8_t *text, size_t size)
     return n;
 }
 
-/* When memory runs out jansson may lose a character and go on, or blame the text. So its
- * allocations are watched. */
-static _Thread_local bool out_of_memory;
+/* When memory runs out jansson may lose a character and go on, blame the text, or, where that was half
+ * of an escape, abort. So its allocations are watched, and once one has failed in a load, so do those
+ * behind it. */
+static _Thread_local bool loading, out_of_memory;
 
 static void *watched_malloc(size_t size)
 {
-    void *memory = malloc(size);
+    void *memory = loading && out_of_memory ? NULL : malloc(size);
     out_of_memory |= !memory;
     return memory;
 }
@@ -46,8 +47,10 @@ static json_t *load(const struct file_view *file, size_t flags, json_error_t *ca
 {
     json_set_alloc_funcs(watched_malloc, free);
     out_of_memory = false;
+    loading = true;
     json_t *value =
         json_loadb((const char *)file->data, file->size, JSON_REJECT_DUPLICATES | flags, cause);
+    loading = false;
     if (!out_of_memory)
         return value;
     json_decref(value);

@@ -54,8 +54,9 @@ def write_weights(path, middle, seed):
 
 
 def shard(source, folder):
-    """A copy of a checkpoint in two shards."""
+    """A copy of a checkpoint in two shards, and with a pattern that text is split by."""
     shutil.copytree(source, folder)
+    split_by(folder / "tokenizer.json", r"(?i:'s)|[^\s\p{L}]?\p{L}++|\p{N}{1,3}|\s+(?!\S)|(?<=a)\s+")
     path = folder / "model.safetensors"
     tensors = list(read_tensors(path))
     path.unlink()
@@ -67,6 +68,14 @@ def shard(source, folder):
     total = sum(len(data) for _, _, data in tensors)
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def split_by(file, pattern):
+    content = json.loads(file.read_text())
+    content["pre_tokenizer"]["pretokenizers"][0] = {
+        "type": "Split", "pattern": {"Regex": pattern}, "behavior": "MergedWithNext", "invert": False
+    }  # fmt: skip
+    file.write_text(json.dumps(content))
 
 
 def adapt(folder, rank=2, seed=2):
