@@ -304,8 +304,8 @@ static enum status write_tables(const struct groups *g, struct automaton *automa
     const struct maker *m = g->m;
     automaton->n_symbols = m->n_symbols;
     automaton->n_states = g->n;
-    automaton->starts = calloc(m->n_symbols, sizeof *automaton->starts);
-    automaton->next = calloc((size_t)g->n * m->n_symbols, sizeof *automaton->next);
+    automaton->starts = calloc(m->n_symbols + 1, sizeof *automaton->starts);
+    automaton->next = calloc((size_t)g->n * m->n_symbols + 1, sizeof *automaton->next);
     if (!automaton->starts || !automaton->next)
         return smol_fail_memory(error, "a pattern's tables");
     memcpy(automaton->starts, m->starts, m->n_symbols * sizeof *m->starts);
@@ -319,10 +319,10 @@ static enum status write_tables(const struct groups *g, struct automaton *automa
 static enum status reduce(const struct maker *m, struct automaton *automaton, struct error *error)
 {
     struct groups g = {.m = m};
-    g.of = calloc(m->n_states, sizeof *g.of);
-    g.next_of = calloc(m->n_states, sizeof *g.next_of);
-    g.first = calloc(m->n_states, sizeof *g.first);
-    g.chain = calloc(m->n_states, sizeof *g.chain);
+    g.of = calloc(m->n_states + 1, sizeof *g.of);
+    g.next_of = calloc(m->n_states + 1, sizeof *g.next_of);
+    g.first = calloc(m->n_states + 1, sizeof *g.first);
+    g.chain = calloc(m->n_states + 1, sizeof *g.chain);
     enum status status = g.of && g.next_of && g.first && g.chain
                              ? group_states(&g, error)
                              : smol_fail_memory(error, "a pattern's states");

@@ -30,9 +30,9 @@ static size_t count_values(const uint8_t *text, size_t size)
     return n;
 }
 
-/* When memory runs out jansson may lose a character and go on, blame the text, or, where that was half
- * of an escape, abort. So its allocations are watched, and once one has failed in a load, so do those
- * behind it. */
+/* When memory runs out jansson may lose a character and go on, blame the text, or, where that was
+ * half of an escape, abort. So its allocations are watched, and once one has failed in a load, so
+ * do those behind it. */
 static _Thread_local bool loading, out_of_memory;
 
 static void *watched_malloc(size_t size)

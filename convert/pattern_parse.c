@@ -140,7 +140,7 @@ static enum status add_edge(struct parser *p, enum pattern_kind kind, uint32_t f
 /* The start of a line; behind a line feed at the end of the text, no line starts. */
 static enum status add_line_start(struct parser *p, uint32_t *node)
 {
-    uint32_t start, after, more, line;
+    uint32_t start = 0, after = 0, more = 0, line = 0;
     enum status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
     if (status || (status = add_edge(p, PATTERN_BEHIND, '\n', '\n', false, &after)) ||
         (status = add_edge(p, PATTERN_AHEAD, 0, LAST_CODE_POINT, false, &more)) ||
@@ -152,7 +152,7 @@ static enum status add_line_start(struct parser *p, uint32_t *node)
 /* A word's edge (\b), or a place that is none (\B). */
 static enum status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
 {
-    uint32_t parts[2][2], sides[2];
+    uint32_t parts[2][2] = {{0}}, sides[2] = {0};
     for (int word_before = 0; word_before < 2; word_before++) {
         bool word_after = is_edge != word_before;
         for (int ahead = 0; ahead < 2; ahead++) {
@@ -203,7 +203,7 @@ static enum status parse_choice(struct parser *p, uint32_t *node);
 static enum status parse_look(struct parser *p, enum pattern_kind kind, bool negated,
                               uint32_t *node)
 {
-    uint32_t body;
+    uint32_t body = 0;
     struct code_set set = {0};
     struct pattern_node look = {.kind = kind};
     enum status status = parse_choice(p, &body);
@@ -439,7 +439,7 @@ static enum status parse_concat(struct parser *p, uint32_t *node)
         return add(p, (struct pattern_node){.kind = PATTERN_EMPTY}, node);
     enum status status = parse_item(p, node);
     while (!status && !ends_branch(p)) {
-        uint32_t right;
+        uint32_t right = 0;
         status = parse_item(p, &right);
         if (!status)
             status = add_pair(p, PATTERN_CONCAT, *node, right, node);
@@ -451,7 +451,7 @@ static enum status parse_choice(struct parser *p, uint32_t *node)
 {
     enum status status = parse_concat(p, node);
     while (!status && smol_parser_skip(p, "|")) {
-        uint32_t right;
+        uint32_t right = 0;
         p->n_folds = 0;
         status = parse_concat(p, &right);
         if (!status)
@@ -481,7 +481,7 @@ enum status smol_pattern_literal(const char *text, size_t size, struct pattern *
 {
     struct parser p = {
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
-    uint32_t right;
+    uint32_t right = 0;
     enum status status;
     if (size == 0 || size > PATTERN_MAX_BYTES)
         return smol_parser_refuse(&p, size ? "too long" : "nothing to look for");
