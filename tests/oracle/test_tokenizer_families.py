@@ -17,6 +17,7 @@ from internal import BUILD
 from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
 from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 N_TEXTS = int(os.environ.get("SMOL_STRINGS", 200))
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -409,12 +410,14 @@ def test_the_programs_do_as_the_tokenizer_says(family, training, tmp_path):
     run("smolconv", "verify", "--source", source, blob)
     assert run("smolconv", "diff", source, blob)
     assert read_blob(blob).text.f["n_before"] == len(reference.encode("").ids)
+    whole = PreTrainedTokenizerFast(tokenizer_file=str(source / "tokenizer.json"))
     shown = [run("smolconv", "inspect", path) for path in (source, blob)]
     lines = {line for line in shown[1].split("\n") if line.startswith(("tokenizer ", "text "))}
     assert len(lines) == 2 and all(line in shown[0] for line in lines)
     special = content["added_tokens"][1]["content"]
     for text in ["", "Hello  world", f"a{special}é \U0001f600", " x\n\ny "]:
         ids = reference.encode(text).ids
+        assert ids == whole(text).input_ids
         assert run("smolrun", "tokenize", blob, text).split() == list(map(str, ids))
         shown = reference.decode(ids, skip_special_tokens=False)
         assert run("smolrun", "tokenize", blob, "--decode", " ".join(map(str, ids))) == shown + "\n"
