@@ -1008,6 +1008,23 @@ for _ in range(200):
     NESTED = {"type": "Sequence", "pretokenizers": [NESTED]}
 changed(TOKENS, "a pre-tokenizer in itself, 200 times [depth]", "pre_tokenizer", NESTED,
         "pre_tokenizer", status=UNSUPPORTED)  # fmt: skip
+for what, pattern, *words in [
+    ("a million repetitions [work]", "(?:a{999}){999}", "repeats too much"),
+    ("too many states [memory]", r"(?:\w{30}|\d){30}b", "states"),
+    ("of a megabyte [length]", "a" * (1 << 20), "too long"),
+    ("groups within groups [depth]", "(" * 8000 + "a" + ")" * 8000, "nested too deep"),
+    ("classes within classes [depth]", "[" * 8000 + "a" + "]" * 8000, "nested too deep"),
+    ("repetitions of repetitions [depth]", "a" + "{2}" * 5000, "repeating repetitions"),
+    ("a character of its own each [memory]", "|".join(map(chr, range(0x4E00, 0x5A00))), "classes"),
+    ("properties over and over [work]", "[" + r"\p{L}" * 2000 + "]", "too large"),
+    ("empty matches", "a*", "nothing"),
+    ("a back-reference", r"(a)\1", "escape"),
+    ("not closed", "(a", "without its )"),
+]:
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    row = [split, {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]
+    changed(TOKENS, f"a pattern, {what}", "pre_tokenizer", {"type": "Sequence", "pretokenizers": row},
+            *words, status=UNSUPPORTED)  # fmt: skip
 changed(TOKENS, "dropout", "model dropout", 0.5, "dropout", status=UNSUPPORTED)
 
 # --- shards -------------------------------------------------------------------------------------
