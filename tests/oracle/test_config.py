@@ -7,8 +7,8 @@ import os
 import random
 
 import numpy as np
+import published
 import pytest
-import torch
 from families import FAMILIES, draw
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
 
@@ -97,11 +97,6 @@ def load(folder):
     lib.smol_settings_close(ctypes.byref(tokenizer))
     assert status == OK, str(error)
     return config
-
-
-def digest(config):
-    """All that a blob would get of the model."""
-    return bytes(config.model) + bytes(config.layers) + bytes(config.inv_freq)
 
 
 def as_set(ids):
@@ -347,3 +342,12 @@ def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):
         check_block(ours, theirs)
         check_sizes(ours.model, theirs)
         assert list(ours.stop[: ours.n_stop]) == sorted(as_set(theirs.eos_token_id))
+
+
+@pytest.mark.parametrize("name", published.CONFIGS)
+def test_settings_as_published_are_read_as_transformers_reads_them(name, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(published.CONFIGS[name]))
+    ours, theirs = load(tmp_path), AutoConfig.from_pretrained(tmp_path)
+    check_block(ours, theirs)
+    check_sizes(ours.model, theirs)
+    assert list(ours.stop[: ours.n_stop]) == sorted(as_set(theirs.eos_token_id))
