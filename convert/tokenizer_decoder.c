@@ -49,10 +49,12 @@ static bool take_metaspace(const json_t *part, struct decoder_rules *rules)
 static bool take_strip(const json_t *part, struct decoder_rules *rules)
 {
     struct rule_text content = text_of(json_object_get(part, "content"));
-    json_int_t start = json_integer_value(json_object_get(part, "start"));
+    const json_t *first = json_object_get(part, "start");
+    json_int_t start = json_integer_value(first);
     const json_t *stop = json_object_get(part, "stop");
-    if (!part_has_type(part, "Strip") || content.size == 0 || start < 0 || start > TEXT_MAX_STRIP ||
-        !json_is_integer(stop) || json_integer_value(stop) != 0 ||
+    if (!part_has_type(part, "Strip") || content.size == 0 || !json_is_integer(first) ||
+        start < 0 || start > TEXT_MAX_STRIP || !json_is_integer(stop) ||
+        json_integer_value(stop) != 0 ||
         smol_utf8_decode((const uint8_t *)content.data, content.size, &rules->strip) !=
             content.size ||
         rules->strip == 0)

@@ -8,10 +8,9 @@ enum status smol_part_refuse(const char *path, const char *what, const json_t *v
 {
     char *quoted =
         json_dumps(value ? value : json_null(), JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    enum status status =
-        smol_fail(error, STATUS_UNSUPPORTED,
-                  "%s: %s is not supported (%.200s): see README.md, What it reads", path,
-                  what, quoted ? quoted : "too large to quote");
+    enum status status = smol_fail(error, STATUS_UNSUPPORTED,
+                                   "%s: %s is not supported (%.200s): see README.md, What it reads",
+                                   path, what, quoted ? quoted : "too large to quote");
     free(quoted);
     return status;
 }

@@ -112,9 +112,9 @@ static bool take_metaspace(const json_t *part, struct text_rules *rules)
     struct rule_text replacement = text_of(json_object_get(part, "replacement"));
     const json_t *split = json_object_get(part, "split"); /* true by default */
     uint32_t point;
-    bool valid;
+    bool valid, flag = !part_is_set(split) || json_is_boolean(split);
     int prepend = prepend_kind(part, &valid);
-    if (!part_has_type(part, "Metaspace") || !valid || replacement.size == 0 ||
+    if (!part_has_type(part, "Metaspace") || !valid || !flag || replacement.size == 0 ||
         smol_utf8_decode((const uint8_t *)replacement.data, replacement.size, &point) !=
             replacement.size ||
         point == 0)

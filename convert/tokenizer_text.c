@@ -14,18 +14,40 @@
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
+static enum status read_flag(const json_t *root, const char *path, const char *key, bool *flag,
+                             struct error *error)
+{
+    const json_t *value = json_object_get(json_object_get(root, "model"), key);
+    *flag = json_is_true(value);
+    if (!part_is_set(value) || json_is_boolean(value))
+        return STATUS_OK;
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: %s is neither true nor false (of model): download it again", path, key);
+}
+
+static enum status read_model(const json_t *root, const char *path, struct text_rules *rules,
+                              struct error *error)
+{
+    const json_t *unknown = json_object_get(json_object_get(root, "model"), "unk_token");
+    if (part_is_set(unknown) && !json_is_string(unknown))
+        return smol_fail(error, STATUS_DAMAGED,
+                         "%s: unk_token is not a text (of model): download it again", path);
+    rules->unknown = (struct rule_text){json_string_value(unknown), json_string_length(unknown)};
+    enum status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
+    if (!status)
+        status = read_flag(root, path, "fuse_unk", &rules->fuse_unknown, error);
+    if (!status)
+        status = read_flag(root, path, "ignore_merges", &rules->whole_words, error);
+    return status;
+}
+
 enum status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                  struct error *error)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *unknown = json_object_get(model, "unk_token");
-    *rules = (struct text_rules){
-        .byte_fallback = json_is_true(json_object_get(model, "byte_fallback")),
-        .fuse_unknown = json_is_true(json_object_get(model, "fuse_unk")),
-        .whole_words = json_is_true(json_object_get(model, "ignore_merges")),
-        .unknown = {json_string_value(unknown), json_string_length(unknown)},
-    };
-    enum status status = smol_decoder_rules_read(root, path, rules, error);
+    *rules = (struct text_rules){0};
+    enum status status = read_model(root, path, rules, error);
+    if (!status)
+        status = smol_decoder_rules_read(root, path, rules, error);
     if (!status)
         status = smol_step_rules_read(root, path, rules, error);
     if (!status)

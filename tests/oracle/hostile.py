@@ -997,12 +997,38 @@ for key, values in {
 for n in (1025, 10**6):
     changed(TOKENS, f"an added token of {n} bytes [length]", "added_tokens 1 content", "x" * n,
             "too long", status=UNSUPPORTED)  # fmt: skip
-changed(TOKENS, "an added token that takes spaces", "added_tokens 1 lstrip", True, "lstrip",
-        status=UNSUPPORTED)  # fmt: skip
 changed(TOKENS, "another model", "model type", "Unigram", "Unigram", status=UNSUPPORTED)
 changed(TOKENS, "a model's kind that is a number [type]", "model type", 1, "type",
         status=UNSUPPORTED)  # fmt: skip
-changed(TOKENS, "a normalizer", "normalizer", {"type": "NFC"}, "normalizer", status=UNSUPPORTED)
+for value in ({"type": "NFKC"}, {"type": "Replace", "pattern": {"Regex": "."}, "content": ""}, [], 7,
+              {"type": "Replace", "pattern": {"String": "a"}, "content": "b" * 65},
+              {"type": "Prepend", "prepend": ""}, {"type": "Prepend", "prepend": "b" * 10**6},
+              {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 3},
+              {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 10**5},
+              {"type": "Sequence", "normalizers": [{"type": "Sequence", "normalizers": []}]}):  # fmt: skip
+    changed(TOKENS, f"a normalizer: {str(value)[:60]}... of {len(str(value))}", "normalizer", value,
+            "normalizer", status=UNSUPPORTED)  # fmt: skip
+FUSE, STRIP = {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+for value in (None, 7, [], {"type": "CTC"}, {"type": "Metaspace"}, {"type": "Sequence", "decoders": []},
+              {"type": "Sequence", "decoders": [FUSE, FUSE]}, {"type": "Sequence", "decoders": [STRIP]},
+              *({"type": "Sequence", "decoders": [FUSE, STRIP | change]} for change in (
+                  {"start": -1}, {"start": 65}, {"start": 2**63 - 1}, {"start": "1"}, {"stop": 1},
+                  {"content": ""}, {"content": "ab"}, {"content": None}))):  # fmt: skip
+    changed(TOKENS, f"a decoder: {value!r}", "decoder", value, "decoder", status=UNSUPPORTED)
+TEMPLATE = {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}], "special_tokens": {}}
+for value in (7, [], {"type": "BertProcessing"}, TEMPLATE | {"single": []}, TEMPLATE | {"single": 1},
+              TEMPLATE | {"single": [{"Sequence": {"id": "B"}}]},
+              TEMPLATE | {"single": [{"Sequence": {"id": "A"}}] * 2},
+              {"type": "Sequence", "processors": [TEMPLATE, TEMPLATE]}):  # fmt: skip
+    changed(TOKENS, f"a post-processor: {value!r}", "post_processor", value, "post_processor",
+            status=UNSUPPORTED)  # fmt: skip
+for value in (1990, -1, 2**63 - 1, "1", None, 10**9):
+    piece = {"SpecialToken": {"id": "x"}}
+    template = TEMPLATE | {"single": [piece, *TEMPLATE["single"]], "special_tokens": {"x": {"ids": [value]}}}
+    changed(TOKENS, f"an id around a text is {value!r} [type]", "post_processor", template, "post_processor")
+for key in ("byte_fallback", "fuse_unk", "ignore_merges", "unk_token"):
+    for value in (1, [True], {}):
+        changed(TOKENS, f"{key} is {value!r} [type]", f"model {key}", value, key)
 NESTED = {}
 for _ in range(200):
     NESTED = {"type": "Sequence", "pretokenizers": [NESTED]}
