@@ -170,23 +170,31 @@ static bool is_left_over(const struct index *index, const char *name)
     return false;
 }
 
+static enum status fail_left_over(const struct index *index, const char *folder, const char *name)
+{
+    char *path = smol_path_join(folder, name);
+    enum status status =
+        smol_fail(index->file.error, STATUS_DAMAGED,
+                  "%s: a shard that the index does not list (%s): remove it, or download the "
+                  "checkpoint again",
+                  path ? path : name, smol_base_name(index->file.path));
+    free(path);
+    return status;
+}
+
 /* What is left of another version may be what the index should list. */
 static enum status check_folder(const struct index *index, const char *folder)
 {
-    struct error *error = index->file.error;
     DIR *entries = opendir(folder);
     if (!entries)
-        return smol_fail_errno(error, folder, "list");
+        return smol_fail_errno(index->file.error, folder, "list");
     enum status status = STATUS_OK;
     const struct dirent *entry;
     for (errno = 0; !status && (entry = readdir(entries)); errno = 0)
         if (is_left_over(index, entry->d_name))
-            status = smol_fail(error, STATUS_DAMAGED,
-                               "%s/%s: a shard that the index does not list (%s): remove it, or "
-                               "download the checkpoint again",
-                               folder, entry->d_name, smol_base_name(index->file.path));
+            status = fail_left_over(index, folder, entry->d_name);
     if (!status && errno)
-        status = smol_fail_errno(error, folder, "list");
+        status = smol_fail_errno(index->file.error, folder, "list");
     closedir(entries);
     return status;
 }
