@@ -35,6 +35,9 @@ static void add_part(struct split *split, const struct safetensors_tensor *fused
     struct safetensors_tensor *part = &split->tensors[split->n_tensors++];
     *part = *fused;
     part->name = smol_checkpoint_name(split->family, key, name);
+    part->whole = fused->name;
+    part->whole_rows = fused->shape[0];
+    part->first_row = row;
     part->shape[0] = rows;
     part->data += row * row_bytes;
     part->begin += row * row_bytes;

@@ -309,7 +309,9 @@ static enum status find_pair(struct search *search, const struct safetensors_ten
     uint64_t rank = pair->a->rank == 2 ? pair->a->shape[0] : 0;
     enum status status = check_half(lora, pair->a, rank, base->shape[1], error);
     if (!status)
-        status = check_half(lora, pair->b, base->shape[0], rank, error);
+        status =
+            check_half(lora, pair->b, base->whole ? base->whole_rows : base->shape[0], rank, error);
+    pair->first_row = base->first_row;
     if (!status)
         status = check_target(search->settings, search->module);
     if (!status)
@@ -317,15 +319,15 @@ static enum status find_pair(struct search *search, const struct safetensors_ten
     return status ? status : check_copy(search, base);
 }
 
-/* The name of the module that has `base` for its weight. */
+/* The name of the module that has `base` for its weight, or for a part of it. */
 static bool name_module(struct search *search, const struct safetensors_tensor *base)
 {
     static const char end[] = ".weight";
-    size_t length = strlen(base->name), n = length - (sizeof end - 1);
-    if (base->rank != 2 || length < sizeof end || n >= MAX_MODULE ||
-        strcmp(base->name + n, end) != 0)
+    const char *name = base->whole ? base->whole : base->name;
+    size_t length = strlen(name), n = length - (sizeof end - 1);
+    if (base->rank != 2 || length < sizeof end || n >= MAX_MODULE || strcmp(name + n, end) != 0)
         return false;
-    memcpy(search->module, base->name, n);
+    memcpy(search->module, name, n);
     search->module[n] = '\0';
     return true;
 }

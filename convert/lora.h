@@ -12,10 +12,11 @@
 
 enum { LORA_MAX_RANK = 1 << 20 };
 
-/* What is added to a matrix (rows, cols). */
+/* What is added to a matrix (rows, cols), or to a part of one. */
 struct lora_pair {
     const struct safetensors_tensor *a; /* (rank, cols); NULL: nothing is */
-    const struct safetensors_tensor *b; /* (rows, rank) */
+    const struct safetensors_tensor *b; /* (rows, rank), or of the whole matrix */
+    uint64_t first_row;                 /* of b, that belongs to the part's first */
     float scale;
 };
 

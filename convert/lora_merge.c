@@ -16,7 +16,7 @@ static void add_products(const struct lora_pair *pair, uint64_t row, uint64_t n,
     for (uint64_t k = 0; k < rank; k++) {
         smol_tile_widen(pair->a, k * cols + col, width, a);
         for (uint64_t r = 0; r < n; r++) {
-            smol_tile_widen(pair->b, (row + r) * rank + k, 1, &b);
+            smol_tile_widen(pair->b, (pair->first_row + row + r) * rank + k, 1, &b);
             for (uint64_t c = 0; c < width; c++)
                 sums[r][c] += (double)b * (double)a[c];
         }

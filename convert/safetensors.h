@@ -47,6 +47,10 @@ struct safetensors_tensor {
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
     uint64_t begin, end; /* where they lie in the data behind the header */
     uint64_t size;       /* bytes: end - begin */
+    /* Of a part of a tensor that was split (fused.h), that tensor's name and rows, and the row at
+     * which the part starts; otherwise zero. */
+    const char *whole;
+    uint64_t whole_rows, first_row;
 };
 
 /* A file, or several as one (smol_safetensors_join). */

@@ -13,11 +13,19 @@ static const uint8_t zeros[64];
         .name = tensor_name, .path = "base", .dtype = ST_BF16, .rank = 2, .shape = {rows, cols},   \
         .data = zeros, .size = (rows) * (cols)*2                                                   \
     }
+#define PART(tensor_name, rows, cols, row)                                                         \
+    {                                                                                              \
+        .name = tensor_name, .path = "base", .dtype = ST_BF16, .rank = 2, .shape = {rows, cols},   \
+        .data = zeros, .size = (rows) * (cols)*2,                                                  \
+        .whole = "model.layers.0.mlp.gate_up_proj.weight", .whole_rows = 5, .first_row = (row)     \
+    }
 static const struct safetensors_tensor base[] = {
     BASE("model.embed_tokens.weight", 5, 2),
     BASE("model.layers.0.self_attn.q_proj.weight", 2, 2),
-    BASE("model.layers.0.mlp.up_proj.weight", 3, 2),
+    BASE("model.layers.1.mlp.up_proj.weight", 3, 2),
     BASE("model.layers.0.mlp.down_proj.weight", 2, 3),
+    PART("model.layers.0.mlp.gate_proj.weight", 2, 2, 0),
+    PART("model.layers.0.mlp.up_proj.weight", 3, 2, 2),
     BASE("lm_head.weight", 5, 2),
 };
 enum { N = sizeof base / sizeof base[0] };

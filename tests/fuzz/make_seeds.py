@@ -102,12 +102,13 @@ def adapters():
     def seed(tensors, **settings):
         return compact({"peft_type": "LORA", "bias": "none"} | settings) + b"\0" + header_of(save(tensors))
 
-    query, up = "model.layers.0.self_attn.q_proj", "model.layers.0.mlp.up_proj"
+    query, up = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj"
     yield "one", seed(pair(query, 2, 2, 3), r=3, lora_alpha=6, target_modules=["q_proj"])
-    patterns = {"rank_pattern": {"up_proj": 2, "^" + query: 1}, "alpha_pattern": {"0.mlp.up_proj": 0.5}}
+    patterns = {"rank_pattern": {"up_proj": 2, "^" + query: 1}, "alpha_pattern": {"1.mlp.up_proj": 0.5}}
     yield "patterns", seed(pair(query, 2, 2, 1) | pair(up, 3, 2, 2), use_rslora=True, **patterns)
     copy = {"base_model.model.lm_head.base_layer.weight": torch.full((5, 2), 0.0)}
     yield "output", seed(pair("lm_head", 5, 2, 8) | copy)
+    yield "fused", seed(pair("model.layers.0.mlp.gate_up_proj", 5, 2, 8))
     yield "dora", seed(pair(query, 2, 2, 8), use_dora=True)
     yield "none", b"{}"
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from blobs import read_blob, section
-from checkpoints import load_reference, make
+from checkpoints import load_reference, make, make_of
+from families import draw
 from internal import BUILD
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
@@ -159,6 +160,25 @@ def test_a_blob_is_verified_with_its_adapter(tmp_path, base):
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         assert f"source: {name}, {(adapter / name).stat().st_size} bytes, " in text
     assert text.endswith("lora: scale 0.5\n")
+
+
+def test_fused_matrices_get_their_share(tmp_path):
+    """Phi-3 keeps q, k and v in one matrix, gate and up in another."""
+    base = make_of(draw("phi3", 1), tmp_path / "base", seed=3)
+    targets = ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"]
+    adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules=targets)
+    blob = converted(tmp_path / "out.smol", "--dtype", "f32", "--lora", adapter, base)
+    reference = merged(base, adapter)
+    for i in range(blob.model["n_layers"]):
+        for name, roles in (
+            ("self_attn.qkv_proj", ["attn_q", "attn_k", "attn_v"]),
+            ("self_attn.o_proj", ["attn_o"]),
+            ("mlp.gate_up_proj", ["mlp_gate", "mlp_up"]),
+            ("mlp.down_proj", ["mlp_down"]),
+        ):
+            due = reference[f"model.layers.{i}.{name}.weight"].numpy()
+            found = np.concatenate([blob.tensors[f"layers.{i}.{role}"].values() for role in roles])
+            assert np.abs(found - due).max() <= 4e-7 * np.abs(due).max(), name
 
 
 # --- refusing -------------------------------------------------------------------------------------
