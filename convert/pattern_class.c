@@ -99,6 +99,10 @@ enum status smol_parser_fold(struct parser *p, struct code_set *set)
 {
     if (!p->ignore_case)
         return STATUS_OK;
+    if (set->failed) { /* what is in it says nothing */
+        p->pattern->no_memory |= set->no_memory;
+        return smol_parser_full(p);
+    }
     if (smol_unicode_folds_to_many(set))
         return smol_parser_refuse(p,
                                   "ignoring the case of a character that has several as its other");

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/checked.h"
 #include "common/utf8.h"
 
 /* --- symbols -------------------------------------------------------------------------------- */
@@ -119,8 +120,10 @@ static enum status allow_marks(struct scan *scan, struct error *error)
 {
     if (scan->hopeless)
         return STATUS_OK;
-    size_t n_marks = (scan->size / STRETCH + 1) * scan->stage->n_states;
-    scan->hopeless = calloc(n_marks / 8 + 1, 1);
+    uint64_t n_marks;
+    if (checked_mul(scan->size / STRETCH + 1, scan->stage->n_states, &n_marks) &&
+        n_marks / 8 < SIZE_MAX)
+        scan->hopeless = calloc((size_t)(n_marks / 8 + 1), 1);
     return scan->hopeless ? STATUS_OK : smol_fail_memory(error, "cutting a text");
 }
 

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -178,6 +179,12 @@ def test_every_code_point_is_cut_alike():
     for name in ["llama3", "o200k", "deepseek"]:
         ours, theirs = Smol(split(PUBLISHED[name])), reference(PUBLISHED[name])
         assert ours.pieces(text) == reference_pieces(theirs, text), name
+
+
+@pytest.mark.skipif(N_STRINGS < 20_000, reason="takes a minute: make tokenizers")
+def test_sets_are_generated_from_this_version(repo_root):
+    script = repo_root / "scripts/gen-unicode-sets"
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
 
 
 # --- drawn patterns ---------------------------------------------------------------------------

@@ -15,6 +15,9 @@
 #include <sys/mman.h>
 
 #include "convert/convert.h"
+#include "convert/scanner.h"
+#include "format/scanner.h"
+#include "runtime/scanner.h"
 #include "runtime/smol.h"
 #include "tests/unit/temporary.h"
 
@@ -241,6 +244,57 @@ static void end(struct session *s)
     free(s->logits);
 }
 
+/* A pattern of every kind of part, compiled; then a text is cut that makes it look far in vain. */
+static enum status compile_and_cut(uint8_t *place, struct error *error)
+{
+    static const char pattern[] =
+        "(?i:[k-m&&[^\\d]]'s)|[[:alpha:]_]{2}\\p{Lu}|\\b(?<=x)y++(?!z)|a*b|(?>a)|(?=c|$)[^b]";
+    static uint8_t text[500];
+    struct scanner_plan plan = {.n_stages = 1};
+    struct scanner_section section = {0};
+    struct scanner_tables tables;
+    struct scan scan;
+    uint32_t stage;
+    size_t start = 0, end;
+    memset(text, 'a', sizeof text);
+    plan.stages[0].behaviour = SPLIT_ISOLATED;
+    enum status status =
+        smol_pattern_parse(pattern, sizeof pattern - 1, &plan.stages[0].pattern, error);
+    if (!status)
+        status = smol_scanner_compile(&plan, &section, &stage, error);
+    smol_scanner_plan_free(&plan);
+    if (status)
+        return status;
+    memcpy(place, section.data, section.size);
+    status = smol_scanner_tables_open(place, section.size, &tables, error);
+    free(section.data);
+    smol_scanner_start(&scan, &tables, 0, text, sizeof text);
+    while (!status && start < sizeof text)
+        status = smol_scanner_next(&scan, &start, &end, error);
+    smol_scanner_end(&scan);
+    return status;
+}
+
+static void patterns_that_run_out_of_memory_say_so(void **state)
+{
+    (void)state;
+    struct error error;
+    uint8_t *place = aligned_alloc(64, 1 << 20);
+    for (unsigned n = 0;; n++) {
+        left = n;
+        n_failed = 0;
+        counting = true;
+        enum status status = compile_and_cut(place, &error);
+        counting = false;
+        if (status != (n_failed > 0 ? STATUS_MEMORY : STATUS_OK))
+            fail_msg("allocation %u: %s", n, status ? error.message : "no error");
+        if (n_failed == 0)
+            break;
+        assert_true(n < 2000);
+    }
+    free(place);
+}
+
 static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
 {
     (void)state;
@@ -277,6 +331,7 @@ static int remove_blob(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_that_run_out_of_memory_say_so),
         cmocka_unit_test(every_call_can_be_repeated_after_it_ran_out_of_memory),
     };
     return cmocka_run_group_tests(tests, make_blob, remove_blob);
