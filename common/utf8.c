@@ -82,3 +82,10 @@ size_t smol_utf8_unfinished(const uint8_t *text, size_t size)
     }
     return 0;
 }
+
+bool smol_utf8_is_space(uint32_t c)
+{
+    return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
+}

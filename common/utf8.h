@@ -2,6 +2,7 @@
 #ifndef SMOL_COMMON_UTF8_H
 #define SMOL_COMMON_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,5 +36,8 @@ size_t smol_utf8_encode(uint32_t code_point, uint8_t *out);
 /* How many bytes at the end of text[0..size) are a well-formed start of a sequence that needs
  * more bytes: 0..3. A writer that streams text holds these back. */
 size_t smol_utf8_unfinished(const uint8_t *text, size_t size);
+
+/* Whether Python's str.isspace and strip, and its patterns' \s, take it for white space. */
+bool smol_utf8_is_space(uint32_t code_point);
 
 #endif

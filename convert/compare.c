@@ -45,6 +45,8 @@ enum status smol_compare_contents(const struct blob *blob, const struct blob_con
          smol_inv_freq_count(made->model) * sizeof(float)},
         {blob->layers ? blob->layers : blob->front, blob->layers ? blob->model->n_layers : 0,
          made->layers, smol_model_is_plain(made->model) ? 0 : made->model->n_layers},
+        {blob->template_section ? blob->template_section : blob->front, blob->n_template,
+         made->template_section, made->n_template},
         {blob->stop, blob->n_stop * sizeof *blob->stop, made->stop,
          made->n_stop * sizeof *made->stop},
         {blob->generation, sizeof *blob->generation, made->generation, sizeof *made->generation},

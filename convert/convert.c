@@ -194,6 +194,9 @@ enum status smol_convert(const char *input, const char *output,
         status = finish(&conversion, error);
     double synced = now();
     uint64_t size = smol_shards_size(&conversion.source.shards);
+    if (!status && conversion.source.template.reason)
+        smol_progress_no_chat(output, conversion.source.template.file,
+                              conversion.source.template.reason);
     release(&conversion);
     if (!status && !options->quiet)
         smol_progress_summary(size, now() - start - (synced - written), synced - written);

@@ -42,6 +42,8 @@ struct diff_side {
     const struct blob_generation *generation;
     const uint8_t *text; /* (n_text), the text section; 0 without one */
     size_t n_text;
+    const uint8_t *template_section; /* (n_template), or NULL */
+    size_t n_template;
     struct tokenizer_tables tokenizer;
     size_t n_tokenizer;          /* bytes of the section: the header, the spans, the other tables */
     struct diff_tensor *tensors; /* (n_tensors) */

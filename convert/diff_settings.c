@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash.h"
 #include "common/number.h"
 #include "convert/diff_parts.h"
 #include "convert/print_text.h"
@@ -251,6 +252,26 @@ static void diff_format(const struct blob_header *a, const struct blob_header *b
     }
 }
 
+/* Code that differs says nothing to people, so that only its size and digest are shown. */
+static void show_template(const struct diff_side *side, char *out)
+{
+    if (side->template_section)
+        snprintf(out, DIFF_CELL, "%zu bytes, xxh3 %016" PRIx64, side->n_template,
+                 smol_digest(side->template_section, side->n_template));
+    else
+        snprintf(out, DIFF_CELL, "none");
+}
+
+static void diff_template(const struct diff_side *a, const struct diff_side *b,
+                          struct diff_table *table)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    show_template(a, left);
+    show_template(b, right);
+    if (strcmp(left, right) != 0)
+        smol_diff_row(table, "chat template", left, right);
+}
+
 void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
                         struct diff_table *table)
 {
@@ -261,6 +282,7 @@ void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
     diff_inv_freq(a, b, table);
     diff_stop(a, b, table);
     diff_generation(a, b, table);
+    diff_template(a, b, table);
 }
 
 /* --- provenance --------------------------------------------------------------------------- */

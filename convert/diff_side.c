@@ -22,6 +22,8 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
     side->model = &source->config.model;
     side->inv_freq = source->config.inv_freq;
     side->layers = source->config.layers;
+    side->template_section = source->template.section.data;
+    side->n_template = source->template.section.size;
     side->stop = source->config.stop;
     side->n_stop = source->config.n_stop;
     side->generation = &source->config.generation;
@@ -46,6 +48,8 @@ static enum status open_file(struct diff_side *side, struct error *error)
     side->stop = blob->stop;
     side->n_stop = blob->n_stop;
     side->generation = blob->generation;
+    side->template_section = blob->template_section;
+    side->n_template = blob->n_template;
     side->text = blob->text_section;
     side->n_text = blob->n_text;
     side->tokenizer = blob->tokenizer;

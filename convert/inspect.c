@@ -134,6 +134,30 @@ static void print_tokens(const struct blob *blob, FILE *out)
     fprintf(out, "%s\n", blob->n_stop ? "" : " none");
 }
 
+/* A text of the template section, which may be anything. */
+static void print_constant(const struct template_code *code, uint32_t index, FILE *out)
+{
+    const struct template_constant *constant = &code->constants[index];
+    smol_print_text(out, (const char *)code->text + constant->value, constant->length);
+}
+
+static void print_template(const struct blob *blob, FILE *out)
+{
+    const struct template_code *code = &blob->template;
+    if (!blob->template_section)
+        return;
+    fprintf(out, "%-18s ", "chat template");
+    print_constant(code, code->header.name, out);
+    fprintf(out, ", %" PRIu32 " bytes, ", code->header.source_size);
+    if (code->header.n_functions == 0) {
+        fprintf(out, "not supported: ");
+        print_constant(code, code->header.reason, out);
+        fprintf(out, "\n");
+        return;
+    }
+    fprintf(out, "%" PRIu32 " operations\n", code->header.n_operations);
+}
+
 static void print_generation(const struct blob *blob, FILE *out)
 {
     const struct blob_generation *g = blob->generation;
@@ -211,6 +235,7 @@ void smol_inspect_settings(const struct blob *blob, FILE *out)
     print_model(blob, out);
     print_blocks(blob, out);
     print_tokens(blob, out);
+    print_template(blob, out);
     print_generation(blob, out);
 }
 

@@ -22,6 +22,9 @@ void smol_progress_end(struct progress *progress);
  * the sync, which depends on the disk alone. */
 void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds);
 
+/* One line of warning: the blob `path` cannot chat, as the template in `file` is not supported. */
+void smol_progress_no_chat(const char *path, const char *file, const char *reason);
+
 /* One line about what was done: "packed 146.0 MB into 116.5 MB". */
 void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to);
 

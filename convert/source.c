@@ -113,6 +113,18 @@ static enum status check_tokenizer(struct source *source, struct error *error)
     return status;
 }
 
+static enum status open_template(struct source *source, const struct source_options *options,
+                                 struct error *error)
+{
+    const struct chat_template_choice choice = {
+        .folder = source->folder,
+        .name = options->template_name,
+        .file = options->template_file,
+        .config_mark = source->config.marks[TOKENIZER_CONFIG_JSON],
+    };
+    return smol_chat_template_open(&choice, &source->template, error);
+}
+
 enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
 {
     status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
@@ -147,6 +159,8 @@ struct blob_contents smol_source_contents(const struct source *source)
         .n_tokenizer = source->tokenizer.size,
         .scanner = source->tokenizer_rules.pretokenizer.scanner.data,
         .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
+        .template_section = source->template.section.data,
+        .n_template = source->template.section.size,
     };
 }
 
@@ -165,6 +179,8 @@ enum status smol_source_open(const char *input, const struct source_options *opt
         status = open_adapter(source, &options->lora, error);
     if (!status)
         status = check_tokenizer(source, error);
+    if (!status)
+        status = open_template(source, options, error);
     status = smol_source_settle(source, status, error);
     if (status)
         smol_source_close(source);
@@ -206,6 +222,7 @@ void smol_source_close(struct source *source)
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
     smol_tokenizer_rules_free(&source->tokenizer_rules);
+    smol_chat_template_close(&source->template);
     free(source->tensors);
     free(source->config_name);
     free(source->folder);

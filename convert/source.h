@@ -10,6 +10,7 @@
 #include "convert/lora.h"
 #include "convert/settings.h"
 #include "convert/shards.h"
+#include "convert/template.h"
 #include "convert/tokenizer.h"
 #include "format/format.h"
 #include "format/tokenizer.h"
@@ -17,10 +18,12 @@
 
 /* How a checkpoint is read; zeroed: as it lies there. */
 struct source_options {
-    const char *config;       /* config.json elsewhere, or NULL */
-    struct option_texts lora; /* an adapter to merge, see smol_lora_open; one at most */
-    uint32_t context;         /* texts of up to how many tokens the blob is for, see
-                                 smol_config_open; 0: does not matter */
+    const char *config;        /* config.json elsewhere, or NULL */
+    struct option_texts lora;  /* an adapter to merge, see smol_lora_open; one at most */
+    uint32_t context;          /* texts of up to how many tokens the blob is for, see
+                                  smol_config_open; 0: does not matter */
+    const char *template_name; /* which of several chat templates, or NULL: "default" */
+    const char *template_file; /* the chat template to take instead, or NULL */
 };
 
 struct source {
@@ -32,6 +35,7 @@ struct source {
     struct json_mark tokenizer_mark; /* what it was */
     struct tokenizer_rules tokenizer_rules;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
+    struct chat_template template;             /* see template.h */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
     struct lora lora;                          /* zeroed: none */
 };

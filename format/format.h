@@ -37,10 +37,11 @@ enum { BLOB_DIGEST_START = 16 };
 
 /* What a file asks of its reader beyond version 1.0. */
 enum blob_feature {
-    FEATURE_BLOCKS = 1 << 0,  /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
-    FEATURE_SCANNER = 1 << 2, /* SECTION_SCANNER */
-    FEATURE_TEXT = 1 << 3,    /* SECTION_TEXT, and the flags that go with it */
-    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_SCANNER | FEATURE_TEXT,
+    FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
+    FEATURE_TEMPLATE = 1 << 1, /* SECTION_TEMPLATE */
+    FEATURE_SCANNER = 1 << 2,  /* SECTION_SCANNER */
+    FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that go with it */
+    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT,
 };
 
 enum section_kind {
@@ -53,6 +54,7 @@ enum section_kind {
     SECTION_TENSORS = 6,    /* struct blob_tensor[] */
     SECTION_DIGESTS = 7,    /* u64[]: XXH3-64 of each chunk of [data_offset, file_size) */
     SECTION_LAYERS = 8,     /* u8[n_layers]: bits of enum layer_bit */
+    SECTION_TEMPLATE = 9,   /* struct blob_template, then its tables: format/template.h */
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
     /* data sections */

@@ -316,6 +316,24 @@ static enum status check_tensors(struct blob *blob, struct error *error)
     return STATUS_OK;
 }
 
+static enum status check_template(struct blob *blob, struct error *error)
+{
+    if (!(blob->header->required_features & FEATURE_TEMPLATE))
+        return STATUS_OK;
+    struct error reason;
+    enum status status = take(blob, SECTION_TEMPLATE, 1, (const void **)&blob->template_section,
+                              &blob->n_template, error);
+    if (status)
+        return status;
+    status = smol_template_open(blob->template_section, blob->n_template, &blob->template, &reason);
+    if (status == STATUS_MEMORY)
+        return smol_fail_memory(error, "the check of the template");
+    if (status)
+        return damaged_section(blob, error, SECTION_TEMPLATE, reason.message,
+                               find_section(blob, SECTION_TEMPLATE)->offset);
+    return STATUS_OK;
+}
+
 static enum status check_digest_table(struct blob *blob, struct error *error)
 {
     enum status status = take(blob, SECTION_DIGESTS, sizeof *blob->digests,
@@ -390,6 +408,8 @@ static enum status check_front(struct blob *blob, struct error *error)
         status = check_small_sections(blob, error);
     if (!status)
         status = check_tensors(blob, error);
+    if (!status)
+        status = check_template(blob, error);
     if (!status)
         status = check_digest_table(blob, error);
     if (!status)

@@ -11,6 +11,7 @@
 #include "common/file.h"
 #include "format/format.h"
 #include "format/layout.h"
+#include "format/template.h"
 #include "format/tokenizer.h"
 
 /* When the digests of data chunks are checked. */
@@ -32,6 +33,9 @@ struct blob {
     size_t n_provenance;
     const struct blob_tensor *tensors; /* (n_tensors), in the order of smol_tensor_next */
     size_t n_tensors;
+    const uint8_t *template_section; /* (n_template), NULL: the model has no chat template */
+    size_t n_template;
+    struct template_code template;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;
     struct text_tables text;     /* of the section, where there is one */

@@ -16,6 +16,7 @@ static const struct {
     {SECTION_TENSORS, "tensors", 0},
     {SECTION_DIGESTS, "digests", 0},
     {SECTION_LAYERS, "layers", FEATURE_BLOCKS},
+    {SECTION_TEMPLATE, "template", FEATURE_TEMPLATE},
     {SECTION_SCANNER, "scanner", FEATURE_SCANNER},
     {SECTION_TEXT, "text", FEATURE_TEXT},
     {SECTION_TOKENIZER, "tokenizer", 0},

@@ -76,6 +76,7 @@ static uint64_t count_chunks(const struct blob_contents *contents)
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
+           (contents->template_section ? FEATURE_TEMPLATE : 0) |
            (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0);
 }
 
@@ -103,6 +104,8 @@ static struct part part_of(const struct blob_contents *contents, enum section_ki
         return (struct part){contents->scanner, contents->n_scanner};
     case SECTION_TEXT:
         return (struct part){contents->text, contents->n_text};
+    case SECTION_TEMPLATE:
+        return (struct part){contents->template_section, contents->n_template};
     case SECTION_TOKENIZER:
         return (struct part){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:

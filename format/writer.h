@@ -26,6 +26,8 @@ struct blob_contents {
     const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
     const uint8_t *text;   /* (n_text), a whole text section; 0 for a blob without one */
     size_t n_text;
+    const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
+    size_t n_template;
 };
 
 /* The size of the blob that the contents make; of its provenance and tokenizer only the sizes

@@ -203,6 +203,53 @@ typedef struct smol_context_info {
 
 SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
 
+/* --- chats -------------------------------------------------------------------------------- */
+
+typedef struct smol_chat_message {
+    const char *role;    /* "system", "user", "assistant" ...; terminated */
+    const char *content; /* (size), UTF-8; ill-formed parts count as U+FFFD */
+    size_t size;
+} smol_chat_message;
+
+struct tm; /* <time.h> */
+
+/* A conversation, as the reference's apply_chat_template takes it: messages of either form, and what
+ * else a template may ask for. JSON texts are terminated UTF-8; NULL: there is none. */
+typedef struct smol_chat_params {
+    const smol_chat_message *messages; /* (n_messages) */
+    size_t n_messages;
+    const char *messages_json;  /* a list of objects, instead of `messages` */
+    const char *tools_json;     /* a list of objects: JSON schemas of functions */
+    const char *documents_json; /* a list of objects */
+    const char *variables_json; /* an object: more variables of the template (enable_thinking) */
+    int add_generation_prompt;  /* 1: ends where the assistant's answer starts */
+    const struct tm *now; /* local time for strftime_now, of which the date and the time of day count;
+                             NULL: the clock's */
+} smol_chat_params;
+
+typedef struct smol_chat_text {
+    char *text; /* (size), UTF-8, and a terminating 0 */
+    size_t size;
+    /* (size): 1 for each byte that stems from the conversation, 0 for those of the template. What
+     * the template makes of numbers, lists and objects stems from the conversation too. */
+    unsigned char *from_conversation;
+} smol_chat_text;
+
+/* The text that the model's chat template makes of a conversation. To be given back with
+ * smol_chat_text_free; all zeros after an error. It takes at most 64 MiB of memory and 33 million
+ * steps. Errors: USAGE (no JSON; a conversation that the template refuses, with its words),
+ * UNSUPPORTED (the blob has no template, or one that could not be compiled, and why; more memory or
+ * steps than there are), MEMORY. */
+SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
+                                      smol_chat_text *text, smol_error *error);
+SMOL_API void smol_chat_text_free(smol_chat_text *text);
+
+/* The ids of that text. A message cannot forge a turn: special tokens, and other added tokens that
+ * the template writes, are found only where all of their bytes are the template's; spelled out in
+ * the conversation they are ordinary text. The caller frees *ids with smol_free. */
+SMOL_API smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *params,
+                                        uint32_t **ids, size_t *n, smol_error *error);
+
 /* --- sampling ----------------------------------------------------------------------------- */
 
 /* Meaning and order as in Hugging Face transformers: repetition penalty, temperature, top-k,

@@ -17,6 +17,8 @@ struct encoder {
     const struct tokenizer_tables *tables;
     struct added_set added[ADDED_KINDS];
     bool parse_special;
+    const struct mixed_text *mixed; /* what is encoded, or NULL: text that can be trusted */
+    bool argument;                  /* mixed text in runs: this one is a stranger's */
     struct token_list *list;
     struct error *error;
 };
@@ -242,10 +244,15 @@ static enum status encode_added(struct encoder *encoder, const uint8_t *text, si
     struct added_search search = {.tables = encoder->tables,
                                   .set = &encoder->added[kind],
                                   .skip_special = !encoder->parse_special,
+                                  .mixed = encoder->mixed,
+                                  .argument = encoder->argument,
                                   .text = text,
                                   .size = size};
     struct added_match match;
     size_t covered = 0;
+    if (encoder->mixed && kind == 0) /* later kinds are found in what the text became */
+        search.arguments =
+            encoder->mixed->arguments + (text - (const uint8_t *)encoder->mixed->text);
     while (smol_added_next(&search, &match)) {
         enum status status = STATUS_OK;
         if (covered < match.start)
@@ -332,6 +339,49 @@ enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
         status = encode_text(&encoder, (const uint8_t *)text, size);
     if (!status && around)
         status = append_all(&encoder, rules->behind, rules->header.n_behind);
+    if (status)
+        list->n = n_before;
+    return status;
+}
+
+/* Whether a token that must not be forged is found in normalized text, where nobody can tell any
+ * more who wrote which byte. */
+static bool must_part(const struct tokenizer_tables *tables, const struct mixed_text *mixed)
+{
+    for (uint32_t i = 0; i < tables->header.n_added; i++) {
+        struct added_token token = tokenizer_added(tables, i);
+        if (token.flags & ADDED_NORMALIZED && smol_added_is_control(tables, mixed, &token))
+            return true;
+    }
+    return false;
+}
+
+/* Encodes what the template wrote and what strangers wrote apart. */
+static enum status encode_runs(struct encoder *encoder, const struct mixed_text *mixed)
+{
+    const uint8_t *text = (const uint8_t *)mixed->text;
+    enum status status = STATUS_OK;
+    for (size_t start = 0, end; start < mixed->size && !status; start = end) {
+        for (end = start; end < mixed->size && mixed->arguments[end] == mixed->arguments[start];)
+            end++;
+        encoder->argument = mixed->arguments[start];
+        status = encode_added(encoder, text + start, end - start, 0, start == 0);
+    }
+    return status;
+}
+
+enum status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
+                                        const struct mixed_text *mixed, struct token_list *list,
+                                        struct error *error)
+{
+    size_t n_before = list->n;
+    struct encoder encoder = {
+        .tables = tables, .parse_special = true, .mixed = mixed, .list = list, .error = error};
+    smol_added_sets(tables, encoder.added);
+    enum status status =
+        must_part(tables, mixed)
+            ? encode_runs(&encoder, mixed)
+            : encode_added(&encoder, (const uint8_t *)mixed->text, mixed->size, 0, true);
     if (status)
         list->n = n_before;
     return status;

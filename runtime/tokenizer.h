@@ -29,6 +29,22 @@ enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
                                   size_t size, unsigned flags, struct token_list *list,
                                   struct error *error);
 
+/* Text that was put together from a template and from what strangers wrote. */
+struct mixed_text {
+    const char *text;         /* (size), well-formed UTF-8 */
+    const uint8_t *arguments; /* (size): 1 for bytes that strangers wrote */
+    size_t size;
+    const uint8_t *literals; /* (n_literals): all that the template itself can write */
+    size_t n_literals;
+};
+
+/* The ids of mixed text, in which added tokens are found, but not where they could steer the model
+ * on a stranger's behalf: a token of which any byte is a stranger's is ordinary text if it is
+ * special, or if the template writes it too and it is not white space. Errors: STATUS_MEMORY. */
+enum status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
+                                        const struct mixed_text *mixed, struct token_list *list,
+                                        struct error *error);
+
 /* The bytes of token `id`, possibly not whole characters. */
 struct token_text {
     const uint8_t *bytes;

@@ -1,6 +1,8 @@
 /* Added tokens, see tokenizer_added.h: leftmost, then longest. */
 #include "runtime/tokenizer_added.h"
 
+#include <string.h>
+
 #include "common/utf8.h"
 
 /* Byte `k` of an entry's text; 0 behind its end, where nobody looks unless the table has changed.
@@ -47,18 +49,58 @@ static uint32_t lower_bound(const struct tokenizer_tables *tables, uint32_t low,
     return low;
 }
 
-/* The longest token of the set that text[0..size), size > 0, starts with; length 0: none. */
-static struct added_token longest_added(const struct tokenizer_tables *tables,
-                                        const struct added_set *set, const uint8_t *text,
-                                        size_t size)
+/* --- tokens that strangers must not spell ---------------------------------------------------- */
+
+static bool is_special(const struct tokenizer_tables *tables, const struct added_token *token)
 {
+    return token->flags & ADDED_SPECIAL || tokenizer_span(tables, token->id).flags & TOKEN_SPECIAL;
+}
+
+static bool is_white(const uint8_t *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        i += smol_utf8_decode(text + i, size - i, &code_point);
+        if (!smol_utf8_is_space(code_point))
+            return false;
+    }
+    return true;
+}
+
+bool smol_added_is_control(const struct tokenizer_tables *tables, const struct mixed_text *mixed,
+                           const struct added_token *token)
+{
+    const uint8_t *text = tables->text + token->start;
+    return is_special(tables, token) ||
+           (memmem(mixed->literals, mixed->n_literals, text, token->length) &&
+            !is_white(text, token->length));
+}
+
+static bool may_stand(const struct added_search *search, const struct added_token *token)
+{
+    if (!search->mixed)
+        return true;
+    bool argument = search->arguments
+                        ? memchr(search->arguments + search->at, 1, token->length) != NULL
+                        : search->argument;
+    return !argument || !smol_added_is_control(search->tables, search->mixed, token);
+}
+
+/* The longest token of the set that stands where the search is; length 0: none. */
+static struct added_token longest_added(const struct added_search *search)
+{
+    const struct tokenizer_tables *tables = search->tables;
+    const struct added_set *set = search->set;
+    const uint8_t *text = search->text + search->at;
+    size_t size = search->size - search->at;
     struct added_token longest = {0};
     uint32_t low = set->first[text[0]], high = set->first[text[0] + 1];
     /* those left start with text[0..k) */
     for (size_t k = 1; low < high && k <= ADDED_TOKEN_MAX; k++) {
         struct added_token shortest = tokenizer_added(tables, low);
         if (shortest.length == k) {
-            longest = shortest;
+            if (may_stand(search, &shortest))
+                longest = shortest;
             low++;
         }
         if (k == size)
@@ -130,17 +172,14 @@ static size_t behind_space(struct added_search *search, size_t end)
 
 static bool is_text(const struct added_search *search, const struct added_token *token)
 {
-    return search->skip_special &&
-           (token->flags & ADDED_SPECIAL ||
-            tokenizer_span(search->tables, token->id).flags & TOKEN_SPECIAL);
+    return search->skip_special && is_special(search->tables, token);
 }
 
 bool smol_added_next(struct added_search *search, struct added_match *match)
 {
     const struct added_set *set = search->set;
     while (search->at < search->size && set->first[256] > set->first[0]) {
-        struct added_token token = longest_added(search->tables, set, search->text + search->at,
-                                                 search->size - search->at);
+        struct added_token token = longest_added(search);
         *match = (struct added_match){token.id, search->at, search->at + token.length};
         search->at += token.length ? token.length : 1;
         if (token.length == 0 || is_text(search, &token) ||

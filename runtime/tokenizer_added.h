@@ -7,11 +7,16 @@
 #include <stdint.h>
 
 #include "format/tokenizer.h"
+#include "runtime/tokenizer.h"
 
 /* One kind of added tokens, a stretch of their table. */
 struct added_set {
     uint32_t first[257]; /* tokens that start with byte b: entries first[b] to first[b + 1] */
 };
+
+/* Whether a token steers the model where a template writes it, see smol_tokenizer_encode_mixed. */
+bool smol_added_is_control(const struct tokenizer_tables *tables, const struct mixed_text *mixed,
+                           const struct added_token *token);
 
 /* The sets of all tokens: those found in the text as it is, those found in what was normalized. */
 enum { ADDED_KINDS = 2 };
@@ -21,7 +26,11 @@ void smol_added_sets(const struct tokenizer_tables *tables, struct added_set set
 struct added_search {
     const struct tokenizer_tables *tables;
     const struct added_set *set;
-    bool skip_special; /* special tokens are text */
+    bool skip_special;              /* special tokens are text */
+    const struct mixed_text *mixed; /* or NULL: all of the text can be trusted */
+    const uint8_t
+        *arguments; /* mixed: (size), those of its marks that belong to the text, or NULL */
+    bool argument;  /* without them: whether all of the text is a stranger's */
     const uint8_t *text;
     size_t size;
     size_t at;          /* where the search goes on */

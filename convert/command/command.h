@@ -40,9 +40,23 @@ smolconv_command smolconv_verify;
      OPTION_TEXT, FIELD(source.config),                                                            \
      0,           0,                                                                               \
      NULL},                                                                                        \
+        {"lora",                                                                                   \
+         0,                                                                                        \
+         "DIR[:SCALE]",                                                                            \
+         "merge the adapter in DIR, as PEFT does, SCALE times",                                    \
+         OPTION_TEXTS,                                                                             \
+         FIELD(source.lora),                                                                       \
+         0,                                                                                        \
+         0,                                                                                        \
+         NULL},                                                                                    \
+        {"template",  0,                                                                           \
+         "NAME",      "which of several chat templates (default)",                                 \
+         OPTION_TEXT, FIELD(source.template_name),                                                 \
+         0,           0,                                                                           \
+         NULL},                                                                                    \
     {                                                                                              \
-        "lora", 0, "DIR[:SCALE]", "merge the adapter in DIR, as PEFT does, SCALE times",           \
-            OPTION_TEXTS, FIELD(source.lora), 0, 0, NULL                                           \
+        "chat-template", 0, "FILE", "a chat template to take instead of the checkpoint's",         \
+            OPTION_TEXT, FIELD(source.template_file), 0, 0, NULL                                   \
     }
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/buffer.h"
 #include "runtime/command/command.h"
@@ -32,6 +33,10 @@ static const struct option_rule rules[] = {
      FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
     RULE_THREADS,
     RULE_KV,
+    {"chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",
+     OPTION_FLAG, FIELD(chat), 0, 0, NULL},
+    {"system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,
+     NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
     RULES_MODEL,
@@ -43,7 +48,8 @@ static const struct command_line command = {
     .about =
         "Continues PROMPT and prints the continuation, followed by one newline.\n"
         "PROMPT -: standard input, as it is; empty: the bos token. What the model's tokenizer\n"
-        "puts around a text, such as bos, is added.\n\n"
+        "puts around a text, such as bos, is added. With --chat, PROMPT is what a user says, and\n"
+        "the answer is printed; the chat template has what belongs around it.\n\n"
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
         "  smolrun bench        speed\n",
@@ -178,6 +184,43 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     return status;
 }
 
+/* The ids of a conversation of one message, up to where the answer starts. */
+static smol_status chat_prompt(const struct settings *settings, const smol_model *model,
+                               uint32_t **ids, size_t *n, smol_error *error)
+{
+    struct text_in in;
+    smol_status status = smol_text_read(settings->text, &in, error);
+    if (status)
+        return status;
+    smol_chat_message messages[2];
+    size_t n_messages = 0;
+    if (settings->system)
+        messages[n_messages++] =
+            (smol_chat_message){"system", settings->system, strlen(settings->system)};
+    messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
+    const smol_chat_params params = {.messages = messages,
+                                     .n_messages = n_messages,
+                                     .add_generation_prompt = 1,
+                                     .now = &settings->now};
+    status = smol_chat_tokenize(model, &params, ids, n, error);
+    free(in.owned);
+    if (!status && *n == 0)
+        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                   "the chat template writes nothing for this message");
+    return status;
+}
+
+static smol_status read_prompt(const struct settings *settings, const smol_model *model,
+                               uint32_t **ids, size_t *n, smol_error *error)
+{
+    if (settings->chat)
+        return chat_prompt(settings, model, ids, n, error);
+    if (settings->system)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--system is for a chat: add --chat, or leave it out");
+    return smol_text_prompt(settings->text, model, ids, n, error);
+}
+
 static smol_status run_prompt(struct run *run, smol_error *error)
 {
     uint32_t *prompt = NULL;
@@ -185,7 +228,7 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     smol_sampler *sampler = NULL;
     smol_status status = prepare(run, error);
     if (!status)
-        status = smol_text_prompt(run->settings->text, run->session.model, &prompt, &n, error);
+        status = read_prompt(run->settings, run->session.model, &prompt, &n, error);
     if (!status)
         status = smol_sampler_create(&run->settings->sampler, &sampler, error);
     if (!status)

@@ -26,6 +26,15 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
     return SMOL_OK;
 }
 
+/* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not
+ * let be read. */
+static void read_clock(struct settings *settings)
+{
+    time_t now = time(NULL);
+    if (settings->chat)
+        localtime_r(&now, &settings->now);
+}
+
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status)
 {
@@ -37,6 +46,7 @@ bool smol_settings_parse(const struct command_line *command, int argc, char **ar
         return false;
     }
     smol_status failed = parse(command, argc, argv, settings, &shown, &error);
+    read_clock(settings);
     if (!failed && !shown)
         failed = smol_sandbox_enter(settings->model, settings->output, &error);
     *status = smol_command_status(failed, &error);

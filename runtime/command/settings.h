@@ -4,6 +4,7 @@
 #define SMOL_RUNTIME_COMMAND_SETTINGS_H
 
 #include <stdbool.h>
+#include <time.h>
 
 #include "common/options.h"
 #include "common/pool.h"
@@ -20,6 +21,9 @@ struct settings {
     size_t max_tokens;
     struct option_texts stop;
     int ids;
+    int chat;
+    const char *system; /* of a chat: its first message, or NULL */
+    struct tm now;      /* the local time, where there is a chat */
     /* generate, bench */
     int json;
     /* tokenize */

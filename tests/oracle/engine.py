@@ -38,7 +38,13 @@ class OptionTexts(ctypes.Structure):
 class SourceOptions(ctypes.Structure):
     """struct source_options of convert/source.h."""
 
-    _fields_ = [("config", ctypes.c_char_p), ("lora", OptionTexts), ("context", ctypes.c_uint32)]
+    _fields_ = [
+        ("config", ctypes.c_char_p),
+        ("lora", OptionTexts),
+        ("context", ctypes.c_uint32),
+        ("template_name", ctypes.c_char_p),
+        ("template_file", ctypes.c_char_p),
+    ]
 
 
 class ConvertOptions(ctypes.Structure):

@@ -12,10 +12,10 @@ MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
 F32, BF16, INT8 = 1, 2, 3
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, SCANNER, TEXT, TOKENIZER, WEIGHTS = 8, 10, 11, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, SCANNERS, TEXT_FEATURE = 1, 4, 8
-FEATURE_KINDS = {BLOCKS: LAYERS, SCANNERS: SCANNER, TEXT_FEATURE: TEXT}  # 3
+BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE = 1, 2, 4, 8
+FEATURE_KINDS = {BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT}  # 3
 
 
 class Damaged(Exception):
@@ -262,6 +262,102 @@ def is_scalar(c):
     return c <= 0x10FFFF and not 0xD800 <= c < 0xE000
 
 
+# 5.11: of each operation the values that it takes and gives, what happens to captures, and its operand
+# (s: a constant string, c: a constant, g: a slot, f: a function, j: a jump, n: a number, -: none)
+OPERATIONS = """text 0 0 0 s, print 1 0 0 -, capture 0 0 1 -, captured 0 1 -1 -, capture_leave 0 0 -1 -,
+    constant 0 1 0 c, undefined 0 1 0 s, resolve 0 1 0 s, get 0 1 0 g, set 1 0 0 g, list 0 1 0 n,
+    tuple 0 1 0 n, dict 0 1 0 n, function 0 1 0 f, pop 1 0 0 -, dup 1 2 0 -, swap 2 2 0 -, tuck 2 3 0 -,
+    unpack 1 0 0 n, attribute 1 1 0 s, item 2 1 0 -, slice 4 1 0 -, not 1 1 0 -, unary 1 1 0 -,
+    binary 2 1 0 -, compare 2 1 0 -, concat 0 1 0 n, store 2 0 0 s, call 1 1 0 n, filter 1 1 0 n,
+    test 1 1 0 n, given 0 0 0 j, return 0 0 0 -, jump 0 0 0 j, jump_false 1 0 0 j, and 1 0 0 j,
+    or 1 0 0 j, loop 1 1 0 -, next 1 2 0 j, keep 2 1 0 -, rewind 1 1 0 -, loop_end 1 0 0 j"""
+OPERATIONS = [o.split() for o in OPERATIONS.split(",")]
+N_FILTERS, N_TESTS = 31, 24
+
+
+class Template:
+    """5.11: the section's tables, and its rules."""
+
+    def __init__(self, data):
+        need(len(data) >= 64 and not any(data[32:64]), "template header")
+        counts = struct.unpack_from("<8I", data)
+        self.name, self.reason, self.source_size = counts[5:]
+        need(max(counts[0], counts[2], counts[3]) <= 2**20 and counts[1] <= 2**10, "counts")
+        need((self.reason == NO_TOKEN) == (counts[1] > 0), "code or a reason")
+        at, tables = 64, []
+        for n, entry in zip(counts[:4], ("IIQ", "8I", "BBHI", "II"), strict=True):
+            size = n * struct.calcsize("<" + entry)
+            need(at + size <= len(data), "tables")
+            tables.append(list(struct.iter_unpack("<" + entry, data[at : at + size])))
+            at += size
+        need(len(data) == at + counts[4], "template size")
+        self.constants, self.functions, self.operations, self.variables = tables
+        self.text = bytes(data[at:])
+        self.check_tables()
+        start = 0
+        for i, f in enumerate(self.functions):
+            need(f[0] == start and 0 < f[1] <= len(self.operations) - start, "function")
+            self.check_function(i, *f)
+            start += f[1]
+        need(start == len(self.operations), "operations behind the last function")
+
+    def check_tables(self):
+        for kind, length, value in self.constants:
+            need(kind <= 5 and (kind == 5 or length == 0) and (kind >= 3 or value == 0), "constant")
+            if kind == 5:
+                need(value + length <= len(self.text), "string")
+                need(is_utf8(self.text[value : value + length]), "string")
+        for entry in self.variables:
+            need(all(map(self.is_string, entry)), "variable")
+        need(self.is_string(self.name), "name")
+        need(self.reason == NO_TOKEN or self.is_string(self.reason), "reason")
+
+    def is_string(self, index):
+        return index < len(self.constants) and self.constants[index][0] == 5
+
+    def check_operand(self, f, code, a, b):
+        n, n_parameters, n_slots = f[1:4]
+        name, kind = OPERATIONS[code][0], OPERATIONS[code][4]
+        limits = {"get": 2, "set": 2, "unary": 2, "binary": 7, "compare": 8, "given": n_parameters,
+                  "call": 256, "filter": 256, "test": 256}  # fmt: skip
+        need(a < limits.get(name, 1), "a")
+        slots = self.functions[0][3] if a else n_slots
+        good = {"s": self.is_string(b), "c": b < len(self.constants), "g": b < slots, "j": b < n,
+                "f": 0 < b < len(self.functions), "-": b == 0, "n": True}[kind]  # fmt: skip
+        need(good, "b")
+        need(name != "filter" or b % 65536 < N_FILTERS, "filter")
+        need(name != "test" or b % 65536 < N_TESTS, "test")
+
+    def check_function(self, i, start, n, n_parameters, n_slots, max_stack, name, parameters, zero):
+        f = (start, n, n_parameters, n_slots)
+        need(n_parameters <= n_slots <= 2**10 and max_stack <= 2**10 and zero == 0, "function")
+        need(self.is_string(name) and (i > 0 or n_parameters == 0), "function")
+        need(all(self.is_string(parameters + k) for k in range(n_parameters)), "parameters")
+        heights = {0: (0, 0)}
+        for at, (code, a, _, b) in enumerate(self.operations[start : start + n]):
+            need(at in heights and code < len(OPERATIONS), "operation")
+            self.check_operand(f, code, a, b)
+            stack, captures = heights[at]
+            op, pops, pushes, opens, kind = OPERATIONS[code]
+            pops, pushes = int(pops), int(pushes)
+            pops += {"list": b, "tuple": b, "concat": b, "dict": 2 * b, "call": a + 2 * b}.get(op, 0)
+            pops += a + b // 65536 * 2 if op in ("filter", "test") else 0
+            pushes += b if op == "unpack" else 0
+            need(pops <= stack, "stack")
+            stack, captures = stack - pops + pushes, captures + int(opens)
+            need(stack <= max_stack and 0 <= captures <= 32, "heights")
+            if op == "return":
+                need((stack, captures) == (0, 0), "return")
+                continue
+            if kind == "j":
+                there = (stack + (op in ("and", "or")) - (op == "next"), captures)
+                need(b > at or b in heights, "jump back")
+                need(heights.setdefault(b, there) == there, "heights differ")
+            if op != "jump":
+                need(at + 1 < n, "end of a function")
+                need(heights.setdefault(at + 1, (stack, captures)) == (stack, captures), "heights")
+
+
 class Text:
     """5.9: the section's fields (f) and tables (t), and its rules."""
 
@@ -444,6 +540,8 @@ class Blob:
         self.read_small_sections()
         self.read_tensors()
         self.check_chunks()
+        has_template = self.features & TEMPLATE_FEATURE
+        self.template = Template(self.section(TEMPLATE)) if has_template else None
         has_text = self.features & TEXT_FEATURE
         self.text = Text(self.section(TEXT), self.digest) if has_text else None
         self.scanner = Scanner(self.section(SCANNER)) if self.features & SCANNERS else None

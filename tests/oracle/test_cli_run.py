@@ -297,7 +297,7 @@ def test_without_arguments_usage_goes_to_standard_error(command):
 
 def test_help_names_every_option_and_no_other():
     options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --threads
-        --kv --ids --json --verify --no-mmap --require-digest -h --version""".split()
+        --kv --chat --system --ids --json --verify --no-mmap --require-digest -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options
 
 
@@ -327,7 +327,7 @@ def test_help_names_every_option_and_no_other():
         (["--unknown"], ["--unknown: unknown option"]),
         (["--unknown=3"], ["--unknown"]),
         (["-x"], ["-x: unknown option"]),
-        (["--chat"], ["--chat: unknown option"]),
+        (["--system", "x"], ["--system is for a chat"]),
         (["upon", "a"], ["one argument too many", "quotes"]),
     ],
     ids=lambda value: " ".join(value),

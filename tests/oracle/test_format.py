@@ -383,6 +383,7 @@ class Contents(ctypes.Structure):
         ("tokenizer", ctypes.c_char_p), ("n_tokenizer", ctypes.c_size_t),
         ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
         ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
+        ("template_section", ctypes.c_char_p), ("n_template", ctypes.c_size_t),
     ]  # fmt: skip
 
 

@@ -53,8 +53,8 @@ static inline struct blob_header *header(void)
     return (void *)copy;
 }
 
-/* The section table: model, inv_freq, stop, generation, provenance, tensors, digests, tokenizer,
- * weights. */
+/* The section table: model, inv_freq, stop, generation, provenance, tensors, digests, template,
+ * tokenizer, weights. */
 static inline struct blob_section *sections(void)
 {
     return (void *)(copy + sizeof(struct blob_header));

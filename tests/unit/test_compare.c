@@ -56,7 +56,8 @@ static void each_section_is_compared_and_named(void **state)
         {0, offsetof(struct blob_model, context_length), "section model"},
         {1, 5, "section inv_freq"},
         {2, 0, "section stop"},
-        {7, 64 + 6, "section tokenizer"}, /* whether token 0 is special */
+        {7, offsetof(struct blob_template, source_size), "section template"},
+        {8, 64 + 6, "section tokenizer"}, /* whether token 0 is special */
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         restore(state);
@@ -75,11 +76,11 @@ static void each_section_is_compared_and_named(void **state)
 static void the_first_and_the_last_weight_are_compared(void **state)
 {
     (void)state;
-    uint64_t start = sections()[8].offset;
+    uint64_t start = sections()[9].offset;
     copy[start + 64] ^= 1; /* a step of the first group */
     differs_at(start + 64, "weights, tensor embed");
     restore(state);
-    uint64_t last = start + sections()[8].size - 704 + 167 * 4; /* an element of the last vector */
+    uint64_t last = start + sections()[9].size - 704 + 167 * 4; /* an element of the last vector */
     copy[last] ^= 1;
     differs_at(last, "weights, tensor final_norm");
     copy[start + 64] ^= 1; /* the first of two */
@@ -89,7 +90,7 @@ static void the_first_and_the_last_weight_are_compared(void **state)
 static void the_header_is_compared(void **state)
 {
     (void)state;
-    header()->minor = 1;
+    header()->minor = 2;
     differs_at(18, "header");
     restore(state);
     header()->optional_features = 1 << 8;
@@ -192,7 +193,7 @@ static enum status rebuild(struct collector *collector)
                                           &blob, &error),
                      STATUS_OK);
     const struct blob_section *table =
-        (const void *)(original.data + sizeof(struct blob_header)); /* 7: tokenizer, 8: weights */
+        (const void *)(original.data + sizeof(struct blob_header)); /* 8: tokenizer, 9: weights */
     const struct blob_contents contents = {
         .model = blob.model,
         .inv_freq = blob.inv_freq,
@@ -201,15 +202,17 @@ static enum status rebuild(struct collector *collector)
         .generation = blob.generation,
         .provenance = blob.provenance,
         .n_provenance = blob.n_provenance,
-        .tokenizer = original.data + table[7].offset,
-        .n_tokenizer = table[7].size,
+        .tokenizer = original.data + table[8].offset,
+        .n_tokenizer = table[8].size,
+        .template_section = blob.template_section,
+        .n_template = blob.n_template,
     };
     collector->end = blob.header->data_offset;
     const struct blob_sink sink = {collect, collector};
     enum status status = smol_writer_open_sink(&sink, &contents, &writer, &error);
     assert_true(status ? writer == NULL : writer != NULL);
     if (!status) {
-        status = smol_writer_append(writer, original.data + table[8].offset, table[8].size, &error);
+        status = smol_writer_append(writer, original.data + table[9].offset, table[9].size, &error);
         if (status)
             smol_writer_abort(writer);
         else
@@ -247,9 +250,9 @@ static void an_error_of_the_sink_ends_the_blob(void **state)
 static void every_byte_has_a_place(void **state)
 {
     (void)state;
-    static const char *const names[] = {"model",      "inv_freq",   "stop",
-                                        "generation", "provenance", "tensors",
-                                        "digests",    "tokenizer",  "weights"};
+    static const char *const names[] = {"model",      "inv_freq", "stop",    "generation",
+                                        "provenance", "tensors",  "digests", "template",
+                                        "tokenizer",  "weights"};
     struct blob blob;
     char name[MAX_PLACE], expected[MAX_PLACE];
     assert_int_equal(
@@ -258,7 +261,7 @@ static void every_byte_has_a_place(void **state)
     assert_string_equal(smol_blob_place(&blob, 0, name), "header");
     assert_string_equal(smol_blob_place(&blob, 63, name), "header");
     assert_string_equal(smol_blob_place(&blob, 64, name), "section table");
-    for (int i = 0; i < 8; i++) { /* each up to the start of the next, padding included */
+    for (int i = 0; i < 9; i++) { /* each up to the start of the next, padding included */
         snprintf(expected, sizeof expected, "section %s", names[i]);
         assert_string_equal(smol_blob_place(&blob, sections()[i].offset, name), expected);
         assert_string_equal(smol_blob_place(&blob, sections()[i + 1].offset - 1, name), expected);

@@ -308,14 +308,14 @@ static void every_setting_is_compared(void **state)
     restore(state);
     header()->minor = 7;
     header()->optional_features = 3;
-    differs("\n format 1.0 1.7\n", "settings 2,");
+    differs("\n format 1.1 1.7\n", "settings 2,");
     differs("\n optional features 0x0 0x3\n", "settings 2,");
 }
 
 static struct tokenizer_tables open_tokenizer(void)
 {
     struct tokenizer_tables tables;
-    const struct blob_section *section = &sections()[7];
+    const struct blob_section *section = &sections()[8];
     const struct blob_model *model = (const void *)(copy + sections()[0].offset);
     assert_int_equal(smol_tokenizer_tables_open(copy + section->offset, section->size,
                                                 model->vocab_size, NULL, &tables, &error),
@@ -325,7 +325,7 @@ static struct tokenizer_tables open_tokenizer(void)
 
 static struct blob_tokenizer *tokenizer_header(void)
 {
-    return (void *)(copy + sections()[7].offset);
+    return (void *)(copy + sections()[8].offset);
 }
 
 #define WRITABLE(type, pointer) ((type *)(uintptr_t)(pointer))
@@ -397,7 +397,7 @@ static void a_long_list_is_cut_and_counted(void **state)
 
 static void one_changed_weight_is_found_with_its_place_and_chunk(void **state)
 {
-    uint64_t start = sections()[8].offset;
+    uint64_t start = sections()[9].offset;
     copy[start + 64 + 4 * 3 + 2] ^= 3; /* group 0: row 3, input 2 */
     differs("\n embed 1 334320 ", "tensors 1 of 57, chunks 1 of 43");
     assert_non_null(strstr(text, " [3, 2] 1 of 7\n"));
@@ -413,7 +413,7 @@ static void one_changed_weight_is_found_with_its_place_and_chunk(void **state)
 static void the_same_numbers_in_other_bytes_are_a_difference(void **state)
 {
     (void)state;
-    uint64_t start = sections()[8].offset;
+    uint64_t start = sections()[9].offset;
     for (int quad = 0; quad < 8; quad++) /* a scale that no step uses: all of group 1 is zero */
         memset(copy + start + 64 + 512 + quad * 64, 0, 4);
     repair_digests();

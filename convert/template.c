@@ -1,0 +1,203 @@
+/* The checkpoint's chat template, see template.h. */
+#include "convert/template.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "common/hash.h"
+#include "convert/settings.h"
+
+/* The tokens that templates know by name, as the reference's special_tokens_map lists them. */
+static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                          "pad_token", "cls_token", "mask_token"};
+enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
+
+/* A search for the template. */
+struct search {
+    const struct chat_template_choice *choice;
+    const char *name;       /* that is looked for */
+    struct settings config; /* tokenizer_config.json */
+    struct file_view file;  /* or the file with the template alone */
+    struct chat_template *found;
+    struct error *error;
+};
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static bool is_missing(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static enum status read_file(struct search *search, const char *path)
+{
+    enum status status = smol_file_read(path, SIZE_MAX, &search->file, search->error);
+    if (status)
+        return status;
+    search->found->mark =
+        (struct json_mark){search->file.size, smol_digest(search->file.data, search->file.size)};
+    search->found->file = strdup(path);
+    return search->found->file ? STATUS_OK : smol_fail_memory(search->error, "a file name");
+}
+
+/* Reads `folder`/`name` where it is there; *there: the checkpoint has its templates in files. */
+static enum status read_beside(struct search *search, const char *name, bool *there)
+{
+    char *path = smol_path_join(search->choice->folder, name);
+    if (!path)
+        return smol_fail_memory(search->error, "a file name");
+    *there = !is_missing(path);
+    enum status status = *there ? read_file(search, path) : STATUS_OK;
+    free(path);
+    return status;
+}
+
+/* chat_template.jinja, or additional_chat_templates/NAME.jinja. */
+static enum status find_file(struct search *search, bool *there)
+{
+    static const char folder[] = "additional_chat_templates/", ending[] = ".jinja";
+    if (strcmp(search->name, "default") == 0)
+        return read_beside(search, "chat_template.jinja", there);
+    if (strchr(search->name, '/'))
+        return smol_fail(search->error, STATUS_USAGE, "--template %.200s: a name is due",
+                         search->name);
+    size_t size = sizeof folder + sizeof ending + strlen(search->name);
+    char *path = malloc(size);
+    if (!path)
+        return smol_fail_memory(search->error, "a file name");
+    snprintf(path, size, "%s%s%s", folder, search->name, ending);
+    enum status status = read_beside(search, path, there);
+    free(path);
+    return status;
+}
+
+/* --- tokenizer_config.json ------------------------------------------------------------------- */
+
+/* A text, or an object that holds it as its content. */
+static enum status read_token(const struct settings *config, const char *key, const char **text)
+{
+    json_t *token = smol_setting(config, key);
+    if (!json_is_object(token))
+        return smol_setting_string(config, key, text);
+    struct settings inside = *config;
+    inside.object = token;
+    inside.within = key;
+    return smol_setting_string(&inside, "content", text);
+}
+
+/* The template of that name in a list, or NULL. */
+static enum status find_in_list(struct search *search, const json_t *list, const json_t **text)
+{
+    *text = NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        const json_t *name = json_object_get(entry, "name");
+        const json_t *template = json_object_get(entry, "template");
+        if (!json_is_string(name) || !json_is_string(template))
+            return smol_fail(search->error, STATUS_DAMAGED,
+                             "%s: chat_template: entry %zu has no name or no template: correct it",
+                             search->config.path, i);
+        if (strcmp(json_string_value(name), search->name) == 0)
+            *text = template; /* the last one counts, as in the reference */
+    }
+    return STATUS_OK;
+}
+
+/* The key chat_template: a text, which is the default, or a list of templates with names. */
+static enum status find_in_config(struct search *search, const json_t **text)
+{
+    json_t *value = smol_setting(&search->config, "chat_template");
+    bool is_default = strcmp(search->name, "default") == 0;
+    *text = NULL;
+    if (!value)
+        return STATUS_OK;
+    if (json_is_array(value))
+        return find_in_list(search, value, text);
+    if (!json_is_string(value))
+        return smol_setting_fail(&search->config, STATUS_DAMAGED, "chat_template", value,
+                                 "a text or a list of templates is due");
+    if (is_default)
+        *text = value;
+    return STATUS_OK;
+}
+
+/* It was read for the model's settings already, and must still be what it was. */
+static enum status open_config(struct search *search)
+{
+    const struct json_mark *mark = &search->choice->config_mark;
+    enum status status = smol_settings_open(search->choice->folder, "tokenizer_config.json", false,
+                                            &search->config, search->error);
+    if (!status &&
+        (search->config.mark.size != mark->size || search->config.mark.digest != mark->digest))
+        status = smol_fail(search->error, STATUS_FILE,
+                           "%s: changed while it was read: convert again", search->config.path);
+    return status;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static enum status compile(struct search *search, const char *text, size_t size)
+{
+    struct template_token tokens[N_TOKENS];
+    struct template_input input = {search->name, text, size, tokens, 0};
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        const char *token = NULL;
+        enum status status = read_token(&search->config, token_names[i], &token);
+        if (status)
+            return status;
+        if (token)
+            tokens[input.n_tokens++] = (struct template_token){token_names[i], token};
+    }
+    return smol_template_compile(&input, &search->found->section, &search->found->reason,
+                                 search->error);
+}
+
+static enum status find_and_compile(struct search *search)
+{
+    const json_t *text = NULL;
+    bool there = search->choice->file != NULL;
+    enum status status = open_config(search);
+    if (!status)
+        status = there ? read_file(search, search->choice->file) : find_file(search, &there);
+    if (status)
+        return status;
+    if (there)
+        return compile(search, (const char *)search->file.data, search->file.size);
+    status = find_in_config(search, &text);
+    if (status || (!text && !search->choice->name))
+        return status;
+    if (!text)
+        return smol_fail(search->error, STATUS_USAGE,
+                         "%s: has no chat template \"%.64s\": see the names in it",
+                         search->config.path, search->name);
+    search->found->file = strdup(search->config.path);
+    if (!search->found->file)
+        return smol_fail_memory(search->error, "a file name");
+    return compile(search, json_string_value(text), json_string_length(text));
+}
+
+enum status smol_chat_template_open(const struct chat_template_choice *choice,
+                                    struct chat_template *template, struct error *error)
+{
+    struct search search = {.choice = choice,
+                            .name = choice->name ? choice->name : "default",
+                            .found = template,
+                            .error = error};
+    *template = (struct chat_template){0};
+    enum status status = find_and_compile(&search);
+    smol_settings_close(&search.config);
+    smol_file_close(&search.file);
+    return status;
+}
+
+void smol_chat_template_close(struct chat_template *template)
+{
+    free(template->section.data);
+    free(template->file);
+    *template = (struct chat_template){0};
+}

@@ -1,0 +1,26 @@
+/* A template section that grows: constants, functions and operations. */
+#ifndef SMOL_CONVERT_TEMPLATE_BUILDER_H
+#define SMOL_CONVERT_TEMPLATE_BUILDER_H
+
+#include <stdbool.h>
+
+#include "common/buffer.h"
+#include "convert/template_compiler.h"
+#include "format/template.h"
+
+/* Zeroed: empty. Each table is bytes; memory that runs out shows in their `failed`. */
+struct template_builder {
+    struct buffer constants, functions, operations, variables, text;
+};
+
+uint32_t smol_builder_string(struct template_builder *builder, const char *text, size_t size);
+uint32_t smol_builder_constant(struct template_builder *builder, enum constant_type type,
+                               uint64_t value);
+
+/* The section of what is there; *section is empty after an error. Errors: STATUS_MEMORY. */
+enum status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
+                                size_t source_size, struct template_section *section,
+                                struct error *error);
+void smol_builder_free(struct template_builder *builder);
+
+#endif

@@ -1,0 +1,879 @@
+/* The compiler of chat templates, see template_compiler.h: from the tree to operations. What a
+ * template means follows jinja2's own compiler, scope by scope. */
+#include "convert/template_compiler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "convert/template_builder.h"
+#include "convert/template_parser.h"
+#include "convert/template_scope.h"
+
+/* A place that jumps lead to. Until it is known they are a chain: each holds the one before. */
+struct label {
+    bool known;
+    uint32_t place; /* when known; else the last jump that waits for it */
+    bool awaited;
+    int64_t height;
+};
+
+/* The loop around a statement. */
+struct loop {
+    struct label *again, *end;
+    unsigned captures;
+    struct loop *around;
+};
+
+/* The function that operations go into. */
+struct function {
+    uint32_t number;
+    uint32_t n_slots;
+    struct template_operation *operations; /* (n), owned */
+    uint32_t n, capacity;
+    int64_t height, max_height; /* of the stack */
+    unsigned captures;          /* that are open */
+    bool dead;                  /* no run comes by here */
+    struct loop *loop;
+};
+
+struct compiler {
+    const struct template_tree *tree;
+    struct template_builder *builder;
+    struct function *function;
+    struct scope *scope;
+    struct buffer finished; /* struct finished of each macro, in order */
+    uint32_t n_functions;   /* so far, the template itself included */
+    enum status status;
+    struct error *error;
+};
+
+/* A function whose operations are all there. */
+struct finished {
+    struct template_function function;
+    struct template_operation *operations;
+};
+
+static void compile_expression(struct compiler *c, const struct node *node);
+static void compile_statements(struct compiler *c, const struct node *nodes);
+
+/* --- operations ---------------------------------------------------------------------------------
+ */
+
+static void fail(struct compiler *c, const struct node *node, enum status status, const char *what)
+{
+    if (!c->status)
+        c->status = smol_template_refuse(&c->tree->source, node->at, c->error, status, "%s", what);
+}
+
+static void fail_memory(struct compiler *c)
+{
+    if (!c->status)
+        c->status = smol_fail_memory(c->error, "the chat template");
+}
+
+static void set_height(struct function *f, int64_t height)
+{
+    f->height = height;
+    f->max_height = height > f->max_height ? height : f->max_height;
+}
+
+/* Adds an operation; `a` and `b` as format/template.h has them. */
+static void emit(struct compiler *c, const struct node *node, enum template_opcode code, unsigned a,
+                 uint32_t b)
+{
+    struct function *f = c->function;
+    if (f->dead || c->status)
+        return;
+    if (f->n == f->capacity) {
+        uint32_t capacity = f->capacity ? f->capacity * 2 : 256;
+        void *operations = realloc(f->operations, capacity * sizeof *f->operations);
+        if (!operations) {
+            fail_memory(c);
+            return;
+        }
+        f->operations = operations;
+        f->capacity = capacity;
+    }
+    unsigned line = smol_template_place(&c->tree->source, node->at).line;
+    struct template_operation op = {(uint8_t)code, (uint8_t)a,
+                                    (uint16_t)(line < UINT16_MAX ? line : UINT16_MAX), b};
+    f->operations[f->n++] = op;
+    set_height(f, f->height + smol_template_growth(&op));
+    f->dead = code == OP_JUMP || code == OP_RETURN;
+}
+
+/* A jump of any kind; `height` of the stack where it leads to, relative to that behind it. */
+static void emit_jump(struct compiler *c, const struct node *node, enum template_opcode code,
+                      unsigned a, struct label *label, int height)
+{
+    struct function *f = c->function;
+    if (f->dead || c->status)
+        return;
+    uint32_t place = f->n;
+    uint32_t b = label->known || label->awaited ? label->place : UINT32_MAX;
+    emit(c, node, code, a, b);
+    if (label->known)
+        return;
+    label->place = place;
+    label->awaited = true;
+    label->height = f->height + height;
+}
+
+static void place_label(struct compiler *c, struct label *label)
+{
+    struct function *f = c->function;
+    if (c->status)
+        return;
+    uint32_t place = label->awaited ? label->place : UINT32_MAX;
+    while (place != UINT32_MAX) {
+        uint32_t before = f->operations[place].b;
+        f->operations[place].b = f->n;
+        place = before;
+    }
+    if (f->dead && label->awaited) {
+        f->dead = false;
+        set_height(f, label->height);
+    }
+    label->known = true;
+    label->place = f->n;
+}
+
+static uint32_t string(struct compiler *c, const char *text, size_t size)
+{
+    return smol_builder_string(c->builder, text, size);
+}
+
+static uint32_t text_of(struct compiler *c, const struct node *node)
+{
+    return string(c, node->text, node->size);
+}
+
+static void emit_string(struct compiler *c, const struct node *node, const char *text, size_t size)
+{
+    emit(c, node, OP_CONSTANT, 0, string(c, text, size));
+}
+
+/* --- variables ----------------------------------------------------------------------------------
+ */
+
+static void emit_slot(struct compiler *c, const struct node *node, enum template_opcode code,
+                      const struct symbol *symbol)
+{
+    emit(c, node, code, c->function->number != symbol->function, symbol->slot);
+}
+
+/* Starts a scope: its variables get the values that they start with. */
+static void enter_scope(struct compiler *c, const struct node *node, struct scope *scope)
+{
+    if (scope->failed)
+        fail_memory(c);
+    c->scope = scope;
+    for (struct symbol *symbol = scope->symbols; symbol; symbol = symbol->next) {
+        if (symbol->start == START_PARAMETER)
+            continue;
+        if (symbol->start == START_COPY)
+            emit_slot(c, node, OP_GET, symbol->copied);
+        else
+            emit(c, node, symbol->start == START_RESOLVED ? OP_RESOLVE : OP_UNDEFINED, 0,
+                 string(c, symbol->name, symbol->size));
+        emit_slot(c, node, OP_SET, symbol);
+    }
+}
+
+static void leave_scope(struct compiler *c, struct scope *scope)
+{
+    c->scope = scope->outer;
+    smol_scope_free(scope);
+}
+
+static struct scope inner_scope(struct compiler *c)
+{
+    return smol_scope(c->scope, c->function->number, &c->function->n_slots);
+}
+
+static const struct symbol *symbol_of(struct compiler *c, const struct node *name)
+{
+    const struct symbol *symbol = smol_scope_find(c->scope, name->text, name->size);
+    if (!symbol) /* only when memory ran out */
+        fail_memory(c);
+    return symbol;
+}
+
+static void load(struct compiler *c, const struct node *name)
+{
+    const struct symbol *symbol = symbol_of(c, name);
+    if (symbol)
+        emit_slot(c, name, OP_GET, symbol);
+}
+
+/* Stores the value on the stack; an attribute's namespace was put below it. */
+static void store(struct compiler *c, const struct node *target)
+{
+    if (target->kind == NODE_NAME || target->kind == NODE_MACRO) {
+        const struct symbol *symbol = symbol_of(c, target);
+        if (symbol)
+            emit_slot(c, target, OP_SET, symbol);
+    } else if (target->kind == NODE_MEMBER) {
+        load(c, target->a);
+        emit(c, target, OP_SWAP, 0, 0);
+        emit(c, target, OP_STORE, 0, text_of(c, target));
+    } else {
+        uint32_t n = 0;
+        for (const struct node *each = target->list; each; each = each->next)
+            n++;
+        emit(c, target, OP_UNPACK, 0, n);
+        for (const struct node *each = target->list; each; each = each->next)
+            store(c, each);
+    }
+}
+
+/* Declares the names of a target in a scope that starts behind the assignment. */
+static void declare_target(struct compiler *c, struct scope *scope, const struct node *target)
+{
+    if (!target)
+        return;
+    if (target->kind == NODE_NAME && target->size == 4 && memcmp(target->text, "loop", 4) == 0)
+        fail(c, target, STATUS_DAMAGED, "\"loop\" is the loop itself and cannot be assigned to");
+    if (target->kind == NODE_NAME)
+        smol_scope_declare(scope, target->text, target->size);
+    for (const struct node *each = target->list; each; each = each->next)
+        declare_target(c, scope, each);
+}
+
+/* --- expressions --------------------------------------------------------------------------------
+ */
+
+static uint32_t compile_list(struct compiler *c, const struct node *list)
+{
+    uint32_t n = 0;
+    for (; list; list = list->next, n++)
+        compile_expression(c, list);
+    return n;
+}
+
+/* The arguments of a call; *n and *n_named of them. */
+static void compile_arguments(struct compiler *c, const struct node *node, uint32_t *n,
+                              uint32_t *n_named)
+{
+    *n = compile_list(c, node->list);
+    *n_named = 0;
+    for (const struct node *each = node->named; each; each = each->next, ++*n_named) {
+        emit_string(c, each, each->text, each->size);
+        compile_expression(c, each->a);
+    }
+    if (*n > UINT8_MAX || *n_named > UINT8_MAX)
+        fail(c, node, STATUS_UNSUPPORTED, "more than 255 arguments are not supported");
+}
+
+static void compile_call(struct compiler *c, const struct node *node)
+{
+    uint32_t n, n_named;
+    compile_expression(c, node->a);
+    compile_arguments(c, node, &n, &n_named);
+    if (node->kind == NODE_CALL)
+        emit(c, node, OP_CALL, n, n_named);
+    else
+        emit(c, node, node->kind == NODE_FILTER ? OP_FILTER : OP_TEST, n,
+             (uint32_t)node->op | n_named << 16);
+}
+
+/* Each comparison of a chain is of its neighbours, which are computed once; the first that is false
+ * ends it. */
+static void compile_comparison(struct compiler *c, const struct node *node)
+{
+    struct label no = {0}, done = {0};
+    compile_expression(c, node->a);
+    for (const struct node *operand = node->list; operand; operand = operand->next) {
+        compile_expression(c, operand->a);
+        if (operand->next)
+            emit(c, operand, OP_TUCK, 0, 0);
+        emit(c, operand, OP_COMPARE, (unsigned)operand->op, 0);
+        if (operand->next)
+            emit_jump(c, operand, OP_AND, 0, &no, 1);
+    }
+    if (!no.awaited)
+        return;
+    emit_jump(c, node, OP_JUMP, 0, &done, 0);
+    place_label(c, &no);
+    emit(c, node, OP_SWAP, 0, 0);
+    emit(c, node, OP_POP, 0, 0);
+    place_label(c, &done);
+}
+
+static void compile_logic(struct compiler *c, const struct node *node)
+{
+    struct label done = {0};
+    compile_expression(c, node->a);
+    emit_jump(c, node, node->kind == NODE_AND ? OP_AND : OP_OR, 0, &done, 1);
+    compile_expression(c, node->b);
+    place_label(c, &done);
+}
+
+/* A value that is written or joined to text right away, where `safe` changes nothing. */
+static void compile_text(struct compiler *c, const struct node *node);
+
+static void compile_choice(struct compiler *c, const struct node *node,
+                           void (*compile)(struct compiler *, const struct node *))
+{
+    struct label other = {0}, done = {0};
+    compile_expression(c, node->a);
+    emit_jump(c, node, OP_JUMP_FALSE, 0, &other, 0);
+    compile(c, node->b);
+    emit_jump(c, node, OP_JUMP, 0, &done, 0);
+    place_label(c, &other);
+    if (node->c)
+        compile(c, node->c);
+    else
+        emit(c, node, OP_UNDEFINED, 0, string(c, "", 0));
+    place_label(c, &done);
+}
+
+static void compile_text(struct compiler *c, const struct node *node)
+{
+    if (node->kind == NODE_CHOICE)
+        compile_choice(c, node, compile_text);
+    else
+        compile_expression(c, node->kind == NODE_SAFE ? node->a : node);
+}
+
+static void compile_concat(struct compiler *c, const struct node *node)
+{
+    uint32_t n = 0;
+    for (const struct node *each = node->list; each; each = each->next, n++)
+        compile_text(c, each);
+    emit(c, node, OP_CONCAT, 0, n);
+}
+
+static void compile_constant(struct compiler *c, const struct node *node)
+{
+    uint64_t bits = (uint64_t)node->integer;
+    enum constant_type type = node->kind == NODE_NONE      ? CONSTANT_NONE
+                              : node->kind == NODE_INTEGER ? CONSTANT_INTEGER
+                              : node->kind == NODE_REAL    ? CONSTANT_REAL
+                              : node->integer              ? CONSTANT_TRUE
+                                                           : CONSTANT_FALSE;
+    if (type == CONSTANT_REAL)
+        memcpy(&bits, &node->real, sizeof bits);
+    if (type != CONSTANT_REAL && type != CONSTANT_INTEGER)
+        bits = 0;
+    emit(c, node, OP_CONSTANT, 0, smol_builder_constant(c->builder, type, bits));
+}
+
+static void compile_attribute(struct compiler *c, const struct node *node)
+{
+    if (node->size >= 2 && memcmp(node->text, "__", 2) == 0)
+        fail(c, node, STATUS_UNSUPPORTED, "an attribute that starts with __ is not supported");
+    compile_expression(c, node->a);
+    emit(c, node, OP_ATTRIBUTE, 0, text_of(c, node));
+}
+
+/* Operators and brackets: the operands, then one operation. */
+static void compile_operator(struct compiler *c, const struct node *node)
+{
+    static const enum template_opcode codes[] = {
+        [NODE_ITEM] = OP_ITEM,   [NODE_SLICE] = OP_SLICE,   [NODE_NOT] = OP_NOT,
+        [NODE_UNARY] = OP_UNARY, [NODE_BINARY] = OP_BINARY, [NODE_TUPLE] = OP_TUPLE,
+        [NODE_LIST] = OP_LIST,   [NODE_DICT] = OP_DICT,
+    };
+    uint32_t n = 0;
+    if (node->a)
+        compile_expression(c, node->a);
+    if (node->b)
+        compile_expression(c, node->b);
+    n = compile_list(c, node->list);
+    if (node->kind == NODE_SLICE)
+        n = 0;
+    emit(c, node, codes[node->kind], (unsigned)node->op, node->kind == NODE_DICT ? n / 2 : n);
+}
+
+static void compile_expression(struct compiler *c, const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_STRING:
+        emit_string(c, node, node->text, node->size);
+        break;
+    case NODE_NAME:
+        load(c, node);
+        break;
+    case NODE_ATTRIBUTE:
+        compile_attribute(c, node);
+        break;
+    case NODE_CALL:
+    case NODE_FILTER:
+    case NODE_TEST:
+        compile_call(c, node);
+        break;
+    case NODE_SAFE:
+        fail(c, node, STATUS_UNSUPPORTED,
+             "the filter \"safe\" is not supported but for what is written right away");
+        break;
+    case NODE_COMPARE:
+        compile_comparison(c, node);
+        break;
+    case NODE_CONCAT:
+        compile_concat(c, node);
+        break;
+    case NODE_AND:
+    case NODE_OR:
+        compile_logic(c, node);
+        break;
+    case NODE_CHOICE:
+        compile_choice(c, node, compile_expression);
+        break;
+    case NODE_BLOCK_TEXT: /* on the stack already */
+        break;
+    case NODE_NONE:
+    case NODE_BOOLEAN:
+    case NODE_INTEGER:
+    case NODE_REAL:
+        compile_constant(c, node);
+        break;
+    default:
+        compile_operator(c, node);
+    }
+}
+
+/* --- statements ---------------------------------------------------------------------------------
+ */
+
+/* Statements in a scope of their own. */
+static void compile_scoped(struct compiler *c, const struct node *node, const struct node *body)
+{
+    struct scope scope = inner_scope(c);
+    smol_scope_read(&scope, body);
+    enter_scope(c, node, &scope);
+    compile_statements(c, body);
+    leave_scope(c, &scope);
+}
+
+static void compile_if(struct compiler *c, const struct node *node)
+{
+    struct label other = {0}, done = {0};
+    compile_expression(c, node->a);
+    emit_jump(c, node, OP_JUMP_FALSE, 0, &other, 0);
+    compile_statements(c, node->body);
+    if (node->rest)
+        emit_jump(c, node, OP_JUMP, 0, &done, 0);
+    place_label(c, &other);
+    compile_statements(c, node->rest);
+    if (node->rest)
+        place_label(c, &done);
+}
+
+/* Text that a body writes becomes a value, which the filters change. */
+static void compile_block_text(struct compiler *c, const struct node *node)
+{
+    emit(c, node, OP_CAPTURE, 0, 0);
+    c->function->captures++;
+    struct scope scope = inner_scope(c);
+    smol_scope_read(&scope, node->body);
+    struct node filters = {.kind = NODE_OUTPUT, .a = node->b};
+    smol_scope_read(&scope, &filters);
+    enter_scope(c, node, &scope);
+    compile_statements(c, node->body);
+    emit(c, node, OP_CAPTURED, 0, 0);
+    c->function->captures--;
+    compile_text(c, node->b);
+    leave_scope(c, &scope);
+}
+
+static void compile_set(struct compiler *c, const struct node *node)
+{
+    if (node->kind == NODE_SET)
+        compile_expression(c, node->b);
+    else
+        compile_block_text(c, node);
+    store(c, node->a);
+}
+
+static void compile_with(struct compiler *c, const struct node *node)
+{
+    struct scope scope = inner_scope(c);
+    uint32_t n = 0;
+    for (const struct node *each = node->list; each; each = each->next, n++)
+        compile_expression(c, each->b);
+    for (const struct node *each = node->list; each; each = each->next)
+        declare_target(c, &scope, each->a);
+    c->scope = &scope;
+    emit(c, node, OP_TUPLE, 0, n);
+    emit(c, node, OP_UNPACK, 0, n);
+    for (const struct node *each = node->list; each; each = each->next)
+        store(c, each->a);
+    smol_scope_read(&scope, node->body);
+    enter_scope(c, node, &scope);
+    compile_statements(c, node->body);
+    leave_scope(c, &scope);
+}
+
+static void compile_jump_out(struct compiler *c, const struct node *node)
+{
+    const struct loop *loop = c->function->loop;
+    if (!loop) /* the parser has seen one */
+        return;
+    for (unsigned i = c->function->captures; i > loop->captures; i--)
+        emit(c, node, OP_CAPTURE_LEAVE, 0, 0);
+    emit_jump(c, node, OP_JUMP, 0, node->kind == NODE_BREAK ? loop->end : loop->again, 0);
+}
+
+/* --- loops --------------------------------------------------------------------------------------
+ */
+
+/* Whether the condition reads a namespace that one of the nodes, or what is below, assigns to. */
+static bool reads_member(const struct node *condition, const struct node *nodes)
+{
+    for (; nodes; nodes = nodes->next) {
+        const struct node *parts[] = {nodes->a, nodes->list, nodes->body, nodes->rest};
+        if (nodes->kind == NODE_MEMBER &&
+            smol_tree_has(condition, NODE_NAME, nodes->a->text, nodes->a->size))
+            return true;
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+            if (reads_member(condition, parts[i]))
+                return true;
+    }
+    return false;
+}
+
+/* The condition of a loop is asked for all items before the body runs; in jinja2 both take turns,
+ * which makes a difference when the body, or a macro that it calls, changes what the condition
+ * reads. */
+static void check_condition(struct compiler *c, const struct node *loop)
+{
+    bool changes = smol_tree_has(loop->body, NODE_MEMBER, NULL, 0) ||
+                   smol_tree_has(loop->body, NODE_CALL, NULL, 0);
+    if (changes && reads_member(loop->c, c->tree->body))
+        fail(c, loop->c, STATUS_UNSUPPORTED,
+             "a loop's condition that reads what its body may change is not supported");
+}
+
+/* The loop on the stack keeps the items that the condition lets through, and starts again. */
+static void compile_condition(struct compiler *c, const struct node *node)
+{
+    struct label next = {0}, end = {0};
+    struct scope scope = inner_scope(c);
+    const struct node condition = {.kind = NODE_OUTPUT, .a = node->c};
+    declare_target(c, &scope, node->a);
+    smol_scope_read(&scope, &condition);
+    c->scope = &scope;
+    place_label(c, &next);
+    emit_jump(c, node, OP_NEXT, 0, &end, -1);
+    store(c, node->a);
+    enter_scope(c, node, &scope);
+    compile_expression(c, node->c);
+    emit(c, node, OP_KEEP, 0, 0);
+    emit_jump(c, node, OP_JUMP, 0, &next, 0);
+    place_label(c, &end);
+    emit(c, node, OP_REWIND, 0, 0);
+    leave_scope(c, &scope);
+}
+
+static void compile_loop_body(struct compiler *c, const struct node *node, struct label *end)
+{
+    struct label again = {0};
+    struct loop loop = {&again, end, c->function->captures, c->function->loop};
+    struct scope scope = inner_scope(c);
+    declare_target(c, &scope, node->a);
+    bool named = smol_tree_has(node->body, NODE_NAME, "loop", 4);
+    struct symbol *self = named ? smol_scope_declare(&scope, "loop", 4) : NULL;
+    smol_scope_read(&scope, node->body);
+    c->scope = &scope;
+    if (self) {
+        emit(c, node, OP_DUP, 0, 0);
+        emit_slot(c, node, OP_SET, self);
+    }
+    c->function->loop = &loop;
+    place_label(c, &again);
+    emit_jump(c, node, OP_NEXT, 0, end, -1);
+    store(c, node->a);
+    enter_scope(c, node, &scope);
+    compile_statements(c, node->body);
+    emit_jump(c, node, OP_JUMP, 0, &again, 0);
+    c->function->loop = loop.around;
+    leave_scope(c, &scope);
+}
+
+static void compile_for(struct compiler *c, const struct node *node)
+{
+    struct label end = {0}, done = {0};
+    compile_expression(c, node->b);
+    emit(c, node, OP_LOOP, 0, 0);
+    if (node->c) {
+        check_condition(c, node);
+        compile_condition(c, node);
+    }
+    compile_loop_body(c, node, &end);
+    place_label(c, &end);
+    emit_jump(c, node, OP_LOOP_END, 0, &done, 0);
+    if (node->rest)
+        compile_scoped(c, node, node->rest);
+    place_label(c, &done);
+}
+
+/* --- functions ----------------------------------------------------------------------------------
+ */
+
+/* Hands the function over to c->finished, and its operations with it. */
+static void finish_function(struct compiler *c, struct function *f, const struct node *at,
+                            struct template_function entry)
+{
+    emit(c, at, OP_RETURN, 0, 0);
+    entry.n_operations = f->n;
+    entry.n_slots = f->n_slots;
+    entry.max_stack = (uint32_t)f->max_height;
+    const struct finished finished = {entry, f->operations};
+    if (!c->finished.failed)
+        smol_buffer_add(&c->finished, (const char *)&finished, sizeof finished);
+    if (c->finished.failed) {
+        free(f->operations);
+        fail_memory(c);
+    }
+}
+
+/* An argument that was not given has its default. */
+static void compile_default(struct compiler *c, const struct node *parameter, unsigned index)
+{
+    struct label given = {0};
+    emit_jump(c, parameter, OP_GIVEN, index, &given, 0);
+    if (parameter->a)
+        compile_expression(c, parameter->a);
+    else
+        emit(c, parameter, OP_UNDEFINED, 0, text_of(c, parameter));
+    store(c, parameter);
+    place_label(c, &given);
+}
+
+/* The names of a function's arguments, one constant behind the other. */
+static uint32_t name_parameters(struct compiler *c, const struct node *list)
+{
+    uint32_t first = 0;
+    for (const struct node *each = list; each; each = each->next) {
+        const struct template_constant name = {CONSTANT_STRING, (uint32_t)each->size,
+                                               c->builder->text.size};
+        smol_buffer_add(&c->builder->text, each->text, each->size);
+        if (each == list)
+            first = (uint32_t)(c->builder->constants.size / sizeof name);
+        smol_buffer_add(&c->builder->constants, (const char *)&name, sizeof name);
+    }
+    return first;
+}
+
+static void check_macro(struct compiler *c, const struct node *node)
+{
+    static const char *const names[] = {"caller", "varargs", "kwargs"};
+    if (c->function->number != 0)
+        fail(c, node, STATUS_UNSUPPORTED, "a macro within a macro is not supported");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (smol_tree_has(node->body, NODE_NAME, names[i], strlen(names[i])))
+            fail(c, node, STATUS_UNSUPPORTED,
+                 "a macro that reads caller, varargs or kwargs is not supported");
+}
+
+static void compile_macro_body(struct compiler *c, const struct node *node, struct scope *scope,
+                               uint32_t *n_parameters)
+{
+    for (const struct node *each = node->list; each; each = each->next, ++*n_parameters)
+        smol_scope_declare(scope, each->text, each->size);
+    if (*n_parameters > UINT8_MAX || *n_parameters != c->function->n_slots)
+        fail(c, node, STATUS_UNSUPPORTED, "so many arguments, or two alike, are not supported");
+    for (const struct node *each = node->list; each; each = each->next) {
+        const struct node value = {.kind = NODE_OUTPUT, .a = each->a};
+        smol_scope_read(scope, &value);
+    }
+    smol_scope_read(scope, node->body);
+    enter_scope(c, node, scope);
+    unsigned index = 0;
+    for (const struct node *each = node->list; each; each = each->next)
+        compile_default(c, each, index++);
+    compile_statements(c, node->body);
+}
+
+static void compile_macro(struct compiler *c, const struct node *node)
+{
+    struct function *outer = c->function, function = {.number = c->n_functions++};
+    check_macro(c, node);
+    if (c->status)
+        return;
+    c->function = &function;
+    struct scope scope = inner_scope(c);
+    struct template_function entry = {.name = text_of(c, node),
+                                      .parameters = name_parameters(c, node->list)};
+    compile_macro_body(c, node, &scope, &entry.n_parameters);
+    finish_function(c, &function, node, entry);
+    leave_scope(c, &scope);
+    c->function = outer;
+    emit(c, node, OP_FUNCTION, 0, function.number);
+    store(c, node);
+}
+
+static void compile_statement(struct compiler *c, const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_DATA:
+        emit(c, node, OP_TEXT, 0, text_of(c, node));
+        break;
+    case NODE_IF:
+        compile_if(c, node);
+        break;
+    case NODE_FOR:
+        compile_for(c, node);
+        break;
+    case NODE_SET:
+    case NODE_SET_BLOCK:
+        compile_set(c, node);
+        break;
+    case NODE_MACRO:
+        compile_macro(c, node);
+        break;
+    case NODE_FILTER_BLOCK:
+        compile_block_text(c, node);
+        emit(c, node, OP_PRINT, 0, 0);
+        break;
+    case NODE_WITH:
+        compile_with(c, node);
+        break;
+    case NODE_GENERATION:
+        compile_scoped(c, node, node->body);
+        break;
+    case NODE_BREAK:
+    case NODE_CONTINUE:
+        compile_jump_out(c, node);
+        break;
+    default: /* NODE_OUTPUT */
+        compile_text(c, node->a);
+        emit(c, node, OP_PRINT, 0, 0);
+    }
+}
+
+static void compile_statements(struct compiler *c, const struct node *nodes)
+{
+    for (; nodes && !c->status; nodes = nodes->next)
+        compile_statement(c, nodes);
+}
+
+/* --- the whole ----------------------------------------------------------------------------------
+ */
+
+/* Writes the functions in order of their numbers: the template itself was finished last. */
+static void write_functions(struct compiler *c)
+{
+    size_t n = c->finished.size / sizeof(struct finished);
+    uint32_t start = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct finished finished;
+        size_t from = i == 0 ? n - 1 : i - 1;
+        memcpy(&finished, c->finished.text + from * sizeof finished, sizeof finished);
+        finished.function.start = start;
+        start += finished.function.n_operations;
+        smol_buffer_add(&c->builder->functions, (const char *)&finished.function,
+                        sizeof finished.function);
+        smol_buffer_add(&c->builder->operations, (const char *)finished.operations,
+                        finished.function.n_operations * sizeof *finished.operations);
+    }
+}
+
+static void free_functions(struct compiler *c)
+{
+    for (size_t i = 0; i < c->finished.size / sizeof(struct finished); i++) {
+        struct finished finished;
+        memcpy(&finished, c->finished.text + i * sizeof finished, sizeof finished);
+        free(finished.operations);
+    }
+    free(c->finished.text);
+}
+
+/* Compiles a tree into the builder. Errors: as smol_template_parse. */
+static enum status compile_tree(const struct template_tree *tree, uint32_t name,
+                                struct template_builder *builder, struct error *error)
+{
+    static const struct node nothing = {.kind = NODE_DATA, .text = ""};
+    struct function function = {0};
+    struct compiler c = {
+        .tree = tree, .builder = builder, .function = &function, .n_functions = 1, .error = error};
+    struct scope scope = smol_scope(NULL, 0, &function.n_slots);
+    smol_scope_read(&scope, tree->body);
+    enter_scope(&c, &nothing, &scope);
+    compile_statements(&c, tree->body);
+    finish_function(&c, &function, &nothing, (struct template_function){.name = name});
+    leave_scope(&c, &scope);
+    if (!c.status)
+        write_functions(&c);
+    free_functions(&c);
+    return c.status;
+}
+
+static enum status parse_and_compile(const struct template_input *input, uint32_t name,
+                                     struct template_builder *builder, struct error *error)
+{
+    struct template_tree tree;
+    enum status status = smol_template_parse(input->text, input->size, &tree, error);
+    if (!status)
+        status = compile_tree(&tree, name, builder, error);
+    smol_template_tree_free(&tree);
+    return status;
+}
+
+/* A section with the code or, where `reason` is not NULL, without. */
+static enum status make_section(const struct template_input *input, const char *reason,
+                                struct template_section *section, struct error *error)
+{
+    struct template_builder builder = {0};
+    uint32_t name = smol_builder_string(&builder, input->name, strlen(input->name));
+    uint32_t why = reason ? smol_builder_string(&builder, reason, strlen(reason)) : NO_CONSTANT;
+    for (size_t i = 0; i < input->n_tokens && !reason; i++) {
+        const struct template_token *token = &input->tokens[i];
+        const struct template_variable variable = {
+            smol_builder_string(&builder, token->name, strlen(token->name)),
+            smol_builder_string(&builder, token->text, strlen(token->text))};
+        smol_buffer_add(&builder.variables, (const char *)&variable, sizeof variable);
+    }
+    enum status status = reason ? STATUS_OK : parse_and_compile(input, name, &builder, error);
+    if (!status)
+        status = smol_builder_finish(&builder, name, why, input->size, section, error);
+    smol_builder_free(&builder);
+    return status;
+}
+
+/* What the reader would refuse, too large or too deep, cannot be written either. */
+static enum status check_section(struct template_section *section, struct error *error)
+{
+    struct template_code code;
+    enum status status = smol_template_open(section->data, section->size, &code, error);
+    if (!status)
+        return STATUS_OK;
+    free(section->data);
+    *section = (struct template_section){0};
+    return status == STATUS_MEMORY ? status
+                                   : smol_fail(error, STATUS_UNSUPPORTED,
+                                               "line 1, column 1: so large a template is not "
+                                               "supported");
+}
+
+enum status smol_template_compile(const struct template_input *input,
+                                  struct template_section *section, const char **reason,
+                                  struct error *error)
+{
+    *section = (struct template_section){0};
+    *reason = NULL;
+    enum status status = make_section(input, NULL, section, error);
+    if (!status)
+        status = check_section(section, error);
+    if (!status || status == STATUS_MEMORY)
+        return status;
+    char why[ERROR_MESSAGE_SIZE];
+    memcpy(why, error->message, sizeof why);
+    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* it may have been cut */
+    status = make_section(input, why, section, error);
+    if (!status) { /* the section's last bytes, and the only text behind the name */
+        char *terminated = realloc(section->data, section->size + 1);
+        if (!terminated) {
+            free(section->data);
+            *section = (struct template_section){0};
+            return smol_fail_memory(error, "the chat template");
+        }
+        section->data = (uint8_t *)terminated;
+        terminated[section->size] = '\0';
+        *reason = terminated + section->size - strlen(why);
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+/* Chat templates as the code of format/template.h. */
+#ifndef SMOL_CONVERT_TEMPLATE_COMPILER_H
+#define SMOL_CONVERT_TEMPLATE_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* A whole template section. */
+struct template_section {
+    uint8_t *data; /* (size), owned (free) */
+    size_t size;
+};
+
+/* A special token that templates know by name, such as bos_token. Both terminated. */
+struct template_token {
+    const char *name, *text;
+};
+
+/* What is compiled. */
+struct template_input {
+    const char *name; /* of the template; terminated */
+    const char *text; /* (size), its source */
+    size_t size;
+    const struct template_token *tokens; /* (n_tokens) */
+    size_t n_tokens;
+};
+
+/* Compiles a template. What is not supported gives a section without code, which says why, and
+ * STATUS_OK too: *reason, the section's, is then a terminated text ("line L, column C: ..."),
+ * otherwise NULL. Errors: STATUS_MEMORY. */
+enum status smol_template_compile(const struct template_input *input,
+                                  struct template_section *section, const char **reason,
+                                  struct error *error);
+
+#endif

@@ -1,0 +1,65 @@
+/* A chat template cut into tokens, as jinja2 cuts it with trim_blocks and lstrip_blocks. */
+#ifndef SMOL_CONVERT_TEMPLATE_LEXER_H
+#define SMOL_CONVERT_TEMPLATE_LEXER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+enum token_type {
+    TOKEN_DATA, /* text between the tags */
+    TOKEN_VARIABLE_BEGIN,
+    TOKEN_VARIABLE_END,
+    TOKEN_BLOCK_BEGIN,
+    TOKEN_BLOCK_END,
+    TOKEN_NAME,
+    TOKEN_STRING, /* without quotes and escapes */
+    TOKEN_INTEGER,
+    TOKEN_REAL,
+    TOKEN_OPERATOR,
+    TOKEN_END,
+};
+
+struct token {
+    enum token_type type;
+    size_t at;        /* offset in the source */
+    const char *text; /* (size), not terminated */
+    size_t size;
+    union {
+        int64_t integer;
+        double real;
+    };
+};
+
+/* A template's source, its line ends as "\n", and the tokens of it. */
+struct template_source {
+    char *text; /* (size), owned */
+    size_t size;
+    char *pool; /* owned: the contents of strings */
+    size_t n_pool;
+    size_t *lines; /* (n_lines), owned: where each starts */
+    size_t n_lines;
+    struct token *tokens; /* (n_tokens), owned; the last is TOKEN_END */
+    size_t n_tokens, capacity;
+};
+
+/* Reads text[0..size). The caller frees *source, also after an error. Errors: STATUS_DAMAGED (what
+ * jinja2 refuses too), STATUS_UNSUPPORTED, both as "line L, column C: what"; STATUS_MEMORY. */
+enum status smol_template_lex(const char *text, size_t size, struct template_source *source,
+                              struct error *error);
+void smol_template_source_free(struct template_source *source);
+
+/* Line and column of an offset, in characters and counted from 1. */
+struct template_place {
+    unsigned line, column;
+};
+struct template_place smol_template_place(const struct template_source *source, size_t at);
+
+/* Fills *error with "line L, column C: ..." and returns `status`. */
+enum status smol_template_refuse(const struct template_source *source, size_t at, struct error *error,
+                               enum status status, const char *format, ...)
+    __attribute__((format(printf, 5, 6), cold));
+
+#endif

@@ -1,0 +1,171 @@
+/* Scopes, see template_scope.h. The rules are those of jinja2's idtracking.py. */
+#include "convert/template_scope.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct scope smol_scope(struct scope *outer, uint32_t function, uint32_t *n_slots)
+{
+    return (struct scope){.outer = outer, .function = function, .n_slots = n_slots};
+}
+
+void smol_scope_free(struct scope *scope)
+{
+    for (struct symbol *symbol = scope->symbols; symbol;) {
+        struct symbol *next = symbol->next;
+        free(symbol);
+        symbol = next;
+    }
+    scope->symbols = NULL;
+}
+
+static struct symbol *find_here(const struct scope *scope, const char *name, size_t size)
+{
+    struct symbol *symbol = scope->symbols;
+    while (symbol && !(symbol->size == size && memcmp(symbol->name, name, size) == 0))
+        symbol = symbol->next;
+    return symbol;
+}
+
+struct symbol *smol_scope_find(struct scope *scope, const char *name, size_t size)
+{
+    struct symbol *symbol = NULL;
+    for (; scope && !symbol; scope = scope->outer)
+        symbol = find_here(scope, name, size);
+    return symbol;
+}
+
+static struct symbol *add(struct scope *scope, const char *name, size_t size,
+                          enum symbol_start start)
+{
+    struct symbol *symbol = calloc(1, sizeof *symbol);
+    if (!symbol) {
+        scope->failed = true;
+        return NULL;
+    }
+    *symbol = (struct symbol){.name = name, .size = size, .start = start};
+    symbol->slot = (*scope->n_slots)++;
+    symbol->function = scope->function;
+    if (!scope->end)
+        scope->end = &scope->symbols;
+    *scope->end = symbol;
+    scope->end = &symbol->next;
+    return symbol;
+}
+
+struct symbol *smol_scope_declare(struct scope *scope, const char *name, size_t size)
+{
+    struct symbol *symbol = find_here(scope, name, size);
+    return symbol ? symbol : add(scope, name, size, START_PARAMETER);
+}
+
+static void load(struct scope *scope, const struct node *name)
+{
+    if (!smol_scope_find(scope, name->text, name->size))
+        add(scope, name->text, name->size, START_RESOLVED);
+}
+
+/* `branch`: the statement stands in an `if`, so that what the caller gave may still be there. */
+static void store(struct scope *scope, const struct node *name, bool branch)
+{
+    if (find_here(scope, name->text, name->size))
+        return;
+    struct symbol *around = smol_scope_find(scope->outer, name->text, name->size);
+    struct symbol *symbol = add(scope, name->text, name->size,
+                                around   ? START_COPY
+                                : branch ? START_RESOLVED
+                                         : START_UNDEFINED);
+    if (symbol)
+        symbol->copied = around;
+}
+
+static void read_list(struct scope *scope, const struct node *nodes, bool branch);
+
+static void read_expression(struct scope *scope, const struct node *node)
+{
+    if (!node)
+        return;
+    if (node->kind == NODE_NAME)
+        load(scope, node);
+    read_expression(scope, node->a);
+    read_expression(scope, node->b);
+    read_expression(scope, node->c);
+    for (const struct node *each = node->list; each; each = each->next)
+        read_expression(scope, each);
+    for (const struct node *each = node->named; each; each = each->next)
+        read_expression(scope, each);
+}
+
+static void read_target(struct scope *scope, const struct node *node, bool branch)
+{
+    if (node->kind == NODE_NAME)
+        store(scope, node, branch);
+    else
+        read_expression(scope, node->kind == NODE_MEMBER ? node->a : NULL);
+    for (const struct node *each = node->list; each; each = each->next)
+        read_target(scope, each, branch);
+}
+
+static void read_node(struct scope *scope, const struct node *node, bool branch)
+{
+    switch (node->kind) {
+    case NODE_DATA:
+    case NODE_BREAK:
+    case NODE_CONTINUE:
+    case NODE_GENERATION:
+        break;
+    case NODE_IF:
+        read_expression(scope, node->a);
+        read_list(scope, node->body, true);
+        read_list(scope, node->rest, true);
+        break;
+    case NODE_FOR:
+        read_expression(scope, node->b);
+        break;
+    case NODE_SET:
+        read_expression(scope, node->b);
+        read_target(scope, node->a, branch);
+        break;
+    case NODE_SET_BLOCK:
+        read_target(scope, node->a, branch);
+        break;
+    case NODE_MACRO:
+        store(scope, node, branch);
+        break;
+    case NODE_FILTER_BLOCK:
+        read_expression(scope, node->b);
+        break;
+    case NODE_WITH:
+        for (const struct node *each = node->list; each; each = each->next)
+            read_expression(scope, each->b);
+        break;
+    default:
+        read_expression(scope, node);
+    }
+}
+
+static void read_list(struct scope *scope, const struct node *nodes, bool branch)
+{
+    for (; nodes; nodes = nodes->next)
+        read_node(scope, nodes, branch);
+}
+
+void smol_scope_read(struct scope *scope, const struct node *nodes)
+{
+    read_list(scope, nodes, false);
+}
+
+bool smol_tree_has(const struct node *nodes, enum node_kind kind, const char *name, size_t size)
+{
+    for (; nodes; nodes = nodes->next) {
+        const struct node *parts[] = {nodes->a,     nodes->b,    nodes->c,   nodes->list,
+                                      nodes->named, nodes->body, nodes->rest};
+        if (nodes->kind == kind &&
+            (!name || (nodes->size == size && memcmp(nodes->text, name, size) == 0)))
+            return true;
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+            if (smol_tree_has(parts[i], kind, name, size))
+                return true;
+    }
+    return false;
+}

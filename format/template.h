@@ -1,0 +1,238 @@
+/* The chat template of a blob: a Jinja template, compiled to instructions of a stack machine.
+ * FORMAT.md, 5.11, says what each one does; runtime/template_vm.c does it. */
+#ifndef SMOL_FORMAT_TEMPLATE_H
+#define SMOL_FORMAT_TEMPLATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* The section starts with this struct; then come the tables, in the order of the counts here, each
+ * right behind the one before. Function 0 is the template itself, the others are its macros. */
+struct blob_template {
+    uint32_t n_constants;  /* struct template_constant */
+    uint32_t n_functions;  /* struct template_function; 0: the template could not be compiled */
+    uint32_t n_operations; /* struct template_operation */
+    uint32_t n_variables;  /* struct template_variable */
+    uint32_t n_text_bytes; /* of the text pool */
+    uint32_t name;         /* constant, a string: which of the checkpoint's templates this is */
+    uint32_t reason;       /* constant, a string: why it could not be compiled, or NO_CONSTANT */
+    uint32_t source_size;  /* bytes of the template's source; for people */
+    uint32_t reserved[8];
+};
+#define NO_CONSTANT UINT32_MAX
+
+enum constant_type {
+    CONSTANT_NONE = 0,
+    CONSTANT_FALSE,
+    CONSTANT_TRUE,
+    CONSTANT_INTEGER,
+    CONSTANT_REAL,
+    CONSTANT_STRING,
+};
+struct template_constant {
+    uint32_t type;   /* enum constant_type */
+    uint32_t length; /* CONSTANT_STRING: bytes, UTF-8; otherwise 0 */
+    uint64_t value;  /* an i64, an f64, the start in the text pool, or 0 */
+};
+
+struct template_function {
+    uint32_t start;        /* first operation; functions lie one behind the other */
+    uint32_t n_operations; /* at least 1 */
+    uint32_t n_parameters; /* they are the first slots */
+    uint32_t n_slots;
+    uint32_t max_stack;  /* values on the stack at most, those of the slots not counted */
+    uint32_t name;       /* constant, a string */
+    uint32_t parameters; /* constants from here on are the parameters' names, strings */
+    uint32_t reserved;
+};
+
+/* A variable that is there besides the caller's: a special token. */
+struct template_variable {
+    uint32_t name, value; /* constants, strings */
+};
+
+struct template_operation {
+    uint8_t code; /* enum template_opcode */
+    uint8_t a;
+    uint16_t line; /* of the source, for messages; 65535 also stands for more */
+    uint32_t b;
+};
+
+/* What stands on the stack is written as (before -> after). */
+enum template_opcode {
+    /* output */
+    OP_TEXT = 0,      /* ( -> ) writes constant b, a string */
+    OP_PRINT,         /* (value -> ) writes it */
+    OP_CAPTURE,       /* ( -> ) what is written from here on ... */
+    OP_CAPTURED,      /* ( -> text) ... until here */
+    OP_CAPTURE_LEAVE, /* ( -> ) the same, and drops it */
+    /* values */
+    OP_CONSTANT,  /* ( -> value) constant b */
+    OP_UNDEFINED, /* ( -> value) that is undefined, named by constant b */
+    OP_RESOLVE,   /* ( -> value) of the caller's variable named by constant b */
+    OP_GET,       /* ( -> value) of slot b; a 1: of function 0 */
+    OP_SET,       /* (value -> ) into slot b; a 1: of function 0 */
+    OP_LIST,      /* (b values -> list) */
+    OP_TUPLE,     /* (b values -> tuple) */
+    OP_DICT,      /* (b times key, value -> dict) */
+    OP_FUNCTION,  /* ( -> macro) function b */
+    OP_POP,       /* (value -> ) */
+    OP_DUP,       /* (x -> x x) */
+    OP_SWAP,      /* (x y -> y x) */
+    OP_TUCK,      /* (x y -> y x y) */
+    OP_UNPACK,    /* (sequence of b -> last ... first) */
+    /* operators */
+    OP_ATTRIBUTE, /* (value -> value) .name, constant b */
+    OP_ITEM,      /* (value key -> value) */
+    OP_SLICE,     /* (value start stop step -> value) */
+    OP_NOT,       /* (value -> boolean) */
+    OP_UNARY,     /* (value -> value) a: enum template_unary */
+    OP_BINARY,    /* (x y -> value) a: enum template_binary */
+    OP_COMPARE,   /* (x y -> boolean) a: enum template_compare */
+    OP_CONCAT,    /* (b values -> text) */
+    OP_STORE,     /* (namespace value -> ) its attribute, constant b */
+    /* calls: a values, then b times a constant string and a value for it */
+    OP_CALL,   /* (callee ... -> value) */
+    OP_FILTER, /* (value ... -> value) b: filter, bits 0..15, and named arguments, 16..31 */
+    OP_TEST,   /* (value ... -> boolean) likewise */
+    OP_GIVEN,  /* ( -> ) to b when parameter a was given */
+    OP_RETURN, /* ( -> ) the end of a function */
+    /* jumps, to operation b of the function */
+    OP_JUMP,       /* ( -> ) */
+    OP_JUMP_FALSE, /* (value -> ) when it is false */
+    OP_AND,        /* (value -> value) when it is false, otherwise (value -> ) and on */
+    OP_OR,         /* (value -> value) when it is true, otherwise (value -> ) and on */
+    /* loops */
+    OP_LOOP,     /* (iterable -> loop) */
+    OP_NEXT,     /* (loop -> loop item), or to b with (loop -> loop) behind the last */
+    OP_KEEP,     /* (loop value -> loop) its item stays when that is true, see OP_REWIND */
+    OP_REWIND,   /* (loop -> loop) starts again, with the items that were kept */
+    OP_LOOP_END, /* (loop -> ) and to b when it had an item */
+    N_TEMPLATE_CODES,
+};
+
+enum template_unary { UNARY_MINUS = 0, UNARY_PLUS, N_TEMPLATE_UNARIES };
+enum template_binary {
+    BINARY_ADD = 0,
+    BINARY_SUBTRACT,
+    BINARY_MULTIPLY,
+    BINARY_DIVIDE,
+    BINARY_FLOOR_DIVIDE,
+    BINARY_MODULO,
+    BINARY_POWER,
+    N_TEMPLATE_BINARIES,
+};
+enum template_compare {
+    COMPARE_EQUAL = 0,
+    COMPARE_UNEQUAL,
+    COMPARE_LESS,
+    COMPARE_LESS_EQUAL,
+    COMPARE_GREATER,
+    COMPARE_GREATER_EQUAL,
+    COMPARE_IN,
+    COMPARE_NOT_IN,
+    N_TEMPLATE_COMPARES,
+};
+
+enum template_filter {
+    FILTER_TRIM = 0,
+    FILTER_TOJSON,
+    FILTER_DEFAULT,
+    FILTER_ITEMS,
+    FILTER_LENGTH,
+    FILTER_UPPER,
+    FILTER_LOWER,
+    FILTER_CAPITALIZE,
+    FILTER_TITLE,
+    FILTER_JOIN,
+    FILTER_MAP,
+    FILTER_SELECT,
+    FILTER_REJECT,
+    FILTER_SELECTATTR,
+    FILTER_REJECTATTR,
+    FILTER_FIRST,
+    FILTER_LAST,
+    FILTER_REPLACE,
+    FILTER_STRING,
+    FILTER_INT,
+    FILTER_FLOAT,
+    FILTER_LIST,
+    FILTER_REVERSE,
+    FILTER_INDENT,
+    FILTER_UNIQUE,
+    FILTER_SORT,
+    FILTER_DICTSORT,
+    FILTER_ABS,
+    FILTER_MIN,
+    FILTER_MAX,
+    FILTER_SUM,
+    N_TEMPLATE_FILTERS,
+};
+
+enum template_test {
+    TEST_DEFINED = 0,
+    TEST_UNDEFINED,
+    TEST_NONE,
+    TEST_STRING,
+    TEST_MAPPING,
+    TEST_SEQUENCE,
+    TEST_ITERABLE,
+    TEST_NUMBER,
+    TEST_INTEGER,
+    TEST_FLOAT,
+    TEST_BOOLEAN,
+    TEST_TRUE,
+    TEST_FALSE,
+    TEST_CALLABLE,
+    TEST_ODD,
+    TEST_EVEN,
+    TEST_DIVISIBLEBY,
+    TEST_EQUAL,
+    TEST_UNEQUAL,
+    TEST_LESS,
+    TEST_LESS_EQUAL,
+    TEST_GREATER,
+    TEST_GREATER_EQUAL,
+    TEST_IN,
+    N_TEMPLATE_TESTS,
+};
+
+enum {
+    TEMPLATE_MAX_OPERATIONS = 1 << 20,
+    TEMPLATE_MAX_CONSTANTS = 1 << 20,
+    TEMPLATE_MAX_FUNCTIONS = 1 << 10,
+    TEMPLATE_MAX_STACK = 1 << 10, /* max_stack and n_slots of a function are at most this */
+    TEMPLATE_MAX_CAPTURES = 32,   /* captures within each other, in a function */
+    TEMPLATE_MAX_SOURCE = 1 << 20,
+};
+
+/* A template section as typed pointers into it. */
+struct template_code {
+    struct blob_template header;
+    const struct template_constant *constants;
+    const struct template_function *functions;
+    const struct template_operation *operations;
+    const struct template_variable *variables;
+    const uint8_t *text;
+};
+
+/* Checks the section data[0..size), aligned to 8 bytes, and fills *code; the section must outlive
+ * it. Afterwards every rule of FORMAT.md holds: jumps stay within their function, operands exist,
+ * and wherever a run comes by an operation, the stack and the captures are as high as the first
+ * time, never below zero, and never above max_stack and TEMPLATE_MAX_CAPTURES. Errors:
+ * STATUS_DAMAGED, STATUS_MEMORY. */
+enum status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
+                               struct error *error);
+
+/* By how many values an operation, whose code is one, changes the height of the stack where the run
+ * goes on behind it. */
+int64_t smol_template_growth(const struct template_operation *operation);
+
+/* Names of filters and tests as templates have them; aliases, such as "count", stand for the same
+ * number. The number, or -1. */
+int smol_template_find_filter(const char *name, size_t length);
+int smol_template_find_test(const char *name, size_t length);
+
+#endif

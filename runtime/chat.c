@@ -1,0 +1,331 @@
+/* Conversations as text and ids, see smol.h: what the reference's apply_chat_template does around
+ * the template. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/file.h"
+#include "common/utf8.h"
+#include "runtime/chat.h"
+#include "runtime/model.h"
+#include "runtime/report.h"
+#include "runtime/template_json.h"
+#include "runtime/template_vm.h"
+#include "runtime/tokenizer.h"
+
+/* --- variables -------------------------------------------------------------------------------- */
+
+/* The variables of a template, as a dict that gets one after the other. */
+struct variables {
+    struct value *pairs;
+    uint32_t n, capacity;
+};
+
+static struct value literal(const char *text)
+{
+    return value_text(text, strlen(text));
+}
+
+/* A later variable takes the place of an earlier one of that name. */
+static bool set_variable(struct machine *machine, struct variables *variables, struct value name,
+                         struct value value)
+{
+    const struct value so_far = value_items(VALUE_DICT, variables->pairs, variables->n);
+    const struct value *found;
+    if (!smol_dict_find(machine, &so_far, &name, &found))
+        return false;
+    if (found) {
+        variables->pairs[found - variables->pairs] = value;
+        return true;
+    }
+    variables->pairs[2 * variables->n] = name;
+    variables->pairs[2 * variables->n++ + 1] = value;
+    return true;
+}
+
+static struct value constant_text(const struct template_code *code, uint32_t constant)
+{
+    const struct template_constant *c = &code->constants[constant];
+    return value_text(code->text + c->value, c->length);
+}
+
+/* The special tokens that the section carries: text of the template's. */
+static bool set_tokens(struct machine *machine, struct variables *variables)
+{
+    const struct template_code *code = machine->code;
+    for (uint32_t i = 0; i < code->header.n_variables; i++)
+        if (!set_variable(machine, variables, constant_text(code, code->variables[i].name),
+                          constant_text(code, code->variables[i].value)))
+            return false;
+    return true;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+static const char *const reasoning_names[] = {"reasoning_content", "thinking", "reasoning"};
+enum { N_REASONING = sizeof reasoning_names / sizeof reasoning_names[0] };
+
+/* The first of the reasoning fields that is there and not None, or NULL. */
+static bool find_reasoning(struct machine *machine, const struct value *message,
+                           const struct value **reasoning)
+{
+    *reasoning = NULL;
+    for (size_t i = 0; i < N_REASONING && !*reasoning; i++) {
+        const struct value name = literal(reasoning_names[i]);
+        if (!smol_dict_find(machine, message, &name, reasoning))
+            return false;
+        if (*reasoning && (*reasoning)->type == VALUE_NONE)
+            *reasoning = NULL;
+    }
+    return true;
+}
+
+/* As the reference does before the template sees a message: members that are None are left out;
+ * what a message reasons with goes by all of its names. */
+static bool prepare_message(struct machine *machine, const struct value *message, struct value *out)
+{
+    const struct value *reasoning;
+    struct variables members = {0};
+    if (message->type != VALUE_DICT)
+        return smol_template_fail(machine, STATUS_USAGE, "messages: an object is due for each");
+    members.pairs =
+        smol_template_alloc(machine, ((uint64_t)message->n + 2) * 2, sizeof *members.pairs);
+    if (!members.pairs || !find_reasoning(machine, message, &reasoning))
+        return false;
+    if (reasoning && !set_variable(machine, &members, literal("thinking"), *reasoning))
+        return false;
+    for (uint32_t i = 0; i < message->n; i++)
+        if (message->items[2 * i + 1].type != VALUE_NONE &&
+            !set_variable(machine, &members, message->items[2 * i], message->items[2 * i + 1]))
+            return false;
+    if (reasoning && !set_variable(machine, &members, literal("reasoning_content"), *reasoning))
+        return false;
+    *out = value_items(VALUE_DICT, members.pairs, members.n);
+    return true;
+}
+
+static bool read_list(struct machine *machine, const char *name, const char *json,
+                      struct value *list)
+{
+    *list = value_none();
+    if (!json)
+        return true;
+    if (!smol_template_read_json(machine, name, json, strlen(json), list))
+        return false;
+    bool good = list->type == VALUE_LIST;
+    for (uint32_t i = 0; good && i < list->n; i++)
+        good = list->items[i].type == VALUE_DICT;
+    return good || smol_template_fail(machine, STATUS_USAGE, "%s: a list of objects is due", name);
+}
+
+/* Text of the caller's; a copy where it is not UTF-8. */
+static bool argument_text(struct machine *machine, const char *text, size_t n, struct value *out)
+{
+    struct text_builder builder = {0};
+    if (n > TEMPLATE_MEMORY)
+        return smol_template_fail(machine, STATUS_UNSUPPORTED, "messages: longer than %d MiB",
+                                  TEMPLATE_MEMORY >> 20);
+    *out = value_text(text, n);
+    out->argument = 1;
+    if (utf8_well_formed((const uint8_t *)text, n) == n)
+        return true;
+    for (size_t i = 0; i < n;) {
+        uint32_t code_point;
+        i += smol_utf8_decode((const uint8_t *)text + i, n - i, &code_point);
+        if (!smol_builder_add_code_point(machine, &builder, code_point, true))
+            return false;
+    }
+    *out = smol_builder_text(&builder);
+    return true;
+}
+
+/* The plain form of messages as the list that their JSON text would give. */
+static bool list_messages(struct machine *machine, const smol_chat_params *params,
+                          struct value *list)
+{
+    struct value *items = smol_template_alloc(machine, params->n_messages, sizeof *items);
+    struct value *pairs =
+        smol_template_alloc(machine, (uint64_t)params->n_messages * 4, sizeof *pairs);
+    if (!items || !pairs)
+        return false;
+    for (size_t i = 0; i < params->n_messages; i++, pairs += 4) {
+        const smol_chat_message *message = &params->messages[i];
+        pairs[0] = literal("role");
+        pairs[2] = literal("content");
+        if (!argument_text(machine, message->role, strlen(message->role), &pairs[1]) ||
+            !argument_text(machine, message->content, message->size, &pairs[3]))
+            return false;
+        items[i] = value_items(VALUE_DICT, pairs, 2);
+    }
+    *list = value_items(VALUE_LIST, items, (uint32_t)params->n_messages);
+    return true;
+}
+
+static bool read_messages(struct machine *machine, const smol_chat_params *params,
+                          struct value *list)
+{
+    bool good = params->messages_json ? read_list(machine, "messages", params->messages_json, list)
+                                      : list_messages(machine, params, list);
+    if (!good)
+        return false;
+    if (list->n == 0)
+        return smol_template_fail(machine, STATUS_USAGE, "messages: at least one is due");
+    struct value *items = smol_template_alloc(machine, list->n, sizeof *items);
+    for (uint32_t i = 0; items && i < list->n; i++)
+        if (!prepare_message(machine, &list->items[i], &items[i]))
+            return false;
+    list->items = items;
+    return items != NULL;
+}
+
+/* Those of the template, then the caller's, then the conversation, which nobody can take over. */
+static bool set_all(struct machine *machine, const smol_chat_params *params)
+{
+    static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
+    struct value values[4], more = value_items(VALUE_DICT, NULL, 0);
+    struct variables variables = {0};
+    if (params->variables_json &&
+        !smol_template_read_json(machine, "variables", params->variables_json,
+                                 strlen(params->variables_json), &more))
+        return false;
+    if (more.type != VALUE_DICT)
+        return smol_template_fail(machine, STATUS_USAGE, "variables: an object is due");
+    values[3] = value_boolean(params->add_generation_prompt != 0);
+    if (!read_messages(machine, params, &values[0]) ||
+        !read_list(machine, "tools", params->tools_json, &values[1]) ||
+        !read_list(machine, "documents", params->documents_json, &values[2]))
+        return false;
+    uint64_t most = (uint64_t)machine->code->header.n_variables + more.n + 4;
+    variables.pairs = smol_template_alloc(machine, most * 2, sizeof *variables.pairs);
+    if (!variables.pairs || !set_tokens(machine, &variables))
+        return false;
+    for (uint32_t i = 0; i < more.n; i++)
+        if (!set_variable(machine, &variables, more.items[2 * i], more.items[2 * i + 1]))
+            return false;
+    for (size_t i = 0; i < 4; i++)
+        if (!set_variable(machine, &variables, literal(own[i]), values[i]))
+            return false;
+    machine->variables = value_items(VALUE_DICT, variables.pairs, variables.n);
+    return true;
+}
+
+/* --- the time --------------------------------------------------------------------------------- */
+
+static bool within(int value, int low, int high)
+{
+    return value >= low && value <= high;
+}
+
+static bool set_time(struct machine *machine, const struct tm *now)
+{
+    struct tm local;
+    time_t clock = time(NULL);
+    if (!now)
+        now = localtime_r(&clock, &local);
+    if (!now || !within(now->tm_year, -1900 + 1, 9999 - 1900) || !within(now->tm_mon, 0, 11) ||
+        !within(now->tm_mday, 1, 31) || !within(now->tm_hour, 0, 23) ||
+        !within(now->tm_min, 0, 59) || !within(now->tm_sec, 0, 60))
+        return smol_template_fail(machine, STATUS_USAGE, "now: no such time");
+    machine->time = (struct template_time){now->tm_year + 1900, now->tm_mon + 1, now->tm_mday,
+                                           now->tm_hour,        now->tm_min,     now->tm_sec};
+    return true;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+/* Copies the result out of the machine's memory. */
+static bool take_text(struct machine *machine, const struct value *result, smol_chat_text *text)
+{
+    text->size = result->n;
+    text->text = malloc(text->size + 1);
+    text->from_conversation = malloc(text->size + 1);
+    if (!text->text || !text->from_conversation) {
+        machine->status = smol_fail_memory(machine->error, "the conversation");
+        return false;
+    }
+    memcpy(text->text, result->bytes, text->size);
+    text->text[text->size] = '\0';
+    for (size_t i = 0; i < text->size; i++)
+        text->from_conversation[i] = text_argument(result, i);
+    return true;
+}
+
+static enum status check_template(const struct blob *blob, struct error *error)
+{
+    const struct template_code *code = &blob->template;
+    if (!blob->template_section)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "%s: has no chat template: convert with --chat-template, or complete text",
+                         blob->path);
+    if (code->header.n_functions > 0)
+        return STATUS_OK;
+    const struct value reason = constant_text(code, code->header.reason);
+    return smol_fail(error, STATUS_UNSUPPORTED,
+                     "%s: its chat template is not supported (%.*s): convert with --chat-template, "
+                     "or complete text",
+                     blob->path, (int)(reason.n < 300 ? reason.n : 300),
+                     (const char *)reason.bytes);
+}
+
+enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
+                          smol_chat_text *text, struct error *error)
+{
+    struct value result;
+    struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
+    *text = (smol_chat_text){0};
+    machine.memory = malloc(TEMPLATE_MEMORY);
+    if (!machine.memory)
+        return smol_fail_memory(error, "the chat template");
+    if (set_time(&machine, params->now) && set_all(&machine, params) &&
+        smol_template_run(&machine, &result))
+        take_text(&machine, &result, text);
+    free(machine.memory);
+    if (machine.status)
+        smol_chat_text_free(text);
+    return machine.status;
+}
+
+static enum status format(const struct blob *blob, const smol_chat_params *params,
+                          smol_chat_text *text, struct error *error)
+{
+    enum status status = check_template(blob, error);
+    return status ? status : smol_chat_run(&blob->template, params, text, error);
+}
+
+smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
+                             smol_chat_text *text, smol_error *error)
+{
+    struct error detail;
+    *text = (smol_chat_text){0};
+    enum status status = format(&model->blob, params, text, &detail);
+    return report(error, status, &detail);
+}
+
+void smol_chat_text_free(smol_chat_text *text)
+{
+    free(text->text);
+    free(text->from_conversation);
+    *text = (smol_chat_text){0};
+}
+
+smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *params,
+                               uint32_t **ids, size_t *n, smol_error *error)
+{
+    const struct blob *blob = &model->blob;
+    struct token_list list = {0};
+    struct error detail;
+    smol_chat_text text = {0};
+    enum status status = format(blob, params, &text, &detail);
+    if (!status) {
+        const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
+                                         blob->template.text, blob->template.header.n_text_bytes};
+        status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &list, &detail);
+        status = file_settle(&blob->file, blob->path, status, &detail);
+    }
+    smol_chat_text_free(&text);
+    if (status)
+        free(list.ids);
+    *ids = status ? NULL : list.ids;
+    *n = status ? 0 : list.n;
+    return report(error, status, &detail);
+}

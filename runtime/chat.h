@@ -1,0 +1,13 @@
+/* Conversations through a chat template, without the model around it. */
+#ifndef SMOL_RUNTIME_CHAT_H
+#define SMOL_RUNTIME_CHAT_H
+
+#include "common/error.h"
+#include "format/template.h"
+#include "runtime/smol.h"
+
+/* As smol_chat_format, with code that is there. */
+enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
+                          smol_chat_text *text, struct error *error);
+
+#endif

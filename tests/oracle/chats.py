@@ -1,0 +1,161 @@
+"""Chat templates through smol, and through the reference: for the oracle tests to compare.
+
+smol's side calls the compiler (convert/template_compiler.h) and the machine (runtime/chat.h) in the
+internal library; the reference is transformers' own render_jinja_template, given the values that
+apply_chat_template would give it."""
+
+import ctypes
+import json
+import time
+
+from internal import OK, Error, lib
+from transformers.utils.chat_template_utils import render_jinja_template
+
+
+class Token(ctypes.Structure):
+    """struct template_token of convert/template_compiler.h."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p)]
+
+
+class Input(ctypes.Structure):
+    """struct template_input."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("text", ctypes.c_char_p),
+        ("size", ctypes.c_size_t),
+        ("tokens", ctypes.POINTER(Token)),
+        ("n_tokens", ctypes.c_size_t),
+    ]
+
+
+class Section(ctypes.Structure):
+    """struct template_section."""
+
+    _fields_ = [("data", ctypes.POINTER(ctypes.c_uint8)), ("size", ctypes.c_size_t)]
+
+
+class Tm(ctypes.Structure):
+    """struct tm of <time.h>, with room for what a C library adds."""
+
+    _fields_ = [
+        (name, ctypes.c_int)
+        for name in "tm_sec tm_min tm_hour tm_mday tm_mon tm_year tm_wday tm_yday tm_isdst".split()
+    ] + [("more", ctypes.c_uint8 * 64)]
+
+
+class ChatMessage(ctypes.Structure):
+    """smol_chat_message."""
+
+    _fields_ = [("role", ctypes.c_char_p), ("content", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+
+class ChatParams(ctypes.Structure):
+    """smol_chat_params."""
+
+    _fields_ = [
+        ("messages", ctypes.POINTER(ChatMessage)),
+        ("n_messages", ctypes.c_size_t),
+        ("messages_json", ctypes.c_char_p),
+        ("tools_json", ctypes.c_char_p),
+        ("documents_json", ctypes.c_char_p),
+        ("variables_json", ctypes.c_char_p),
+        ("add_generation_prompt", ctypes.c_int),
+        ("now", ctypes.POINTER(Tm)),
+    ]
+
+
+class ChatText(ctypes.Structure):
+    """smol_chat_text."""
+
+    _fields_ = [
+        ("text", ctypes.POINTER(ctypes.c_char)),
+        ("size", ctypes.c_size_t),
+        ("marks", ctypes.POINTER(ctypes.c_uint8)),
+    ]
+
+
+class Refused(Exception):
+    """The template, or smol, refuses."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+NOW = time.struct_time((2026, 11, 9, 7, 5, 3, 0, 313, 0))  # a Monday
+libc = ctypes.CDLL(None)
+libc.free.argtypes = [ctypes.c_void_p]
+
+
+def compile_template(source, tokens=None, name="default"):
+    """The section's bytes, and why there is no code in it or None."""
+    tokens = tokens or {}
+    array = (Token * len(tokens))(*[(k.encode(), v.encode()) for k, v in tokens.items()])
+    text = source.encode() if isinstance(source, str) else source
+    given = Input(name.encode(), text, len(text), array, len(tokens))
+    section, reason, error = Section(), ctypes.c_char_p(), Error()
+    status = lib.smol_template_compile(
+        ctypes.byref(given), ctypes.byref(section), ctypes.byref(reason), ctypes.byref(error)
+    )
+    assert status == OK, str(error)
+    data = bytes(section.data[: section.size])
+    why = reason.value.decode() if reason.value is not None else None
+    libc.free(section.data)
+    return data, why
+
+
+def open_section(data):
+    """(status, message, struct template_code, what must stay alive)."""
+    room = ctypes.create_string_buffer(len(data) + 64)
+    start = (-ctypes.addressof(room)) % 64
+    ctypes.memmove(ctypes.addressof(room) + start, data, len(data))
+    code, error = ctypes.create_string_buffer(256), Error()
+    status = lib.smol_template_open(
+        ctypes.c_void_p(ctypes.addressof(room) + start), ctypes.c_size_t(len(data)), code,
+        ctypes.byref(error),
+    )  # fmt: skip
+    return status, str(error), code, room
+
+
+def as_json(value):
+    return None if value is None else json.dumps(value, ensure_ascii=False).encode()
+
+
+def chat_params(messages, tools=None, documents=None, variables=None, add_generation_prompt=False,
+                now=NOW):  # fmt: skip
+    clock = Tm(now.tm_sec, now.tm_min, now.tm_hour, now.tm_mday, now.tm_mon - 1, now.tm_year - 1900)
+    return ChatParams(
+        None, 0, as_json(messages), as_json(tools), as_json(documents), as_json(variables),
+        add_generation_prompt, ctypes.pointer(clock),
+    )  # fmt: skip
+
+
+def render(section, *arguments, **named):
+    """(text, marks) of a conversation; Refused."""
+    params = chat_params(*arguments, **named)
+    status, message, code, alive = open_section(section)
+    if status != OK:
+        raise Refused(status, message)
+    text, error = ChatText(), Error()
+    status = lib.smol_chat_run(
+        code, ctypes.byref(params), ctypes.byref(text), ctypes.byref(error)
+    )
+    if status != OK:
+        raise Refused(status, str(error))
+    result = ctypes.string_at(text.text, text.size).decode()
+    marks = bytes(text.marks[: text.size])
+    lib.smol_chat_text_free(ctypes.byref(text))
+    return result, marks
+
+
+def reference(source, tokens, messages, tools=None, documents=None, variables=None,
+              add_generation_prompt=False):  # fmt: skip
+    """What transformers makes of the same; its exceptions."""
+    messages = [{k: v for k, v in message.items() if v is not None} for message in messages]
+    rendered, _ = render_jinja_template(
+        conversations=[messages], tools=tools, documents=documents, chat_template=source,
+        add_generation_prompt=add_generation_prompt, **{**(tokens or {}), **(variables or {})},
+    )  # fmt: skip
+    return rendered[0]

@@ -1,0 +1,321 @@
+/* Chat templates: the compiler (convert/template*.c), the rules of its code (format/template.c),
+ * the machine that runs it (runtime/template*.c) and what surrounds it (runtime/chat.c). That the
+ * text is the reference's is for tests/oracle/test_template.py. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "convert/template_compiler.h"
+#include "format/template.h"
+#include "runtime/chat.h"
+#include "runtime/template_value.h"
+
+static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 9, .tm_hour = 7};
+
+/* A compiled template. */
+static struct template_section section;
+static struct template_code code;
+static const char *reason;
+static struct error error;
+
+static void compile_bytes(const char *source, size_t size)
+{
+    static const struct template_token tokens[] = {{"bos_token", "<s>"}};
+    const struct template_input input = {"default", source, size, tokens, 1};
+    assert_int_equal(smol_template_compile(&input, &section, &reason, &error), STATUS_OK);
+    assert_int_equal(smol_template_open(section.data, section.size, &code, &error), STATUS_OK);
+}
+
+static void compile(const char *source)
+{
+    compile_bytes(source, strlen(source));
+}
+
+static void forget(void)
+{
+    free(section.data);
+    section = (struct template_section){0};
+}
+
+static smol_chat_text run(const char *messages, enum status expected)
+{
+    const smol_chat_params params = {.messages_json = messages, .now = &now};
+    smol_chat_text text;
+    assert_null(reason);
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), expected);
+    return text;
+}
+
+static const char one[] = "[{\"role\": \"user\", \"content\": \"hi <s>\"}]";
+
+static void gives(const char *source, const char *expected)
+{
+    compile(source);
+    smol_chat_text text = run(one, STATUS_OK);
+    assert_string_equal(text.text, expected);
+    assert_int_equal(text.size, strlen(expected));
+    smol_chat_text_free(&text);
+    forget();
+}
+
+static void refuses(const char *source, enum status status, const char *words)
+{
+    compile(source);
+    smol_chat_text text = run(one, status);
+    assert_null(text.text);
+    if (!strstr(error.message, words))
+        fail_msg("%s: %s", source, error.message);
+    forget();
+}
+
+/* Marks as a text: a for what stems from the conversation, t for the template's. */
+static void marked(const char *source, const char *expected, const char *marks)
+{
+    compile(source);
+    smol_chat_text text = run(one, STATUS_OK);
+    assert_string_equal(text.text, expected);
+    assert_int_equal(strlen(marks), text.size);
+    for (size_t i = 0; i < text.size; i++)
+        assert_int_equal(text.from_conversation[i], marks[i] == 'a');
+    smol_chat_text_free(&text);
+    forget();
+}
+
+/* --- compiling -------------------------------------------------------------------------------- */
+
+static void what_is_not_supported_is_named_with_its_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *reason;
+    } cases[] = {
+        {"a\n{{ x | groupby }}", "line 2, column 8: the filter \"groupby\" is not supported"},
+        {"{{ x is sameas y }}", "line 1, column 9: the test \"sameas\" is not supported"},
+        {"{% include 'x' %}", "line 1, column 4: the tag \"include\" is not supported"},
+        {"\xc3\xa9{{ 'x }}", "line 1, column 5: a text without an end"},
+        {"{{ f(*x) }}", "line 1, column 6: * or ** before an argument is not supported"},
+        {"{{ x | map('nope') }}", "line 1, column 12: the filter \"nope\" is not supported"},
+        {"{{ x.__class__ }}",
+         "line 1, column 5: an attribute that starts with __ is not supported"},
+        {"{{ (x | safe) + 'y' }}", "line 1, column 9: the filter \"safe\""},
+        {"{% for x in y recursive %}{% endfor %}", "line 1, column 15: the loop's word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        compile(cases[i].source);
+        assert_non_null(reason);
+        if (strncmp(reason, cases[i].reason, strlen(cases[i].reason)) != 0)
+            fail_msg("%s: %s", cases[i].source, reason);
+        assert_int_equal(code.header.n_functions, 0);
+        forget();
+    }
+}
+
+static void the_end_of_a_template_may_come_anywhere(void **state)
+{
+    (void)state;
+    static const char source[] = "a{%- for m in messages if m.role == 'user' -%}{{ m['content'] | "
+                                 "default('x\\n') }}{# c #}{% endfor %}{% raw %}{{{% endraw %}b";
+    for (size_t size = 0; size < sizeof source; size++) {
+        compile_bytes(source, size);
+        forget();
+    }
+}
+
+static void nesting_is_limited(void **state)
+{
+    (void)state;
+    static char source[1 << 16];
+    static const char *const parts[] = {"(",          "[",    "not ", "-",
+                                        "{% if 1 %}", "1 + ", "a.",   "x | trim("};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        strcpy(source, parts[i][0] == '{' ? "" : "{{ ");
+        for (int n = 0; n < 5000; n++)
+            strcat(source + (size_t)n * strlen(parts[i]), parts[i]);
+        compile(source);
+        assert_non_null(reason);
+        forget();
+    }
+}
+
+/* --- the rules of the code -------------------------------------------------------------------- */
+
+/* Whatever a byte of the code becomes, it is refused, or runs within bounds. */
+static void every_changed_byte_is_refused_or_harmless(void **state)
+{
+    (void)state;
+    static const uint8_t flips[] = {0x01, 0x80, 0xff};
+    compile("{% macro f(a, b='x') %}{{ a ~ b }}{% endmacro %}{% for m in messages if m.role %}"
+            "{{ f(m.content, loop.index) | upper }}{% set x = m if loop.last else 1 %}{% else %}"
+            "{% endfor %}{% set y %}t{% endset %}{{ y and [1, 2][::-1] or {'a': 1}.a }}");
+    size_t refused = 0;
+    uint8_t *copy = malloc(section.size);
+    assert_non_null(copy);
+    for (size_t i = 0; i < section.size * 3; i++) {
+        struct template_code changed;
+        smol_chat_text text = {0};
+        const smol_chat_params params = {.messages_json = one, .now = &now};
+        memcpy(copy, section.data, section.size);
+        copy[i / 3] ^= flips[i % 3];
+        if (smol_template_open(copy, section.size, &changed, &error))
+            refused++;
+        else if (changed.header.n_functions > 0)
+            smol_chat_run(&changed, &params, &text, &error);
+        smol_chat_text_free(&text);
+    }
+    assert_true(refused > section.size);
+    for (size_t size = 0; size < section.size; size++)
+        assert_int_equal(smol_template_open(section.data, size, &code, &error), STATUS_DAMAGED);
+    free(copy);
+    forget();
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static void templates_give_text(void **state)
+{
+    (void)state;
+    gives("", "");
+    gives("{{ bos_token }}{{ messages[0].content }}", "<s>hi <s>");
+    gives("{{ strftime_now('%d %b %Y, %A') }}", "09 Nov 2026, Monday");
+    gives("{% for x in [1, 2] %}{{ loop.index }}{{ x }}{% endfor %}", "1122");
+    gives("{{ messages }}", "[{'role': 'user', 'content': 'hi <s>'}]");
+}
+
+static void bytes_know_who_wrote_them(void **state)
+{
+    (void)state;
+    marked("<{{ messages[0].content }}>", "<hi <s>>", "taaaaaat");
+    marked("{{ '<' + messages[0].content.upper() ~ '>' }}", "<HI <S>>", "taaaaaat");
+    marked("{{ (' <' ~ messages[0].content ~ '> ') | trim }}", "<hi <s>>", "taaaaaat");
+    marked("{{ messages[0].content[::-1] }}", ">s< ih", "aaaaaa");
+    marked("{{ messages[0].content | replace('hi', bos_token) }}", "<s> <s>", "tttaaaa");
+    marked("{{ ('a' ~ messages[0].content).split(' ') | join('|') }}", "ahi|<s>", "taataaa");
+    marked("{{ messages[0].content | tojson }}", "\"hi <s>\"", "aaaaaaaa");
+    marked("{{ {'k': '<s>'} }}", "{'k': '<s>'}", "aaaaaaaaaaaa");
+    marked("{% set x %}a{{ messages[0].role }}{% endset %}{{ x | title }}", "Auser", "taaaa");
+    marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].role) }}", "<user>", "taaaat");
+}
+
+static void what_python_refuses_is_refused(void **state)
+{
+    (void)state;
+    refuses("{{ raise_exception('no ' ~ 1) }}", STATUS_USAGE, "line 1: no 1");
+    refuses("\n\n{{ nope.x }}", STATUS_USAGE, "line 3: an attribute of 'nope', which is undefined");
+    refuses("{{ 1 + 'a' }}", STATUS_USAGE, "cannot add");
+    refuses("{{ 'a'.encode() }}", STATUS_UNSUPPORTED, "encode of a str is not supported");
+    refuses("{{ 9223372036854775807 + 1 }}", STATUS_UNSUPPORTED, "beyond 64 bits");
+}
+
+static void steps_memory_and_calls_are_limited(void **state)
+{
+    (void)state;
+    refuses("{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+            STATUS_UNSUPPORTED, "steps");
+    refuses("{% set ns = namespace(x='0123456789') %}{% for i in range(99) %}{% set ns.x = ns.x ~ "
+            "ns.x %}{% endfor %}",
+            STATUS_UNSUPPORTED, "MiB of memory");
+    refuses("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", STATUS_UNSUPPORTED,
+            "too deeply");
+    refuses("{% set ns = namespace(x=[]) %}{% for i in range(99) %}{% set ns.x = [ns.x] %}"
+            "{% endfor %}{{ ns.x }}",
+            STATUS_UNSUPPORTED, "within each other");
+    refuses("{{ 'a' * 999999999 }}", STATUS_UNSUPPORTED, "more than");
+}
+
+/* --- what the caller gives -------------------------------------------------------------------- */
+
+static void conversations_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *words;
+    } cases[] = {
+        {"", "not valid JSON"},
+        {"[", "not valid JSON"},
+        {"[]", "at least one"},
+        {"{}", "a list of objects"},
+        {"[1]", "a list of objects"},
+        {"[{\"role\": }]", "a value is due (byte 10)"},
+        {"[{\"a\": \"\\ud800\"}]", "surrogate"},
+        {"[{\"a\": \"\\x\"}]", "unknown escape"},
+        {"[{\"a\": \"\xff\"}]", "UTF-8"},
+        {"[{\"a\": 01}]", "a value is due"},
+        {"[{\"a\": tru}]", "a value is due"},
+        {"[{\"a\": 1}] x", "something behind"},
+        {"[{\"a\": \"\n\"}]", "control character"},
+        {"[{\"a\": 99999999999999999999}]", "beyond 64 bits"},
+        {"[{\"a\": 1e999}]", "beyond 64 bits"},
+    };
+    compile("{{ messages }}");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const smol_chat_params params = {.messages_json = cases[i].json, .now = &now};
+        smol_chat_text text;
+        assert_int_not_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+        if (!strstr(error.message, cases[i].words))
+            fail_msg("%s: %s", cases[i].json, error.message);
+    }
+    forget();
+}
+
+static void json_is_read_as_it_is_written(void **state)
+{
+    (void)state;
+    compile("{{ messages[0] | tojson }}");
+    smol_chat_text text =
+        run(" [ {\"a\" : \"\\u00e9\\ud83d\\ude42\\n\\/\", \"b\": [ -0, -1.5e3, true, null ], "
+            "\"a\": \"last\", \"c\": {} } ] ",
+            STATUS_OK);
+    assert_string_equal(text.text, "{\"a\": \"last\", \"b\": [0, -1500.0, true, null], \"c\": {}}");
+    smol_chat_text_free(&text);
+    forget();
+}
+
+static void deep_json_is_refused(void **state)
+{
+    (void)state;
+    static char json[100000];
+    compile("{{ messages }}");
+    memset(json, '[', sizeof json - 1);
+    const smol_chat_params params = {.messages_json = json, .now = &now};
+    smol_chat_text text;
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_UNSUPPORTED);
+    forget();
+}
+
+static void plain_messages_are_the_same_as_json(void **state)
+{
+    (void)state;
+    static const smol_chat_message messages[] = {{"user", "a\xff\0b", 4}};
+    const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
+    smol_chat_text text;
+    compile("{{ messages[0].role }}:{{ messages[0].content | length }}:{{ tools is none }}");
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+    assert_string_equal(text.text, "user:4:True");
+    smol_chat_text_free(&text);
+    forget();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_supported_is_named_with_its_place),
+        cmocka_unit_test(the_end_of_a_template_may_come_anywhere),
+        cmocka_unit_test(nesting_is_limited),
+        cmocka_unit_test(every_changed_byte_is_refused_or_harmless),
+        cmocka_unit_test(templates_give_text),
+        cmocka_unit_test(bytes_know_who_wrote_them),
+        cmocka_unit_test(what_python_refuses_is_refused),
+        cmocka_unit_test(steps_memory_and_calls_are_limited),
+        cmocka_unit_test(conversations_are_checked),
+        cmocka_unit_test(json_is_read_as_it_is_written),
+        cmocka_unit_test(deep_json_is_refused),
+        cmocka_unit_test(plain_messages_are_the_same_as_json),
+    };
+    return cmocka_run_group_tests_name("template", tests, NULL, NULL);
+}
