@@ -201,6 +201,10 @@ static enum status show_as_blob(const struct source *source, FILE *out, struct e
     blob.n_text = source->tokenizer.text.size;
     blob.n_scanner = source->tokenizer_rules.pretokenizer.scanner.size;
     blob.scanner = blob.tokenizer.scanner;
+    blob.template_section = source->template.section.data;
+    blob.n_template = source->template.section.size;
+    if (!status && blob.template_section)
+        status = smol_template_open(blob.template_section, blob.n_template, &blob.template, error);
     if (!status)
         smol_inspect_settings(&blob, out);
     return status;
