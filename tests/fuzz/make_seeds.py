@@ -409,7 +409,31 @@ def scanners():
     yield "changed", scanner(r"\d+|a", "1a2", changes=[(8, 1), (9600, 2)])
 
 
+def templates():
+    for name in ("smollm2", "training", "llama2"):
+        yield name, (ROOT / f"tests/data/templates/{name}.jinja").read_bytes()
+
+
+def template_code():
+    """A section of one function; its operations as (code, a, b)."""
+
+    def section(text, lengths, operations, n_slots, max_stack):
+        head = struct.pack("<8I32x", len(lengths), 1, len(operations), 0, len(text), 0, 2**32 - 1, 9)
+        starts = [sum(lengths[:i]) for i in range(len(lengths))]
+        constants = b"".join(struct.pack("<IIQ", 5, n, at) for n, at in zip(lengths, starts))
+        function = struct.pack("<8I", 0, len(operations), 0, n_slots, max_stack, 0, 0, 0)
+        code = b"".join(struct.pack("<BBHI", c, a, 1, b) for c, a, b in operations)
+        return head + constants + function + code + text
+
+    loop = [(7, 0, 1), (37, 0, 0), (38, 0, 6), (9, 0, 0), (0, 0, 0), (33, 0, 2), (41, 0, 7), (32, 0, 0)]
+    yield "loop", section(b"amessages", [1, 8], loop, 1, 2)
+    calls = [(2, 0, 0), (0, 0, 0), (3, 0, 0), (29, 0, 5), (5, 0, 0), (26, 0, 2), (1, 0, 0), (32, 0, 0)]
+    yield "calls", section(b"a", [1], calls, 0, 2)
+
+
 TARGETS = {
+    "template": templates,
+    "template_code": template_code,
     "safetensors": safetensors,
     "shards": shards,
     "lora": adapters,

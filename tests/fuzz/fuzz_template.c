@@ -1,0 +1,27 @@
+/* A chat template, compiled to code that must be good code, and run on a conversation. An input is
+ * the template's source. */
+#include "convert/template_compiler.h"
+#include "format/template.h"
+#include "runtime/chat.h"
+#include "tests/fuzz/conversation.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct template_token tokens[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    const struct template_input input = {"fuzz", (const char *)data, size, tokens, 2};
+    struct template_section section;
+    struct template_code code;
+    struct error error;
+    const char *reason;
+    if (smol_template_compile(&input, &section, &reason, &error))
+        return 0;
+    uint8_t *copy = exact_copy(section.data, section.size);
+    CLAIM(!smol_template_open(copy, section.size, &code, &error));
+    CLAIM((reason == NULL) == (code.header.n_functions > 0));
+    if (!reason)
+        fuzz_converse(&code);
+    free(copy);
+    free(section.data);
+    return 0;
+}
