@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packed import FOOTER_MAGIC, PIECE, TABLE_MAGIC, frame, packed, seek_table
+from smol_reader import TEMPLATE as CHAT_TEMPLATE
 from smol_reader import (
     BLOCKS,
     CAPS,
@@ -53,6 +54,7 @@ from smol_reader import (
     SCANNER,
     SCANNERS,
     STOP,
+    TEMPLATE_FEATURE,
     TENSORS,
     TEXT,
     TEXT_FEATURE,
@@ -196,10 +198,38 @@ def with_scanner():
     return bytes(repair(with_section(image.bytes, SCANNERS, SCANNER, bytes(content))))
 
 
+# a template that writes "a" for each message: its constants, its function, and its operations
+TEMPLATE_TEXT = b"amessages"
+TEMPLATE_CONSTANTS = ((5, 1, 0), (5, 8, 1))
+TEMPLATE_FUNCTION = (0, 8, 0, 1, 2, 0, 0, 0)
+TEMPLATE_CODE = ((7, 0, 1, 1), (37, 0, 1, 0), (38, 0, 1, 6), (9, 0, 1, 0), (0, 0, 1, 0),
+                 (33, 0, 1, 2), (41, 0, 1, 7), (32, 0, 1, 0))  # fmt: skip
+TEMPLATE_PLACES = {"constants": 64, "functions": 96, "operations": 128, "text": 192}
+
+
+def template_section():
+    function = (0, len(TEMPLATE_CODE), *TEMPLATE_FUNCTION[2:])
+    head = (len(TEMPLATE_CONSTANTS), 1, len(TEMPLATE_CODE), 0, len(TEMPLATE_TEXT), 0, NO_TOKEN, 9)
+    return b"".join([
+        struct.pack("<8I32x", *head),
+        *(struct.pack("<IIQ", *row) for row in TEMPLATE_CONSTANTS),
+        struct.pack("<8I", *function),
+        *(struct.pack("<BBHI", *row) for row in TEMPLATE_CODE),
+        TEMPLATE_TEXT,
+    ])  # fmt: skip
+
+
+def with_template():
+    blob = with_section(base("1.0-int8"), TEMPLATE_FEATURE, CHAT_TEMPLATE, template_section())
+    return bytes(repair(blob))
+
+
 @functools.cache
 def base(name):
     if name == "blocks":
         return with_blocks()
+    if name == "template":
+        return with_template()
     if name == "text":
         return with_text()
     if name == "scanner":
@@ -556,6 +586,38 @@ spoilt("17 a digest too many [23605]", lambda b: b.resize(DIGESTS, b.size(DIGEST
 spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of chunk digests",
        digests=repair_front)  # fmt: skip
 spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "odd size")
+def in_template(name, place, kind, value, *words):
+    """A rule of 5.11: another value at a place of the template section."""
+    spoilt(f"17 {name}, in the template", lambda b: b.put(b.at(CHAT_TEMPLATE) + place, kind, value),
+           *(words or ("section template",)), of="template")  # fmt: skip
+
+
+OPERATION = TEMPLATE_PLACES["operations"]
+for at in (0, 4, 8, 12, 16):
+    in_template(f"a count, at {at}, that is too large", at, "I", 2**32 - 1)
+in_template("no constants", 0, "I", 0)
+in_template("a name that is none", 20, "I", 2)
+in_template("a reason beside the code", 24, "I", 0, "reason")
+in_template("a reserved field", 60, "I", 1, "reserved")
+in_template("a type that there is not", 64, "I", 6, "bad constant")
+in_template("a text behind the end", 64 + 8, "Q", 9, "bad constant")
+in_template("a text whose end wraps", 64 + 8, "Q", 2**64 - 1, "bad constant")
+in_template("a text that is no UTF-8", TEMPLATE_PLACES["text"], "B", 0xFF, "bad constant")
+in_template("a number with a length", 64, "I", 3, "bad constant")
+for at, value in ((0, 1), (4, 0), (4, 9), (8, 1), (12, 1025), (16, 1025), (20, 2), (28, 1)):
+    in_template(f"a function's field {at} is {value}", 96 + at, "I", value, "bad function")
+in_template("a stack that is too low", 96 + 16, "I", 1, "bad operation")
+in_template("slots that there are not", 96 + 12, "I", 0, "bad operation")
+for i, code in ((0, 42), (0, 255), (0, 1), (1, 14), (2, 3), (4, 2), (7, 14)):
+    in_template(f"operation {i} is {code}", OPERATION + 8 * i, "B", code, "bad operation")
+for i, b in ((0, 2), (2, 8), (2, 3), (3, 1), (5, 0), (5, 8), (6, 2**32 - 1), (7, 1), (1, 1)):
+    in_template(f"operand {i} is {b}", OPERATION + 8 * i + 4, "I", b, "bad operation")
+in_template("field a of an operation", OPERATION + 8 * 3 + 1, "B", 2, "bad operation")
+spoilt("17 a byte behind the template", lambda b: b.resize(CHAT_TEMPLATE, 202), "does not end",
+       of="template")  # fmt: skip
+spoilt("9 no feature, with a template", lambda b: b.put(40, "Q", 0), "wrong number of sections",
+       of="template")  # fmt: skip
+
 spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "section tokenizer",
        digests=as_it_is)  # fmt: skip
 
