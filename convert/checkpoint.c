@@ -23,6 +23,8 @@ const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME])
 {
+    if (!family->names[key.role])
+        return NULL;
     return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 

@@ -85,9 +85,11 @@ static enum status check_flag(const struct settings *config, const char *key, ui
 {
     uint32_t value = wanted;
     enum status status = smol_setting_flag(config, key, &value);
-    if (status || value == wanted)
+    bool is_wanted = value == wanted && !(wanted && smol_setting_is_null(config, key));
+    if (status || is_wanted)
         return status;
-    return smol_setting_fail(config, STATUS_UNSUPPORTED, key, smol_setting(config, key), remedy);
+    return smol_setting_fail(config, STATUS_UNSUPPORTED, key, json_object_get(config->object, key),
+                             remedy);
 }
 
 /* The tensors say what they are made of; dtype is only asked to be something that exists. */

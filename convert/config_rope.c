@@ -304,6 +304,21 @@ static enum status find_type(const struct settings *object, const struct family 
     return fail_type(object, name, family);
 }
 
+/* Where layers differ, the reference looks for `truncate` where it cannot be. It divides by the
+ * logarithm of theta. */
+static enum status check_yarn(const struct places *places, const struct settings *object,
+                              const struct rope *rope)
+{
+    if (!places->takes_outer && !rope->truncate)
+        return smol_setting_fail(object, STATUS_UNSUPPORTED, "truncate",
+                                 json_object_get(object->object, "truncate"),
+                                 "the reference overlooks it here: leave it out");
+    if (rope->theta > 1)
+        return STATUS_OK;
+    return smol_fail(object->error, STATUS_UNSUPPORTED,
+                     "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
+}
+
 /* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
 static enum status read_rope(const struct places *places, const struct settings *object,
                              struct config *result, struct rope *rope)
@@ -317,8 +332,10 @@ static enum status read_rope(const struct places *places, const struct settings 
     status = read_original_context(places, object, result, &rope->original_context);
     if (status || rope->type == ROPE_LLAMA3)
         return status ? status : read_llama3(object, rope);
-    if (rope->type == ROPE_YARN)
-        return read_yarn(object, context, rope);
+    if (rope->type == ROPE_YARN) {
+        status = read_yarn(object, context, rope);
+        return status ? status : check_yarn(places, object, rope);
+    }
     choose_longrope(rope->original_context, result);
     return read_longrope(object, context, result, rope);
 }

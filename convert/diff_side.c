@@ -156,18 +156,24 @@ static void add_output_alias(struct diff_side *side, const struct safetensors_te
     tensor->is_alias = true;
 }
 
+/* NULL where `family` has no name for it: a blob may have blocks that no family has. */
+static const struct safetensors_tensor *find_raw(const struct safetensors *reader,
+                                                 const struct family *family, struct tensor_key key)
+{
+    char text[MAX_CHECKPOINT_NAME];
+    const char *name = smol_checkpoint_name(family, key, text);
+    return name ? smol_safetensors_find(reader, name) : NULL;
+}
+
 /* The tensors of safetensors that have the roles of `like`'s model; used[i] says which were listed.
  */
 static void list_roles(struct diff_side *side, const struct safetensors *reader,
                        const struct diff_side *like, bool *used)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
-    char name[MAX_CHECKPOINT_NAME];
-    const struct safetensors_tensor *embed =
-        smol_safetensors_find(reader, smol_checkpoint_name(like->family, key, name));
+    const struct safetensors_tensor *embed = find_raw(reader, like->family, key);
     do {
-        const struct safetensors_tensor *raw =
-            smol_safetensors_find(reader, smol_checkpoint_name(like->family, key, name));
+        const struct safetensors_tensor *raw = find_raw(reader, like->family, key);
         if (raw) {
             struct diff_tensor *tensor = add_role(side, key);
             set_raw(tensor, raw);

@@ -25,7 +25,7 @@ struct lora_settings {
     uint32_t rank;
     double alpha;
     uint32_t by_root; /* use_rslora */
-    json_t *rank_pattern, *alpha_pattern, *targets;
+    json_t *rank_pattern, *alpha_pattern, *targets, *excluded, *layers;
 };
 
 static bool is_one_of(const char *text, const char *const *list)
@@ -46,25 +46,17 @@ static bool is_nothing(const json_t *value)
 /* What was settled in training, or is for other places; fan_in_fan_out concerns no matrix here, as
  * PEFT too finds; the adapter's tensors say which modules, layers and targets there are. */
 static const char *const ignored[] = {
-    "auto_mapping",
-    "base_model_name_or_path",
-    "ensure_weight_tying",
-    "exclude_modules",
-    "fan_in_fan_out",
-    "inference_mode",
-    "layers_pattern",
-    "layers_to_transform",
-    "lora_dropout",
-    "megatron_core",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "task_type",
-    NULL,
+    "auto_mapping",        "base_model_name_or_path",
+    "ensure_weight_tying", "fan_in_fan_out",
+    "inference_mode",      "lora_dropout",
+    "megatron_core",       "peft_version",
+    "qalora_group_size",   "revision",
+    "task_type",           NULL,
 };
 static const char *const known[] = {
-    "alpha_pattern", "bias",           "init_lora_weights", "lora_alpha", "peft_type", "r",
-    "rank_pattern",  "target_modules", "use_rslora",        NULL,
+    "alpha_pattern",       "bias",           "exclude_modules", "init_lora_weights",
+    "layers_to_transform", "lora_alpha",     "peft_type",       "r",
+    "rank_pattern",        "target_modules", "use_rslora",      NULL,
 };
 
 static enum status check_keys(const struct settings *file)
@@ -106,6 +98,25 @@ static enum status read_object(const struct settings *file, const char *key, jso
     return STATUS_OK;
 }
 
+/* Which modules it is for: lists of names, of which the first may be a pattern, which chose the
+ * modules that there are tensors of. */
+static enum status read_modules(struct lora_settings *s)
+{
+    const struct settings *file = &s->file;
+    s->targets = smol_setting(file, "target_modules");
+    s->excluded = smol_setting(file, "exclude_modules");
+    s->layers = smol_setting(file, "layers_to_transform");
+    if (s->targets && !json_is_array(s->targets) && !json_is_string(s->targets))
+        return smol_setting_fail(file, STATUS_DAMAGED, "target_modules", s->targets,
+                                 "a list or a pattern is due");
+    if (s->excluded && !json_is_array(s->excluded))
+        return smol_setting_fail(file, STATUS_UNSUPPORTED, "exclude_modules", s->excluded, instead);
+    if (s->layers && !json_is_array(s->layers) && !json_is_integer(s->layers))
+        return smol_setting_fail(file, STATUS_DAMAGED, "layers_to_transform", s->layers,
+                                 "a layer or a list of them is due");
+    return STATUS_OK;
+}
+
 static enum status read_settings(const char *folder, struct lora_settings *s, struct error *error)
 {
     static const char *const types[] = {"LORA", NULL}, *const biases[] = {"none", NULL};
@@ -131,8 +142,7 @@ static enum status read_settings(const char *folder, struct lora_settings *s, st
         status = read_object(file, "rank_pattern", &s->rank_pattern);
     if (!status)
         status = read_object(file, "alpha_pattern", &s->alpha_pattern);
-    s->targets = status ? NULL : smol_setting(file, "target_modules");
-    return status;
+    return status ? status : read_modules(s);
 }
 
 /* ---- patterns ---- */
@@ -196,6 +206,9 @@ static enum status find_scale(const struct lora_settings *s, const char *module,
         return smol_setting_fail(file, STATUS_DAMAGED, "alpha_pattern", own_alpha,
                                  "numbers are due");
     double alpha = own_alpha ? json_number_value(own_alpha) : s->alpha;
+    if (own_rank && !json_is_integer(own_rank))
+        return smol_setting_fail(file, STATUS_DAMAGED, "rank_pattern", own_rank,
+                                 "integers are due");
     json_int_t due = own_rank ? json_integer_value(own_rank) : (json_int_t)s->rank;
     if (due <= 0 || (uint64_t)due != rank)
         return smol_fail(file->error, STATUS_DAMAGED,
@@ -209,22 +222,52 @@ static enum status find_scale(const struct lora_settings *s, const char *module,
                      file->path, module);
 }
 
+/* Whether a name of the list is the module's, or its end behind a dot. */
+static bool is_listed(const json_t *list, const char *module)
+{
+    size_t n = json_array_size(list), length = strlen(module);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        size_t size = name ? strlen(name) : SIZE_MAX;
+        if (size <= length && strcmp(module + length - size, name) == 0 &&
+            (size == length || module[length - size - 1] == '.'))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the module's layer is one of those to transform: all, where there is no such list. */
+static bool is_transformed(const json_t *layers, const char *module)
+{
+    static const char before[] = ".layers.";
+    const char *found = strstr(module, before);
+    if (!layers || (json_is_array(layers) && json_array_size(layers) == 0))
+        return true;
+    if (!found)
+        return false;
+    json_int_t layer = strtoll(found + sizeof before - 1, NULL, 10);
+    if (json_is_integer(layers))
+        return json_integer_value(layers) == layer;
+    for (size_t i = 0; i < json_array_size(layers); i++)
+        if (json_is_integer(json_array_get(layers, i)) &&
+            json_integer_value(json_array_get(layers, i)) == layer)
+            return true;
+    return false;
+}
+
+/* What PEFT would leave out on loading must not be merged. */
 static enum status check_target(const struct lora_settings *s, const char *module)
 {
-    size_t n = json_array_size(s->targets), length = strlen(module);
-    for (size_t i = 0; i < n; i++) {
-        const char *target = json_string_value(json_array_get(s->targets, i));
-        size_t size = target ? strlen(target) : SIZE_MAX;
-        if (size <= length && strcmp(module + length - size, target) == 0 &&
-            (size == length || module[length - size - 1] == '.'))
-            return STATUS_OK;
-    }
-    if (!json_is_array(s->targets)) /* a pattern, which chose the modules that there are */
+    bool is_target = !json_is_array(s->targets) || is_listed(s->targets, module);
+    if (is_target && !is_listed(s->excluded, module) && is_transformed(s->layers, module))
         return STATUS_OK;
+    const char *key = !is_target                          ? "target_modules does not list"
+                      : is_transformed(s->layers, module) ? "exclude_modules lists"
+                                                          : "layers_to_transform leaves out";
     return smol_fail(s->file.error, STATUS_DAMAGED,
-                     "%s: target_modules does not list %.128s, for which there are tensors: "
-                     "the files belong to different adapters",
-                     s->file.path, module);
+                     "%s: %s %.128s, for which there are tensors: the files belong to different "
+                     "adapters",
+                     s->file.path, key, module);
 }
 
 /* ---- tensors ---- */
@@ -358,7 +401,10 @@ static enum status find_pairs(struct search *search,
         if (!search->used[i])
             return fail_unused(search->lora, weights->tensors[i].name,
                                search->settings->file.error);
-    return STATUS_OK;
+    if (weights->n_tensors > 0)
+        return STATUS_OK;
+    return smol_fail(search->settings->file.error, STATUS_DAMAGED,
+                     "%s: is empty: the adapter would change nothing", search->lora->path);
 }
 
 /* ---- opening ---- */

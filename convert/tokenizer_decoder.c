@@ -24,6 +24,7 @@ static bool take_replace(const json_t *part, struct decoder_rules *rules)
         text_of(json_object_get(part, "content")),
     };
     if (!part_has_type(part, "Replace") || step.pattern.size == 0 || !step.text.data ||
+        step.pattern.size > TEXT_MAX_LENGTH || step.text.size > TEXT_MAX_LENGTH ||
         rules->n == TEXT_MAX_STEPS || rules->bare)
         return false;
     rules->replacements[rules->n++] = step;
@@ -159,7 +160,7 @@ enum status smol_decoder_show(const struct decoder_rules *rules, const char *pat
 {
     struct buffer text = {0};
     smol_buffer_add(&text, name, size);
-    for (uint32_t i = 0; i < rules->n; i++) {
+    for (uint32_t i = 0; i < rules->n && text.size <= UINT16_MAX; i++) {
         struct buffer next = {.failed = text.failed};
         replace(&rules->replacements[i], text.text ? text.text : "", text.size, &next);
         free(text.text);
@@ -168,6 +169,11 @@ enum status smol_decoder_show(const struct decoder_rules *rules, const char *pat
     *shown = (struct shown_token){text.text, text.size, 0};
     if (text.failed)
         return smol_fail_memory(error, "the vocabulary");
+    if (text.size > UINT16_MAX) /* no token may be that long, and steps could multiply it further */
+        return smol_fail(
+            error, STATUS_UNSUPPORTED,
+            "%s: the decoder makes more than %d bytes of token %.80s: use another model", path,
+            UINT16_MAX, name);
     int byte = rules->bytes && shown->data ? byte_of(shown->data, shown->size) : -1;
     if (byte >= 0) {
         shown->data[0] = (char)byte;

@@ -40,6 +40,27 @@ static void rotate(const struct pass *pass, size_t layer, size_t t, float *x, si
         rotate_head(x + head * pass->m->head_dim, half, c->cosine + table, c->sine + table);
 }
 
+/* A soft-cap would make a number of a score that is none: what scores are made of must be finite,
+ * keys also in the cache. */
+static void check_scores(struct pass *pass, size_t layer, size_t t, const float *query,
+                         const float *key)
+{
+    const float first_infinite = 65520; /* as f16 */
+    const struct blob_model *m = pass->m;
+    size_t n_key = (size_t)m->n_kv_heads * m->head_dim;
+    if (m->attention_softcap == 0)
+        return;
+    smol_pass_check_finite(pass, query, (size_t)m->n_heads * m->head_dim, "queries", layer, t);
+    smol_pass_check_finite(pass, key, n_key, "keys", layer, t);
+    if (pass->c->kv.type != KV_F16)
+        return;
+    for (size_t i = 0; i < n_key; i++)
+        if (key[i] >= first_infinite || key[i] <= -first_infinite) {
+            smol_pass_fail_numeric(pass, "keys", layer, t);
+            return;
+        }
+}
+
 /* Makes a token's queries and keys ready, and puts its keys and values into the cache. */
 static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 {
@@ -53,6 +74,7 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
     normalize(pass, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
     rotate(pass, layer, t, query, m->n_heads);
     rotate(pass, layer, t, key, m->n_kv_heads);
+    check_scores(pass, layer, t, query, key);
     for (size_t head = 0; head < m->n_kv_heads; head++)
         smol_kv_store(&c->kv, c->kernels, layer, head, pass->first + t, key + head * dim,
                       value + head * dim);

@@ -1077,6 +1077,9 @@ for value in (None, 7, [], {"type": "CTC"}, {"type": "Metaspace"}, {"type": "Seq
                   {"start": -1}, {"start": 65}, {"start": 2**63 - 1}, {"start": "1"}, {"stop": 1},
                   {"content": ""}, {"content": "ab"}, {"content": None}))):  # fmt: skip
     changed(TOKENS, f"a decoder: {value!r}", "decoder", value, "decoder", status=UNSUPPORTED)
+GROW = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 64}
+changed(TOKENS, "a decoder's text of 65 bytes", "decoder", GROW | {"content": "a" * 65}, "decoder",
+        status=UNSUPPORTED)  # fmt: skip
 TEMPLATE = {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}], "special_tokens": {}}
 for value in (7, [], {"type": "BertProcessing"}, TEMPLATE | {"single": []}, TEMPLATE | {"single": 1},
               TEMPLATE | {"single": [{"Sequence": {"id": "B"}}]},

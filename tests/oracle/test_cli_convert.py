@@ -244,6 +244,18 @@ def test_json_of_too_many_values_is_refused_before_it_takes_memory(tmp_path, che
     assert_fails(result, 4, "tokenizer.json", "values")
 
 
+def test_a_decoder_that_multiplies_text_is_refused_before_it_takes_memory(tmp_path, checkpoint):
+    grow = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 64}
+    decoder = {"type": "Sequence", "decoders": [grow] * 8 + [{"type": "Fuse"}]}
+    edit_json(checkpoint / "tokenizer.json", pre_tokenizer=None, decoder=decoder)
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+
+    result = smolconv("--threads", 1, checkpoint, tmp_path / "o", preexec_fn=limited)
+    assert_fails(result, 5, "tokenizer.json", "the decoder makes more than 65535 bytes of token")
+
+
 def test_a_closed_standard_output_is_status_3(blob):
     with open("/dev/full", "w") as full:
         result = subprocess.run(

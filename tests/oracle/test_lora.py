@@ -210,7 +210,13 @@ def refuses(tmp_path, base, adapter, status, *parts):
         (dict(rank_pattern={"q_proj.*": 4}), 5, "rank_pattern"),
         (dict(alpha_pattern={"layers.[01].q_proj": 4}), 5, "alpha_pattern"),
         (dict(rank_pattern={"q_proj": 5}), 4, "the rank of model.layers.0.self_attn.q_proj is 5"),
-        (dict(rank_pattern={"q_proj": "4"}), 4, "the rank of"),
+        (dict(rank_pattern={"q_proj": "4"}), 4, "rank_pattern"),
+        (dict(target_modules=5), 4, "target_modules"),
+        (dict(layers_to_transform=[1]), 4, "layers_to_transform leaves out model.layers.0"),
+        (dict(layers_to_transform="1"), 4, "layers_to_transform"),
+        (dict(layers_pattern="h"), 5, "layers_pattern"),
+        (dict(exclude_modules=["q_proj"]), 4, "exclude_modules lists model.layers.0"),
+        (dict(exclude_modules=".*q_proj"), 5, "exclude_modules"),
         (dict(alpha_pattern={"q_proj": "4"}), 4, "alpha_pattern"),
         (dict(rank_pattern=[4]), 4, "rank_pattern"),
         (dict(r=3), 4, "is 3 here, 4 in its tensors"),
@@ -233,6 +239,7 @@ B = A.replace("lora_A", "lora_B")
 @pytest.mark.parametrize(
     ("edit", "status", "parts"),
     [
+        (lambda t: t.clear(), 4, ["would change nothing"]),
         (lambda t: t.pop(A), 4, ["layers.0.mlp.up_proj", "lora_A or lora_B only"]),
         (lambda t: t.update({A: t[A][:, :-1].clone()}), 4, [A, "[4, 64]"]),
         (lambda t: t.update({B: t[B][:-1].clone()}), 4, [B, "[96, 4]"]),

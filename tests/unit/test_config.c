@@ -237,6 +237,7 @@ static void refuses_what_would_compute_something_else(void **state)
     (void)state;
     does_not_support("{\"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\": only silu and ");
     does_not_support("{\"is_causal\": false}", "is_causal is false: only attention to what came");
+    does_not_support("{\"is_causal\": null}", "is_causal is null: only attention to what came");
     accepts("{\"hidden_act\": \"swish\"}");
     refuses("{\"hidden_act\": 1}", "hidden_act is 1: a string is due");
     does_not_support("{\"quantization_config\": {\"bits\": 4}}",
