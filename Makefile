@@ -231,6 +231,10 @@ mutations: tests ## read 100,000 mutated safetensors headers as the reference pa
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_safetensors.py -k mutations
 
+templates: tests ## render 2,000 conversations with each family's chat template as the reference does
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_TEMPLATE_ROUNDS=2000 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_template.py
+
 # TARGET=blob fuzzes one of them only; see tests/fuzz/README.md
 FUZZ_SECONDS ?= 900
 fuzz: ## give every reader arbitrary bytes, each for a quarter of an hour (FUZZ_SECONDS), with libFuzzer
