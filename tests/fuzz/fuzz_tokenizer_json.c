@@ -26,7 +26,7 @@ static void check_section(const struct tokenizer_section *section,
     if (scanner->size > 0)
         CLAIM(!smol_scanner_tables_open(scanner_copy, scanner->size, &tables.scanner, &error));
     fuzz_tokenize(&tables, text, size);
-    if (!has_text)
+    if (!has_text && scanner->size == 0) /* which may add spaces, or remove what they find */
         fuzz_round_trip(&tables, text, size);
     free(copy);
     free(text_copy);

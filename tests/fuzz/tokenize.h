@@ -10,7 +10,8 @@
 void fuzz_tokenize(const struct tokenizer_tables *tables, const char *text, size_t size);
 
 /* The ids of well-formed text[0..size) decode to that text, but for bytes without a token. For
- * tables that smol_tokenizer_compile made. */
+ * tables that smol_tokenizer_compile made; where some added tokens are not special, nothing is
+ * claimed. */
 void fuzz_round_trip(const struct tokenizer_tables *tables, const char *text, size_t size);
 
 #endif
