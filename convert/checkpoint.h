@@ -16,8 +16,8 @@ enum { MAX_CHECKPOINT_NAME = 128 };
 const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
                                    char name[MAX_CHECKPOINT_NAME]);
 
-/* The name that a checkpoint of the family has for a tensor. Returns `name`, or NULL when the family
- * has no such tensor. */
+/* The name that a checkpoint of the family has for a tensor. Returns `name`, or NULL when the
+ * family has no such tensor. */
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);
 
