@@ -67,7 +67,8 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/tile*.c) \
 	$(addprefix convert/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
-	$(wildcard runtime/tokenizer*.c) $(addprefix runtime/,scanner.c stream.c))
+	$(wildcard runtime/tokenizer*.c runtime/template*.c) \
+	$(addprefix runtime/,chat.c scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
