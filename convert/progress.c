@@ -44,10 +44,11 @@ void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds)
 
 void smol_progress_no_chat(const char *path, const char *file, const char *reason)
 {
-    fprintf(stderr,
-            "smolconv: %s: its chat template is not supported (%s: %s): the blob completes text but "
-            "does not chat; see --chat-template\n",
-            path, file, reason);
+    fprintf(
+        stderr,
+        "smolconv: %s: its chat template is not supported (%s: %s): the blob completes text but "
+        "does not chat; see --chat-template\n",
+        path, file, reason);
 }
 
 void smol_progress_sizes(const char *verb, uint64_t from, uint64_t to)

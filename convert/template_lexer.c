@@ -53,8 +53,8 @@ static enum status find_lines(struct template_source *source, struct error *erro
     return STATUS_OK;
 }
 
-enum status smol_template_refuse(const struct template_source *source, size_t at, struct error *error,
-                               enum status status, const char *format, ...)
+enum status smol_template_refuse(const struct template_source *source, size_t at,
+                                 struct error *error, enum status status, const char *format, ...)
 {
     char text[ERROR_MESSAGE_SIZE];
     struct template_place place = smol_template_place(source, at);
@@ -179,7 +179,7 @@ static enum status lex_comment(struct lexer *lexer)
         end = tag_end(lexer, at, "#}");
     if (!end)
         return smol_template_refuse(lexer->source, start, lexer->error, STATUS_DAMAGED,
-                                  "a comment without an end");
+                                    "a comment without an end");
     lexer->at = end;
     note_line(lexer);
     return STATUS_OK;
@@ -217,7 +217,7 @@ static enum status lex_raw(struct lexer *lexer, size_t begin)
         at++;
     if (!end)
         return smol_template_refuse(lexer->source, begin, lexer->error, STATUS_DAMAGED,
-                                  "a raw block without an end");
+                                    "a raw block without an end");
     enum status status = add_data(lexer, begin, at, sign_at(lexer, at + 2), false);
     lexer->at = end;
     note_line(lexer);
@@ -258,7 +258,7 @@ static enum status lex_real(struct lexer *lexer, size_t start, size_t end)
     char text[64];
     if (end - start >= sizeof text)
         return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
-                                  "a number of more than 63 characters is not supported");
+                                    "a number of more than 63 characters is not supported");
     memcpy(text, lexer->source->text + start, end - start);
     text[end - start] = '\0';
     lexer->at = end;
@@ -282,7 +282,7 @@ static enum status lex_number(struct lexer *lexer)
             next = '_';
     if (is_letter(next) || (first == '0' && whole - start > 1))
         return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
-                                  "a number of this form is not supported");
+                                    "a number of this form is not supported");
     lexer->at = whole;
     return add(lexer, (struct token){.type = TOKEN_INTEGER, .at = start, .integer = number});
 }
@@ -338,7 +338,7 @@ static enum status lex_string(struct lexer *lexer)
         end += 1 + (source->text[end] == '\\');
     if (end >= source->size)
         return smol_template_refuse(source, start, lexer->error, STATUS_DAMAGED,
-                                  "a text without an end");
+                                    "a text without an end");
     for (size_t at = start + 1; at < end;) {
         size_t place = at;
         if (source->text[at] != '\\') {
@@ -349,7 +349,7 @@ static enum status lex_string(struct lexer *lexer)
         int64_t c = read_escape(lexer, &at, end);
         if (c == -1)
             return smol_template_refuse(source, place, lexer->error, STATUS_UNSUPPORTED,
-                                      "this escape in a text is not supported");
+                                        "this escape in a text is not supported");
         if (c == -3)
             pool[n++] = '\\';
         else if (c >= 0) /* no longer than what it is made of */
@@ -367,14 +367,14 @@ static enum status balance(struct lexer *lexer, char c)
     const char *found;
     if ((found = strchr(opening, c))) {
         if (lexer->n_open == sizeof lexer->open)
-            return smol_template_refuse(lexer->source, lexer->at, lexer->error, STATUS_UNSUPPORTED,
-                                      "more than %zu brackets within each other are not supported",
-                                      sizeof lexer->open);
+            return smol_template_refuse(
+                lexer->source, lexer->at, lexer->error, STATUS_UNSUPPORTED,
+                "more than %zu brackets within each other are not supported", sizeof lexer->open);
         lexer->open[lexer->n_open++] = closing[found - opening];
     } else if (strchr(closing, c)) {
         if (lexer->n_open == 0 || lexer->open[--lexer->n_open] != c)
             return smol_template_refuse(lexer->source, lexer->at, lexer->error, STATUS_DAMAGED,
-                                      "unexpected '%c'", c);
+                                        "unexpected '%c'", c);
     }
     return STATUS_OK;
 }
@@ -395,7 +395,7 @@ static enum status lex_operator(struct lexer *lexer)
         return status;
     }
     return smol_template_refuse(lexer->source, lexer->at, lexer->error, STATUS_DAMAGED,
-                              "unexpected character");
+                                "unexpected character");
 }
 
 /* One token within a tag. */
@@ -409,7 +409,7 @@ static enum status lex_token(struct lexer *lexer)
         return lex_string(lexer);
     if ((uint8_t)c >= 0x80)
         return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
-                                  "a name that is not ASCII is not supported");
+                                    "a name that is not ASCII is not supported");
     if (!is_letter(c))
         return lex_operator(lexer);
     while (is_letter(byte_at(lexer, lexer->at)) || is_digit(byte_at(lexer, lexer->at)))
@@ -445,7 +445,7 @@ static enum status lex_tag(struct lexer *lexer, bool variable)
         status = next < lexer->source->size
                      ? lex_token(lexer)
                      : smol_template_refuse(lexer->source, start, lexer->error, STATUS_DAMAGED,
-                                          "a tag without an end");
+                                            "a tag without an end");
     }
     if (!status)
         status = add_part(lexer, variable ? TOKEN_VARIABLE_END : TOKEN_BLOCK_END, lexer->at, end);

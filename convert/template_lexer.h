@@ -58,8 +58,8 @@ struct template_place {
 struct template_place smol_template_place(const struct template_source *source, size_t at);
 
 /* Fills *error with "line L, column C: ..." and returns `status`. */
-enum status smol_template_refuse(const struct template_source *source, size_t at, struct error *error,
-                               enum status status, const char *format, ...)
+enum status smol_template_refuse(const struct template_source *source, size_t at,
+                                 struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
 
 #endif

@@ -213,8 +213,8 @@ typedef struct smol_chat_message {
 
 struct tm; /* <time.h> */
 
-/* A conversation, as the reference's apply_chat_template takes it: messages of either form, and what
- * else a template may ask for. JSON texts are terminated UTF-8; NULL: there is none. */
+/* A conversation, as the reference's apply_chat_template takes it: messages of either form, and
+ * what else a template may ask for. JSON texts are terminated UTF-8; NULL: there is none. */
 typedef struct smol_chat_params {
     const smol_chat_message *messages; /* (n_messages) */
     size_t n_messages;
@@ -223,8 +223,8 @@ typedef struct smol_chat_params {
     const char *documents_json; /* a list of objects */
     const char *variables_json; /* an object: more variables of the template (enable_thinking) */
     int add_generation_prompt;  /* 1: ends where the assistant's answer starts */
-    const struct tm *now; /* local time for strftime_now, of which the date and the time of day count;
-                             NULL: the clock's */
+    const struct tm *now; /* local time for strftime_now, of which the date and the time of day
+                             count; NULL: the clock's */
 } smol_chat_params;
 
 typedef struct smol_chat_text {

@@ -285,8 +285,8 @@ const char *smol_value_type_name(const struct value *value); /* as Python calls 
 bool smol_value_truth(const struct value *value);
 bool smol_value_equal(struct machine *machine, const struct value *a, const struct value *b,
                       bool *equal);
-/* *order: -1, 0 or 1, or 2 where there is none, as of NaN. Only numbers, texts, lists and tuples are
- * ordered. */
+/* *order: -1, 0 or 1, or 2 where there is none, as of NaN. Only numbers, texts, lists and tuples
+ * are ordered. */
 bool smol_value_order(struct machine *machine, const struct value *a, const struct value *b,
                       int *order);
 bool smol_value_contains(struct machine *machine, const struct value *container,

@@ -1,6 +1,6 @@
-/* The stack machine of chat templates, see template_vm.h and FORMAT.md, 5.11. The reader has checked
- * every operand, and that no operation takes more from the stack than there is: here only what
- * depends on values is looked at. */
+/* The stack machine of chat templates, see template_vm.h and FORMAT.md, 5.11. The reader has
+ * checked every operand, and that no operation takes more from the stack than there is: here only
+ * what depends on values is looked at. */
 #include "runtime/template_vm.h"
 
 #include <string.h>
