@@ -125,8 +125,15 @@ static enum status normalize(struct reading *r, struct addition *addition)
                                            &addition->prepared, r->error);
     if (status)
         return status;
-    addition->pattern =
-        (struct string){(const char *)addition->prepared.text, addition->prepared.size};
+    struct buffer *buffer = &addition->prepared.buffer;
+    if (addition->prepared.text == (const uint8_t *)buffer->text && buffer->text) {
+        smol_buffer_add(buffer, "", 1); /* messages quote it, as they do texts of the file */
+        if (buffer->failed)
+            return smol_fail_memory(r->error, "added tokens");
+        addition->pattern = (struct string){buffer->text, addition->prepared.size};
+    } else if (addition->prepared.size == 0) {
+        addition->pattern.size = 0;
+    }
     if (addition->pattern.size > 0 && addition->pattern.size <= ADDED_TOKEN_MAX)
         return STATUS_OK;
     return smol_fail(r->error, STATUS_UNSUPPORTED,

@@ -358,8 +358,8 @@ def test_drawn_flags_of_added_tokens(training, tmp_path):
         content = drawn(r, r.choice(bases))
         try:
             smol, reference = written(tmp_path, content)
-        except ValueError as refusal:  # twins, or a token that is normalized to nothing
-            assert "normalized" in str(refusal)
+        except ValueError as refusal:  # twins, a token that is normalized to nothing or to both spaces
+            assert "normalized" in str(refusal) or "two ways" in str(refusal)
             n_same += 1
             continue
         pieces = [*(t["content"] for t in content["added_tokens"]), " ", "  ", "a", "_", "b", "\u0301"]
