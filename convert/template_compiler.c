@@ -568,7 +568,18 @@ static void compile_condition(struct compiler *c, const struct node *node)
     leave_scope(c, &scope);
 }
 
-static void compile_loop_body(struct compiler *c, const struct node *node, struct label *end)
+/* A truth value that the template's source does not name. */
+static void emit_flag(struct compiler *c, const struct node *node, const struct symbol *flag,
+                      bool value)
+{
+    enum constant_type type = value ? CONSTANT_TRUE : CONSTANT_FALSE;
+    emit(c, node, OP_CONSTANT, 0, smol_builder_constant(c->builder, type, 0));
+    emit_slot(c, node, OP_SET, flag);
+}
+
+/* `flag`, where it is not NULL, tells afterwards whether a round came to its end. */
+static void compile_loop_body(struct compiler *c, const struct node *node,
+                              const struct symbol *flag, struct label *end)
 {
     struct label again = {0};
     struct loop loop = {&again, end, c->function->captures, c->function->loop};
@@ -588,26 +599,48 @@ static void compile_loop_body(struct compiler *c, const struct node *node, struc
     store(c, node->a);
     enter_scope(c, node, &scope);
     compile_statements(c, node->body);
+    if (flag)
+        emit_flag(c, node, flag, true);
     emit_jump(c, node, OP_JUMP, 0, &again, 0);
     c->function->loop = loop.around;
     leave_scope(c, &scope);
 }
 
+/* A loop whose rounds may be cut short has an `else` that runs when none of them came to its end,
+ * as jinja2 has it. */
+static void compile_else(struct compiler *c, const struct node *node, const struct symbol *flag)
+{
+    struct label done = {0}, next = {0};
+    emit_jump(c, node, OP_LOOP_END, 0, flag ? &next : &done, 0);
+    place_label(c, &next);
+    if (flag) {
+        emit_slot(c, node, OP_GET, flag);
+        emit(c, node, OP_NOT, 0, 0);
+        emit_jump(c, node, OP_JUMP_FALSE, 0, &done, 0);
+    }
+    if (node->rest)
+        compile_scoped(c, node, node->rest);
+    place_label(c, &done);
+}
+
 static void compile_for(struct compiler *c, const struct node *node)
 {
-    struct label end = {0}, done = {0};
+    struct label end = {0};
+    bool cut = node->rest && (smol_tree_has(node->body, NODE_BREAK, NULL, 0) ||
+                              smol_tree_has(node->body, NODE_CONTINUE, NULL, 0));
+    const struct symbol flag = {.slot = c->function->n_slots, .function = c->function->number};
+    c->function->n_slots += cut;
+    if (cut)
+        emit_flag(c, node, &flag, false);
     compile_expression(c, node->b);
     emit(c, node, OP_LOOP, 0, 0);
     if (node->c) {
         check_condition(c, node);
         compile_condition(c, node);
     }
-    compile_loop_body(c, node, &end);
+    compile_loop_body(c, node, cut ? &flag : NULL, &end);
     place_label(c, &end);
-    emit_jump(c, node, OP_LOOP_END, 0, &done, 0);
-    if (node->rest)
-        compile_scoped(c, node, node->rest);
-    place_label(c, &done);
+    compile_else(c, node, cut ? &flag : NULL);
 }
 
 /* --- functions ----------------------------------------------------------------------------------

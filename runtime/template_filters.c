@@ -285,9 +285,8 @@ static bool to_integer(struct machine *machine, const struct value *self,
         return smol_template_fail_type(machine, "no integer:", self);
     if (good)
         *out = value_integer(integral(self));
-    else if (self->type == VALUE_REAL && !truncate_real(machine, self->real, out, &good))
-        return false;
-    else if (is_text(self) && !text_to_integer(machine, self, out, &good))
+    if ((self->type == VALUE_REAL && !truncate_real(machine, self->real, out, &good)) ||
+        (is_text(self) && !text_to_integer(machine, self, out, &good)))
         return false;
     if (!good)
         *out = given(&argument[0]) ? argument[0] : value_integer(0);

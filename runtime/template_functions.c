@@ -142,7 +142,7 @@ static bool check_name(struct machine *machine, const struct value *name)
 static bool call_namespace(struct machine *machine, const struct call *call, struct value *out)
 {
     enum { ROOM = 8 };
-    struct value dict;
+    struct value dict = {0};
     struct value_names *names = smol_template_alloc(machine, 1, sizeof *names);
     if (!names || !call_dict(machine, call, ROOM, &dict))
         return false;
@@ -242,7 +242,7 @@ static bool call_strftime_now(struct machine *machine, const struct call *call, 
 {
     static const char *const names[] = {"format"};
     struct text_builder builder = {0};
-    struct value format;
+    struct value format = {0};
     char text[64];
     if (!smol_call_bind(machine, "strftime_now", call, names, 1, &format))
         return false;
@@ -270,7 +270,7 @@ static bool call_strftime_now(struct machine *machine, const struct call *call, 
 static bool call_raise_exception(struct machine *machine, const struct call *call)
 {
     static const char *const names[] = {"message"};
-    struct value message, text;
+    struct value message = {0}, text = {0};
     if (!smol_call_bind(machine, "raise_exception", call, names, 1, &message) ||
         !smol_text_of(machine, &message, &text))
         return false;

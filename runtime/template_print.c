@@ -62,7 +62,7 @@ static bool print_number(struct machine *machine, struct text_builder *builder,
     if (value->type == VALUE_INTEGER)
         snprintf(text, sizeof text, "%" PRId64, value->integer);
     else if (value->real != value->real)
-        strcpy(text, json ? "NaN" : "nan");
+        snprintf(text, sizeof text, json ? "NaN" : "nan");
     else if (value->real - value->real != 0)
         snprintf(text, sizeof text, "%s%s", value->real < 0 ? "-" : "", json ? "Infinity" : "inf");
     else

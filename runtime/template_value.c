@@ -399,7 +399,7 @@ bool smol_value_contains(struct machine *machine, const struct value *container,
                          const struct value *item, bool *contains)
 {
     const struct value *found;
-    struct value list;
+    struct value list = {0};
     switch (container->type) {
     case VALUE_TEXT:
         if (!is_text(item))

@@ -167,6 +167,7 @@ CORNERS = r"""
 {% for m in messages if m.role == 'user' %}{{ loop.index }}{{ m.content }}{{ loop.last }}{% else %}none{% endfor %} {% for x in [] %}{{ x }}{% else %}empty{% endfor %}
 {% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}={{ v }},{% endfor %} {% for k in {'a': 1} %}{{ k }}{% endfor %} {% for c in 'añb' %}{{ c }}.{% endfor %} {% for (x, y), z in [((1, 2), 3)] %}{{ x }}{{ y }}{{ z }}{% endfor %}
 {% for i in range(10) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 5 %}{% break %}{% endif %}{{ i }}{% endfor %}{% for i in range(3, 0, -1) %}{{ i }}{% endfor %} {{ range(3) | list }} {{ range(0, 10, 3) | last }} {{ range(5)[1:3] | list }}
+{% for i in [1] %}{% continue %}{% else %}none came to its end{% endfor %} {% for i in [1, 2] %}{% if i == 2 %}{% break %}{% endif %}{% else %}x{% endfor %} {% for i in [1] %}{% break %}{% else %}{% for j in [1] %}{{ j }}{% endfor %}{% endfor %}
 {% for i in [1, 2] %}{% for j in [3, 4] %}{{ loop.index }}{{ i }}{{ j }} {% endfor %}{{ loop.index }}{% endfor %} {% for i in [1] %}{% set outer = loop %}{% for j in [1, 2] %}{{ outer.index }}{{ loop.index }}{% endfor %}{% endfor %}
 {% macro f(a, b='d', c=none) %}<{{ a }}|{{ b }}|{{ c }}>{% endmacro %}{{ f(1) }}{{ f(1, 2, 3) }}{{ f(c=1, a='x') }}{{ f() }}{{ f(f(1)) }}
 {% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(5) }} {% set x = 'late' %}{% macro g(y=x) %}{{ y }}{{ x }}{% set x = 'own' %}{{ x }}{% endmacro %}{{ g() }}{{ x }}
