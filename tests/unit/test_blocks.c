@@ -135,10 +135,9 @@ static void a_cap_does_not_hide_infinity(void **state)
     smol_model_close(handle);
 }
 
-/* Values beyond the range of f16, at positions whose logits nobody wants. */
-static void a_window_does_not_hide_infinity(void **state)
+/* Values beyond the range of f16, at positions whose logits nobody wants, are noticed in `what`. */
+static void overflows_in(const char *what, float softcap)
 {
-    (void)state;
     struct blob_model model = model_with(BLOCK_NO_INPUT_NORMS, 2, DTYPE_F32);
     const struct blob_contents contents = contents_of(&model);
     const smol_context_params f16 = {.kv = SMOL_KV_F16}, f32 = {.kv = SMOL_KV_F32};
@@ -146,16 +145,29 @@ static void a_window_does_not_hide_infinity(void **state)
     smol_context *context;
     smol_error failure;
     model.embedding_scale = 1e6f;
+    model.attention_softcap = softcap;
     assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
     assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
     assert_int_equal(smol_context_create(handle, &f16, &context, NULL), SMOL_OK);
     assert_int_equal(smol_eval(context, ids, 3, 0, NULL, &failure), SMOL_ERROR_NUMERIC);
-    assert_non_null(strstr(failure.message, "NaN or infinity in the attention output (layer 0, "));
+    assert_non_null(strstr(failure.message, what));
     smol_context_free(context);
     assert_int_equal(smol_context_create(handle, &f32, &context, NULL), SMOL_OK);
     assert_int_equal(smol_eval(context, ids, 3, 0, NULL, &failure), SMOL_OK);
     smol_context_free(context);
     smol_model_close(handle);
+}
+
+static void a_window_does_not_hide_infinity(void **state)
+{
+    (void)state;
+    overflows_in("NaN or infinity in the attention output (layer 0, ", 0);
+}
+
+static void a_cap_of_scores_does_not_hide_infinity(void **state)
+{
+    (void)state;
+    overflows_in("NaN or infinity in the keys (layer 0, ", 5);
 }
 
 static int set_up(void **state)
@@ -176,6 +188,7 @@ int main(void)
         cmocka_unit_test(int8_blobs_give_one_answer),
         cmocka_unit_test(a_cap_does_not_hide_infinity),
         cmocka_unit_test(a_window_does_not_hide_infinity),
+        cmocka_unit_test(a_cap_of_scores_does_not_hide_infinity),
     };
     return cmocka_run_group_tests_name("blocks", tests, set_up, temporary_tear_down);
 }

@@ -345,10 +345,10 @@ static void what_is_no_blob_is_refused_with_the_header(void **state)
     set_header(bad);
     refuses(sizeof bad, STATUS_DAMAGED, "not a .smol blob");
     bad = good;
-    bad.required_features = 4;
+    bad.required_features = 1ull << 63;
     set_header(bad);
     repair_front();
-    refuses(size, STATUS_UNSUPPORTED, "needs features 0x4");
+    refuses(size, STATUS_UNSUPPORTED, "needs features 0x8000000000000000");
     set_header(good);
 }
 
