@@ -95,11 +95,13 @@ $(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ)
 # and in a folder of its own. musl-gcc does not look into /usr/include, where glibc's headers are:
 # it gets a folder with a link to the one header that is wanted from there. Its wrapper does not know
 # -static-pie, so the parts of that are spelled out: rcrt1.o starts a program that is loaded anywhere.
+# All but the kernels is optimized for size.
 STATIC_CC ?= musl-gcc
 STATIC_LDFLAGS ?= -static -nostartfiles -l:rcrt1.o -Wl,-pie,--no-dynamic-linker,-z,text
 static: $(BUILD)/static/include/xxhash.h ## build a small static smolrun with musl (build/static)
-	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" CFLAGS="-O2" \
-		LDFLAGS="$(STATIC_LDFLAGS) -s" $(BUILD)/static/smolrun
+	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" \
+		CFLAGS="-O2 -Os -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections" \
+		LDFLAGS="$(STATIC_LDFLAGS) -s -Wl,--gc-sections" $(BUILD)/static/smolrun
 
 $(BUILD)/static/include/xxhash.h:
 	@mkdir -p $(@D)
