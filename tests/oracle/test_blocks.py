@@ -91,7 +91,7 @@ def write(path, m, layers, inv_freq, weights, tokenizer=None):
     fields = struct.pack(MODEL_LAYOUT, *(m[name] for name in MODEL_FIELDS))
     tokenizer = tokenizer or example_tokenizer()
     contents = Contents(
-        fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers
+        fields, inv_freq.tobytes(), b"", 0, bytes(64), b"", 0, tokenizer, len(tokenizer), layers=layers
     )
     status = lib.smol_writer_open(
         str(path).encode(), True, ctypes.byref(contents), ctypes.byref(writer), ctypes.byref(error)
