@@ -25,7 +25,8 @@ static enum status read_all(const char *folder, const struct settings *from,
 }
 
 enum status smol_config_open(const char *folder, const char *name, uint32_t context,
-                             struct config *config, struct settings *tokenizer, struct error *error)
+                             struct config *config, struct settings *tokenizer_config,
+                             struct settings *tokenizer, struct error *error)
 {
     struct settings from[N_CONFIG_FILES] = {{0}};
     enum status status = STATUS_OK;
@@ -38,7 +39,8 @@ enum status smol_config_open(const char *folder, const char *name, uint32_t cont
     }
     if (!status)
         status = read_all(folder, from, tokenizer, config);
-    for (int i = 0; i < N_CONFIG_FILES; i++)
-        smol_settings_close(&from[i]);
+    smol_settings_close(&from[CONFIG_JSON]);
+    smol_settings_close(&from[GENERATION_JSON]);
+    *tokenizer_config = from[TOKENIZER_CONFIG_JSON];
     return status;
 }

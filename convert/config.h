@@ -35,16 +35,17 @@ struct config {
 };
 
 /* Reads config.json (required; `name` is what it is called), generation_config.json and
- * tokenizer_config.json (optional) in `folder`. A token's name in tokenizer_config.json is looked
- * up in tokenizer.json, which then stays open as *tokenizer, to be compiled; its object is NULL
- * where there was no need. `context` is what texts may come to: with rope_type longrope, more than
+ * tokenizer_config.json (optional) in `folder`. The last stays open as *tokenizer_config. A token's
+ * name in it is looked up in tokenizer.json, which then stays open as *tokenizer, to be compiled;
+ * its object is NULL where there was no need. No file is read twice, as it might have changed.
+ * `context` is what texts may come to: with rope_type longrope, more than
  * original_max_position_embeddings takes the long factors, and the model's context_length is what
- * its factors are good for. The caller closes it, after an error too. Every complaint names file,
+ * its factors are good for. The caller closes both, after an error too. Every complaint names file,
  * key and value. Errors: STATUS_FILE, STATUS_DAMAGED (not what its key calls for, or contradicting
  * another key), STATUS_UNSUPPORTED (meaningful, but not something we run: an architecture, a
  * rope_type, an activation), STATUS_MEMORY. */
 enum status smol_config_open(const char *folder, const char *name, uint32_t context,
-                             struct config *config, struct settings *tokenizer,
-                             struct error *error);
+                             struct config *config, struct settings *tokenizer_config,
+                             struct settings *tokenizer, struct error *error);
 
 #endif

@@ -120,7 +120,7 @@ static enum status open_template(struct source *source, const struct source_opti
         .folder = source->folder,
         .name = options->template_name,
         .file = options->template_file,
-        .config_mark = source->config.marks[TOKENIZER_CONFIG_JSON],
+        .config = &source->tokenizer_config,
     };
     return smol_chat_template_open(&choice, &source->template, error);
 }
@@ -169,8 +169,9 @@ enum status smol_source_open(const char *input, const struct source_options *opt
 {
     enum status status = smol_source_open_weights(input, options, source, error);
     if (!status)
-        status = smol_config_open(source->folder, source->config_name, options->context,
-                                  &source->config, &source->tokenizer_json, error);
+        status =
+            smol_config_open(source->folder, source->config_name, options->context, &source->config,
+                             &source->tokenizer_config, &source->tokenizer_json, error);
     if (!status)
         status = check_model(source, dtype, error);
     if (!status)
@@ -219,6 +220,7 @@ void smol_source_close(struct source *source)
 {
     smol_shards_close(&source->shards);
     smol_lora_close(&source->lora);
+    smol_settings_close(&source->tokenizer_config);
     smol_settings_close(&source->tokenizer_json);
     smol_tokenizer_section_free(&source->tokenizer);
     smol_tokenizer_rules_free(&source->tokenizer_rules);

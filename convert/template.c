@@ -9,7 +9,6 @@
 
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/settings.h"
 
 /* The tokens that templates know by name, as the reference's special_tokens_map lists them. */
 static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -19,9 +18,8 @@ enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
 /* A search for the template. */
 struct search {
     const struct chat_template_choice *choice;
-    const char *name;       /* that is looked for */
-    struct settings config; /* tokenizer_config.json */
-    struct file_view file;  /* or the file with the template alone */
+    const char *name;      /* that is looked for */
+    struct file_view file; /* or the file with the template alone */
     struct chat_template *found;
     struct error *error;
 };
@@ -101,7 +99,7 @@ static enum status find_in_list(struct search *search, const json_t *list, const
         if (!json_is_string(name) || !json_is_string(template))
             return smol_fail(search->error, STATUS_DAMAGED,
                              "%s: chat_template: entry %zu has no name or no template: correct it",
-                             search->config.path, i);
+                             search->choice->config->path, i);
         if (strcmp(json_string_value(name), search->name) == 0)
             *text = template; /* the last one counts, as in the reference */
     }
@@ -111,7 +109,7 @@ static enum status find_in_list(struct search *search, const json_t *list, const
 /* The key chat_template: a text, which is the default, or a list of templates with names. */
 static enum status find_in_config(struct search *search, const json_t **text)
 {
-    json_t *value = smol_setting(&search->config, "chat_template");
+    json_t *value = smol_setting(search->choice->config, "chat_template");
     bool is_default = strcmp(search->name, "default") == 0;
     *text = NULL;
     if (!value)
@@ -119,24 +117,11 @@ static enum status find_in_config(struct search *search, const json_t **text)
     if (json_is_array(value))
         return find_in_list(search, value, text);
     if (!json_is_string(value))
-        return smol_setting_fail(&search->config, STATUS_DAMAGED, "chat_template", value,
+        return smol_setting_fail(search->choice->config, STATUS_DAMAGED, "chat_template", value,
                                  "a text or a list of templates is due");
     if (is_default)
         *text = value;
     return STATUS_OK;
-}
-
-/* It was read for the model's settings already, and must still be what it was. */
-static enum status open_config(struct search *search)
-{
-    const struct json_mark *mark = &search->choice->config_mark;
-    enum status status = smol_settings_open(search->choice->folder, "tokenizer_config.json", false,
-                                            &search->config, search->error);
-    if (!status &&
-        (search->config.mark.size != mark->size || search->config.mark.digest != mark->digest))
-        status = smol_fail(search->error, STATUS_FILE,
-                           "%s: changed while it was read: convert again", search->config.path);
-    return status;
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -147,7 +132,7 @@ static enum status compile(struct search *search, const char *text, size_t size)
     struct template_input input = {search->name, text, size, tokens, 0};
     for (size_t i = 0; i < N_TOKENS; i++) {
         const char *token = NULL;
-        enum status status = read_token(&search->config, token_names[i], &token);
+        enum status status = read_token(search->choice->config, token_names[i], &token);
         if (status)
             return status;
         if (token)
@@ -161,9 +146,8 @@ static enum status find_and_compile(struct search *search)
 {
     const json_t *text = NULL;
     bool there = search->choice->file != NULL;
-    enum status status = open_config(search);
-    if (!status)
-        status = there ? read_file(search, search->choice->file) : find_file(search, &there);
+    enum status status =
+        there ? read_file(search, search->choice->file) : find_file(search, &there);
     if (status)
         return status;
     if (there)
@@ -174,8 +158,8 @@ static enum status find_and_compile(struct search *search)
     if (!text)
         return smol_fail(search->error, STATUS_USAGE,
                          "%s: has no chat template \"%.64s\": see the names in it",
-                         search->config.path, search->name);
-    search->found->file = strdup(search->config.path);
+                         search->choice->config->path, search->name);
+    search->found->file = strdup(search->choice->config->path);
     if (!search->found->file)
         return smol_fail_memory(search->error, "a file name");
     return compile(search, json_string_value(text), json_string_length(text));
@@ -190,7 +174,6 @@ enum status smol_chat_template_open(const struct chat_template_choice *choice,
                             .error = error};
     *template = (struct chat_template){0};
     enum status status = find_and_compile(&search);
-    smol_settings_close(&search.config);
     smol_file_close(&search.file);
     return status;
 }

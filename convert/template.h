@@ -3,17 +3,17 @@
 #define SMOL_CONVERT_TEMPLATE_H
 
 #include "common/error.h"
-#include "convert/json.h"
+#include "convert/settings.h"
 #include "convert/template_compiler.h"
 
 /* Where to look. chat_template.jinja wins over the key in tokenizer_config.json, as in the
  * reference; a name other than "default" is looked for in additional_chat_templates/NAME.jinja, and
  * in the key where that is a list of templates with names. */
 struct chat_template_choice {
-    const char *folder;           /* of the checkpoint */
-    const char *name;             /* NULL: "default" */
-    const char *file;             /* a template anywhere, which wins over all; or NULL */
-    struct json_mark config_mark; /* what tokenizer_config.json was when it was read for the rest */
+    const char *folder;            /* of the checkpoint */
+    const char *name;              /* NULL: "default" */
+    const char *file;              /* a template anywhere, which wins over all; or NULL */
+    const struct settings *config; /* tokenizer_config.json */
 };
 
 struct chat_template {

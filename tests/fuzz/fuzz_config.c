@@ -60,13 +60,15 @@ static void check_model(const struct config *config)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct config config;
-    struct settings tokenizer;
+    struct settings tokenizer_config, tokenizer;
     struct error error;
     write_files(data, size);
-    if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer, &error)) {
+    if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer_config, &tokenizer,
+                          &error)) {
         check_config(&config);
         check_model(&config);
     }
+    smol_settings_close(&tokenizer_config);
     smol_settings_close(&tokenizer);
     return 0;
 }

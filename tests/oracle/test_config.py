@@ -85,15 +85,17 @@ class Config(ctypes.Structure):
 
 
 def load(folder):
-    config, tokenizer, error = Config(), Settings(), Error()
+    config, tokenizer_config, tokenizer, error = Config(), Settings(), Settings(), Error()
     status = lib.smol_config_open(
         str(folder).encode(),
         b"config.json",
         0,
         ctypes.byref(config),
+        ctypes.byref(tokenizer_config),
         ctypes.byref(tokenizer),
         ctypes.byref(error),
     )
+    lib.smol_settings_close(ctypes.byref(tokenizer_config))
     lib.smol_settings_close(ctypes.byref(tokenizer))
     assert status == OK, str(error)
     return config

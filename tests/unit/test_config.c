@@ -29,9 +29,10 @@ static const char base[] =
 
 static enum status load(void)
 {
-    struct settings tokenizer;
-    enum status status =
-        smol_config_open(temporary.folder, "config.json", context, &config, &tokenizer, &error);
+    struct settings tokenizer_config, tokenizer;
+    enum status status = smol_config_open(temporary.folder, "config.json", context, &config,
+                                          &tokenizer_config, &tokenizer, &error);
+    smol_settings_close(&tokenizer_config);
     smol_settings_close(&tokenizer);
     return status;
 }
