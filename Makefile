@@ -73,7 +73,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers \
+	tokenizers templates \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 

@@ -37,6 +37,9 @@ class Tensor(ctypes.Structure):
         ("begin", ctypes.c_uint64),
         ("end", ctypes.c_uint64),
         ("size", ctypes.c_uint64),
+        ("whole", ctypes.c_char_p),
+        ("whole_rows", ctypes.c_uint64),
+        ("first_row", ctypes.c_uint64),
     ]
 
 

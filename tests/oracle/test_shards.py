@@ -2,6 +2,7 @@
 same tensors give the same blob. What a bad index does is in hostile.py."""
 import contextlib
 import json
+import os
 import resource
 import shutil
 import struct
@@ -265,7 +266,7 @@ def memory_group(limit):
     """A control group whose processes have `limit` bytes of memory, the files that they read and
     write included; None, with a warning, where there is none to be had."""
     for base, name in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
-        group = Path("/sys/fs/cgroup") / base / "smol-large"
+        group = Path("/sys/fs/cgroup") / base / f"smol-large-{os.getpid()}"
         try:
             group.mkdir(exist_ok=True)
             (group / name).write_text(str(limit))
@@ -286,9 +287,9 @@ def test_a_checkpoint_of_2_gib_is_converted_in_128_mib(tmp_path):
     with memory_group(128 << 20) as group:
 
         def limited():
-            resource.setrlimit(resource.RLIMIT_DATA, (64_000_000, 64_000_000))
             if group:
                 (group / "cgroup.procs").write_text("0")
+            resource.setrlimit(resource.RLIMIT_DATA, (64_000_000, 64_000_000))  # nothing behind it
 
         result = smolconv("--threads", 2, source, out, preexec_fn=limited)
     try:
