@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/checked.h"
+#include "format/cursor.h"
 
 static enum status check_header(const struct blob_scanner *h, struct error *error)
 {
@@ -26,41 +26,30 @@ static enum status check_header(const struct blob_scanner *h, struct error *erro
     return STATUS_OK;
 }
 
-struct cursor {
-    const uint8_t *data;
-    size_t size, end;
-    bool failed; /* a table did not fit, or what lies before one is not zero */
-};
-
-/* The next table, of `count` entries of `each` bytes; the header's limits keep sizes small. */
+/* The next table, of `count` entries of `each` bytes, or NULL; the header's limits keep sizes
+ * small. */
 static const void *take(struct cursor *cursor, size_t count, size_t each)
 {
-    size_t start = (size_t)round_up(cursor->end, BLOB_ALIGN), size = count * each;
-    if (cursor->failed || !range_within(start, size, cursor->size)) {
-        cursor->failed = true;
-        return NULL;
-    }
-    for (size_t i = cursor->end; i < start; i++)
-        cursor->failed |= cursor->data[i] != 0;
-    cursor->end = start + size;
-    return cursor->data + start;
+    struct error ignored; /* all that is wrong with tables is told in one way */
+    uint64_t size = (uint64_t)count * each, start = smol_cursor_place(cursor, size);
+    return start == CURSOR_NO_ROOM ? NULL
+                                   : smol_cursor_take(cursor, "a table", start, size, &ignored);
 }
 
 static enum status take_tables(const uint8_t *data, size_t size, struct scanner_tables *tables,
                                struct error *error)
 {
     const struct blob_scanner *h = &tables->header;
-    struct cursor cursor = {data, size, sizeof *h, false};
-    tables->stages = take(&cursor, h->n_stages, sizeof *tables->stages);
-    tables->class_index = take(&cursor, CLASS_INDEX_SIZE, sizeof *tables->class_index);
-    tables->class_blocks = take(&cursor, h->n_class_blocks, 256);
-    tables->byte_classes = take(&cursor, 256, 1);
-    tables->starts = take(&cursor, (size_t)h->n_stages * h->row, sizeof *tables->starts);
-    tables->states = take(&cursor, (size_t)h->n_states * h->row, sizeof *tables->states);
-    if (cursor.failed || cursor.end != size)
-        return smol_fail(error, STATUS_DAMAGED,
-                         "a table out of place, or padding that is not zero");
-    return STATUS_OK;
+    struct cursor cursor = {data, size, sizeof *h};
+    if ((tables->stages = take(&cursor, h->n_stages, sizeof *tables->stages)) &&
+        (tables->class_index = take(&cursor, CLASS_INDEX_SIZE, sizeof *tables->class_index)) &&
+        (tables->class_blocks = take(&cursor, h->n_class_blocks, 256)) &&
+        (tables->byte_classes = take(&cursor, 256, 1)) &&
+        (tables->starts = take(&cursor, (size_t)h->n_stages * h->row, sizeof *tables->starts)) &&
+        (tables->states = take(&cursor, (size_t)h->n_states * h->row, sizeof *tables->states)) &&
+        cursor.end == size)
+        return STATUS_OK;
+    return smol_fail(error, STATUS_DAMAGED, "a table out of place, or padding that is not zero");
 }
 
 static enum status check_classes(const struct scanner_tables *tables, struct error *error)

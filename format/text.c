@@ -7,6 +7,7 @@
 #include "common/checked.h"
 #include "common/hash.h"
 #include "common/utf8.h"
+#include "format/cursor.h"
 
 enum {
     ALL_FLAGS = TEXT_CHARACTERS | TEXT_BYTE_FALLBACK | TEXT_FUSE_UNKNOWN | TEXT_WHOLE_WORDS |
@@ -51,31 +52,17 @@ static enum status check_header(const struct blob_text *h, struct error *error)
     return STATUS_OK;
 }
 
-/* The section, and how much of it the tables so far have taken. */
-struct cursor {
-    const uint8_t *data;
-    size_t size, end;
-};
-
 /* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
  * fit. */
 static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
                               struct error *error)
 {
-    uint64_t start = round_up(cursor->end, BLOB_ALIGN);
     uint64_t size = count * each; /* count is 32 bits wide, `each` at most 512 */
-    if (!range_within(start, size, cursor->size)) {
-        smol_fail(error, STATUS_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
-        return NULL;
-    }
-    for (size_t i = cursor->end; i < start; i++) {
-        if (cursor->data[i]) {
-            smol_fail(error, STATUS_DAMAGED, "padding is not zero (at %zu, before %s)", i, name);
-            return NULL;
-        }
-    }
-    cursor->end = start + size;
-    return cursor->data + start;
+    uint64_t start = smol_cursor_place(cursor, size);
+    if (start != CURSOR_NO_ROOM)
+        return smol_cursor_take(cursor, name, start, size, error);
+    smol_fail(error, STATUS_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
+    return NULL;
 }
 
 static enum status take_tables(const uint8_t *data, size_t size, struct text_tables *t,

@@ -7,6 +7,7 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
+#include "format/cursor.h"
 
 static enum status check_header(const struct blob_tokenizer *header, uint32_t vocab_size,
                                 struct error *error)
@@ -30,32 +31,18 @@ static enum status check_header(const struct blob_tokenizer *header, uint32_t vo
     return STATUS_OK;
 }
 
-/* The section, and how much of it the tables so far have taken. */
-struct cursor {
-    const uint8_t *data;
-    size_t size, end;
-};
-
 /* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
  * lie where it should. */
 static const void *take_table(struct cursor *cursor, const char *name, uint32_t offset,
                               uint64_t count, size_t each, struct error *error)
 {
-    uint64_t start = round_up(cursor->end, BLOB_ALIGN);
     uint64_t size = count * each; /* count is 32 bits wide, `each` at most 256 */
-    if (offset != start || !range_within(start, size, cursor->size)) {
-        smol_fail(error, STATUS_DAMAGED,
-                  "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name, size, offset);
-        return NULL;
-    }
-    for (size_t i = cursor->end; i < start; i++) {
-        if (cursor->data[i]) {
-            smol_fail(error, STATUS_DAMAGED, "padding is not zero (at %zu, before %s)", i, name);
-            return NULL;
-        }
-    }
-    cursor->end = start + size;
-    return cursor->data + start;
+    uint64_t start = smol_cursor_place(cursor, size);
+    if (offset == start)
+        return smol_cursor_take(cursor, name, start, size, error);
+    smol_fail(error, STATUS_DAMAGED, "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")",
+              name, size, offset);
+    return NULL;
 }
 
 static enum status take_tables(const uint8_t *data, size_t size, struct tokenizer_tables *tables,
