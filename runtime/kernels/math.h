@@ -25,52 +25,42 @@ static inline float math_sum_lanes(float lanes[16])
     return lanes[0];
 }
 
-/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller x give 0, larger ones the
- * value at the end (about 2e38), NaN gives NaN.
- *
- * x = n ln 2 + r with |r| <= ln 2 / 2; e^r from its Taylor polynomial of degree 7 (remainder
- * 5e-9), 2^n from the exponent bits (Muller et al., Handbook of Floating-Point Arithmetic,
- * chapter 11). ln 2 is split so that n * ln2_high is exact. */
-static inline float math_exp(float x)
+/* x = n ln 2 + r with |r| <= ln 2 / 2: returns e^r - 1 from the Taylor polynomial of degree 7
+ * (remainder 5e-9), and *power = 2^n from the exponent bits (Muller et al., Handbook of
+ * Floating-Point Arithmetic, chapter 11). ln 2 is split so that n * ln2_high is exact. For x up to
+ * 88.3; below -87.3 the power is of no use. */
+static inline float math_exp_parts(float x, float *power)
 {
     const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
-    float y = x > 88.3f ? 88.3f : x;
-    float shifted = y * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
+    float shifted = x * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
     float n = shifted - 0x1.8p23f;
-    float r = (y - n * ln2_high) - n * ln2_low;
+    float r = (x - n * ln2_high) - n * ln2_low;
     float p = 1.0f / 5040;
     p = p * r + 1.0f / 720;
     p = p * r + 1.0f / 120;
     p = p * r + 1.0f / 24;
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
-    p = (p * r) * r + r;
-    p = p + 1.0f;
-    uint32_t exponent = (f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23;
-    return x < -87.3f ? 0 : p * f32_from_bits(exponent);
+    *power = f32_from_bits((f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23);
+    return (p * r) * r + r;
+}
+
+/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller x give 0, larger ones the
+ * value at the end (about 2e38), NaN gives NaN. */
+static inline float math_exp(float x)
+{
+    float power, p = math_exp_parts(x > 88.3f ? 88.3f : x, &power) + 1.0f;
+    return x < -87.3f ? 0 : p * power;
 }
 
 /* tanh x within 3 units in the last place, odd to the bit; NaN gives NaN.
  *
- * With t = e^(2|x|) - 1 it is t / (t + 2). t comes from the reduction and the polynomial of
- * math_exp, but as 2^n (e^r - 1) + (2^n - 1), so that nothing cancels where x is small. From 2|x| =
- * 20 on the quotient rounds to 1. */
+ * With t = e^(2|x|) - 1 it is t / (t + 2). t is put together as 2^n (e^r - 1) + (2^n - 1), so that
+ * nothing cancels where x is small. From 2|x| = 20 on the quotient rounds to 1. */
 static inline float math_tanh(float x)
 {
-    const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
     float magnitude = f32_from_bits(f32_bits(x) & 0x7fffffffu) * 2.0f;
-    float y = magnitude > 20.0f ? 20.0f : magnitude;
-    float shifted = y * 0x1.715476p+0f + 0x1.8p23f; /* n, in the low bits of the sum */
-    float n = shifted - 0x1.8p23f;
-    float r = (y - n * ln2_high) - n * ln2_low;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = (p * r) * r + r;
-    float power = f32_from_bits((f32_bits(shifted) - f32_bits(0x1.8p23f) + 127) << 23);
+    float power, p = math_exp_parts(magnitude > 20.0f ? 20.0f : magnitude, &power);
     float t = p * power + (power - 1.0f);
     return f32_from_bits(f32_bits(t / (t + 2.0f)) | (f32_bits(x) & 0x80000000u));
 }
