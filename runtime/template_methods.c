@@ -493,16 +493,25 @@ static size_t find_last(const struct value *text, const struct value *needle)
     return last;
 }
 
-/* find, rfind, index and count, without a range. */
+/* What is looked for, the only argument: a range to look in is not supported. NULL: failed. */
+static const struct value *take_needle(struct machine *machine, const struct value_method *method,
+                                       const struct call *call)
+{
+    if (call->n > 1) {
+        smol_template_fail_unsupported(machine, "a search that starts within the text");
+        return NULL;
+    }
+    return check_arguments(machine, method->name, call, 1, "t") ? call->positional : NULL;
+}
+
+/* find, rfind and index. */
 static bool find(struct machine *machine, const struct value_method *method,
                  const struct call *call, struct value *out)
 {
     const struct value *text = &method->receiver;
-    if (call->n > 1)
-        return smol_template_fail_unsupported(machine, "a search that starts within the text");
-    if (!check_arguments(machine, method->name, call, 1, "t"))
+    const struct value *needle = take_needle(machine, method, call);
+    if (!needle)
         return false;
-    const struct value *needle = call->positional;
     bool last = method->number == METHOD_RFIND;
     if (!smol_template_step(machine, last ? (uint64_t)text->n * (needle->n + 1) : text->n))
         return false;
@@ -518,11 +527,9 @@ static bool count(struct machine *machine, const struct value_method *method,
                   const struct call *call, struct value *out)
 {
     const struct value *text = &method->receiver;
-    if (call->n > 1)
-        return smol_template_fail_unsupported(machine, "a search that starts within the text");
-    if (!check_arguments(machine, method->name, call, 1, "t"))
+    const struct value *needle = take_needle(machine, method, call);
+    if (!needle)
         return false;
-    const struct value *needle = call->positional;
     int64_t n = 0;
     size_t start = 0, found;
     while (needle->n > 0 && (found = smol_text_find(text, needle, start)) != SIZE_MAX) {
