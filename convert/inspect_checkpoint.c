@@ -88,27 +88,22 @@ static void print_template_key(const json_t *value, FILE *out)
     fprintf(out, "%s", json_array_size(value) > 0 ? "\n" : "");
 }
 
-/* chat_template.jinja wins, as for the reference. */
-static enum status print_template(const struct source *source, FILE *out, struct error *error)
+/* chat_template.jinja wins over the key in tokenizer_config.json, as for the reference. */
+static enum status print_template(const char *folder, const struct settings *config, FILE *out,
+                                  struct error *error)
 {
-    struct settings config;
     struct stat info;
-    char *path = smol_path_join(source->folder, "chat_template.jinja");
+    char *path = smol_path_join(folder, "chat_template.jinja");
     if (!path)
         return smol_fail_memory(error, "a file name");
     bool found = stat(path, &info) == 0;
     free(path);
-    if (found) {
+    if (found)
         fprintf(out, "%-18s chat_template.jinja, %lld bytes\n", "template",
                 (long long)info.st_size);
-        return STATUS_OK;
-    }
-    enum status status =
-        smol_settings_open(source->folder, "tokenizer_config.json", false, &config, error);
-    if (!status)
-        print_template_key(json_object_get(config.object, "chat_template"), out);
-    smol_settings_close(&config);
-    return status;
+    else
+        print_template_key(json_object_get(config->object, "chat_template"), out);
+    return STATUS_OK;
 }
 
 /* --- sizes ----------------------------------------------------------------------------------- */
@@ -221,7 +216,7 @@ static enum status describe_supported(struct source *source, uint32_t context, F
     if (!status)
         print_longrope(&source->config, out);
     if (!status)
-        status = print_template(source, out, error);
+        status = print_template(source->folder, &source->tokenizer_config, out, error);
     if (status)
         return status;
     fprintf(out, "%-18s %" PRIu64 "\n", "parameters", count_parameters(&source->config.model));
@@ -240,7 +235,10 @@ static enum status describe_unsupported(const char *path, const struct source_op
     print_weights(&source.shards, out);
     status = print_names(&source, out, error);
     if (!status)
-        status = print_template(&source, out, error);
+        status = smol_settings_open(source.folder, "tokenizer_config.json", false,
+                                    &source.tokenizer_config, error);
+    if (!status)
+        status = print_template(source.folder, &source.tokenizer_config, out, error);
     status = smol_source_settle(&source, status, error);
     smol_source_close(&source);
     return status;
