@@ -127,24 +127,25 @@ static float *wide_floats(size_t n)
     return x;
 }
 
-static bool run_swiglu(const struct kernels *set)
+static bool run_gate(void (*scalar)(float *, const float *, size_t),
+                     void (*kernel)(float *, const float *, size_t))
 {
     size_t n = random_within(1, MAX_ELEMENTS);
     describe("%zu elements", n);
     float *up = floats_new(n), *want = wide_floats(n), *got = buffer_copy(want);
-    smol_kernels_scalar.swiglu(want, up, n);
-    set->swiglu(got, up, n);
+    scalar(want, up, n);
+    kernel(got, up, n);
     return same_floats("output", want, got, n);
+}
+
+static bool run_swiglu(const struct kernels *set)
+{
+    return run_gate(smol_kernels_scalar.swiglu, set->swiglu);
 }
 
 static bool run_geglu(const struct kernels *set)
 {
-    size_t n = random_within(1, MAX_ELEMENTS);
-    describe("%zu elements", n);
-    float *up = floats_new(n), *want = wide_floats(n), *got = buffer_copy(want);
-    smol_kernels_scalar.geglu(want, up, n);
-    set->geglu(got, up, n);
-    return same_floats("output", want, got, n);
+    return run_gate(smol_kernels_scalar.geglu, set->geglu);
 }
 
 /* Numbers of all magnitudes too. */

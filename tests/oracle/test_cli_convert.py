@@ -13,23 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blobs import edited, section, xxh3
+from converter import assert_fails, smolconv
 from internal import BUILD, ROOT
 from safetensors.numpy import load_file, save_file
 from smol_reader import PROVENANCE, Blob
 
 DEMO = ROOT / "demo/model"
-
-
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-
-
-def assert_fails(result, status, *parts):
-    assert result.returncode == status, result.stderr
-    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr, result.stderr
 
 
 @pytest.fixture()

@@ -2,22 +2,16 @@
 the same checkpoint in float32. What needs scales besides is refused."""
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from blobs import read_blob
 from checkpoints import edit_config, make
-from internal import BUILD
+from converter import smolconv
 from safetensors.torch import load_file, save_file
 
 FORMATS = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}
-
-
-def smolconv(*arguments):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")

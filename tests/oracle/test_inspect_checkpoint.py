@@ -3,22 +3,17 @@ is, which is held against what it becomes."""
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import engine
 import pytest
 from checkpoints import make, make_of
+from converter import smolconv
 from families import FAMILIES, draw
-from internal import BUILD, ROOT
+from internal import ROOT
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
-
-
-def smolconv(*arguments):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def inspect(*arguments):

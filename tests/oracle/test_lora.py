@@ -2,7 +2,6 @@
 what would not is refused."""
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import pytest
 import torch
 from blobs import read_blob, section
 from checkpoints import load_reference, make, make_of
+from converter import assert_fails, smolconv
 from families import draw
-from internal import BUILD
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
@@ -19,22 +18,10 @@ from smol_reader import PROVENANCE
 LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
-def smolconv(*arguments):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
 def converted(out, *arguments):
     result = smolconv("--quiet", *arguments, out)
     assert (result.returncode, result.stderr) == (0, "")
     return read_blob(out)
-
-
-def assert_fails(result, status, *parts):
-    assert result.returncode == status, result.stderr
-    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr, result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -6,24 +6,18 @@ import os
 import resource
 import shutil
 import struct
-import subprocess
 import warnings
 from pathlib import Path
 
 import pytest
 from blobs import read_blob, section, xxh3
 from checkpoints import byte_tokenizer, make
-from internal import BUILD
+from converter import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE, Blob
 from transformers import LlamaForCausalLM
 
 INDEX = "model.safetensors.index.json"
-
-
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +46,6 @@ def convert(out, *arguments, **options):
     result = smolconv("--quiet", *arguments, out, **options)
     assert (result.returncode, result.stderr) == (0, "")
     return out
-
-
-def assert_fails(result, status, *parts):
-    assert result.returncode == status, result.stderr
-    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr, result.stderr
 
 
 @pytest.fixture()

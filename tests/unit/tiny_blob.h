@@ -11,41 +11,31 @@
 #include "format/layout.h"
 #include "format/writer.h"
 
-static const struct blob_model odd_model = {
-    .family = FAMILY_LLAMA,
-    .dtype = DTYPE_INT8,
-    .n_layers = 2,
-    .hidden_size = 7,
-    .intermediate_size = 35,
-    .n_heads = 3,
-    .n_kv_heads = 1,
-    .head_dim = 6,
-    .vocab_size = 19,
-    .context_length = 11,
-    .bos_id = 1,
-    .rms_norm_eps = 1e-5f,
-    .attention_bias = 1,
-    .mlp_bias = 1,
-    .rope_theta = 10000,
-};
+/* clang-format off */
+#define ODD_SHAPE                                                                                  \
+    .family = FAMILY_LLAMA,                                                                        \
+    .dtype = DTYPE_INT8,                                                                           \
+    .n_layers = 2,                                                                                 \
+    .hidden_size = 7,                                                                              \
+    .intermediate_size = 35,                                                                       \
+    .n_heads = 3,                                                                                  \
+    .n_kv_heads = 1,                                                                               \
+    .head_dim = 6,                                                                                 \
+    .vocab_size = 19,                                                                              \
+    .context_length = 11,                                                                          \
+    .bos_id = 1,                                                                                   \
+    .rms_norm_eps = 1e-5f,                                                                         \
+    .mlp_bias = 1,                                                                                 \
+    .rope_theta = 10000
+/* clang-format on */
+
+static const struct blob_model odd_model = {ODD_SHAPE, .attention_bias = 1};
+
 /* The same with what FEATURE_BLOCKS brings, as much as goes together. */
 static const struct blob_model rich_model = {
-    .family = FAMILY_LLAMA,
-    .dtype = DTYPE_INT8,
-    .n_layers = 2,
-    .hidden_size = 7,
-    .intermediate_size = 35,
-    .n_heads = 3,
-    .n_kv_heads = 1,
-    .head_dim = 6,
-    .vocab_size = 19,
-    .context_length = 11,
-    .bos_id = 1,
-    .rms_norm_eps = 1e-5f,
+    ODD_SHAPE,
     .attention_bias = BIAS_QKV,
-    .mlp_bias = 1,
     .activation = ACTIVATION_GELU_TANH,
-    .rope_theta = 10000,
     .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
     .embedding_scale = 2.5f,
     .residual_scale = 0.75f,
