@@ -41,7 +41,7 @@ COMMON_SRC := $(filter-out $(PROGRAM_SRC),$(wildcard common/*.c))
 # Blobs are made by smolconv alone.
 WRITER_SRC := format/writer.c format/intake.c
 FORMAT_SRC := $(filter-out $(WRITER_SRC),$(wildcard format/*.c))
-CONVERT_SRC := $(wildcard convert/*.c convert/command/*.c) $(WRITER_SRC)
+CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c) $(WRITER_SRC)
 RUNTIME_SRC := $(wildcard runtime/*.c runtime/kernels/*.c)
 COMMAND_SRC := $(wildcard runtime/command/*.c)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
@@ -65,8 +65,8 @@ FUZZ_OBJ := $(call objects,$(FUZZ_MAIN) \
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 # What nothing but the C library is needed for is built for 32 bits too, and without the kernels.
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
-FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/tile*.c) \
-	$(addprefix convert/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
+FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/weights/tile*.c) \
+	$(addprefix convert/checkpoint/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
 	$(wildcard runtime/tokenizer*.c runtime/template*.c) \
 	$(addprefix runtime/,chat.c scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))

@@ -1,12 +1,12 @@
 /* Names and shapes of a checkpoint's tensors, see checkpoint.h. */
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 

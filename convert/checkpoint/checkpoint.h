@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "convert/family.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/family.h"
+#include "convert/checkpoint/safetensors.h"
 #include "format/layout.h"
 
 enum { MAX_CHECKPOINT_NAME = 128 };

@@ -1,7 +1,7 @@
 /* A checkpoint's settings, see config.h. This file opens the files and says who reads what. */
-#include "convert/config.h"
+#include "convert/checkpoint/config.h"
 
-#include "convert/config_parts.h"
+#include "convert/checkpoint/config_parts.h"
 
 static const struct {
     const char *name;

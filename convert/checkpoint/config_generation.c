@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "convert/config_parts.h"
+#include "convert/checkpoint/config_parts.h"
 
 static const struct {
     const char *key;

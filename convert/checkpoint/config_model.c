@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "convert/config_parts.h"
+#include "convert/checkpoint/config_parts.h"
 #include "format/model.h"
 
 /* ---- the family ---- */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "convert/config_parts.h"
-#include "convert/rope.h"
+#include "convert/checkpoint/config_parts.h"
+#include "convert/checkpoint/rope.h"
 
 /* The places where one embedding may be described. */
 struct places {

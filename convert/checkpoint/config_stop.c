@@ -3,7 +3,7 @@
  * model's only), so all of them count. Ids are never guessed from what a token looks like. */
 #include <string.h>
 
-#include "convert/config_parts.h"
+#include "convert/checkpoint/config_parts.h"
 
 /* Keeps the ids ascending and without duplicates. */
 static enum status add_id(const struct settings *from, const char *key, const json_t *id,

@@ -5,7 +5,7 @@
  * configuration class and the names and features from its modeling file; add it to CASES of
  * tests/oracle/test_families.py. What no entry here can say yet is a new part of the block:
  * docs/architecture.md, "Families". */
-#include "convert/family.h"
+#include "convert/checkpoint/family.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Fused tensors, see fused.h. What comes later sees their parts and nothing else. */
-#include "convert/fused.h"
+#include "convert/checkpoint/fused.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "format/layout.h"
 
 /* The table on its way. */

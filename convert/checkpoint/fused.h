@@ -3,8 +3,8 @@
 #define SMOL_CONVERT_FUSED_H
 
 #include "common/error.h"
-#include "convert/family.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/family.h"
+#include "convert/checkpoint/safetensors.h"
 #include "format/format.h"
 
 /* Replaces each tensor that the family fuses by its parts, under the names that the family has for

@@ -1,5 +1,5 @@
 /* JSON files, see json.h. */
-#include "convert/json.h"
+#include "convert/checkpoint/json.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/foreign.h"
+#include "convert/checkpoint/foreign.h"
 
 /* A value costs jansson up to some 200 bytes of memory and as little as two bytes of text, so both
  * are bounded. The largest tokenizers have about two million values. */

@@ -1,5 +1,5 @@
 /* The pull scanner, see json_scan.h. */
-#include "convert/json_scan.h"
+#include "convert/checkpoint/json_scan.h"
 
 #include <math.h>
 #include <stdlib.h>

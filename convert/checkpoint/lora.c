@@ -1,7 +1,7 @@
 /* Opening an adapter, see lora.h. Which matrices it changes is what its tensors say; of its
  * settings, those that decide what they mean are read, those that decide nothing any more are
  * ignored, and whatever else is set is refused: it may change the result. */
-#include "convert/lora.h"
+#include "convert/checkpoint/lora.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "common/file.h"
-#include "convert/checkpoint.h"
-#include "convert/settings.h"
-#include "convert/tile.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/settings.h"
+#include "convert/weights/tile.h"
 
 static const char instead[] = "is not supported: merge the adapter with PEFT, save the model and "
                               "convert that";

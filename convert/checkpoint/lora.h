@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/json.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/json.h"
+#include "convert/checkpoint/safetensors.h"
 
 enum { LORA_MAX_RANK = 1 << 20 };
 

@@ -1,8 +1,8 @@
 /* The arithmetic of smol_lora_merge, see lora.h. */
 #include <string.h>
 
-#include "convert/lora.h"
-#include "convert/tile.h"
+#include "convert/checkpoint/lora.h"
+#include "convert/weights/tile.h"
 
 enum { STRIP = 256 }; /* columns whose sums stay in the first-level cache */
 

@@ -3,7 +3,7 @@
  * Python's numbers is double. `number / tensor` is, in torch, the reciprocal times the number:
  * two roundings. The power alone is computed in double and rounded once, so that it does not
  * depend on a vector library. */
-#include "convert/rope.h"
+#include "convert/checkpoint/rope.h"
 
 #include <math.h>
 

@@ -10,7 +10,7 @@
  *   struct and an enum by accident, no other reader does.
  * - A NUL in a name, which no C program could tell from a shorter name.
  * - More than SAFETENSORS_MAX_RANK dimensions. */
-#include "convert/safetensors.h"
+#include "convert/checkpoint/safetensors.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
-#include "convert/foreign.h"
-#include "convert/json_scan.h"
+#include "convert/checkpoint/foreign.h"
+#include "convert/checkpoint/json_scan.h"
 
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
 

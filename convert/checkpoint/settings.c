@@ -1,12 +1,12 @@
 /* Typed keys, see settings.h. */
-#include "convert/settings.h"
+#include "convert/checkpoint/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/file.h"
-#include "convert/json.h"
+#include "convert/checkpoint/json.h"
 
 enum status smol_settings_open(const char *folder, const char *name, bool required,
                                struct settings *settings, struct error *error)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/json.h"
+#include "convert/checkpoint/json.h"
 
 /* An object in one of the files. */
 struct settings {

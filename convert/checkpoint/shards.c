@@ -1,6 +1,6 @@
 /* One weights file or several, see shards.h. The index comes first, by itself; then the files, each
  * checked as any safetensors file is; then what both say is compared. */
-#include "convert/shards.h"
+#include "convert/checkpoint/shards.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "common/checked.h"
 #include "common/file.h"
-#include "convert/settings.h"
+#include "convert/checkpoint/settings.h"
 
 static const char extension[] = ".safetensors", index_extension[] = ".index.json";
 

@@ -1,6 +1,6 @@
 /* Opening a checkpoint, see source.h. The cheap checks come first, so that what is not supported is
  * refused at once. */
-#include "convert/source.h"
+#include "convert/checkpoint/source.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "convert/checkpoint.h"
-#include "convert/fused.h"
-#include "convert/tokenizer_rules.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/fused.h"
+#include "convert/tokenizer/tokenizer_rules.h"
 #include "format/layout.h"
 #include "format/model.h"
 

@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "convert/command/command.h"
-#include "convert/delta.h"
+#include "convert/ship/delta.h"
 
 #define FIELD(name) offsetof(struct delta_options, name)
 

@@ -3,7 +3,7 @@
 
 #include "common/options.h"
 #include "convert/command/command.h"
-#include "convert/diff.h"
+#include "convert/inspect/diff.h"
 
 static const struct command_line line = {
     .program = "smolconv",

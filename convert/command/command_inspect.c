@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "convert/command/command.h"
-#include "convert/inspect.h"
+#include "convert/inspect/inspect.h"
 
 struct inspect_options {
     struct source_options source;

@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "convert/command/command.h"
-#include "convert/pack.h"
+#include "convert/ship/pack.h"
 
 #define FIELD(name) offsetof(struct pack_options, name)
 

@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "convert/command/command.h"
-#include "convert/patch.h"
+#include "convert/ship/patch.h"
 
 struct settings {
     int force;

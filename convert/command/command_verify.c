@@ -6,7 +6,7 @@
 #include "common/version.h"
 #include "convert/command/command.h"
 #include "convert/convert.h"
-#include "convert/print_text.h"
+#include "convert/inspect/print_text.h"
 #include "convert/provenance.h"
 #include "format/reader.h"
 

@@ -1,11 +1,11 @@
 /* The comparison of two models, see diff.h. */
-#include "convert/diff.h"
+#include "convert/inspect/diff.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 
 static void print_side(FILE *out, char letter, const struct diff_side *side)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "convert/model_file.h"
-#include "convert/source.h"
+#include "convert/checkpoint/source.h"
+#include "convert/inspect/model_file.h"
 
 /* --- diff_side.c: what is compared -------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 
 #include "common/hash.h"
 #include "common/number.h"
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 #include "format/model.h"
 
 /* --- values as text: out has DIFF_CELL bytes ---------------------------------------------- */

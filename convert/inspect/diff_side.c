@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/checkpoint.h"
-#include "convert/diff_parts.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/inspect/diff_parts.h"
 
 /* --- opening ------------------------------------------------------------------------------ */
 

@@ -1,8 +1,8 @@
 /* Rows of differences, see diff_parts.h. */
 #include <inttypes.h>
 
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 
 enum { NAME_WIDTH = 26, VALUE_WIDTH = 26, SHOWN = 10 };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 
 enum { INDENT = 2 };
 

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 
 enum { QUOTE = 100 }; /* room for a token's text in a cell */
 

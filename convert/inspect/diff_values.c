@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "convert/diff_parts.h"
-#include "convert/untile.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/weights/untile.h"
 
 enum { PIECE = 1024 }; /* elements */
 

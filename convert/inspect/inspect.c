@@ -1,11 +1,11 @@
 /* Descriptions of blobs and safetensors files, see inspect.h. */
-#include "convert/inspect_parts.h"
+#include "convert/inspect/inspect_parts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/model_file.h"
-#include "convert/print_text.h"
+#include "convert/inspect/model_file.h"
+#include "convert/inspect/print_text.h"
 #include "convert/provenance.h"
 #include "format/model.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "convert/source.h"
+#include "convert/checkpoint/source.h"
 
 /* Describes `path`, a .smol blob or a safetensors file, on `out`: settings, tensors, sizes. */
 enum status smol_inspect(const char *path, FILE *out, struct error *error);

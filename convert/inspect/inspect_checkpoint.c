@@ -8,8 +8,8 @@
 
 #include "common/checked.h"
 #include "common/file.h"
-#include "convert/inspect_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/inspect_parts.h"
+#include "convert/inspect/print_text.h"
 #include "convert/provenance.h"
 #include "format/writer.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "convert/inspect.h"
+#include "convert/inspect/inspect.h"
 #include "format/reader.h"
 
 /* "146041344 bytes (139.3 MiB)". */

@@ -1,5 +1,5 @@
 /* Telling kinds of file apart, see model_file.h. */
-#include "convert/model_file.h"
+#include "convert/inspect/model_file.h"
 
 #include <string.h>
 

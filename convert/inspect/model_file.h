@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/safetensors.h"
 #include "format/reader.h"
 
 struct model_file {

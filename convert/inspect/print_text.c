@@ -1,5 +1,5 @@
 /* Harmless text, see print_text.h. */
-#include "convert/print_text.h"
+#include "convert/inspect/print_text.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

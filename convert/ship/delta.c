@@ -1,5 +1,5 @@
 /* Making a delta, see delta.h: pieces of NEW are planned, coded side by side, written in order. */
-#include "convert/delta.h"
+#include "convert/ship/delta.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,10 +9,10 @@
 #include "common/input.h"
 #include "common/output.h"
 #include "common/pool.h"
-#include "convert/delta_coding.h"
-#include "convert/delta_plan.h"
-#include "convert/patch.h"
 #include "convert/progress.h"
+#include "convert/ship/delta_coding.h"
+#include "convert/ship/delta_plan.h"
+#include "convert/ship/patch.h"
 
 enum {
     TRIAL_LEVEL = 1, /* of zstd: tells which method suits a piece */

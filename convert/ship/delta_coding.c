@@ -1,5 +1,5 @@
 /* Coding a part of a delta, see delta_coding.h. */
-#include "convert/delta_coding.h"
+#include "convert/ship/delta_coding.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Planning a delta, see delta_plan.h. */
-#include "convert/delta_plan.h"
+#include "convert/ship/delta_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

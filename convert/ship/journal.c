@@ -1,8 +1,8 @@
 /* The journal, see journal.h. */
-#include "convert/journal.h"
+#include "convert/ship/journal.h"
 
 #include "common/hash.h"
-#include "convert/packed.h"
+#include "convert/ship/packed.h"
 
 /* Each entry's check covers the one before, so a good one vouches for all that come before it. */
 struct entry {

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/output.h"
-#include "convert/seek_table.h"
+#include "convert/ship/seek_table.h"
 #include "format/format.h"
 
 struct journal {

@@ -1,13 +1,13 @@
 /* Packing, see pack.h. All threads make the frames of a batch, then one writes them. */
-#include "convert/pack.h"
+#include "convert/ship/pack.h"
 
 #include <stdlib.h>
 
 #include "common/output.h"
 #include "common/pool.h"
-#include "convert/packed.h"
 #include "convert/progress.h"
-#include "convert/seek_table.h"
+#include "convert/ship/packed.h"
+#include "convert/ship/seek_table.h"
 #include "format/reader.h"
 
 enum { BATCH_FRAMES = 64 }; /* enough for threads not to wait long for the last one */

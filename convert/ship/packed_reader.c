@@ -1,5 +1,5 @@
 /* Reading a packed file, see packed_reader.h. */
-#include "convert/packed_reader.h"
+#include "convert/ship/packed_reader.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zstd_errors.h>
 
-#include "convert/seek_table.h"
+#include "convert/ship/seek_table.h"
 #include "format/format.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "common/input.h"
-#include "convert/packed.h"
+#include "convert/ship/packed.h"
 
 enum { READER_FRAMES = 16 }; /* that can be looked at together: the reader's memory is theirs */
 

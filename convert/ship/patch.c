@@ -1,6 +1,6 @@
 /* Applying a delta, see patch.h. Nothing in it is trusted: the order of the checks is that of
  * format/DELTA.md. */
-#include "convert/patch.h"
+#include "convert/ship/patch.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include "common/checked.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/delta_coding.h"
 #include "convert/result.h"
+#include "convert/ship/delta_coding.h"
 #include "format/intake.h"
 
 enum { MAX_NAME_SIZE = 300 };

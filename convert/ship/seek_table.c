@@ -1,9 +1,9 @@
 /* The seek table, see seek_table.h. */
-#include "convert/seek_table.h"
+#include "convert/ship/seek_table.h"
 
 #include <stdlib.h>
 
-#include "convert/packed.h"
+#include "convert/ship/packed.h"
 
 #define FOOTER_MAGIC 0x8f92eab1u
 

@@ -1,6 +1,6 @@
 /* Unpacking, see unpack.h. The frames that have arrived are decompressed by all threads; one then
  * checks and writes them in order. */
-#include "convert/unpack.h"
+#include "convert/ship/unpack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 
 #include "common/output.h"
 #include "common/pool.h"
-#include "convert/journal.h"
-#include "convert/packed_reader.h"
 #include "convert/progress.h"
 #include "convert/result.h"
-#include "convert/seek_table.h"
+#include "convert/ship/journal.h"
+#include "convert/ship/packed_reader.h"
+#include "convert/ship/seek_table.h"
 #include "format/intake.h"
 
 struct unpacking {

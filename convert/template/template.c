@@ -1,5 +1,5 @@
 /* The checkpoint's chat template, see template.h. */
-#include "convert/template.h"
+#include "convert/template/template.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #define SMOL_CONVERT_TEMPLATE_H
 
 #include "common/error.h"
-#include "convert/settings.h"
-#include "convert/template_compiler.h"
+#include "convert/checkpoint/settings.h"
+#include "convert/template/template_compiler.h"
 
 /* Where to look. chat_template.jinja wins over the key in tokenizer_config.json, as in the
  * reference; a name other than "default" is looked for in additional_chat_templates/NAME.jinja, and

@@ -1,5 +1,5 @@
 /* Template sections, see template_builder.h. */
-#include "convert/template_builder.h"
+#include "convert/template/template_builder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/buffer.h"
-#include "convert/template_compiler.h"
+#include "convert/template/template_compiler.h"
 #include "format/template.h"
 
 /* Zeroed: empty. Each table is bytes; memory that runs out shows in their `failed`. */

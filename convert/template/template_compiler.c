@@ -1,15 +1,15 @@
 /* The compiler of chat templates, see template_compiler.h: from the tree to operations. What a
  * template means follows jinja2's own compiler, scope by scope. */
-#include "convert/template_compiler.h"
+#include "convert/template/template_compiler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
-#include "convert/template_builder.h"
-#include "convert/template_parser.h"
-#include "convert/template_scope.h"
+#include "convert/template/template_builder.h"
+#include "convert/template/template_parser.h"
+#include "convert/template/template_scope.h"
 
 /* A place that jumps lead to. Until it is known they are a chain: each holds the one before. */
 struct label {

@@ -1,6 +1,6 @@
 /* The lexer of chat templates, see template_lexer.h. What it does is what the regular expressions
  * of jinja2's lexer do, which transformers asks for trim_blocks and lstrip_blocks. */
-#include "convert/template_lexer.h"
+#include "convert/template/template_lexer.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The parser of chat templates, see template_parser.h. The grammar is jinja2's, with the
  * statements, filters and tests that format/template.h knows; each function parses what it is named
  * for. After an error the parser stands at the end of the tokens, where every loop ends. */
-#include "convert/template_parser.h"
+#include "convert/template/template_parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef SMOL_CONVERT_TEMPLATE_PARSER_H
 #define SMOL_CONVERT_TEMPLATE_PARSER_H
 
-#include "convert/template_lexer.h"
+#include "convert/template/template_lexer.h"
 
 enum node_kind {
     /* statements */

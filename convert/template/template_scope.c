@@ -1,5 +1,5 @@
 /* Scopes, see template_scope.h. The rules are those of jinja2's idtracking.py. */
-#include "convert/template_scope.h"
+#include "convert/template/template_scope.h"
 
 #include <stdlib.h>
 #include <string.h>

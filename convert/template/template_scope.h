@@ -3,7 +3,7 @@
 #ifndef SMOL_CONVERT_TEMPLATE_SCOPE_H
 #define SMOL_CONVERT_TEMPLATE_SCOPE_H
 
-#include "convert/template_parser.h"
+#include "convert/template/template_parser.h"
 
 /* What a variable holds where its scope begins. */
 enum symbol_start {

@@ -2,12 +2,12 @@
  * backtracking engine would try them: what follows a match in that list is not wanted any more. An
  * assertion about the next character is settled when that one is known, and so is a match: one
  * character late. */
-#include "convert/automaton.h"
+#include "convert/tokenizer/automaton.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/automaton_steps.h"
+#include "convert/tokenizer/automaton_steps.h"
 #include "format/format.h"
 
 enum {

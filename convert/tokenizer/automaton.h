@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/pattern.h"
+#include "convert/tokenizer/pattern.h"
 
 /* The characters that no pattern tells apart share a class. Start from zeros. */
 struct class_map {

@@ -1,6 +1,6 @@
 /* From a pattern's tree to steps, see automaton_steps.h. Each part is made with what follows it at
  * hand, so the steps are written from the pattern's end to its start. */
-#include "convert/automaton_steps.h"
+#include "convert/tokenizer/automaton_steps.h"
 
 #include <stdlib.h>
 

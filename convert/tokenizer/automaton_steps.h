@@ -3,7 +3,7 @@
 #ifndef SMOL_CONVERT_AUTOMATON_STEPS_H
 #define SMOL_CONVERT_AUTOMATON_STEPS_H
 
-#include "convert/automaton.h"
+#include "convert/tokenizer/automaton.h"
 
 enum step_kind {
     STEP_MATCH,  /* the pattern has matched */

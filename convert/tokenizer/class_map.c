@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/automaton.h"
+#include "convert/tokenizer/automaton.h"
 #include "format/format.h"
 
 static int compare_code_points(const void *a, const void *b)

@@ -1,5 +1,5 @@
 /* The tree of a pattern, see pattern.h; it is made by pattern_parse.c. */
-#include "convert/pattern.h"
+#include "convert/tokenizer/pattern.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* What stands for one character in a pattern: escapes and classes. See pattern_parser.h. */
 #include <string.h>
 
-#include "convert/pattern_parser.h"
-#include "convert/unicode_sets.h"
+#include "convert/tokenizer/pattern_parser.h"
+#include "convert/tokenizer/unicode_sets.h"
 
 /* --- escapes -------------------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "convert/pattern_parser.h"
-#include "convert/unicode_sets.h"
+#include "convert/tokenizer/pattern_parser.h"
+#include "convert/tokenizer/unicode_sets.h"
 
 /* --- the text ------------------------------------------------------------------------------- */
 

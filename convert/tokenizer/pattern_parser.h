@@ -2,7 +2,7 @@
 #ifndef SMOL_CONVERT_PATTERN_PARSER_H
 #define SMOL_CONVERT_PATTERN_PARSER_H
 
-#include "convert/pattern.h"
+#include "convert/tokenizer/pattern.h"
 
 struct parser {
     const uint8_t *text; /* (size), well-formed UTF-8 */

@@ -1,5 +1,5 @@
 /* Sets of code points, see pattern_set.h. */
-#include "convert/pattern_set.h"
+#include "convert/tokenizer/pattern_set.h"
 
 #include <stdlib.h>
 #include <string.h>

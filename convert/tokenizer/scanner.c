@@ -1,13 +1,13 @@
 /* From patterns to the scanner section, see scanner.h. */
-#include "convert/scanner.h"
+#include "convert/tokenizer/scanner.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/automaton.h"
-#include "convert/byte_level.h"
+#include "convert/tokenizer/automaton.h"
+#include "convert/tokenizer/byte_level.h"
 
 enum { BLOCK = 256 };
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/pattern.h"
+#include "convert/tokenizer/pattern.h"
 #include "format/format.h"
 
 /* How to cut. Start from zeros. */

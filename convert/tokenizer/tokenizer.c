@@ -1,16 +1,16 @@
 /* tokenizer.json to tokenizer section, see tokenizer.h. The parts are read one by one and then
  * laid out one behind the other. */
-#include "convert/tokenizer.h"
+#include "convert/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/tokenizer_classes.h"
-#include "convert/tokenizer_merges.h"
-#include "convert/tokenizer_rules.h"
-#include "convert/tokenizer_vocabulary.h"
+#include "convert/tokenizer/tokenizer_classes.h"
+#include "convert/tokenizer/tokenizer_merges.h"
+#include "convert/tokenizer/tokenizer_rules.h"
+#include "convert/tokenizer/tokenizer_vocabulary.h"
 #include "format/format.h"
 
 struct parts {

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer_rules.h"
+#include "convert/tokenizer/tokenizer_rules.h"
 
 /* The finished sections: allocated, padding zero; the same input always gives the same bytes. */
 struct tokenizer_section {

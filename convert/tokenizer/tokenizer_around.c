@@ -1,8 +1,8 @@
 /* The tokens that a tokenizer.json puts around a text: its post-processor. */
 #include <stdlib.h>
 
-#include "convert/tokenizer_part.h"
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/tokenizer_part.h"
+#include "convert/tokenizer/tokenizer_text.h"
 
 static const char again[] = "post_processor";
 

@@ -1,10 +1,10 @@
 /* The table of character classes: unicode_classes.h, cut into blocks, equal blocks stored once. */
-#include "convert/tokenizer_classes.h"
+#include "convert/tokenizer/tokenizer_classes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/unicode_classes.h"
+#include "convert/tokenizer/unicode_classes.h"
 
 enum { BLOCK = 256, N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK };
 

@@ -3,8 +3,8 @@
 
 #include "common/buffer.h"
 #include "common/utf8.h"
-#include "convert/tokenizer_part.h"
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/tokenizer_part.h"
+#include "convert/tokenizer/tokenizer_text.h"
 
 /* --- reading -------------------------------------------------------------------------------- */
 

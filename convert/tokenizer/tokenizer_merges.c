@@ -1,5 +1,5 @@
 /* The merge table, see tokenizer_merges.h. */
-#include "convert/tokenizer_merges.h"
+#include "convert/tokenizer/tokenizer_merges.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

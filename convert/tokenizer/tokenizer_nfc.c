@@ -1,11 +1,11 @@
 /* The tables of normalization form C: unicode_nfc.h, by code point. */
-#include "convert/tokenizer_nfc.h"
+#include "convert/tokenizer/tokenizer_nfc.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/unicode_nfc.h"
+#include "convert/tokenizer/unicode_nfc.h"
 
 enum {
     BLOCK = 256,

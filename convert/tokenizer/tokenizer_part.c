@@ -1,5 +1,5 @@
 /* The refusal of a part, see tokenizer_part.h. */
-#include "convert/tokenizer_part.h"
+#include "convert/tokenizer/tokenizer_part.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* The pre-tokenizer of a tokenizer.json, see tokenizer_pretokenizer.h: a row of stages, each of
  * which is a pattern and what is done with its matches. */
-#include "convert/tokenizer_pretokenizer.h"
+#include "convert/tokenizer/tokenizer_pretokenizer.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer_part.h"
-#include "convert/unicode_sets.h"
+#include "convert/tokenizer/tokenizer_part.h"
+#include "convert/tokenizer/unicode_sets.h"
 #include "format/format.h"
 
 #define GPT2_PATTERN                                                                               \

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/scanner.h"
+#include "convert/tokenizer/scanner.h"
 
 /* Start from zeros. */
 struct pretokenizer {

@@ -1,7 +1,7 @@
 /* What a tokenizer.json asks for, see tokenizer_rules.h. */
-#include "convert/tokenizer_rules.h"
+#include "convert/tokenizer/tokenizer_rules.h"
 
-#include "convert/tokenizer_part.h"
+#include "convert/tokenizer/tokenizer_part.h"
 
 /* Some files say "" for an affix that is not there. */
 static bool is_nothing(const json_t *value)

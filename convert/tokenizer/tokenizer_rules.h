@@ -5,8 +5,8 @@
 #include <jansson.h>
 
 #include "common/error.h"
-#include "convert/tokenizer_pretokenizer.h"
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/tokenizer_pretokenizer.h"
+#include "convert/tokenizer/tokenizer_text.h"
 
 struct tokenizer_rules {
     struct pretokenizer pretokenizer;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/utf8.h"
-#include "convert/tokenizer_part.h"
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/tokenizer_part.h"
+#include "convert/tokenizer/tokenizer_text.h"
 
 static struct rule_text text_of(const json_t *value)
 {

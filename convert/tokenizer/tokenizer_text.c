@@ -1,5 +1,5 @@
 /* The text section, see tokenizer_text.h: what the rules say, laid out as tables. */
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/tokenizer_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "common/checked.h"
 #include "common/hash.h"
 #include "common/utf8.h"
-#include "convert/byte_level.h"
-#include "convert/tokenizer_nfc.h"
-#include "convert/tokenizer_part.h"
+#include "convert/tokenizer/byte_level.h"
+#include "convert/tokenizer/tokenizer_nfc.h"
+#include "convert/tokenizer/tokenizer_part.h"
 
 /* --- rules ---------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer_vocabulary.h"
+#include "convert/tokenizer/tokenizer_vocabulary.h"
 #include "format/format.h"
 
 /* A text of the file; it lives as long as the JSON does. */

@@ -1,5 +1,5 @@
 /* The tokens of a tokenizer.json, see tokenizer_vocabulary.h. */
-#include "convert/tokenizer_vocabulary.h"
+#include "convert/tokenizer/tokenizer_vocabulary.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 
 #include "common/buffer.h"
 #include "common/utf8.h"
-#include "convert/byte_level.h"
-#include "convert/tokenizer_text.h"
+#include "convert/tokenizer/byte_level.h"
+#include "convert/tokenizer/tokenizer_text.h"
 #include "format/text.h"
 
 /* A string of the file; it lives as long as the JSON does. */

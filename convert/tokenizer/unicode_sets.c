@@ -1,10 +1,10 @@
 /* Named sets of characters and case folding, see unicode_sets.h. */
-#include "convert/unicode_sets.h"
+#include "convert/tokenizer/unicode_sets.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/unicode_sets_data.h"
+#include "convert/tokenizer/unicode_sets_data.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "convert/pattern_set.h"
+#include "convert/tokenizer/pattern_set.h"
 
 /* Adds the characters with the property name[0..size), as in \p{...}, where case, spaces, hyphens
  * and underscores do not matter; false when the name is not known. Names with a "\" are those of

@@ -3,7 +3,7 @@
 #ifndef SMOL_CONVERT_UNICODE_SETS_DATA_H
 #define SMOL_CONVERT_UNICODE_SETS_DATA_H
 
-#include "convert/pattern_set.h"
+#include "convert/tokenizer/pattern_set.h"
 
 /* clang-format off */
 /* Runs of characters of a general category: the first one << 8 | category, ascending; a

@@ -1,6 +1,6 @@
 /* Tiling for any machine, and the choice of the instruction set, see tile.h. */
 #define TILE_BLOCK smol_tile_block_baseline
-#include "convert/tile_template.h"
+#include "convert/weights/tile_template.h"
 
 #include "common/cpu.h"
 

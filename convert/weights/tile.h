@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/safetensors.h"
 #include "format/layout.h"
 
 /* Where a tensor cannot be converted: the flat index of the element, and why. */

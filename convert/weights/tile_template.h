@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 
 /* --- widening ----------------------------------------------------------------------------- */
 

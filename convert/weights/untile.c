@@ -1,5 +1,5 @@
 /* Untiling, see untile.h and format/FORMAT.md, 7.2 to 7.5. */
-#include "convert/untile.h"
+#include "convert/weights/untile.h"
 
 #include <string.h>
 

@@ -3,15 +3,15 @@
  * The weights section is a sequence of pieces: row blocks of matrices and whole vectors. All
  * threads make a batch of pieces, one of them after writing the batch before. Two batches take
  * turns, so memory does not grow with the model. */
-#include "convert/weights.h"
+#include "convert/weights/weights.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/checked.h"
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "convert/progress.h"
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 #include "format/layout.h"
 
 enum {

@@ -6,9 +6,9 @@
 
 #include "common/error.h"
 #include "common/pool.h"
-#include "convert/family.h"
-#include "convert/lora.h"
-#include "convert/safetensors.h"
+#include "convert/checkpoint/family.h"
+#include "convert/checkpoint/lora.h"
+#include "convert/checkpoint/safetensors.h"
 #include "format/format.h"
 #include "format/writer.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/checked.h"
 #include "common/hash.h"
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "format/reader.h"

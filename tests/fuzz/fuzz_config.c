@@ -3,7 +3,7 @@
  * contains; those that are not there are missing files. */
 #include <math.h>
 
-#include "convert/config.h"
+#include "convert/checkpoint/config.h"
 #include "format/layout.h"
 #include "format/model.h"
 #include "tests/fuzz/files.h"

@@ -2,7 +2,7 @@
  * ended by a NUL, for a model of a few small matrices. What is accepted is merged. */
 #include <math.h>
 
-#include "convert/lora.h"
+#include "convert/checkpoint/lora.h"
 #include "format/layout.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/weights_file.h"

@@ -1,10 +1,10 @@
 /* The safetensors reader, and what conversion then does with an accepted file. An input that begins
  * with `{` is a header: its length and as many bytes of data as it speaks of come with it. Any
  * other input is the whole file. */
-#include "convert/checkpoint.h"
-#include "convert/fused.h"
-#include "convert/safetensors.h"
-#include "convert/tile.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/fused.h"
+#include "convert/checkpoint/safetensors.h"
+#include "convert/weights/tile.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/weights_file.h"
 

@@ -1,7 +1,7 @@
 /* The patterns of pre-tokenizers, compiled, and the scanner sections that blobs have. An input is
  * what a stage does, a pattern, changes to the section that it gives, and a text to cut. */
 #include "common/utf8.h"
-#include "convert/scanner.h"
+#include "convert/tokenizer/scanner.h"
 #include "runtime/scanner.h"
 #include "tests/fuzz/fuzz.h"
 

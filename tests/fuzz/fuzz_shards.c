@@ -1,7 +1,7 @@
 /* A sharded checkpoint's weights. An input is the index and the headers of two shards and of a file
  * of another name, in this order, each ended by a NUL, which no JSON text contains; those that are
  * not there are missing files. */
-#include "convert/shards.h"
+#include "convert/checkpoint/shards.h"
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/weights_file.h"
 

@@ -1,6 +1,6 @@
 /* A chat template, compiled to code that must be good code, and run on a conversation. An input is
  * the template's source. */
-#include "convert/template_compiler.h"
+#include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
 #include "tests/fuzz/conversation.h"

@@ -1,8 +1,8 @@
 /* A tokenizer.json, compiled to tables, which then must be good tables. An input is the file; its
  * text is also what is tokenized. */
-#include "convert/json.h"
-#include "convert/tokenizer.h"
-#include "convert/tokenizer_rules.h"
+#include "convert/checkpoint/json.h"
+#include "convert/tokenizer/tokenizer.h"
+#include "convert/tokenizer/tokenizer_rules.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/tokenize.h"
 

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 
 #include "common/checked.h"
-#include "convert/packed.h"
-#include "convert/seek_table.h"
-#include "convert/unpack.h"
+#include "convert/ship/packed.h"
+#include "convert/ship/seek_table.h"
+#include "convert/ship/unpack.h"
 #include "format/reader.h"
 #include "tests/fuzz/files.h"
 

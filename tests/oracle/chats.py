@@ -1,6 +1,6 @@
 """Chat templates through smol, and through the reference: for the oracle tests to compare.
 
-smol's side calls the compiler (convert/template_compiler.h) and the machine (runtime/chat.h) in the
+smol's side calls the compiler (convert/template/template_compiler.h) and the machine (runtime/chat.h) in the
 internal library; the reference is transformers' own render_jinja_template, given the values that
 apply_chat_template would give it."""
 
@@ -13,7 +13,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 
 class Token(ctypes.Structure):
-    """struct template_token of convert/template_compiler.h."""
+    """struct template_token of convert/template/template_compiler.h."""
 
     _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p)]
 

@@ -36,7 +36,7 @@ class OptionTexts(ctypes.Structure):
 
 
 class SourceOptions(ctypes.Structure):
-    """struct source_options of convert/source.h."""
+    """struct source_options of convert/checkpoint/source.h."""
 
     _fields_ = [
         ("config", ctypes.c_char_p),

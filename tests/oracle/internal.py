@@ -23,7 +23,7 @@ class Error(ctypes.Structure):
 
 
 class Settings(ctypes.Structure):
-    """struct settings of convert/settings.h."""
+    """struct settings of convert/checkpoint/settings.h."""
 
     _fields_ = [
         ("object", ctypes.c_void_p),

@@ -9,7 +9,7 @@ PARSE_SPECIAL, WHOLE_TEXT = 1, 2  # enum encode_flag of runtime/tokenizer.h
 
 
 class Section(ctypes.Structure):
-    """struct tokenizer_section of convert/tokenizer.h; text_* is its struct text_section."""
+    """struct tokenizer_section of convert/tokenizer/tokenizer.h; text_* is its struct text_section."""
 
     _fields_ = [
         ("data", ctypes.c_void_p), ("size", ctypes.c_size_t), ("text_data", ctypes.c_void_p),
@@ -18,7 +18,7 @@ class Section(ctypes.Structure):
 
 
 class Pretokenizer(ctypes.Structure):
-    """struct pretokenizer of convert/tokenizer_pretokenizer.h; scanner_* is its section."""
+    """struct pretokenizer of convert/tokenizer/tokenizer_pretokenizer.h; scanner_* is its section."""
 
     _fields_ = [
         ("bits", ctypes.c_uint32), ("scanner_data", ctypes.c_void_p), ("scanner_size", ctypes.c_size_t)

@@ -67,7 +67,7 @@ GENERATION_FIELDS = "do_sample temperature top_k top_p min_p repetition_penalty"
 
 
 class Config(ctypes.Structure):
-    """struct config of convert/config.h."""
+    """struct config of convert/checkpoint/config.h."""
 
     _fields_ = [
         ("family", ctypes.c_void_p),

@@ -25,7 +25,7 @@ MAX_RANK = 8
 
 
 class Tensor(ctypes.Structure):
-    """struct safetensors_tensor of convert/safetensors.h."""
+    """struct safetensors_tensor of convert/checkpoint/safetensors.h."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -44,7 +44,7 @@ class Tensor(ctypes.Structure):
 
 
 class Reader(ctypes.Structure):
-    """struct safetensors of convert/safetensors.h."""
+    """struct safetensors of convert/checkpoint/safetensors.h."""
 
     _fields_ = [
         ("file_data", ctypes.c_void_p),

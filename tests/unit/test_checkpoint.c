@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "convert/checkpoint.h"
+#include "convert/checkpoint/checkpoint.h"
 #include "tests/unit/temporary.h"
 
 static struct temporary temporary;

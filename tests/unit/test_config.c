@@ -8,8 +8,8 @@
 #include <float.h>
 #include <unistd.h>
 
-#include "convert/config.h"
-#include "convert/json.h"
+#include "convert/checkpoint/config.h"
+#include "convert/checkpoint/json.h"
 #include "format/model.h"
 #include "tests/unit/temporary_fixture.h"
 

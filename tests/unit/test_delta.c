@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 
 #include "common/hash.h"
-#include "convert/delta.h"
-#include "convert/delta_coding.h"
-#include "convert/patch.h"
+#include "convert/ship/delta.h"
+#include "convert/ship/delta_coding.h"
+#include "convert/ship/patch.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"

@@ -11,9 +11,9 @@
 #include <math.h>
 
 #include "common/number.h"
-#include "convert/diff.h"
-#include "convert/diff_parts.h"
-#include "convert/print_text.h"
+#include "convert/inspect/diff.h"
+#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/print_text.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/guarded.h"
 

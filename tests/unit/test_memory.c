@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 
 #include "convert/convert.h"
-#include "convert/scanner.h"
+#include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
 #include "runtime/scanner.h"
 #include "runtime/smol.h"

@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
-#include "convert/journal.h"
-#include "convert/pack.h"
-#include "convert/packed.h"
-#include "convert/seek_table.h"
-#include "convert/unpack.h"
+#include "convert/ship/journal.h"
+#include "convert/ship/pack.h"
+#include "convert/ship/packed.h"
+#include "convert/ship/seek_table.h"
+#include "convert/ship/unpack.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "convert/safetensors.h"
+#include "convert/checkpoint/safetensors.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 

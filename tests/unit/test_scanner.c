@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/checked.h"
-#include "convert/scanner.h"
+#include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
 #include "runtime/scanner.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "convert/template_compiler.h"
+#include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
 #include "runtime/template_value.h"

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "common/checked.h"
-#include "convert/tokenizer.h"
-#include "convert/tokenizer_rules.h"
+#include "convert/tokenizer/tokenizer.h"
+#include "convert/tokenizer/tokenizer_rules.h"
 #include "format/text.h"
 #include "runtime/stream.h"
 #include "runtime/tokenizer.h"

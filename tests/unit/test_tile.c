@@ -13,7 +13,7 @@
 
 #include "common/cpu.h"
 #include "common/number.h"
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 #include "tests/unit/guarded.h"
 
 static uint64_t random_state = 0x3c6ef372fe94f82bu;

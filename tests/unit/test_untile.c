@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "convert/tile.h"
-#include "convert/untile.h"
+#include "convert/weights/tile.h"
+#include "convert/weights/untile.h"
 #include "tests/unit/guarded.h"
 
 enum { MAX_ROWS = 35, MAX_COLS = 131 };

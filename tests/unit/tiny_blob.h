@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tile.h"
+#include "convert/weights/tile.h"
 #include "format/layout.h"
 #include "format/writer.h"
 
