@@ -34,9 +34,9 @@ LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
-# Command lines, input that streams and output files are for the two programs, not for the library,
+# Command lines, input that streams, output files and JSON are for the two programs, not for the library,
 # which must not print or write.
-PROGRAM_SRC := common/options.c common/numerals.c common/input.c common/output.c
+PROGRAM_SRC := common/options.c common/numerals.c common/input.c common/output.c common/json_out.c
 COMMON_SRC := $(filter-out $(PROGRAM_SRC),$(wildcard common/*.c))
 # Blobs are made by smolconv alone.
 WRITER_SRC := format/writer.c format/intake.c

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "common/json_out.h"
 #include "runtime/clock.h"
 #include "runtime/command/command.h"
-#include "runtime/command/json_out.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session.h"
 #include "runtime/philox.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/json_out.h"
 #include "runtime/command/command.h"
-#include "runtime/command/json_out.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session.h"
 #include "runtime/command/text_in.h"

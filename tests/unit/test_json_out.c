@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/command/json_out.h"
+#include "common/json_out.h"
 
 struct written {
     struct json_out json;

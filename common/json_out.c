@@ -1,5 +1,5 @@
 /* Writing JSON, see json_out.h. */
-#include "runtime/command/json_out.h"
+#include "common/json_out.h"
 
 #include <inttypes.h>
 #include <math.h>

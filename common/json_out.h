@@ -1,7 +1,7 @@
 /* Writes one JSON value to a file, piece by piece. The caller keeps the grammar (a key before each
  * value of an object); commas and escapes are taken care of. Write errors show in ferror(file). */
-#ifndef SMOL_RUNTIME_COMMAND_JSON_OUT_H
-#define SMOL_RUNTIME_COMMAND_JSON_OUT_H
+#ifndef SMOL_COMMON_JSON_OUT_H
+#define SMOL_COMMON_JSON_OUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
