@@ -101,7 +101,8 @@ STATIC_LDFLAGS ?= -static -nostartfiles -l:rcrt1.o -Wl,-pie,--no-dynamic-linker,
 static: $(BUILD)/static/include/xxhash.h ## build a small static smolrun with musl (build/static)
 	$(MAKE) CC="$(STATIC_CC)" BUILD=$(BUILD)/static CPPFLAGS="-I$(<D)" \
 		CFLAGS="-O2 -Os -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections" \
-		LDFLAGS="$(STATIC_LDFLAGS) -s -Wl,--gc-sections" $(BUILD)/static/smolrun
+		LDFLAGS="$(STATIC_LDFLAGS) -s -Wl,--gc-sections" \
+		$(BUILD)/static/smolrun $(BUILD)/static/tests/minimal
 
 $(BUILD)/static/include/xxhash.h:
 	@mkdir -p $(@D)
@@ -139,14 +140,16 @@ $(FUZZ_OWN): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(FUZZ_OW
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
-$(BUILD)/tests/replay $(BUILD)/tests/soak $(BUILD)/tests/damage: $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
+$(addprefix $(BUILD)/tests/,replay minimal soak damage): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-# Kernels are worth the optimizer's full effort, unless a sanitizer or a debugger wants less. Files
-# that hold one instruction set are compiled for it; everything else for the baseline.
+# Kernels are worth the optimizer's full effort, unless a sanitizer or a debugger wants less. Where
+# size counts, those that are written with vectors get -O2: as fast, and 19 KB smaller on x86-64.
+# Files that hold one instruction set are compiled for it; everything else for the baseline.
 ifneq ($(filter -O2,$(CFLAGS)),)
-$(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: FILE_CFLAGS += -O3
+$(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
+	FILE_CFLAGS += $(if $(filter -Os,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
 endif
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c

@@ -5,39 +5,68 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 
-/* Asked once: CPUID takes microseconds in a virtual machine, where it traps, and every digest of
- * a chunk asks. (The builtins below remember their answers; not all compilers have one for this.)
- */
-static bool has_f16c(void)
+/* What is asked for below, as bits of `known`. CPUID takes microseconds in a virtual machine, where
+ * it traps, and every digest of a chunk asks: so once. (The compiler's own builtins remember too,
+ * but bring 6 KB that know every processor by its name.) */
+enum { ASKED = 1, AVX2 = 2, AVX512 = 4, SHA = 8 };
+
+/* The parts of a thread's state that the operating system keeps: XCR0. */
+static unsigned kept_state(void)
 {
-    enum { UNKNOWN, NO, YES };
-    static atomic_int known = UNKNOWN;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == UNKNOWN) {
-        unsigned eax, ebx, ecx, edx;
-        answer = __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) ? YES : NO;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static bool has(unsigned word, unsigned bits)
+{
+    return (word & bits) == bits;
+}
+
+static int ask(void)
+{
+    enum { YMM = 0x06, ZMM = 0xe6 }; /* of XCR0 */
+    const unsigned for_avx2 = bit_AVX | bit_FMA | bit_F16C;
+    const unsigned for_avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | (unsigned)bit_AVX512VL;
+    unsigned eax, basic, ebx = 0, ecx = 0, edx;
+    int found = ASKED;
+    if (!__get_cpuid(1, &eax, &ebx, &basic, &edx) ||
+        !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+        return found;
+    unsigned kept = has(basic, bit_OSXSAVE) ? kept_state() : 0;
+    if (has(basic, for_avx2) && has(ebx, bit_AVX2) && has(kept, YMM))
+        found |= AVX2;
+    if (has(found, AVX2) && has(ebx, for_avx512) && has(ecx, bit_AVX512VNNI) && has(kept, ZMM))
+        found |= AVX512;
+    if (has(basic, bit_SSSE3) && has(ebx, bit_SHA))
+        found |= SHA;
+    return found;
+}
+
+static bool knows(int feature)
+{
+    static atomic_int known;
+    int features = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!features) {
+        features = ask();
+        atomic_store_explicit(&known, features, memory_order_relaxed);
     }
-    return answer == YES;
+    return features & feature;
 }
 
 bool smol_cpu_has_avx2(void)
 {
-    /* the builtin asks the operating system for YMM state too */
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    return knows(AVX2);
 }
+
 bool smol_cpu_has_avx512(void)
 {
-    return smol_cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+    return knows(AVX512);
 }
 
 bool smol_cpu_has_sha(void)
 {
-    unsigned eax, ebx, ecx, edx;
-    return __builtin_cpu_supports("ssse3") && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
-           (ebx & bit_SHA);
+    return knows(SHA);
 }
 #else
 bool smol_cpu_has_avx2(void)

@@ -14,8 +14,7 @@ bool smol_cpu_has_avx512(void);
 /* The dot products of bytes that Armv8.2 added (SDOT and UDOT), enabled by the operating system. */
 bool smol_cpu_has_dotprod(void);
 
-/* The instructions for SHA-256: SHA with SSSE3 on x86-64, SHA2 on aarch64. Asks the processor anew
- * each time. */
+/* The instructions for SHA-256: SHA with SSSE3 on x86-64, SHA2 on aarch64. */
 bool smol_cpu_has_sha(void);
 
 #endif

@@ -1,0 +1,60 @@
+/* Processor features: what is asked of the processor is what the kernel says of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cpu.h"
+
+/* Whether every one of `names`, with a space before and after each, is in /proc/cpuinfo, in the
+ * line of the first processor that starts with `key`. */
+static bool kernel_says(const char *key, const char *const *names)
+{
+    static char line[1 << 14];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file)
+        skip();
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file))
+        found = strncmp(line, key, strlen(key)) == 0;
+    fclose(file);
+    assert_true(found);
+    line[strcspn(line, "\n")] = ' ';
+    for (; *names; names++)
+        if (!strstr(line, *names))
+            return false;
+    return true;
+}
+
+static void features_are_the_kernels(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    static const char *const avx2[] = {" avx2 ", " fma ", " f16c ", NULL};
+    static const char *const avx512[] = {" avx512f ",  " avx512bw ",    " avx512dq ",
+                                         " avx512vl ", " avx512_vnni ", NULL};
+    static const char *const sha[] = {" ssse3 ", " sha_ni ", NULL};
+    assert_int_equal(smol_cpu_has_avx2(), kernel_says("flags", avx2));
+    assert_int_equal(smol_cpu_has_avx512(),
+                     kernel_says("flags", avx2) && kernel_says("flags", avx512));
+    assert_int_equal(smol_cpu_has_sha(), kernel_says("flags", sha));
+#elif defined(__aarch64__)
+    static const char *const dotprod[] = {" asimddp ", NULL};
+    static const char *const sha[] = {" sha2 ", NULL};
+    assert_int_equal(smol_cpu_has_dotprod(), kernel_says("Features", dotprod));
+    assert_int_equal(smol_cpu_has_sha(), kernel_says("Features", sha));
+#else
+    assert_false(smol_cpu_has_avx2() || smol_cpu_has_avx512() || smol_cpu_has_dotprod());
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(features_are_the_kernels)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
