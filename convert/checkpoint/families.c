@@ -2,8 +2,8 @@
  * had the same ones, under config.json's keys of their time.
  *
  * To add a family: copy the entry that is most like it; take the defaults from the reference's
- * configuration class and the names and features from its modeling file; add it to CASES of
- * tests/oracle/test_families.py. What no entry here can say yet is a new part of the block:
+ * configuration class and the names and features from its modeling file; add it to families.py and
+ * features.py of tests/oracle. What no entry here can say yet is a new part of the block:
  * docs/architecture.md, "Families". */
 #include "convert/checkpoint/family.h"
 

@@ -1,9 +1,10 @@
-"""Random configurations of every family that is supported, small, and with all that their
+"""Strategies for configurations of every family that is supported: small, and with all that their
 configuration classes allow and smolconv converts. Windows, scaled contexts and patterns of layers are
-so small that a text of some hundred tokens goes past all of them."""
+so small that a text of some hundred tokens goes past all of them. What comes first in a list is what
+a failing case shrinks to."""
 
-import random
-
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
@@ -18,211 +19,258 @@ from transformers import (
 )
 
 CONTEXT = 512
-ROPE_TYPES = ["default", "linear", "llama3", "yarn", "longrope"]
+CONFIGS = {
+    "llama": LlamaConfig,
+    "mistral": MistralConfig,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+    "smollm3": SmolLM3Config,
+    "granite": GraniteConfig,
+    "phi3": Phi3Config,
+    "olmo2": Olmo2Config,
+    "gemma2": Gemma2Config,
+    "gemma3": Gemma3TextConfig,
+}
 
 
-def chance(rng, p=0.5):
-    return rng.random() < p
+def cases(n):
+    """`n` cases, always the same ones."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(
+        max_examples=n,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=checks,
+    )
 
 
-def shape(rng, head_dim=True):
-    """Sizes that all families have; `head_dim`: apart from hidden_size / heads, sometimes."""
-    kv_heads, groups = rng.choice([(1, 1), (1, 3), (2, 2), (2, 1), (3, 2), (1, 5)])
-    own = 2 * rng.randrange(1, 17)
-    settings = dict(
-        vocab_size=rng.choice([17, 101, 258, 300]),
-        hidden_size=kv_heads * groups * 2 * rng.randrange(2, 13),
-        intermediate_size=rng.randrange(8, 90),
-        num_hidden_layers=rng.randrange(2, 7),
+def either(*values):
+    return st.sampled_from(values)
+
+
+FLAG = st.booleans()
+WINDOW = either(1, 2, 7, 33, 64, 70)
+THETA = either(10000.0, 100.0, 500000.0) | st.floats(10, 1e7)
+ORIGINAL = either(16, 40, 64)  # the text of a test crosses it
+
+
+# --- rotation -----------------------------------------------------------------------------------
+
+# what rope_parameters need besides type and theta, and what they may have
+SCALINGS = {
+    "default": ({}, {}),
+    "linear": ({"factor": either(2.0, 8.0, 3.7)}, {}),
+    "llama3": (
+        {
+            "factor": either(8.0, 32.0, 2.5),
+            "low_freq_factor": either(1.0, 0.5),
+            "high_freq_factor": either(4.0, 2.0),
+            "original_max_position_embeddings": ORIGINAL,
+        },
+        {},
+    ),
+    "yarn": (
+        {"factor": either(4.0, 12.8, 1.5, None), "original_max_position_embeddings": ORIGINAL},
+        {
+            "attention_factor": either(1.0, 0.8, 1.3),
+            "beta_fast": either(16.0, 48),
+            "beta_slow": either(2, 0.5),
+            "truncate": FLAG,
+            "mscale": either(1.0, 0.7),
+            "mscale_all_dim": either(0.5, 1.2),
+        },
+    ),
+    "longrope": (
+        {"original_max_position_embeddings": st.just(256)},  # longer than the tests' texts
+        {"factor": st.just(4.0), "attention_factor": st.just(1.19)},
+    ),
+}
+
+
+def factors(dim, most):
+    """One for each pair of elements that turn."""
+    return st.lists(st.floats(1, most, width=32), min_size=dim // 2, max_size=dim // 2)
+
+
+def rope(dim, kind):
+    """rope_parameters of one kind, for `dim` elements of a head."""
+    needed, possible = SCALINGS[kind]
+    needed = {"rope_type": st.just(kind), "rope_theta": THETA} | needed
+    if kind == "longrope":
+        needed |= {"short_factor": factors(dim, 2), "long_factor": factors(dim, 20)}
+    return st.fixed_dictionaries(needed, optional=possible)
+
+
+def rotated(shape):
+    """Elements of a head."""
+    return shape.get("head_dim") or shape["hidden_size"] // shape["num_attention_heads"]
+
+
+# --- shapes -------------------------------------------------------------------------------------
+
+
+@st.composite
+def shapes(draw, head_dim=False):
+    """Sizes that all families have; `head_dim`: apart from hidden_size / heads."""
+    kv_heads, groups = draw(either((1, 1), (1, 3), (2, 2), (2, 1), (3, 2), (1, 5)))
+    shape = dict(
+        vocab_size=draw(either(17, 101, 258, 300)),
+        hidden_size=kv_heads * groups * 2 * draw(st.integers(2, 12)),
+        intermediate_size=draw(st.integers(8, 89)),
+        num_hidden_layers=draw(st.integers(2, 6)),
         num_attention_heads=kv_heads * groups,
         num_key_value_heads=kv_heads,
         max_position_embeddings=CONTEXT,
-        rms_norm_eps=rng.choice([1e-6, 1e-5, 1e-2]),
-        tie_word_embeddings=chance(rng),
+        rms_norm_eps=draw(either(1e-6, 1e-5, 1e-2)),
+        tie_word_embeddings=draw(FLAG),
         bos_token_id=None,
-        eos_token_id=rng.choice([2, [2, 5], None]),
+        eos_token_id=draw(either(2, [2, 5], None)),
         pad_token_id=None,
     )
-    if head_dim:
-        settings["head_dim"] = own
-    return settings
+    return shape | ({"head_dim": 2 * draw(st.integers(1, 16))} if head_dim else {})
 
 
-def rotated(settings):
-    """Elements of a head."""
-    return settings.get("head_dim") or settings["hidden_size"] // settings["num_attention_heads"]
+def layer_types(shape):
+    n = shape["num_hidden_layers"]
+    kinds = either("full_attention", "sliding_attention")
+    return st.lists(kinds, min_size=n, max_size=n)
 
 
-def rope(rng, dim, kind, theta=None):
-    """rope_parameters of one kind; the text of a test crosses its original context."""
-    theta = theta or rng.choice([100.0, 10000.0, 500000.0, 1234567.89])
-    original = rng.choice([16, 40, 64])
-    rope = {"rope_type": kind, "rope_theta": theta}
-    if kind == "linear":
-        rope |= {"factor": rng.choice([2.0, 8.0, 3.7])}
-    if kind == "llama3":
-        rope |= {
-            "factor": rng.choice([8.0, 32.0, 2.5]),
-            "low_freq_factor": rng.choice([1.0, 0.5]),
-            "high_freq_factor": rng.choice([4.0, 2.0]),
-            "original_max_position_embeddings": original,
-        }
-    if kind == "yarn":
-        rope |= {
-            "factor": rng.choice([4.0, CONTEXT / original, 1.5]),
-            "original_max_position_embeddings": original,
-        }
-        for key, values in {
-            "attention_factor": [1.0, 0.8, 1.3],
-            "beta_fast": [16.0, 48],
-            "beta_slow": [2, 0.5],
-            "truncate": [False, True],
-        }.items():
-            if chance(rng, 0.3):
-                rope[key] = rng.choice(values)
-        if chance(rng, 0.3):
-            rope |= {"mscale": rng.choice([1.0, 0.7]), "mscale_all_dim": rng.choice([0.5, 1.2])}
-    if kind == "longrope":
-        rope |= {
-            name: [round(rng.uniform(1, most), 3) for _ in range(dim // 2)]
-            for name, most in (("short_factor", 2), ("long_factor", 20))
-        }
-        rope["original_max_position_embeddings"] = 256  # longer than the tests' texts
-        for key, value in {"factor": 4.0, "attention_factor": 1.19}.items():
-            if chance(rng, 0.3):
-                rope[key] = value
-    return rope
+@st.composite
+def scaled(draw, shape, *kinds):
+    """The shape with rope_parameters of one of the kinds; none: of any."""
+    kind = draw(either(*(kinds or SCALINGS)))
+    return shape | {"rope_parameters": draw(rope(rotated(shape), kind))}
 
 
-def layer_types(rng, n):
-    kinds = ["full_attention", "sliding_attention"]
-    return [rng.choice(kinds) for _ in range(n)]
+# --- families -----------------------------------------------------------------------------------
 
 
-def window(rng):
-    return rng.choice([1, 2, 7, 33, 64, 70])
-
-
-def with_rope(rng, settings, i, **options):
-    kind = ROPE_TYPES[i % len(ROPE_TYPES)]
-    return settings | {"rope_parameters": rope(rng, rotated(settings), kind, **options)}
-
-
-def llama(rng, i):
-    settings = shape(rng, chance(rng)) | {
-        "attention_bias": chance(rng),
-        "mlp_bias": chance(rng),
-        "hidden_act": rng.choice(["silu", "silu", "gelu_pytorch_tanh"]),
+@st.composite
+def llama(draw):
+    return draw(scaled(draw(shapes(head_dim=draw(FLAG))))) | {
+        "attention_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "hidden_act": draw(either("silu", "gelu_pytorch_tanh")),
     }
-    return LlamaConfig(**with_rope(rng, settings, i + 2))
 
 
-def mistral(rng, i):
-    settings = shape(rng, chance(rng)) | {"sliding_window": None if i % 4 == 3 else window(rng)}
-    return MistralConfig(**with_rope(rng, settings, i if chance(rng, 0.3) else 0))
+@st.composite
+def mistral(draw):
+    window = draw(st.none() | WINDOW)
+    return draw(scaled(draw(shapes(head_dim=draw(FLAG))))) | {"sliding_window": window}
 
 
-def qwen_windows(rng, settings, i):
-    settings |= {"use_sliding_window": i % 4 > 0, "sliding_window": window(rng)}
-    n = settings["num_hidden_layers"]
-    settings["max_window_layers"] = rng.randrange(n)
-    if i % 4 == 3:
-        settings["layer_types"] = layer_types(rng, n)
-    return settings
-
-
-def qwen2(rng, i):
-    settings = qwen_windows(rng, shape(rng, head_dim=False), i)
-    return Qwen2Config(**with_rope(rng, settings, 3 if i % 2 else 0))
-
-
-def qwen3(rng, i):
-    settings = qwen_windows(rng, shape(rng), i) | {"attention_bias": chance(rng)}
-    return Qwen3Config(**with_rope(rng, settings, 3 if i % 2 else 0))
-
-
-def smollm3(rng, i):
-    settings = shape(rng, head_dim=False) | {
-        "attention_bias": chance(rng, 0.3),
-        "mlp_bias": chance(rng, 0.3),
-        "use_sliding_window": i % 2 == 1,
-        "sliding_window": window(rng),
+@st.composite
+def qwen(draw, head_dim):
+    shape = draw(shapes(head_dim=head_dim))
+    windows = {
+        "use_sliding_window": draw(FLAG),
+        "sliding_window": draw(WINDOW),
+        "max_window_layers": draw(st.integers(0, shape["num_hidden_layers"] - 1)),
     }
-    n = settings["num_hidden_layers"]
-    if i % 4 < 2:
-        settings["no_rope_layers"] = [int(chance(rng)) for _ in range(n + i % 2)]
+    if windows["use_sliding_window"] and draw(FLAG):
+        windows["layer_types"] = draw(layer_types(shape))
+    return draw(scaled(shape, "default", "yarn")) | windows
+
+
+def qwen2():
+    return qwen(head_dim=False)
+
+
+@st.composite
+def qwen3(draw):
+    return draw(qwen(head_dim=True)) | {"attention_bias": draw(FLAG)}
+
+
+@st.composite
+def smollm3(draw):
+    shape = draw(shapes())
+    n = shape["num_hidden_layers"]
+    windows = {"use_sliding_window": draw(FLAG), "sliding_window": draw(WINDOW)}
+    if windows["use_sliding_window"] and draw(FLAG):
+        windows["layer_types"] = draw(layer_types(shape))
+    if draw(FLAG):
+        no_rope = {"no_rope_layer_interval": draw(st.integers(1, 4))}
     else:
-        settings["no_rope_layer_interval"] = rng.randrange(1, 5)
-    if i % 4 == 1:
-        settings["layer_types"] = layer_types(rng, n)
-    return SmolLM3Config(**with_rope(rng, settings, 3 if i % 4 == 3 else 0))
+        no_rope = {"no_rope_layers": draw(st.lists(either(1, 0), min_size=n, max_size=n + 1))}
+    biases = {"attention_bias": draw(FLAG), "mlp_bias": draw(FLAG)}
+    return draw(scaled(shape, "default", "yarn")) | windows | no_rope | biases
 
 
-def granite(rng, i):
-    settings = shape(rng, head_dim=False) | {
-        "attention_bias": chance(rng, 0.3),
-        "mlp_bias": chance(rng, 0.3),
-        "embedding_multiplier": rng.choice([12.0, 1.0, 0.3]),
-        "residual_multiplier": rng.choice([0.22, 1.0, 1.7]),
-        "attention_multiplier": rng.choice([0.0078125, 1.0, 0.4]),
-        "logits_scaling": rng.choice([8.0, 1, 0.5]),
+@st.composite
+def granite(draw):
+    return draw(scaled(draw(shapes()))) | {
+        "attention_bias": draw(FLAG),
+        "mlp_bias": draw(FLAG),
+        "embedding_multiplier": draw(either(1.0, 12.0, 0.3)),
+        "residual_multiplier": draw(either(1.0, 0.22, 1.7)),
+        "attention_multiplier": draw(either(1.0, 0.0078125, 0.4)),
+        "logits_scaling": draw(either(1, 8.0, 0.5)),
     }
-    return GraniteConfig(**with_rope(rng, settings, i))
 
 
-def phi3(rng, i):
+@st.composite
+def phi3(draw):
     """Parts of heads rotate; its lists of factors are as long as that takes."""
-    settings = shape(rng, head_dim=False) | {"sliding_window": None if i % 2 else window(rng)}
-    head_dim = rotated(settings)
-    turned = rng.choice([n for n in range(2, head_dim + 1, 2) if int(head_dim * (n / head_dim)) == n])
-    parameters = rope(rng, turned, "longrope" if i % 4 else "default")
+    shape = draw(shapes())
+    head_dim = rotated(shape)
+    dims = [n for n in range(head_dim, 0, -2) if int(head_dim * (n / head_dim)) == n]
+    turned = draw(st.sampled_from(dims))
+    parameters = draw(rope(turned, draw(either("default", "longrope"))))
     original = parameters.pop("original_max_position_embeddings", 4096)
-    parameters["partial_rotary_factor"] = turned / head_dim
-    settings |= {"rope_parameters": parameters, "original_max_position_embeddings": original}
-    return Phi3Config(**settings)
-
-
-def olmo2(rng, i):
-    settings = shape(rng, head_dim=False) | {"attention_bias": chance(rng, 0.3)}
-    return Olmo2Config(**with_rope(rng, settings, i if chance(rng, 0.5) else 0))
-
-
-def gemma(rng, i):
-    settings = shape(rng) | {
-        "attention_bias": chance(rng, 0.3),
-        "query_pre_attn_scalar": rng.choice([4, 16, 100]),
-        "sliding_window": window(rng),
-        "final_logit_softcapping": rng.choice([None, 30.0, 20.0]),
-        "hidden_activation": rng.choice(["gelu_pytorch_tanh"] * 3 + ["silu"]),
+    return shape | {
+        "rope_parameters": parameters | {"partial_rotary_factor": turned / head_dim},
+        "original_max_position_embeddings": original,
+        "sliding_window": draw(st.none() | WINDOW),
     }
-    if i % 4 == 3:
-        settings["layer_types"] = layer_types(rng, settings["num_hidden_layers"])
-    return settings
 
 
-def gemma2(rng, i):
-    settings = gemma(rng, i) | {"attn_logit_softcapping": rng.choice([None, 50.0, 3.0])}
-    return Gemma2Config(**with_rope(rng, settings, i if chance(rng, 0.3) else 0))
+@st.composite
+def olmo2(draw):
+    return draw(scaled(draw(shapes()))) | {"attention_bias": draw(FLAG)}
 
 
-def gemma3(rng, i):
-    settings = gemma(rng, i)
-    if "layer_types" not in settings:
-        settings["sliding_window_pattern"] = rng.choice([1, 2, 3, 6])
-    kind = rng.choice(["default", "linear", "linear", "llama3"])
-    settings["rope_parameters"] = {
-        "full_attention": rope(rng, rotated(settings), kind),
-        "sliding_attention": rope(rng, rotated(settings), rng.choice(["default", "default", kind])),
+@st.composite
+def gemma(draw):
+    return draw(shapes(head_dim=True)) | {
+        "attention_bias": draw(FLAG),
+        "query_pre_attn_scalar": draw(either(4, 16, 100)),
+        "sliding_window": draw(WINDOW),
+        "final_logit_softcapping": draw(either(None, 30.0, 20.0)),
+        "hidden_activation": draw(either("gelu_pytorch_tanh", "silu")),
     }
-    return Gemma3TextConfig(**settings)
 
 
-FAMILIES = {
-    make.__name__: make
+@st.composite
+def gemma2(draw):
+    config = draw(scaled(draw(gemma())))
+    if draw(FLAG):
+        config["layer_types"] = draw(layer_types(config))
+    return config | {"attn_logit_softcapping": draw(either(None, 50.0, 3.0))}
+
+
+@st.composite
+def gemma3(draw):
+    config = draw(gemma())
+    if draw(FLAG):
+        config["layer_types"] = draw(layer_types(config))
+    else:
+        config["sliding_window_pattern"] = draw(either(1, 2, 3, 6))
+    config["rope_parameters"] = {
+        kind: draw(rope(rotated(config), draw(either("default", "linear", "llama3"))))
+        for kind in ("full_attention", "sliding_attention")
+    }
+    return config
+
+
+SETTINGS = {
+    make.__name__: make()
     for make in (llama, mistral, qwen2, qwen3, smollm3, granite, phi3, olmo2, gemma2, gemma3)
 }
 
 
-def draw(family, i):
-    """The i-th configuration of a family: always the same one."""
-    return FAMILIES[family](random.Random(f"{family} {i}"), i)
+def configs(family):
+    """A strategy for configurations of a family."""
+    return SETTINGS[family].map(lambda settings: CONFIGS[family](**settings))

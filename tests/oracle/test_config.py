@@ -9,7 +9,9 @@ import random
 import numpy as np
 import published
 import pytest
-from families import FAMILIES, draw
+from families import CONFIGS, cases, configs
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
 
 from internal import OK, Error, Settings, lib
@@ -321,29 +323,36 @@ KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidde
         "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id"}  # fmt: skip
 
 
+def without(keys, dropped):
+    """The keys of a configuration less some, and less what cannot do without these."""
+    dropped = set(dropped)
+    if "rope_parameters" in dropped or "original_max_position_embeddings" in dropped:
+        dropped |= {"rope_parameters", "original_max_position_embeddings"}
+    if "head_dim" in dropped:  # on which factors may depend
+        dropped.add("rope_parameters")
+    if dropped & {"sliding_window", "use_sliding_window"}:
+        dropped.add("layer_types")  # which must not ask for what is not there
+    return {key: value for key, value in keys.items() if key not in dropped}
+
+
 @pytest.mark.parametrize("style", ["as written", "keys missing"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_every_family_is_read_as_transformers_reads_it(family, style, tmp_path):
-    rng = random.Random(style)
-    for i in range(FAMILY_ROUNDS):
-        draw(family, i).save_pretrained(tmp_path)
-        path = tmp_path / "config.json"
-        keys = json.loads(path.read_text())
+    @cases(FAMILY_ROUNDS)
+    @given(configs(family), st.data())
+    def compare_drawn(config, data):
+        config.save_pretrained(tmp_path)
         if style == "keys missing":
-            droppable = sorted(set(keys) - KEPT)
-            dropped = set(rng.sample(droppable, rng.randrange(len(droppable))))
-            if "rope_parameters" in dropped or "original_max_position_embeddings" in dropped:
-                dropped |= {"rope_parameters", "original_max_position_embeddings"}
-            if "head_dim" in dropped:  # on which factors may depend
-                dropped.add("rope_parameters")
-            if dropped & {"sliding_window", "use_sliding_window"}:
-                dropped.add("layer_types")  # which must not ask for what is not there
-            keys = {key: value for key, value in keys.items() if key not in dropped}
-            path.write_text(json.dumps(keys))
+            path = tmp_path / "config.json"
+            keys = json.loads(path.read_text())
+            dropped = data.draw(st.sets(st.sampled_from(sorted(set(keys) - KEPT))))
+            path.write_text(json.dumps(without(keys, dropped)))
         ours, theirs = load(tmp_path), AutoConfig.from_pretrained(tmp_path)
         check_block(ours, theirs)
         check_sizes(ours.model, theirs)
         assert list(ours.stop[: ours.n_stop]) == sorted(as_set(theirs.eos_token_id))
+
+    compare_drawn()
 
 
 @pytest.mark.parametrize("name", published.CONFIGS)

@@ -2,17 +2,21 @@
 configurations, logits at every position and the greedy continuation. SMOL_FAMILY_CASES says how many
 for each family; `make families` takes 40."""
 
-import copy
 import os
 import struct
 import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert
-from families import CONTEXT, FAMILIES, draw
+from families import CONFIGS, CONTEXT, cases, configs
+from features import FEATURES, LAYER1, TWO_LAYERS, config_of, featured, rope
+from hypothesis import given
+from hypothesis import strategies as st
 from internal import BUILD, DAMAGED, UNSUPPORTED, USAGE
 from safetensors.torch import load_file, save_file
 from test_logits import TOLERANCE, check, largest_difference, spread
@@ -61,180 +65,33 @@ def check_greedy(model, reference, ids):
             logits = context.eval([token], 1)
 
 
-@pytest.mark.parametrize("i", range(N_CASES))
-@pytest.mark.parametrize("family", FAMILIES)
-def test_drawn_checkpoint_answers_as_transformers_does(family, i, tmp_path, record_property):
-    config = draw(family, i)
-    blob, reference = write(tmp_path, config, i)
+def compare(config, seed, folder):
+    """The largest difference of a drawn checkpoint's logits, of their spread."""
+    blob, reference = write(folder, config, seed)
     ids = tokens(config.vocab_size)
     with Model(blob) as model:
         ours = model.logits(ids, kv="f32")
         difference = check(ours, reference_logits(reference, ids))
         check_greedy(model, reference, ids[:100])
-    record_property("largest_difference", float(difference))
-    print(f"{family} {i}: {difference:.1e}")
+    return float(difference)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_drawn_checkpoints_answer_as_transformers_does(family, record_property):
+    differences = []
+
+    @cases(N_CASES)
+    @given(configs(family), st.integers(0, 99))
+    def compare_drawn(config, seed):
+        with tempfile.TemporaryDirectory() as folder:
+            differences.append(compare(config, seed, Path(folder)))
+
+    compare_drawn()
+    record_property("largest_difference", max(differences))
+    print(f"{family}: {len(differences)} checkpoints, at most {max(differences):.1e}")
+
 
 # --- that every feature matters ---------------------------------------------------------------
-
-
-def rope(kind="default", **settings):
-    return {"rope_type": kind, "rope_theta": 10000.0} | settings
-
-
-LLAMA3 = rope(
-    "llama3",
-    factor=8.0,
-    low_freq_factor=1.0,
-    high_freq_factor=4.0,
-    original_max_position_embeddings=40,
-)
-YARN = rope("yarn", factor=4.0, original_max_position_embeddings=40)
-WINDOWS = ["sliding_attention", "full_attention"]
-TWO_LAYERS = {
-    "vocab_size": 101,
-    "hidden_size": 48,
-    "intermediate_size": 40,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 12,
-    "max_position_embeddings": CONTEXT,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-    "rope_parameters": YARN,
-}
-GEMMA_ROPE = {
-    "full_attention": rope("linear", factor=8.0),
-    "sliding_attention": rope(rope_theta=100.0),
-}
-LAYER0, LAYER1 = "model.layers.0.", "model.layers.1."
-
-# family: settings over TWO_LAYERS, and for each feature what turns it off, or weakens it: settings of
-# the reference, or a tensor that is multiplied
-FEATURES = {
-    "llama": (
-        {"rope_parameters": LLAMA3, "attention_bias": True, "mlp_bias": True},
-        {
-            "stretched frequencies": {"rope_parameters": rope()},
-            "their factor": {"rope_parameters": LLAMA3 | {"factor": 7.0}},
-            "where the blend begins": {"rope_parameters": LLAMA3 | {"high_freq_factor": 3.0}},
-        },
-    ),
-    "mistral": (
-        {"sliding_window": 33},
-        {
-            "windows": {"sliding_window": None},
-            "one position of the window": {"sliding_window": 34},
-            "yarn": {"rope_parameters": rope()},
-            "the scale of yarn": {"rope_parameters": YARN | {"attention_factor": 1.0}},
-        },
-    ),
-    "qwen2": (
-        {"use_sliding_window": True, "sliding_window": 20, "layer_types": WINDOWS},
-        {
-            "windows": {"sliding_window": CONTEXT},
-            "which layer is windowed": {"layer_types": WINDOWS[::-1]},
-            "q biases": LAYER0 + "self_attn.q_proj.bias",
-            "k biases": LAYER1 + "self_attn.k_proj.bias",
-            "v biases": LAYER1 + "self_attn.v_proj.bias",
-        },
-    ),
-    "qwen3": (
-        {"attention_bias": True},
-        {
-            "q norms": LAYER0 + "self_attn.q_norm.weight",
-            "k norms": LAYER1 + "self_attn.k_norm.weight",
-        },
-    ),
-    "smollm3": (
-        {
-            "no_rope_layers": [0, 1],
-            "use_sliding_window": True,
-            "sliding_window": 20,
-            "layer_types": WINDOWS,
-        },
-        {
-            "a layer that does not rotate": {"no_rope_layers": [1, 1]},
-            "a layer that does": {"no_rope_layers": [0, 0]},
-            "windows": {"sliding_window": CONTEXT},
-        },
-    ),
-    "granite": (
-        {
-            "embedding_multiplier": 6.0,
-            "residual_multiplier": 0.3,
-            "attention_multiplier": 0.2,
-            "logits_scaling": 8.0,
-        },
-        {
-            "embedding scale": {"embedding_multiplier": 5.5},
-            "residual scale": {"residual_multiplier": 0.33},
-            "attention scale": {"attention_multiplier": 0.22},
-            "logit divisor": {"logits_scaling": 8.1},
-        },
-    ),
-    "phi3": (
-        {
-            "rope_parameters": rope(
-                "longrope",
-                partial_rotary_factor=0.5,
-                short_factor=[1.0, 1.5, 2.0],
-                long_factor=[1.0, 5.0, 20.0],
-            ),
-            "original_max_position_embeddings": 256,
-        },
-        {
-            "longrope": {"rope_parameters": rope(partial_rotary_factor=0.5)},
-            "heads that rotate in part": {"rope_parameters": rope()},
-            "q": LAYER0 + "self_attn.qkv_proj.weight",
-            "gate": LAYER1 + "mlp.gate_up_proj.weight",
-        },
-    ),
-    "olmo2": (
-        {},
-        {
-            "q norms": LAYER0 + "self_attn.q_norm.weight",
-            "k norms": LAYER1 + "self_attn.k_norm.weight",
-            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
-            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
-        },
-    ),
-    "gemma2": (
-        {
-            "layer_types": WINDOWS,
-            "sliding_window": 20,
-            "query_pre_attn_scalar": 10,
-            "attn_logit_softcapping": 5.0,
-            "final_logit_softcapping": 30.0,
-        },
-        {
-            "windows": {"sliding_window": CONTEXT},
-            "attention's soft-cap": {"attn_logit_softcapping": None},
-            "the logits' soft-cap": {"final_logit_softcapping": None},
-            "attention's scale": {"query_pre_attn_scalar": 11},
-            "the activation": {"hidden_activation": "silu"},
-            "norms before attention": LAYER0 + "input_layernorm.weight",
-            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
-            "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
-            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
-        },
-    ),
-    "gemma3": (
-        {"layer_types": WINDOWS, "sliding_window": 20, "rope_parameters": GEMMA_ROPE},
-        {
-            "windows": {"sliding_window": CONTEXT},
-            "the global rotation": {"rope_parameters": GEMMA_ROPE | {"full_attention": rope()}},
-            "the local rotation": {"rope_parameters": GEMMA_ROPE | {"sliding_attention": rope()}},
-            "q norms": LAYER0 + "self_attn.q_norm.weight",
-            "k norms": LAYER1 + "self_attn.k_norm.weight",
-        },
-    ),
-}
-
-
-def config_of(family, **settings):
-    return type(draw(family, 0))(**copy.deepcopy(TWO_LAYERS | settings))
 
 
 def without(folder, family, settings, change):
@@ -248,7 +105,7 @@ def without(folder, family, settings, change):
     return AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_comparison_notices_each_feature(family, tmp_path):
     """With all of them our answer is the reference's; it is not that of a reference that lacks one."""
     settings, features = FEATURES[family]
@@ -265,11 +122,10 @@ def test_comparison_notices_each_feature(family, tmp_path):
 # --- other blobs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_other_dtypes_answer_like_f32(family, tmp_path):
     """bf16 holds a BF16 checkpoint's weights exactly; int8 is near. And `diff` finds nothing."""
-    settings, _ = FEATURES[family]
-    make_of(config_of(family, **settings), tmp_path, 7)
+    make_of(featured(family), tmp_path, 7)
     ids = tokens(TWO_LAYERS["vocab_size"])
     logits = {}
     for dtype in ("f32", "bf16", "int8"):
@@ -306,10 +162,9 @@ def old_keys(config):
         config["original_max_position_embeddings"] = rope.pop("original_max_position_embeddings")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_old_keys_give_the_same_blob(family, tmp_path):
-    settings, _ = FEATURES[family]
-    make_of(config_of(family, **settings), tmp_path)
+    make_of(featured(family), tmp_path)
     new = contents(convert(tmp_path, tmp_path / "new.smol", "f32"))
     edit_config(tmp_path, old_keys)
     assert contents(convert(tmp_path, tmp_path / "old.smol", "f32")) == new
@@ -317,8 +172,7 @@ def test_old_keys_give_the_same_blob(family, tmp_path):
 
 def test_fused_tensors_are_checked(tmp_path):
     """Of a family that keeps several matrices in one tensor."""
-    settings, _ = FEATURES["phi3"]
-    make_of(config_of("phi3", **settings), tmp_path)
+    make_of(featured("phi3"), tmp_path)
     path, name = tmp_path / "model.safetensors", LAYER1 + "mlp.gate_up_proj.weight"
     good = load_file(path)
     for bad in (None, good[name][:-1], good[name][:, :-1], good[name].reshape(-1)):

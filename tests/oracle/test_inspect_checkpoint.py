@@ -9,7 +9,8 @@ import engine
 import pytest
 from checkpoints import make, make_of
 from converter import smolconv
-from families import FAMILIES, draw
+from families import CONFIGS
+from features import featured
 from internal import ROOT
 
 DEMO = ROOT / "demo/model"
@@ -70,10 +71,10 @@ def test_sizes_are_those_of_the_blobs(tmp_path, variants, name):
         assert size == out.stat().st_size and both == size + cache
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONFIGS)
 def test_sizes_of_every_family_are_those_of_the_blobs(tmp_path, family):
     """With sections that Llama's blobs do not have."""
-    folder = make_of(draw(family, 1), tmp_path / "checkpoint", seed=1)
+    folder = make_of(featured(family), tmp_path / "checkpoint", seed=1)
     text, out = inspect(folder), tmp_path / "out.smol"
     assert smolconv("--quiet", folder, out).returncode == 0
     assert sizes(text)["int8"][0] == out.stat().st_size

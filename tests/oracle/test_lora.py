@@ -10,7 +10,7 @@ import torch
 from blobs import read_blob, section
 from checkpoints import load_reference, make, make_of
 from converter import assert_fails, smolconv
-from families import draw
+from features import featured
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
@@ -151,7 +151,7 @@ def test_a_blob_is_verified_with_its_adapter(tmp_path, base):
 
 def test_fused_matrices_get_their_share(tmp_path):
     """Phi-3 keeps q, k and v in one matrix, gate and up in another."""
-    base = make_of(draw("phi3", 1), tmp_path / "base", seed=3)
+    base = make_of(featured("phi3"), tmp_path / "base", seed=3)
     targets = ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"]
     adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules=targets)
     blob = converted(tmp_path / "out.smol", "--dtype", "f32", "--lora", adapter, base)
