@@ -127,6 +127,7 @@ void smol_context_free(smol_context *context)
     smol_pool_destroy(context->pool);
     smol_kv_free(&context->kv);
     smol_attention_free(&context->attention);
+    free(context->ids);
     free(context->memory);
     free(context);
 }
@@ -152,12 +153,28 @@ static enum status check_arguments(const smol_context *c, const uint32_t *ids, s
     return STATUS_OK;
 }
 
+/* Room for the ids of n tokens, at most c->capacity. */
+static enum status reserve_ids(smol_context *c, size_t n, struct error *error)
+{
+    if (n <= c->ids_room)
+        return STATUS_OK;
+    size_t room = n < c->capacity / 2 ? 2 * n : c->capacity;
+    uint32_t *ids = realloc(c->ids, room * sizeof *ids);
+    if (!ids)
+        return smol_fail_memory(error, "the token ids");
+    c->ids = ids;
+    c->ids_room = room;
+    return STATUS_OK;
+}
+
 static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size_t n_logits,
                             float *logits, struct error *error)
 {
     const struct blob *blob = &c->model->blob;
     uint32_t vocab_size = blob->model->vocab_size;
-    enum status status = smol_kv_reserve(&c->kv, c->length + n, error);
+    enum status status = reserve_ids(c, c->length + n, error);
+    if (!status)
+        status = smol_kv_reserve(&c->kv, c->length + n, error);
     if (!status)
         status = smol_attention_reserve(c, c->length + n, error);
     for (size_t done = 0; !status && done < n;) {
@@ -189,6 +206,8 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
     fpenv_leave(&saved);
     if (status)
         context->length = length;
+    else
+        memmove(context->ids + length, ids, n * sizeof *ids); /* may be the context's own */
     return report(error, status, &detail);
 }
 
@@ -197,6 +216,12 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
 size_t smol_context_length(const smol_context *context)
 {
     return context->length;
+}
+
+const uint32_t *smol_context_ids(const smol_context *context, size_t *n)
+{
+    *n = context->length;
+    return context->ids;
 }
 
 size_t smol_context_capacity(const smol_context *context)
@@ -210,6 +235,36 @@ void smol_context_truncate(smol_context *context, size_t n)
         context->length = n;
 }
 
+/* Of `rest` tokens the newest half, or half of that, until it is no more than `most`. */
+static size_t newest_part(size_t rest, size_t most)
+{
+    do
+        rest /= 2;
+    while (rest > most);
+    return rest;
+}
+
+smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
+                               smol_error *error)
+{
+    struct error detail;
+    size_t length = context->length, capacity = context->capacity;
+    size_t kept = n_keep < length ? n_keep : length;
+    if (n_room <= capacity - length)
+        return report(error, STATUS_OK, NULL);
+    if (n_room > capacity - kept)
+        return report(error,
+                      smol_fail(&detail, STATUS_CONTEXT_FULL,
+                                "context of %zu tokens: no room for %zu behind the %zu that are "
+                                "kept: use a longer context or a shorter text, or keep less",
+                                capacity, n_room, kept),
+                      &detail);
+    size_t n = newest_part(length - kept, capacity - kept - n_room);
+    context->length = kept;
+    return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)
+             : report(error, STATUS_OK, NULL);
+}
+
 smol_context_info smol_context_get_info(const smol_context *context)
 {
     static const char *const kv_names[KV_TYPES] = {"f32", "f16", "int8"};
@@ -218,6 +273,7 @@ smol_context_info smol_context_get_info(const smol_context *context)
         .kv = kv_names[context->kv.type],
         .isa = context->kernels->name,
         .kv_bytes = smol_kv_bytes(&context->kv),
-        .state_bytes = context->memory_bytes + smol_attention_bytes(context) + sizeof *context,
+        .state_bytes = context->memory_bytes + smol_attention_bytes(context) +
+                       context->ids_room * sizeof *context->ids + sizeof *context,
     };
 }

@@ -19,6 +19,8 @@ struct smol_context {
     struct kv_cache kv;
     size_t length;   /* tokens in the sequence */
     size_t capacity; /* most tokens */
+    uint32_t *ids;   /* (ids_room), of which (length) are the sequence */
+    size_t ids_room; /* grows with the sequence */
 
     /* Activations, (BATCH, ...) each, all within `memory`. */
     void *memory;

@@ -71,7 +71,11 @@ static smol_status tell_rest(struct generation *g, smol_error *error)
 static smol_status evaluate_prompt(struct generation *g, const uint32_t *prompt, size_t n,
                                    smol_error *error)
 {
-    smol_status status = smol_eval(g->context, prompt, n, 1, g->logits, error);
+    smol_status status = SMOL_OK;
+    if (g->params->slide)
+        status = smol_context_slide(g->context, g->params->n_keep, n, error);
+    if (!status)
+        status = smol_eval(g->context, prompt, n, 1, g->logits, error);
     if (status)
         return status;
     g->result->n_prompt = n;
@@ -104,6 +108,23 @@ static void take_time(struct generation *g, bool stop)
         g->result->decode_seconds = now - g->first_token;
 }
 
+/* The context is full: it slides. The history becomes what the context holds and the newest token,
+ * as it would be had it begun there. */
+static smol_status slide(struct generation *g, smol_error *error)
+{
+    double start = clock_seconds();
+    uint32_t newest = g->history[g->n_history - 1];
+    smol_status status = smol_context_slide(g->context, g->params->n_keep, 1, error);
+    if (status)
+        return status;
+    const uint32_t *ids = smol_context_ids(g->context, &g->n_history);
+    memcpy(g->history, ids, g->n_history * sizeof newest);
+    g->history[g->n_history++] = newest;
+    g->result->n_slides++;
+    g->result->slide_seconds += clock_seconds() - start;
+    return SMOL_OK;
+}
+
 static smol_status next_token(struct generation *g, smol_error *error)
 {
     uint32_t id;
@@ -123,11 +144,14 @@ static smol_status next_token(struct generation *g, smol_error *error)
     status = tell_token(g, id, error);
     if (status || g->finished)
         return status;
+    bool full = smol_context_length(g->context) == smol_context_capacity(g->context);
     if (g->result->n_generated == g->params->max_tokens)
         finish(g, SMOL_FINISH_LENGTH);
-    else if (smol_context_length(g->context) == smol_context_capacity(g->context))
+    else if (full && !g->params->slide)
         finish(g, SMOL_FINISH_CONTEXT_FULL);
-    else
+    else if (full)
+        status = slide(g, error);
+    if (!status && !g->finished)
         status = smol_eval(g->context, &id, 1, 1, g->logits, error);
     return status;
 }
@@ -137,10 +161,15 @@ static smol_status next_token(struct generation *g, smol_error *error)
 /* Every token but the last takes a place in the context, which bounds the history. */
 static enum status prepare(struct generation *g, size_t n_prompt, struct error *error)
 {
-    size_t room = smol_context_capacity(g->context) - smol_context_length(g->context) + 1;
+    size_t capacity = smol_context_capacity(g->context);
+    size_t room = capacity - smol_context_length(g->context) + 1;
     size_t most = g->params->max_tokens < room ? g->params->max_tokens : room;
+    size_t n_history = g->params->slide ? capacity + 1 : n_prompt + most;
+    if (g->params->slide && g->params->n_keep >= capacity)
+        return smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
+                         g->params->n_keep, capacity);
     g->logits = calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
-    g->history = calloc(n_prompt + most, sizeof *g->history);
+    g->history = calloc(n_history, sizeof *g->history);
     if (!g->logits || !g->history)
         return smol_fail_memory(error, "generation");
     return smol_stream_create(g->params->stop, g->params->n_stop, &g->stream, error);

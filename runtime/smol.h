@@ -187,11 +187,23 @@ SMOL_API smol_status smol_eval(smol_context *context, const uint32_t *ids, size_
 /* Tokens in the sequence. */
 SMOL_API size_t smol_context_length(const smol_context *context);
 
+/* The ids (*n) of the sequence, the context's until the next call on it. */
+SMOL_API const uint32_t *smol_context_ids(const smol_context *context, size_t *n);
+
 /* Most tokens that the sequence can hold. */
 SMOL_API size_t smol_context_capacity(const smol_context *context);
 
 /* Forgets all but the first `n` tokens; n beyond the length changes nothing. */
 SMOL_API void smol_context_truncate(smol_context *context, size_t n);
+
+/* Makes room for `n_room` more tokens where there is none: keeps the first n_keep tokens and of the
+ * others the newest half, or a half of that and so on where it takes more, and evaluates these anew
+ * at their new places. That takes as long as a prompt of as many tokens. What follows has the same
+ * bits as in a new context with these ids (smol_context_ids). Errors: CONTEXT_FULL (n_keep and
+ * n_room together are too many; nothing was changed); after others, as of smol_eval, the sequence
+ * is its first n_keep tokens. */
+SMOL_API smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
+                                        smol_error *error);
 
 typedef struct smol_context_info {
     uint32_t n_threads;
@@ -300,6 +312,8 @@ typedef struct smol_generate_params {
     const char *const *stop;
     size_t n_stop;
     int show_special;      /* 1: text of special tokens is reported too */
+    int slide;             /* 1: a full context does not end it: see smol_context_slide ... */
+    size_t n_keep;         /* ... which keeps so many of the context's first tokens */
     smol_on_text *on_text; /* may be NULL */
     void *user;            /* passed to on_text */
 } smol_generate_params;
@@ -310,13 +324,16 @@ typedef struct smol_generate_result {
     size_t n_generated; /* tokens generated, a stop token not counted */
     double prompt_seconds, first_token_seconds, decode_seconds; /* wall time; decode: without the
                                                                    first token */
+    size_t n_slides;      /* how often the context slid after the prompt ... */
+    double slide_seconds; /* ... and for how long in all, which is part of decode_seconds */
 } smol_generate_result;
 
 /* Appends the prompt ids (n > 0) to the context and generates. The generated tokens are in the
  * context afterwards, but for the last one. `history` for the repetition penalty is the
- * prompt given here and the output. Errors: as smol_eval and smol_sample, USAGE for stop
- * strings; *result then says how far it came. A full context in the middle is not an error but
- * SMOL_FINISH_CONTEXT_FULL. */
+ * prompt given here and the output; once the context has slid, what it holds. Errors: as smol_eval
+ * and smol_sample, USAGE for stop strings; *result then says how far it came. A full context in the
+ * middle is not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and
+ * the prompt too gets room. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,

@@ -31,6 +31,10 @@ static const struct option_rule rules[] = {
      NULL},
     {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
      FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
+    {"slide", 0, NULL, "when the context is full, forget its middle and go on", OPTION_FLAG,
+     FIELD(slide), 0, 0, NULL},
+    {"keep", 0, "N", "with --slide: never forget the first N tokens (see below)", OPTION_COUNT,
+     FIELD(keep), 0, UINT32_MAX - 1, NULL},
     RULE_THREADS,
     RULE_KV,
     {"chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",
@@ -53,13 +57,17 @@ static const struct command_line command = {
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
         "  smolrun bench        speed\n",
-    .notes = "The same blob, prompt, settings and seed give the same text on every machine.\n"
-             "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
-             "program keep rights that it does not need (network, other files, other programs).\n\n"
-             "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
-             "changed while in use (without words when the reader of the output has gone away),\n"
-             "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"
-             "context is full.\n",
+    .notes =
+        "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
+        "and the newest half of the others, and goes on as if the text had begun so. It first\n"
+        "reads that half anew: a pause as for a prompt of that length.\n\n"
+        "The same blob, prompt, settings and seed give the same text on every machine.\n"
+        "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
+        "program keep rights that it does not need (network, other files, other programs).\n\n"
+        "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
+        "changed while in use (without words when the reader of the output has gone away),\n"
+        "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"
+        "context is full.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
@@ -70,9 +78,8 @@ struct run {
     const struct settings *settings;
     struct session session;
     smol_generate_result result;
-    uint32_t *ids; /* generated; room for as many as the context can bring */
     size_t n_ids;
-    struct buffer text;        /* for --json */
+    struct buffer ids, text;   /* generated: uint32_t and UTF-8, for --json */
     smol_status output_status; /* an error in between, which cancelled the generation */
     smol_error output_error;
 };
@@ -83,11 +90,12 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct run *run = user;
     const struct settings *settings = run->settings;
-    if (id != SMOL_NO_TOKEN)
-        run->ids[run->n_ids++] = id;
+    run->n_ids += id != SMOL_NO_TOKEN;
     if (settings->json) {
         smol_buffer_add(&run->text, text, size);
-        return run->text.failed;
+        if (id != SMOL_NO_TOKEN)
+            smol_buffer_add(&run->ids, (const char *)&id, sizeof id);
+        return run->text.failed || run->ids.failed;
     }
     if (!settings->ids)
         fwrite(text, 1, size, stdout);
@@ -111,6 +119,10 @@ static void print_timings(struct json_out *json, const struct run *run)
                           (double)result->n_prompt / result->prompt_seconds);
     smol_json_member_real(json, "decode_tokens_per_second",
                           decoded > 0 ? decoded / result->decode_seconds : (double)NAN);
+    if (run->settings->slide) {
+        smol_json_member_whole(json, "slides", result->n_slides);
+        smol_json_member_real(json, "slide_ms", result->slide_seconds * 1e3);
+    }
     smol_json_close(json, '}');
 }
 
@@ -122,13 +134,14 @@ static void print_json(const struct run *run)
         [SMOL_FINISH_CONTEXT_FULL] = "context_full",
     };
     struct json_out json = {.file = stdout};
+    const uint32_t *ids = (const void *)run->ids.text;
     smol_json_open(&json, '{');
     smol_json_key(&json, "text");
     smol_json_text(&json, run->text.text, run->text.size);
     smol_json_key(&json, "ids");
     smol_json_open(&json, '[');
     for (size_t i = 0; i < run->n_ids; i++)
-        smol_json_whole(&json, run->ids[i]);
+        smol_json_whole(&json, ids[i]);
     smol_json_close(&json, ']');
     smol_json_member_text(&json, "finish_reason", reasons[run->result.finish]);
     smol_json_member_whole(&json, "prompt_tokens", run->result.n_prompt);
@@ -143,7 +156,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->text.failed)
+    if (run->text.failed || run->ids.failed)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
     if (run->settings->json)
         print_json(run);
@@ -153,12 +166,12 @@ static smol_status finish_output(struct run *run, smol_error *error)
 
 /* --- generation --------------------------------------------------------------------------- */
 
-static smol_status prepare(struct run *run, smol_error *error)
+/* How many tokens stay for ever when the context slides. */
+static size_t count_kept(const struct settings *settings, size_t capacity, size_t n_prompt)
 {
-    run->ids = calloc(smol_context_capacity(run->session.context) + 1, sizeof *run->ids);
-    if (!run->ids)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the output");
-    return SMOL_OK;
+    if (settings->keep != UINT32_MAX)
+        return settings->keep;
+    return n_prompt < capacity / 2 ? n_prompt : capacity / 2;
 }
 
 static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
@@ -169,6 +182,8 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .max_tokens = settings->max_tokens,
         .stop = settings->stop.items,
         .n_stop = settings->stop.n,
+        .slide = settings->slide,
+        .n_keep = count_kept(settings, smol_context_capacity(run->session.context), n),
         .on_text = take_text,
         .user = run,
     };
@@ -179,7 +194,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
-                                   "use a longer --ctx or a shorter prompt",
+                                   "use --slide, a longer --ctx or a shorter prompt",
                                    settings->model, smol_context_capacity(run->session.context));
     return status;
 }
@@ -213,6 +228,9 @@ static smol_status chat_prompt(const struct settings *settings, const smol_model
 static smol_status read_prompt(const struct settings *settings, const smol_model *model,
                                uint32_t **ids, size_t *n, smol_error *error)
 {
+    if (settings->keep != UINT32_MAX && !settings->slide)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--keep is for --slide: add that, or leave it out");
     if (settings->chat)
         return chat_prompt(settings, model, ids, n, error);
     if (settings->system)
@@ -226,9 +244,7 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     uint32_t *prompt = NULL;
     size_t n = 0;
     smol_sampler *sampler = NULL;
-    smol_status status = prepare(run, error);
-    if (!status)
-        status = read_prompt(run->settings, run->session.model, &prompt, &n, error);
+    smol_status status = read_prompt(run->settings, run->session.model, &prompt, &n, error);
     if (!status)
         status = smol_sampler_create(&run->settings->sampler, &sampler, error);
     if (!status)
@@ -240,7 +256,8 @@ static smol_status run_prompt(struct run *run, smol_error *error)
 
 int smol_command_generate(int argc, char **argv)
 {
-    struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
+    struct settings settings = {
+        .max_tokens = 256, .keep = UINT32_MAX, .sampler = {.top_p = 1, .seed = 42}};
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
@@ -257,7 +274,7 @@ int smol_command_generate(int argc, char **argv)
     if (!status)
         status = run_prompt(&run, &error);
     free(run.text.text);
-    free(run.ids);
+    free(run.ids.text);
     smol_session_close(&run.session);
     return smol_command_status(status, &error);
 }

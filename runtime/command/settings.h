@@ -20,6 +20,8 @@ struct settings {
     smol_sampler_params sampler;
     size_t max_tokens;
     struct option_texts stop;
+    int slide;
+    uint32_t keep; /* UINT32_MAX: not given */
     int ids;
     int chat;
     const char *system; /* of a chat: its first message, or NULL */

@@ -77,6 +77,8 @@ class GenerateParams(ctypes.Structure):
         ("stop", ctypes.c_void_p),
         ("n_stop", ctypes.c_size_t),
         ("show_special", ctypes.c_int),
+        ("slide", ctypes.c_int),
+        ("n_keep", ctypes.c_size_t),
         ("on_text", ON_TEXT),
         ("user", ctypes.c_void_p),
     ]
@@ -92,6 +94,8 @@ class GenerateResult(ctypes.Structure):
         ("prompt_seconds", ctypes.c_double),
         ("first_token_seconds", ctypes.c_double),
         ("decode_seconds", ctypes.c_double),
+        ("n_slides", ctypes.c_size_t),
+        ("slide_seconds", ctypes.c_double),
     ]
 
 

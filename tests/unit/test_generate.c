@@ -230,6 +230,177 @@ static void an_empty_prompt_and_bad_stop_strings_are_wrong_usage(void **state)
     assert_int_equal(r.length, 0);
 }
 
+/* --- sliding ------------------------------------------------------------------------------ */
+
+enum { SLIDE_CTX = 40, SLIDE_KEEP = 7, SLIDE_TOKENS = 150 };
+
+static const smol_sampler_params sampled = {
+    .temperature = 1.2f, .top_k = 40, .repetition_penalty = 1.1f, .seed = 3};
+
+/* A new context of SLIDE_CTX tokens, of which it holds ids[0..n); the logits (vocab_size) after
+ * the last of them. */
+static smol_context *context_with(const uint32_t *ids, size_t n, float *logits)
+{
+    const smol_context_params params = {.n_ctx = SLIDE_CTX, .n_threads = 2};
+    smol_context *context;
+    assert_int_equal(smol_context_create(model, &params, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids, n, logits != NULL, logits, NULL), SMOL_OK);
+    return context;
+}
+
+/* The text ids[0..*n) is one token longer than the context: what stays of it. */
+static void cut(uint32_t *ids, size_t *n)
+{
+    size_t half = (SLIDE_CTX - SLIDE_KEEP) / 2;
+    memmove(ids + SLIDE_KEEP, ids + SLIDE_CTX - half, (half + 1) * sizeof *ids);
+    *n = SLIDE_KEEP + half + 1;
+}
+
+/* Continues ids[0..n) by SLIDE_TOKENS, each from a new context; returns how often it was cut. */
+static size_t continue_anew(uint32_t *ids, size_t n, uint32_t *out)
+{
+    size_t n_cuts = 0, vocab_size = smol_model_get_info(model).vocab_size;
+    float *logits = calloc(vocab_size, sizeof *logits);
+    smol_sampler *sampler;
+    assert_int_equal(smol_sampler_create(&sampled, &sampler, NULL), SMOL_OK);
+    for (size_t i = 0; i < SLIDE_TOKENS; i++) {
+        if (n > SLIDE_CTX) {
+            cut(ids, &n);
+            n_cuts++;
+        }
+        smol_context_free(context_with(ids, n, logits));
+        assert_int_equal(smol_sample(sampler, logits, vocab_size, ids, n, &out[i], NULL), SMOL_OK);
+        ids[n++] = out[i];
+    }
+    smol_sampler_free(sampler);
+    free(logits);
+    return n_cuts;
+}
+
+static void a_context_that_slides_goes_on_as_a_new_one_would(void **state)
+{
+    (void)state;
+    uint32_t expected[SLIDE_TOKENS], text[SLIDE_CTX + 2], *ids;
+    size_t n;
+    struct recording r = {0};
+    smol_generate_params params = {.max_tokens = SLIDE_TOKENS,
+                                   .slide = 1,
+                                   .n_keep = SLIDE_KEEP,
+                                   .on_text = record,
+                                   .user = &r};
+    smol_sampler *sampler;
+    assert_int_equal(smol_tokenize(model, "Once upon a time", 16, 0, &ids, &n, NULL), SMOL_OK);
+    smol_context *context = context_with(ids, n, NULL);
+    smol_context_truncate(context, 0);
+    assert_int_equal(smol_sampler_create(&sampled, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(context, sampler, ids, n, &params, &r.result, NULL), SMOL_OK);
+    memcpy(text, ids, n * sizeof *ids);
+    size_t n_cuts = continue_anew(text, n, expected);
+    assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
+    assert_int_equal(r.n_ids, SLIDE_TOKENS);
+    assert_memory_equal(r.ids, expected, sizeof expected);
+    assert_true(n_cuts > 5);
+    assert_int_equal(r.result.n_slides, n_cuts);
+    assert_true(r.result.slide_seconds > 0);
+    assert_true(r.result.slide_seconds < r.result.decode_seconds);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+    smol_free(ids);
+}
+
+/* A full context with ids that are all different. */
+static smol_context *full_context(uint32_t *ids)
+{
+    for (uint32_t i = 0; i < SLIDE_CTX; i++)
+        ids[i] = 300 + 7 * i;
+    return context_with(ids, SLIDE_CTX, NULL);
+}
+
+static void check_ids(const smol_context *context, const uint32_t *expected, size_t n)
+{
+    size_t n_ids;
+    const uint32_t *ids = smol_context_ids(context, &n_ids);
+    assert_int_equal(smol_context_length(context), n);
+    assert_int_equal(n_ids, n);
+    assert_memory_equal(ids, expected, n * sizeof *ids);
+}
+
+static void what_stays_is_the_start_and_the_newest_half(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t n_keep, n_room, kept, newest;
+    } cases[] = {
+        {7, 1, 7, 16}, {0, 1, 0, 20}, {39, 1, 39, 0},  {38, 2, 38, 0},
+        {0, 35, 0, 5}, {4, 30, 4, 4}, {10, 30, 10, 0}, {0, 40, 0, 0},
+    };
+    size_t vocab_size = smol_model_get_info(model).vocab_size;
+    float *slid = calloc(vocab_size, sizeof *slid), *anew = calloc(vocab_size, sizeof *anew);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t ids[SLIDE_CTX], expected[SLIDE_CTX], next = 77;
+        size_t kept = cases[i].kept, newest = cases[i].newest, n = kept + newest;
+        smol_context *context = full_context(ids), *other;
+        memcpy(expected, ids, kept * sizeof *ids);
+        memcpy(expected + kept, ids + SLIDE_CTX - newest, newest * sizeof *ids);
+        assert_int_equal(smol_context_slide(context, cases[i].n_keep, cases[i].n_room, NULL),
+                         SMOL_OK);
+        check_ids(context, expected, n);
+        assert_int_equal(smol_eval(context, &next, 1, 1, slid, NULL), SMOL_OK);
+        expected[n] = next;
+        other = context_with(expected, n + 1, anew);
+        assert_memory_equal(slid, anew, vocab_size * sizeof *slid);
+        smol_context_free(other);
+        smol_context_free(context);
+    }
+    free(slid);
+    free(anew);
+}
+
+static void a_context_with_room_does_not_slide_and_one_without_any_says_so(void **state)
+{
+    (void)state;
+    smol_error error;
+    uint32_t ids[SLIDE_CTX];
+    smol_context *context = full_context(ids);
+    assert_int_equal(smol_context_slide(context, 40, 1, &error), SMOL_ERROR_CONTEXT_FULL);
+    assert_int_equal(smol_context_slide(context, 99, 1, &error), SMOL_ERROR_CONTEXT_FULL);
+    assert_int_equal(smol_context_slide(context, 11, 30, &error), SMOL_ERROR_CONTEXT_FULL);
+    assert_int_equal(smol_context_slide(context, 0, SIZE_MAX, &error), SMOL_ERROR_CONTEXT_FULL);
+    assert_int_equal(smol_context_slide(context, 0, 0, &error), SMOL_OK);
+    assert_int_equal(smol_context_length(context), SLIDE_CTX);
+    smol_context_truncate(context, 30);
+    assert_int_equal(smol_context_slide(context, 0, 10, &error), SMOL_OK);
+    assert_int_equal(smol_context_slide(context, 30, 11, &error), SMOL_ERROR_CONTEXT_FULL);
+    check_ids(context, ids, 30);
+    smol_context_free(context);
+}
+
+static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
+{
+    (void)state;
+    uint32_t ids[SLIDE_CTX], expected[4 + 18 + 12];
+    const smol_sampler_params greedy = {0};
+    smol_generate_params params = {.max_tokens = 0, .slide = 1, .n_keep = 4};
+    smol_generate_result result;
+    smol_sampler *sampler;
+    smol_context *context = full_context(ids);
+    assert_int_equal(smol_sampler_create(&greedy, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(context, sampler, ids, 12, &params, &result, NULL), SMOL_OK);
+    memcpy(expected, ids, 4 * sizeof *ids);
+    memcpy(expected + 4, ids + SLIDE_CTX - 18, 18 * sizeof *ids);
+    memcpy(expected + 22, ids, 12 * sizeof *ids);
+    check_ids(context, expected, 34);
+    params.n_keep = SLIDE_CTX;
+    assert_int_equal(smol_generate(context, sampler, ids, 1, &params, &result, NULL),
+                     SMOL_ERROR_USAGE);
+    params.n_keep = 4;
+    assert_int_equal(smol_generate(context, sampler, ids, 37, &params, &result, NULL),
+                     SMOL_ERROR_CONTEXT_FULL);
+    check_ids(context, expected, 34);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +414,10 @@ int main(void)
         cmocka_unit_test(a_prompt_that_does_not_fit_changes_nothing),
         cmocka_unit_test(times_add_up),
         cmocka_unit_test(an_empty_prompt_and_bad_stop_strings_are_wrong_usage),
+        cmocka_unit_test(a_context_that_slides_goes_on_as_a_new_one_would),
+        cmocka_unit_test(what_stays_is_the_start_and_the_newest_half),
+        cmocka_unit_test(a_context_with_room_does_not_slide_and_one_without_any_says_so),
+        cmocka_unit_test(a_prompt_gets_room_in_a_full_context_that_may_slide),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
