@@ -4,8 +4,9 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/memory.h"
 
 enum { FIRST_SIZE = 256, MAX_PRINTED = 256 };
 
@@ -19,7 +20,7 @@ static bool make_room(struct buffer *buffer, size_t size)
     }
     if (capacity == buffer->capacity)
         return true;
-    char *text = realloc(buffer->text, capacity);
+    char *text = smol_realloc(buffer->text, capacity);
     if (!text)
         return false;
     buffer->text = text;

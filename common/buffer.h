@@ -8,7 +8,7 @@
 
 /* Zeroed: empty. */
 struct buffer {
-    char *text; /* (size), owned (free); NULL while empty */
+    char *text; /* (size), owned (smol_free); NULL while empty */
     size_t size, capacity;
     bool failed; /* out of memory: parts are missing, and nothing is added any more */
 };

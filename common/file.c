@@ -5,11 +5,12 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/memory.h"
 
 static const uint8_t empty_file[1];
 
@@ -160,14 +161,14 @@ enum status smol_file_read(const char *path, size_t limit, struct file_view *vie
         if (view->size > limit)
             status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
                                view->size, limit);
-        else if (view->size > 0 && posix_memalign(&data, 64, view->size))
+        else if (view->size > 0 && !(data = smol_aligned_alloc(64, view->size)))
             status = smol_fail_memory(error, path);
         else
             status = read_all(path, view, data, error);
         close(view->fd);
     }
     if (status) {
-        free(data);
+        smol_free(data);
         *view = (struct file_view){0};
     } else if (data) {
         view->data = data;
@@ -183,7 +184,7 @@ void smol_file_close(struct file_view *view)
         munmap((void *)(uintptr_t)view->data, view->size);
         close(view->fd);
     } else if (view->hold == FILE_ALLOCATED) {
-        free((void *)(uintptr_t)view->data);
+        smol_free((void *)(uintptr_t)view->data);
     }
     *view = (struct file_view){0};
 }
@@ -210,14 +211,14 @@ const char *smol_base_name(const char *path)
 char *smol_path_folder(const char *path)
 {
     const char *base = smol_base_name(path);
-    return base == path ? strdup(".") : strndup(path, (size_t)(base - path));
+    return base == path ? smol_strdup(".") : smol_strndup(path, (size_t)(base - path));
 }
 
 char *smol_path_join(const char *folder, const char *name)
 {
     size_t length = strlen(folder), size = length + strlen(name) + 2;
     const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    char *path = malloc(size);
+    char *path = smol_malloc(size);
     if (path)
         snprintf(path, size, "%s%s%s", folder, slash, name);
     return path;

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 /* What a place's state is modulo 4; each change adds to it. */
@@ -27,7 +26,10 @@ struct mapping {
     atomic_size_t lost; /* the offset that could not be read, or NOT_LOST */
 };
 
-static _Atomic(struct mapping *) list;
+/* A place is never given back, hence not the caller's memory (memory.h). Most programs need one;
+ * each more is a page of the system's. */
+static struct mapping first;
+static _Atomic(struct mapping *) list = &first;
 
 /* --- the list ------------------------------------------------------------------------------- */
 
@@ -40,8 +42,9 @@ static struct mapping *take_place(void)
             atomic_compare_exchange_strong(&place->state, &state, state + CHANGING))
             return place;
     }
-    struct mapping *place = calloc(1, sizeof *place);
-    if (!place)
+    struct mapping *place =
+        mmap(NULL, sizeof *place, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED)
         return NULL;
     atomic_init(&place->state, CHANGING);
     place->next = atomic_load(&list);

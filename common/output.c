@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/memory.h"
 
 /* --- temporaries, and the signals that remove them ---------------------------------------- */
 
@@ -74,7 +74,7 @@ void smol_output_remove_on_signals(void)
 /* A temporary with room for a name beside `path`. */
 static struct temporary *enlist(const char *path)
 {
-    struct temporary *temporary = calloc(1, sizeof *temporary + strlen(path) + SUFFIX_SIZE);
+    struct temporary *temporary = smol_calloc(1, sizeof *temporary + strlen(path) + SUFFIX_SIZE);
     if (!temporary)
         return NULL;
     temporary->lock = -1;
@@ -89,7 +89,7 @@ static void delist(struct temporary *temporary)
     while (*link != temporary)
         link = &(*link)->next;
     *link = temporary->next;
-    free(temporary);
+    smol_free(temporary);
 }
 
 /* --- opening ------------------------------------------------------------------------------ */
@@ -151,7 +151,7 @@ enum status smol_output_open(const char *path, bool force, struct output *output
     enum status status = check_target(path, force, error);
     if (status)
         return status;
-    output->path = strdup(path);
+    output->path = smol_strdup(path);
     status = output->path ? create(output, error) : smol_fail_memory(error, "a file name");
     if (status)
         smol_output_discard(output);
@@ -205,7 +205,7 @@ enum status smol_output_resume(const char *path, bool force, struct output *outp
     if (status)
         return status;
     sigset_t old = block_signals();
-    output->path = strdup(path);
+    output->path = smol_strdup(path);
     output->temporary = output->path ? enlist(path) : NULL;
     if (output->temporary) {
         snprintf(output->temporary->path, strlen(path) + SUFFIX_SIZE, "%s.part", path);
@@ -283,7 +283,7 @@ static int open_folder_of(const char *path)
     if (!folder)
         return -1;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(folder);
+    smol_free(folder);
     return fd;
 }
 
@@ -370,6 +370,6 @@ void smol_output_discard(struct output *output)
         delist(temporary);
     }
     unblock_signals(old);
-    free(output->path);
+    smol_free(output->path);
     *output = (struct output){.fd = -1};
 }

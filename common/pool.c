@@ -7,8 +7,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <unistd.h>
+
+#include "common/memory.h"
 
 enum { SPIN_ROUNDS = 2000 };
 
@@ -258,11 +259,11 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
     if (n_threads < 1 || n_threads > POOL_MAX_THREADS)
         return smol_fail(error, STATUS_USAGE, "%u threads: use 1 to %d", n_threads,
                          POOL_MAX_THREADS);
-    struct pool *pool = calloc(1, sizeof *pool + (n_threads - 1) * sizeof pool->workers[0]);
+    struct pool *pool = smol_calloc(1, sizeof *pool + (n_threads - 1) * sizeof pool->workers[0]);
     if (pool)
-        pool->cursors = aligned_alloc(CACHE_LINE, n_threads * sizeof pool->cursors[0]);
+        pool->cursors = smol_aligned_alloc(CACHE_LINE, n_threads * sizeof pool->cursors[0]);
     if (!pool || !pool->cursors) {
-        free(pool);
+        smol_free(pool);
         return smol_fail_memory(error, "threads");
     }
     pool->n_threads = n_threads;
@@ -292,8 +293,8 @@ void smol_pool_destroy(struct pool *pool)
         pthread_join(pool->workers[i].handle, NULL);
     bell_destroy(&pool->start);
     bell_destroy(&pool->over);
-    free(pool->cursors);
-    free(pool);
+    smol_free(pool->cursors);
+    smol_free(pool);
 }
 
 unsigned smol_pool_size(const struct pool *pool)

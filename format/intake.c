@@ -2,10 +2,10 @@
 #include "format/intake.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 
 struct intake {
     char *name;
@@ -20,9 +20,9 @@ struct intake {
 
 enum status smol_intake_open(const char *name, struct intake **out, struct error *error)
 {
-    struct intake *intake = *out = calloc(1, sizeof *intake);
+    struct intake *intake = *out = smol_calloc(1, sizeof *intake);
     if (intake)
-        intake->name = strdup(name);
+        intake->name = smol_strdup(name);
     if (intake && intake->name)
         return STATUS_OK;
     smol_intake_close(intake);
@@ -35,9 +35,9 @@ void smol_intake_close(struct intake *intake)
     if (!intake)
         return;
     smol_blob_close(&intake->blob);
-    free(intake->front);
-    free(intake->name);
-    free(intake);
+    smol_free(intake->front);
+    smol_free(intake->name);
+    smol_free(intake);
 }
 
 /* --- the front ---------------------------------------------------------------------------- */
@@ -48,12 +48,12 @@ static enum status grow(struct intake *intake, size_t size, struct error *error)
     if (size <= intake->capacity)
         return STATUS_OK;
     size_t capacity = round_up(2 * size, BLOB_CHUNK_SIZE);
-    uint8_t *front = aligned_alloc(BLOB_ALIGN, capacity);
+    uint8_t *front = smol_aligned_alloc(BLOB_ALIGN, capacity);
     if (!front)
         return smol_fail_memory(error, "the blob's front");
     if (intake->n_front)
         memcpy(front, intake->front, intake->n_front);
-    free(intake->front);
+    smol_free(intake->front);
     intake->front = front;
     intake->capacity = capacity;
     return STATUS_OK;

@@ -4,9 +4,9 @@
 #include "format/nfc.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "common/utf8.h"
 
 /* A decomposed character: its combining class above its code point. */
@@ -80,11 +80,11 @@ static bool reserve(struct segment *segment, size_t n_more)
     if (n_more <= segment->capacity - segment->n)
         return true;
     size_t capacity = 2 * (segment->n + n_more); /* of a text in memory, times at most 8 */
-    uint32_t *marks = reallocarray(segment->marks, capacity, sizeof *marks);
+    uint32_t *marks = smol_reallocarray(segment->marks, capacity, sizeof *marks);
     if (!marks)
         return false;
     segment->marks = marks;
-    uint32_t *scratch = reallocarray(segment->scratch, capacity, sizeof *scratch);
+    uint32_t *scratch = smol_reallocarray(segment->scratch, capacity, sizeof *scratch);
     if (!scratch)
         return false;
     segment->scratch = scratch;
@@ -234,6 +234,6 @@ void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
         text += end;
         size -= end;
     }
-    free(segment.marks);
-    free(segment.scratch);
+    smol_free(segment.marks);
+    smol_free(segment.scratch);
 }

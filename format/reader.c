@@ -4,11 +4,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
 #include "common/hash.h"
+#include "common/memory.h"
 #include "common/number.h"
 #include "format/delta.h"
 #include "format/model.h"
@@ -448,7 +448,7 @@ static enum status take_front(struct blob *blob, struct error *error)
     status = check_start(blob, &header, error); /* of this copy of the header */
     if (status)
         return status;
-    blob->front_copy = aligned_alloc(BLOB_ALIGN, header.data_offset);
+    blob->front_copy = smol_aligned_alloc(BLOB_ALIGN, header.data_offset);
     if (!blob->front_copy)
         return smol_fail_memory(error, "the blob's front");
     memcpy(blob->front_copy, &header, sizeof header);
@@ -465,7 +465,7 @@ static enum status open_checked(struct blob *blob, enum verify verify, struct er
         status = check_front(blob, error);
     if (status)
         return status;
-    blob->checked = malloc(blob->n_chunks);
+    blob->checked = smol_malloc(blob->n_chunks);
     if (!blob->checked)
         return smol_fail_memory(error, "the chunk table");
     for (size_t i = 0; i < blob->n_chunks; i++)
@@ -487,7 +487,7 @@ static enum status open_named(struct blob *blob, const char *name, enum verify v
                               enum status (*open)(struct blob *, enum verify, struct error *),
                               struct error *error)
 {
-    blob->path = strdup(name);
+    blob->path = smol_strdup(name);
     enum status status = blob->path ? open(blob, verify, error) : smol_fail_memory(error, "a name");
     if (status)
         smol_blob_close(blob);
@@ -562,9 +562,9 @@ enum status smol_blob_open_front(const void *front, const char *name, struct blo
 void smol_blob_close(struct blob *blob)
 {
     smol_file_close(&blob->file);
-    free(blob->front_copy);
-    free((void *)blob->checked);
-    free(blob->path);
+    smol_free(blob->front_copy);
+    smol_free((void *)blob->checked);
+    smol_free(blob->path);
     *blob = (struct blob){0};
 }
 

@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 
 /* --- tables ------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ static enum status check_functions(const struct template_code *code, struct erro
 {
     const struct blob_template *h = &code->header;
     uint64_t start = 0;
-    struct height *heights = calloc((size_t)h->n_operations + 1, sizeof *heights);
+    struct height *heights = smol_calloc((size_t)h->n_operations + 1, sizeof *heights);
     if (!heights)
         return smol_fail_memory(error, "the check of the template");
     enum status status = STATUS_OK;
@@ -297,7 +297,7 @@ static enum status check_functions(const struct template_code *code, struct erro
             status = check_function(code, i, heights, error);
         start += code->functions[i].n_operations;
     }
-    free(heights);
+    smol_free(heights);
     if (!status && start != h->n_operations)
         status = smol_fail(error, STATUS_DAMAGED, "operations behind the last function");
     return status;

@@ -1,9 +1,10 @@
 /* What is done to a text before it is cut, see text.h. A step that changes nothing copies nothing.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "format/text.h"
+
+#include "common/memory.h"
 
 /* Where the pattern first stands in text[0..size), or `size`. Patterns are short. */
 static size_t find(const uint8_t *text, size_t size, const uint8_t *pattern, size_t length)
@@ -100,6 +101,6 @@ enum status smol_text_prepare(const struct text_tables *tables, const struct tex
 
 void smol_prepared_free(struct prepared *prepared)
 {
-    free(prepared->buffer.text);
+    smol_free(prepared->buffer.text);
     prepared->buffer = (struct buffer){0};
 }

@@ -2,11 +2,11 @@
 #include "format/writer.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
 #include "common/hash.h"
+#include "common/memory.h"
 #include "common/output.h"
 #include "format/layout.h"
 #include "format/model.h"
@@ -156,7 +156,7 @@ static enum status build_front(struct blob_writer *writer, const struct blob_con
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "header and tables of %" PRIu64 " bytes: a blob has room for %d",
                          data_offset, BLOB_MAX_FRONT);
-    writer->front = calloc(1, data_offset);
+    writer->front = smol_calloc(1, data_offset);
     if (!writer->front)
         return smol_fail_memory(error, "the blob's front");
     writer->header = (struct blob_header *)writer->front;
@@ -235,7 +235,7 @@ static enum status append_tokenizer(struct blob_writer *writer,
 
 static struct blob_writer *new_writer(void)
 {
-    struct blob_writer *writer = calloc(1, sizeof *writer);
+    struct blob_writer *writer = smol_calloc(1, sizeof *writer);
     if (writer)
         writer->output.fd = -1;
     return writer;
@@ -310,6 +310,6 @@ void smol_writer_abort(struct blob_writer *writer)
     if (!writer)
         return;
     smol_output_discard(&writer->output);
-    free(writer->front);
-    free(writer);
+    smol_free(writer->front);
+    smol_free(writer);
 }

@@ -11,10 +11,10 @@
 #include "runtime/attention.h"
 
 #include <float.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "runtime/context.h"
 #include "runtime/kernels/math.h"
 
@@ -56,10 +56,8 @@ static void place_state(const struct smol_context *c, struct attention *a, float
 /* n zeros, on a boundary of cache lines; NULL when there is no memory. */
 static float *floats_new(size_t n)
 {
-    void *memory;
-    if (posix_memalign(&memory, CACHE_LINE, n * sizeof(float)))
-        return NULL;
-    return memset(memory, 0, n * sizeof(float));
+    void *memory = smol_aligned_alloc(CACHE_LINE, n * sizeof(float));
+    return memory ? memset(memory, 0, n * sizeof(float)) : NULL;
 }
 
 enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
@@ -75,7 +73,7 @@ enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, s
     float *partials = floats_new(n_spans * state_floats(c, n_heads));
     if (!partials)
         return smol_fail_memory(error, "attention");
-    free(memory->partials);
+    smol_free(memory->partials);
     memory->partials = partials;
     memory->n_spans = n_spans;
     return STATUS_OK;
@@ -83,8 +81,8 @@ enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, s
 
 void smol_attention_free(struct attention_memory *memory)
 {
-    free(memory->threads);
-    free(memory->partials);
+    smol_free(memory->threads);
+    smol_free(memory->partials);
     *memory = (struct attention_memory){0};
 }
 

@@ -1,10 +1,10 @@
 /* Conversations as text and ids, see smol.h: what the reference's apply_chat_template does around
  * the template. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/chat.h"
 #include "runtime/model.h"
@@ -237,8 +237,8 @@ static bool set_time(struct machine *machine, const struct tm *now)
 static bool take_text(struct machine *machine, const struct value *result, smol_chat_text *text)
 {
     text->size = result->n;
-    text->text = malloc(text->size + 1);
-    text->from_conversation = malloc(text->size + 1);
+    text->text = smol_malloc(text->size + 1);
+    text->from_conversation = smol_malloc(text->size + 1);
     if (!text->text || !text->from_conversation) {
         machine->status = smol_fail_memory(machine->error, "the conversation");
         return false;
@@ -273,13 +273,13 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
     struct value result;
     struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
     *text = (smol_chat_text){0};
-    machine.memory = malloc(TEMPLATE_MEMORY);
+    machine.memory = smol_malloc(TEMPLATE_MEMORY);
     if (!machine.memory)
         return smol_fail_memory(error, "the chat template");
     if (set_time(&machine, params->now) && set_all(&machine, params) &&
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
-    free(machine.memory);
+    smol_free(machine.memory);
     if (machine.status)
         smol_chat_text_free(text);
     return machine.status;
@@ -303,8 +303,8 @@ smol_status smol_chat_format(const smol_model *model, const smol_chat_params *pa
 
 void smol_chat_text_free(smol_chat_text *text)
 {
-    free(text->text);
-    free(text->from_conversation);
+    smol_free(text->text);
+    smol_free(text->from_conversation);
     *text = (smol_chat_text){0};
 }
 
@@ -324,7 +324,7 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     }
     smol_chat_text_free(&text);
     if (status)
-        free(list.ids);
+        smol_free(list.ids);
     *ids = status ? NULL : list.ids;
     *n = status ? 0 : list.n;
     return report(error, status, &detail);

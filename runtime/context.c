@@ -2,10 +2,10 @@
  * forward.c. */
 #include "runtime/context.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "format/model.h"
 #include "runtime/fpenv.h"
 #include "runtime/product.h"
@@ -92,10 +92,9 @@ static enum status create(smol_context *c, const smol_context_params *params, st
     if (status)
         return status;
     c->memory_bytes = place_activations(c, NULL);
-    if (posix_memalign(&c->memory, 64, c->memory_bytes)) {
-        c->memory = NULL;
+    c->memory = smol_aligned_alloc(64, c->memory_bytes);
+    if (!c->memory)
         return smol_fail_memory(error, "activations");
-    }
     place_activations(c, c->memory);
     unsigned n_threads = params->n_threads ? params->n_threads : smol_cpu_count();
     return smol_pool_create(n_threads, &c->pool, error);
@@ -107,7 +106,7 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
     const smol_context_params defaults = {0, 0, SMOL_KV_DEFAULT};
     struct error detail;
     *out = NULL;
-    smol_context *context = calloc(1, sizeof *context);
+    smol_context *context = smol_calloc(1, sizeof *context);
     if (!context)
         return report(error, smol_fail_memory(&detail, "a context"), &detail);
     context->model = model;
@@ -127,9 +126,9 @@ void smol_context_free(smol_context *context)
     smol_pool_destroy(context->pool);
     smol_kv_free(&context->kv);
     smol_attention_free(&context->attention);
-    free(context->ids);
-    free(context->memory);
-    free(context);
+    smol_free(context->ids);
+    smol_free(context->memory);
+    smol_free(context);
 }
 
 /* --- evaluation --------------------------------------------------------------------------- */
@@ -159,7 +158,7 @@ static enum status reserve_ids(smol_context *c, size_t n, struct error *error)
     if (n <= c->ids_room)
         return STATUS_OK;
     size_t room = n < c->capacity / 2 ? 2 * n : c->capacity;
-    uint32_t *ids = realloc(c->ids, room * sizeof *ids);
+    uint32_t *ids = smol_realloc(c->ids, room * sizeof *ids);
     if (!ids)
         return smol_fail_memory(error, "the token ids");
     c->ids = ids;

@@ -1,8 +1,8 @@
 /* Token ids to text, see smol.h: through a stream, as characters and runs of bytes may be spread
  * over tokens. */
-#include <stdlib.h>
 
 #include "common/buffer.h"
+#include "common/memory.h"
 #include "runtime/model.h"
 #include "runtime/report.h"
 #include "runtime/stream.h"
@@ -41,10 +41,10 @@ smol_status smol_detokenize(const smol_model *model, const uint32_t *ids, size_t
     const struct blob *blob = &model->blob;
     enum status status = decode(&blob->tokenizer, ids, n, show_special != 0, &buffer, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);
-    if (!status && !buffer.text && !(buffer.text = calloc(1, 1)))
+    if (!status && !buffer.text && !(buffer.text = smol_calloc(1, 1)))
         status = smol_fail_memory(&detail, "the text");
     if (status) {
-        free(buffer.text);
+        smol_free(buffer.text);
         buffer = (struct buffer){0};
     }
     *text = buffer.text;

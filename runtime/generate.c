@@ -1,8 +1,8 @@
 /* The generation loop, see smol.h: evaluate, sample, stream, until something ends it. */
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/memory.h"
 #include "runtime/clock.h"
 #include "runtime/context.h"
 #include "runtime/report.h"
@@ -168,8 +168,8 @@ static enum status prepare(struct generation *g, size_t n_prompt, struct error *
     if (g->params->slide && g->params->n_keep >= capacity)
         return smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
                          g->params->n_keep, capacity);
-    g->logits = calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
-    g->history = calloc(n_history, sizeof *g->history);
+    g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
+    g->history = smol_calloc(n_history, sizeof *g->history);
     if (!g->logits || !g->history)
         return smol_fail_memory(error, "generation");
     return smol_stream_create(g->params->stop, g->params->n_stop, &g->stream, error);
@@ -203,7 +203,7 @@ smol_status smol_generate(smol_context *context, smol_sampler *sampler, const ui
     if (!status)
         report(error, STATUS_OK, NULL);
     smol_stream_free(g.stream);
-    free(g.history);
-    free(g.logits);
+    smol_free(g.history);
+    smol_free(g.logits);
     return status;
 }

@@ -2,11 +2,10 @@
 #include "runtime/kv.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/number.h"
 
 enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
@@ -32,7 +31,7 @@ enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_lay
     };
     size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
     cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
-    cache->slabs = calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
+    cache->slabs = smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
     return cache->slabs ? STATUS_OK : smol_fail_memory(error, "the KV cache");
 }
 
@@ -55,8 +54,8 @@ static size_t slab_bytes(const struct kv_cache *cache)
 void smol_kv_free(struct kv_cache *cache)
 {
     for (size_t i = 0; i < cache->n_slabs; i++)
-        munmap(cache->slabs[i], slab_bytes(cache));
-    free(cache->slabs);
+        smol_zeros_free(cache->slabs[i], slab_bytes(cache));
+    smol_free(cache->slabs);
     *cache = (struct kv_cache){0};
 }
 
@@ -64,10 +63,8 @@ enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *erro
 {
     size_t n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
     while (cache->n_slabs * cache->slab_blocks < n_blocks) {
-        /* fresh pages are zero, as V's padding channels must be */
-        void *slab = mmap(NULL, slab_bytes(cache), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (slab == MAP_FAILED)
+        void *slab = smol_zeros_new(slab_bytes(cache)); /* V's padding channels must be zero */
+        if (!slab)
             return smol_fail_memory(error, "the KV cache");
         cache->slabs[cache->n_slabs++] = slab;
     }

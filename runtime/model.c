@@ -1,10 +1,10 @@
 /* Opening a model, see smol.h. */
 #include "runtime/model.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "common/memory.h"
 #include "common/sha256.h"
 #include "common/version.h"
 #include "format/model.h"
@@ -21,7 +21,7 @@ static enum status index_tensors(smol_model *model, struct error *error)
     const struct blob *blob = &model->blob;
     model->filled = *blob->model;
     smol_model_fill(&model->filled);
-    model->layers = calloc(blob->model->n_layers, sizeof *model->layers);
+    model->layers = smol_calloc(blob->model->n_layers, sizeof *model->layers);
     if (!model->layers)
         return smol_fail_memory(error, "the layer table");
     for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
@@ -94,7 +94,7 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
     enum status status = check_params(params, &detail);
     if (status)
         return report(error, status, &detail);
-    smol_model *model = calloc(1, sizeof *model);
+    smol_model *model = smol_calloc(1, sizeof *model);
     if (!model)
         return report(error, smol_fail_memory(&detail, "a model"), &detail);
     enum verify verify = when[params->verify];
@@ -128,8 +128,8 @@ void smol_model_close(smol_model *model)
     if (!model)
         return;
     smol_blob_close(&model->blob);
-    free(model->layers);
-    free(model);
+    smol_free(model->layers);
+    smol_free(model);
 }
 
 smol_model_info smol_model_get_info(const smol_model *model)
@@ -169,7 +169,7 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
         smol_tokenizer_encode(&blob->tokenizer, text, size, (unsigned)flags, &list, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);
     if (status)
-        free(list.ids);
+        smol_free(list.ids);
     *ids = status ? NULL : list.ids;
     *n = status ? 0 : list.n;
     return report(error, status, &detail);
@@ -182,9 +182,4 @@ const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size, 
     if (special)
         *special = text.special;
     return (const char *)text.bytes;
-}
-
-void smol_free(void *memory)
-{
-    free(memory);
 }

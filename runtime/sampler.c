@@ -3,8 +3,8 @@
 
 #include <float.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
+#include "common/memory.h"
 #include "runtime/fpenv.h"
 #include "runtime/philox.h"
 #include "runtime/report.h"
@@ -48,7 +48,7 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
     enum status status = check_params(params, &detail);
     if (status)
         return report(error, status, &detail);
-    smol_sampler *sampler = calloc(1, sizeof *sampler);
+    smol_sampler *sampler = smol_calloc(1, sizeof *sampler);
     if (!sampler)
         return report(error, smol_fail_memory(&detail, "a sampler"), &detail);
     sampler->params = *params;
@@ -60,8 +60,8 @@ void smol_sampler_free(smol_sampler *sampler)
 {
     if (!sampler)
         return;
-    free(sampler->heap);
-    free(sampler);
+    smol_free(sampler->heap);
+    smol_free(sampler);
 }
 
 /* --- sampling ----------------------------------------------------------------------------- */
@@ -71,10 +71,10 @@ static enum status reserve(smol_sampler *sampler, size_t n, struct error *error)
     const size_t each = sizeof *sampler->heap + sizeof *sampler->candidates + sizeof(float);
     if (n <= sampler->capacity)
         return STATUS_OK;
-    void *memory = n <= SIZE_MAX / each ? malloc(n * each) : NULL;
+    void *memory = n <= SIZE_MAX / each ? smol_malloc(n * each) : NULL;
     if (!memory)
         return smol_fail_memory(error, "sampling");
-    free(sampler->heap);
+    smol_free(sampler->heap);
     sampler->heap = memory;
     sampler->candidates = (struct candidate *)(sampler->heap + n);
     sampler->scores = (float *)(sampler->candidates + n);

@@ -1,9 +1,8 @@
 /* Cutting text by automata, see scanner.h. */
 #include "runtime/scanner.h"
 
-#include <stdlib.h>
-
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 
 /* --- symbols -------------------------------------------------------------------------------- */
@@ -123,7 +122,7 @@ static enum status allow_marks(struct scan *scan, struct error *error)
     uint64_t n_marks;
     if (checked_mul(scan->size / STRETCH + 1, scan->stage->n_states, &n_marks) &&
         n_marks / 8 < SIZE_MAX)
-        scan->hopeless = calloc((size_t)(n_marks / 8 + 1), 1);
+        scan->hopeless = smol_calloc((size_t)(n_marks / 8 + 1), 1);
     return scan->hopeless ? STATUS_OK : smol_fail_memory(error, "cutting a text");
 }
 
@@ -244,6 +243,6 @@ enum status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, str
 
 void smol_scanner_end(struct scan *scan)
 {
-    free(scan->hopeless);
+    smol_free(scan->hopeless);
     scan->hopeless = NULL;
 }

@@ -14,7 +14,7 @@
  *
  * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
  * for one thread at a time. There is no global state but a list of the mapped files, for
- * smol_guard_mappings.
+ * smol_guard_mappings, and the functions that memory comes from, see smol_set_allocator.
  *
  * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
  * the caller's, and leave the caller's as it was. */
@@ -53,6 +53,35 @@ typedef struct smol_error {
 
 /* The release, "major.minor.patch". */
 SMOL_API const char *smol_version(void);
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* Functions that the library takes its memory from. All three may be called by several threads at
+ * once, and may not call the library. */
+typedef struct smol_allocator {
+    /* `size` bytes, > 0, at a multiple of `alignment`, a power of two; NULL: there are none, which
+     * becomes SMOL_ERROR_MEMORY. */
+    void *(*allocate)(void *user, size_t alignment, size_t size);
+    /* Makes `memory`, which was allocated with the alignment of max_align_t, `size` bytes, > 0;
+     * it may move, and what fits is kept. NULL: `memory` stays as it is. */
+    void *(*resize)(void *user, void *memory, size_t size);
+    /* Takes `memory` back, never NULL. */
+    void (*release)(void *user, void *memory);
+    void *user; /* passed to them */
+} smol_allocator;
+
+/* Makes all memory of the library come from `allocator` (NULL: from the C library, as it is without
+ * this call), for the whole process: what calls return is given back with smol_free, which knows no
+ * model. To be called while nothing of the library exists, no model, context, text or list of ids,
+ * and nobody else is in it: best before any other call. The functions must remain; *allocator need
+ * not.
+ *
+ * Models that are mapped take the system's memory, as do the stacks of threads, and what the C
+ * library's own functions may need (pthread_create, localtime_r). */
+SMOL_API void smol_set_allocator(const smol_allocator *allocator);
+
+/* Gives back what a call returned to be freed with this; NULL is fine. */
+SMOL_API void smol_free(void *memory);
 
 /* --- models ------------------------------------------------------------------------------- */
 
@@ -147,8 +176,6 @@ SMOL_API smol_status smol_detokenize(const smol_model *model, const uint32_t *id
  * without text. *special (may be NULL): 1 for tokens that are usually not shown. */
 SMOL_API const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size,
                                      int *special);
-
-SMOL_API void smol_free(void *memory);
 
 /* --- contexts ----------------------------------------------------------------------------- */
 

@@ -3,10 +3,10 @@
  * longest start of a stop string that the text ends with is what is held back. */
 #include "runtime/stream.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/buffer.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/tokenizer.h"
 
@@ -52,8 +52,8 @@ static enum status init_stop(struct stop_string *stop, const char *text, struct 
         return smol_fail(error, STATUS_USAGE, "a stop string is empty");
     if (utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
         return smol_fail(error, STATUS_USAGE, "a stop string is not valid UTF-8");
-    stop->text = strdup(text);
-    stop->fallback = calloc(stop->size, sizeof *stop->fallback);
+    stop->text = smol_strdup(text);
+    stop->fallback = smol_calloc(stop->size, sizeof *stop->fallback);
     if (!stop->text || !stop->fallback)
         return smol_fail_memory(error, "a stop string");
     for (size_t i = 1; i < stop->size; i++)
@@ -90,11 +90,11 @@ enum status smol_stream_create(const char *const *stop, size_t n_stop, struct st
                                struct error *error)
 {
     *out = NULL;
-    struct stream *stream = calloc(1, sizeof *stream);
+    struct stream *stream = smol_calloc(1, sizeof *stream);
     if (!stream)
         return smol_fail_memory(error, "a text stream");
     enum status status = STATUS_OK;
-    if (n_stop > 0 && !(stream->stop = calloc(n_stop, sizeof *stream->stop)))
+    if (n_stop > 0 && !(stream->stop = smol_calloc(n_stop, sizeof *stream->stop)))
         status = smol_fail_memory(error, "stop strings");
     for (size_t i = 0; !status && i < n_stop; i++) {
         stream->n_stop = i + 1;
@@ -113,13 +113,13 @@ void smol_stream_free(struct stream *stream)
     if (!stream)
         return;
     for (size_t i = 0; i < stream->n_stop; i++) {
-        free(stream->stop[i].text);
-        free(stream->stop[i].fallback);
+        smol_free(stream->stop[i].text);
+        smol_free(stream->stop[i].fallback);
     }
-    free(stream->stop);
-    free(stream->decoding.bytes.text);
-    free(stream->text);
-    free(stream);
+    smol_free(stream->stop);
+    smol_free(stream->decoding.bytes.text);
+    smol_free(stream->text);
+    smol_free(stream);
 }
 
 /* --- streaming ---------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static enum status make_room(struct stream *stream, size_t n_bytes, struct error
     size_t wanted = held + 3 * n_bytes;
     if (wanted <= stream->capacity)
         return STATUS_OK;
-    char *text = realloc(stream->text, wanted);
+    char *text = smol_realloc(stream->text, wanted);
     if (!text)
         return smol_fail_memory(error, "text");
     stream->text = text;

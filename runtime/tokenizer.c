@@ -3,10 +3,10 @@
  * pieces, words, merges. */
 #include "runtime/tokenizer.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/scanner.h"
 #include "runtime/tokenizer_added.h"
@@ -35,7 +35,7 @@ static enum status reserve(struct encoder *encoder, size_t n_more)
         !checked_add(capacity, capacity / 2, &capacity) ||
         !checked_mul(capacity, sizeof *list->ids, &size) || size > SIZE_MAX)
         return smol_fail_memory(encoder->error, "token ids");
-    uint32_t *ids = realloc(list->ids, (size_t)size);
+    uint32_t *ids = smol_realloc(list->ids, (size_t)size);
     if (!ids)
         return smol_fail_memory(encoder->error, "token ids");
     list->ids = ids;
@@ -152,13 +152,14 @@ static enum status cut_spaced(struct encoder *encoder, uint32_t stage, const uin
                               size_t size)
 {
     uint64_t room;
-    uint8_t *copy = checked_add(size, 1, &room) && room <= SIZE_MAX ? malloc((size_t)room) : NULL;
+    uint8_t *copy =
+        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
     if (!copy)
         return smol_fail_memory(encoder->error, "the text");
     copy[0] = ' ';
     memcpy(copy + 1, text, size);
     enum status status = cut(encoder, stage, copy, size + 1);
-    free(copy);
+    smol_free(copy);
     return status;
 }
 
@@ -291,7 +292,8 @@ static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, 
 static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
 {
     uint64_t room; /* the worst: every byte is replaced by three */
-    uint8_t *copy = checked_mul(*size, 3, &room) && room <= SIZE_MAX ? malloc((size_t)room) : NULL;
+    uint8_t *copy =
+        checked_mul(*size, 3, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
     if (!copy)
         return NULL;
     size_t n = 0;
@@ -311,7 +313,7 @@ static enum status encode_text(struct encoder *encoder, const uint8_t *text, siz
         return smol_fail_memory(encoder->error, "the text");
     smol_added_sets(encoder->tables, encoder->added);
     enum status status = encode_added(encoder, text, size, 0, true);
-    free(copy);
+    smol_free(copy);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "format/tokenizer.h"
 
-/* A growing list of token ids; start from zeros, free `ids`. */
+/* A growing list of token ids; start from zeros, smol_free `ids`. */
 struct token_list {
     uint32_t *ids;
     size_t n, capacity;

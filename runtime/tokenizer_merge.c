@@ -3,8 +3,9 @@
 #include "runtime/tokenizer_merge.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/memory.h"
 
 enum { SHORT_WORD = 32 };
 
@@ -141,8 +142,8 @@ static void merge_all(const struct tokenizer_tables *tables, struct symbol *symb
 static enum status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
                               struct error *error)
 {
-    struct symbol *symbols = calloc(*n, sizeof *symbols); /* calloc checks the product */
-    struct heap heap = {calloc(*n, 2 * sizeof *heap.entries), 0};
+    struct symbol *symbols = smol_calloc(*n, sizeof *symbols); /* calloc checks the product */
+    struct heap heap = {smol_calloc(*n, 2 * sizeof *heap.entries), 0};
     enum status status = STATUS_OK;
     if (symbols && heap.entries && *n < NONE) {
         uint32_t last = (uint32_t)*n - 1;
@@ -158,8 +159,8 @@ static enum status merge_long(const struct tokenizer_tables *tables, uint32_t *i
     } else {
         status = smol_fail_memory(error, "a long word");
     }
-    free(symbols);
-    free(heap.entries);
+    smol_free(symbols);
+    smol_free(heap.entries);
     return status;
 }
 

@@ -1,0 +1,243 @@
+/* A program's own allocator (smol_set_allocator): the library takes all of its memory from there,
+ * with the alignment that it asks for, gives all of it back, and gives back nothing else; whichever
+ * allocation fails, it says so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "runtime/smol.h"
+#include "tests/unit/temporary.h"
+
+/* --- an allocator that keeps books -------------------------------------------------------- */
+
+enum { FRONT = 64, MARK = 0x5e1f, POISONED = 1 << 12 };
+
+/* Lies right in front of each block, so that free would not take the block itself. */
+struct label {
+    void *base; /* what the C library gave */
+    size_t size;
+    unsigned mark;
+};
+
+struct books {
+    atomic_size_t n_live, n_calls;
+    size_t failing_call; /* 0: none fails */
+};
+
+static bool fails(struct books *books)
+{
+    return atomic_fetch_add(&books->n_calls, 1) + 1 == books->failing_call;
+}
+
+static struct label *label_of(void *memory)
+{
+    struct label *label = (struct label *)(void *)((char *)memory - sizeof *label);
+    assert_int_equal(label->mark, MARK);
+    return label;
+}
+
+static void *allocate(void *user, size_t alignment, size_t size)
+{
+    struct books *books = user;
+    size_t front = alignment > FRONT ? alignment : FRONT;
+    char *base;
+    assert_true(size > 0);
+    assert_true(alignment > 0 && (alignment & (alignment - 1)) == 0);
+    if (fails(books) || posix_memalign((void **)&base, front, front + size))
+        return NULL;
+    memset(base, 0xa5, front + (size < POISONED ? size : POISONED)); /* nobody counts on zeros */
+    struct label *label = (struct label *)(void *)(base + front - sizeof *label);
+    *label = (struct label){base, size, MARK};
+    atomic_fetch_add(&books->n_live, 1);
+    return base + front;
+}
+
+static void release(void *user, void *memory)
+{
+    struct books *books = user;
+    struct label *label = label_of(memory);
+    memset(memory, 0x5a, label->size < POISONED ? label->size : POISONED);
+    label->mark = 0;
+    free(label->base);
+    atomic_fetch_sub(&books->n_live, 1);
+}
+
+static void *resize(void *user, void *memory, size_t size)
+{
+    size_t old = label_of(memory)->size;
+    void *moved = allocate(user, _Alignof(max_align_t), size);
+    if (!moved)
+        return NULL;
+    memcpy(moved, memory, old < size ? old : size);
+    release(user, memory);
+    return moved;
+}
+
+/* --- what a program does ------------------------------------------------------------------ */
+
+static struct temporary folder;
+static char blob[128];
+
+struct session {
+    smol_model *model;
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_chat_text chat;
+    uint32_t *ids;
+    size_t n;
+    char *text;
+    size_t size;
+    smol_generate_result result;
+};
+
+/* Text long enough for every growing list to grow. */
+static smol_status tokenize(struct session *s, smol_error *error)
+{
+    char text[2000];
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "unbelievably, 42 <|im_end|> \xff."[i % 31];
+    return smol_tokenize(s->model, text, sizeof text, SMOL_PARSE_SPECIAL, &s->ids, &s->n, error);
+}
+
+static smol_status generate(struct session *s, smol_error *error)
+{
+    static const char *const stop[] = {"never said"};
+    const smol_generate_params params = {.max_tokens = 4, .stop = stop, .n_stop = 1};
+    return smol_generate(s->context, s->sampler, s->ids, 200, &params, &s->result, error);
+}
+
+/* Everything that takes memory, up to the first error. */
+static smol_status go(struct session *s, const smol_model_params *model_params, smol_error *error)
+{
+    static const smol_chat_message message = {"user", "Hello", 5};
+    const smol_chat_params chat = {.messages = &message, .n_messages = 1};
+    const smol_context_params context_params = {.n_threads = 2};
+    const smol_sampler_params sampler_params = {.temperature = 1, .top_k = 40, .top_p = 0.9f};
+    smol_status status = smol_model_open(blob, model_params, &s->model, error);
+    if (!status)
+        status = smol_context_create(s->model, &context_params, &s->context, error);
+    if (!status)
+        status = smol_sampler_create(&sampler_params, &s->sampler, error);
+    if (!status)
+        status = tokenize(s, error);
+    if (!status)
+        status = smol_detokenize(s->model, s->ids, s->n, 0, &s->text, &s->size, error);
+    if (!status)
+        status = smol_chat_format(s->model, &chat, &s->chat, error);
+    return status ? status : generate(s, error);
+}
+
+static void end(struct session *s)
+{
+    smol_chat_text_free(&s->chat);
+    smol_free(s->text);
+    smol_free(s->ids);
+    smol_sampler_free(s->sampler);
+    smol_context_free(s->context);
+    smol_model_close(s->model);
+}
+
+/* One session on an allocator of its own, of whose calls one fails (0: none). Returns how many
+ * there were. */
+static size_t try(const smol_model_params *params, size_t failing_call)
+{
+    struct books books = {.failing_call = failing_call};
+    const smol_allocator allocator = {allocate, resize, release, &books};
+    struct session s = {0};
+    smol_error error = {0};
+    smol_set_allocator(&allocator);
+    smol_status status = go(&s, params, &error);
+    if (status != (failing_call > 0 ? SMOL_ERROR_MEMORY : SMOL_OK))
+        fail_msg("call %zu: status %d (%s)", failing_call, (int)status, error.message);
+    end(&s);
+    smol_set_allocator(NULL);
+    assert_int_equal(books.n_live, 0);
+    return books.n_calls;
+}
+
+static void try_all(const smol_model_params *params)
+{
+    size_t n = try(params, 0);
+    assert_true(n > 20);
+    for (size_t failing_call = 1; failing_call <= n; failing_call++)
+        try(params, failing_call);
+}
+
+static void a_mapped_models_memory_is_the_callers_and_all_given_back(void **state)
+{
+    (void)state;
+    try_all(NULL);
+}
+
+static void so_is_that_of_a_model_in_memory(void **state)
+{
+    (void)state;
+    const smol_model_params params = {.no_mmap = 1};
+    try_all(&params);
+}
+
+/* --- the same answer ---------------------------------------------------------------------- */
+
+static void take_logits(float *logits, size_t *n)
+{
+    static const uint32_t ids[] = {30, 41, 52, 63};
+    smol_model *model;
+    smol_context *context;
+    assert_int_equal(smol_model_open(blob, NULL, &model, NULL), SMOL_OK);
+    *n = smol_model_get_info(model).vocab_size;
+    assert_int_equal(smol_context_create(model, NULL, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids, 4, 1, logits, NULL), SMOL_OK);
+    smol_context_free(context);
+    smol_model_close(model);
+}
+
+static void logits_are_the_same_wherever_memory_comes_from(void **state)
+{
+    (void)state;
+    static float expected[1 << 16], got[1 << 16];
+    struct books books = {0};
+    const smol_allocator allocator = {allocate, resize, release, &books};
+    size_t n;
+    take_logits(expected, &n);
+    smol_set_allocator(&allocator);
+    take_logits(got, &n);
+    smol_set_allocator(NULL);
+    assert_true(books.n_calls > 0);
+    assert_memory_equal(got, expected, n * sizeof *got);
+}
+
+static int make_blob(void **state)
+{
+    (void)state;
+    static const struct convert_options options = {
+        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
+    struct error error;
+    temporary_make(&folder);
+    snprintf(blob, sizeof blob, "%s/demo.smol", folder.folder);
+    return smol_convert("demo/model", blob, &options, &error);
+}
+
+static int remove_blob(void **state)
+{
+    (void)state;
+    temporary_remove(&folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mapped_models_memory_is_the_callers_and_all_given_back),
+        cmocka_unit_test(so_is_that_of_a_model_in_memory),
+        cmocka_unit_test(logits_are_the_same_wherever_memory_comes_from),
+    };
+    return cmocka_run_group_tests(tests, make_blob, remove_blob);
+}
