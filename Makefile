@@ -3,6 +3,10 @@
 CC ?= gcc
 BUILD ?= build
 PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CFLAGS ?= -O2 -g
 EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
@@ -31,6 +35,11 @@ LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) $(FILE_LDFLAGS) -Wl,-z,relro,-z
 
 LDLIBS_RUN := -lm -pthread
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
+
+VERSION := $(shell sed -n 's/^\#define SMOL_VERSION "\(.*\)"$$/\1/p' common/version.h)
+# Of the library's interface: counted up, with the version in runtime/libsmol.map, by the release that
+# a program linked with the one before cannot run with.
+SOVERSION := 0
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
@@ -88,8 +97,9 @@ $(BUILD)/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
 	rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ)
-	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
+$(BUILD)/libsmol.so: $(RUNTIME_OBJ) $(SHARED_OBJ) runtime/libsmol.map
+	$(LINK) -shared -Wl,-soname,libsmol.so.$(SOVERSION) -Wl,--version-script=runtime/libsmol.map \
+		-o $@ $(filter %.o,$^) $(LDLIBS_RUN)
 
 # One file that runs on any Linux of its architecture: made by the same rules, with another compiler
 # and in a folder of its own. musl-gcc does not look into /usr/include, where glibc's headers are:
@@ -266,17 +276,27 @@ tidy: ## run clang-tidy
 coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
 	./scripts/coverage
 
+# what is installed, and where; a library's other names are links
+SHARED_LIBRARY := $(DESTDIR)$(LIBDIR)/libsmol.so
+INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun) $(DESTDIR)$(LIBDIR)/libsmol.a \
+	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
+	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
+
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
-	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(BUILD)/libsmol.so $(DESTDIR)$(PREFIX)/lib
-	install -m 644 runtime/smol.h $(DESTDIR)$(PREFIX)/include
+	install -d $(sort $(dir $(INSTALLED)))
+	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(BINDIR)
+	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(LIBDIR)
+	install -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
+	ln -sf libsmol.so.$(VERSION) $(SHARED_LIBRARY).$(SOVERSION)
+	ln -sf libsmol.so.$(SOVERSION) $(SHARED_LIBRARY)
+	install -m 644 runtime/smol.h $(DESTDIR)$(INCLUDEDIR)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@LIBS@|$(LDLIBS_RUN)|' runtime/smol.pc.in >$(DESTDIR)$(PKGCONFIGDIR)/smol.pc
+	chmod 644 $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 
 uninstall: ## remove what install put there
-	rm -f $(DESTDIR)$(PREFIX)/bin/smolconv $(DESTDIR)$(PREFIX)/bin/smolrun \
-		$(DESTDIR)$(PREFIX)/lib/libsmol.a $(DESTDIR)$(PREFIX)/lib/libsmol.so \
-		$(DESTDIR)$(PREFIX)/include/smol.h
+	rm -f $(INSTALLED)
 
 clean: ## remove what was built
 	rm -rf $(BUILD)
