@@ -12,7 +12,7 @@ EXTRA_CFLAGS ?=
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
 # what is built.
-SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Wall -Wextra -Wshadow \
+SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -I. -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP \
 	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
@@ -81,7 +81,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all runtime static armv7 check_kernels tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -234,6 +234,9 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	"$$(./scripts/venv)" scripts/build-test-model
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
+
+armv7: all tests ## 32-bit Arm, emulated: all types of weights, on two kinds of processor
+	./scripts/check-armv7 $(BUILD) all
 
 families: tests ## compare 40 drawn checkpoints of every family with transformers
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \

@@ -23,6 +23,13 @@ static inline bool range_within(uint64_t offset, uint64_t size, uint64_t limit)
     return offset <= limit && size <= limit - offset;
 }
 
+/* Whether there can be so many bytes in one piece: where size_t has 32 bits, sums and products of
+ * sizes that are sound by themselves may be more than that. */
+static inline bool fits_memory(uint64_t size)
+{
+    return size <= SIZE_MAX / 2;
+}
+
 /* `value` rounded up to a multiple of `unit`; the caller knows that the result fits. */
 static inline uint64_t round_up(uint64_t value, uint64_t unit)
 {

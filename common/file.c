@@ -31,7 +31,8 @@ static enum status open_regular(const char *path, struct file_view *view, struct
         status = smol_fail(error, STATUS_FILE, "%s: not a regular file (%s): name a file", path,
                            S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
     else if ((uint64_t)info.st_size > SIZE_MAX / 2)
-        status = smol_fail(error, STATUS_FILE, "%s: too large for this machine (%lld bytes)", path,
+        status = smol_fail(error, STATUS_FILE,
+                           "%s: too large for this machine (%lld bytes): use a 64-bit one", path,
                            (long long)info.st_size);
     if (status) {
         close(view->fd);

@@ -53,11 +53,12 @@ static void place_state(const struct smol_context *c, struct attention *a, float
     a->max = a->sums + n * 16;
 }
 
-/* n zeros, on a boundary of cache lines; NULL when there is no memory. */
-static float *floats_new(size_t n)
+/* n times `each` zeros, on a boundary of cache lines; NULL when there is no memory. */
+static float *floats_new(size_t n, size_t each)
 {
-    void *memory = smol_aligned_alloc(CACHE_LINE, n * sizeof(float));
-    return memory ? memset(memory, 0, n * sizeof(float)) : NULL;
+    uint64_t size = (uint64_t)n * each * sizeof(float);
+    void *memory = fits_memory(size) ? smol_aligned_alloc(CACHE_LINE, (size_t)size) : NULL;
+    return memory ? memset(memory, 0, (size_t)size) : NULL;
 }
 
 enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, struct error *error)
@@ -65,12 +66,12 @@ enum status smol_attention_reserve(struct smol_context *c, size_t n_positions, s
     struct attention_memory *memory = &c->attention;
     size_t n_heads = c->model->filled.n_heads, n_spans = count_spans(n_positions);
     if (!memory->threads)
-        memory->threads = floats_new(smol_pool_size(c->pool) * thread_floats(c));
+        memory->threads = floats_new(smol_pool_size(c->pool), thread_floats(c));
     if (!memory->threads)
         return smol_fail_memory(error, "attention");
     if (n_spans <= memory->n_spans)
         return STATUS_OK;
-    float *partials = floats_new(n_spans * state_floats(c, n_heads));
+    float *partials = floats_new(n_spans, state_floats(c, n_heads));
     if (!partials)
         return smol_fail_memory(error, "attention");
     smol_free(memory->partials);

@@ -16,14 +16,14 @@
 /* An array (tokens, bytes per token) and the pointer to it. */
 struct array {
     void *pointer;
-    size_t bytes;
+    uint64_t bytes;
 };
 
 /* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
  * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
-static size_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
+static uint64_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
 {
-    size_t used = 0;
+    uint64_t used = 0;
     for (size_t i = 0; i < n; i++) {
         uint8_t *array = memory ? memory + used : NULL;
         memcpy(arrays[i].pointer, &array, sizeof array);
@@ -33,7 +33,7 @@ static size_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays
 }
 
 /* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
-static size_t place_activations(smol_context *c, uint8_t *memory)
+static uint64_t place_activations(smol_context *c, uint8_t *memory)
 {
     const struct blob_model *m = c->model->blob.model;
     bool int8 = m->dtype == DTYPE_INT8;
@@ -56,7 +56,7 @@ static size_t place_activations(smol_context *c, uint8_t *memory)
         {&c->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&c->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
-    size_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
+    uint64_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
         size_t groups = count_groups(copies[i].width);
         const struct array parts[] = {
@@ -91,10 +91,12 @@ static enum status create(smol_context *c, const smol_context_params *params, st
                               c->capacity, error);
     if (status)
         return status;
-    c->memory_bytes = place_activations(c, NULL);
-    c->memory = smol_aligned_alloc(64, c->memory_bytes);
+    uint64_t memory_bytes = place_activations(c, NULL);
+    if (fits_memory(memory_bytes))
+        c->memory = smol_aligned_alloc(64, (size_t)memory_bytes);
     if (!c->memory)
         return smol_fail_memory(error, "activations");
+    c->memory_bytes = (size_t)memory_bytes;
     place_activations(c, c->memory);
     unsigned n_threads = params->n_threads ? params->n_threads : smol_cpu_count();
     return smol_pool_create(n_threads, &c->pool, error);

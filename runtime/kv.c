@@ -15,6 +15,11 @@ static size_t element_size(enum kv_type type)
     return type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
 }
 
+static size_t head_bytes(const struct kv_cache *cache)
+{
+    return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
+}
+
 enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
                          size_t n_kv_heads, size_t head_dim, size_t n_positions,
                          struct error *error)
@@ -31,13 +36,10 @@ enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_lay
     };
     size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
     cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
-    cache->slabs = smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
+    if (fits_memory((uint64_t)cache->slab_blocks * n_layers * n_kv_heads * head_bytes(cache)))
+        cache->slabs =
+            smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
     return cache->slabs ? STATUS_OK : smol_fail_memory(error, "the KV cache");
-}
-
-static size_t head_bytes(const struct kv_cache *cache)
-{
-    return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
 }
 
 /* One block of all layers and heads. */

@@ -5,6 +5,7 @@
  *                          CHANGE="K flip OFFSET FILE"   inverts the byte there
  */
 #undef _FILE_OFFSET_BITS /* both names of fstat are defined here */
+#undef _TIME_BITS
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
