@@ -10,6 +10,7 @@
 #include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
+#include "convert/checkpoint/hub.h"
 #include "convert/tokenizer/tokenizer_rules.h"
 #include "format/layout.h"
 #include "format/model.h"
@@ -20,7 +21,8 @@ bool smol_source_is_checkpoint(const char *path)
 }
 
 /* The weights in a folder, the first that there are, in the reference's order (transformers,
- * modeling_utils.py). A link that leads nowhere counts: it is a mistake, not a missing file. */
+ * modeling_utils.py); NULL: there are none. A link that leads nowhere counts: it is a mistake, not
+ * a missing file. */
 static enum status find_weights(const char *folder, char **path, struct error *error)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -34,10 +36,7 @@ static enum status find_weights(const char *folder, char **path, struct error *e
         free(*path);
         *path = NULL;
     }
-    return smol_fail(error, STATUS_FILE,
-                     "%s: holds neither model.safetensors nor model.safetensors.index.json: name a "
-                     "checkpoint's folder; save weights of another kind as safetensors first",
-                     folder);
+    return STATUS_OK;
 }
 
 static enum status open_weights(struct source *source, const char *input, struct error *error)
@@ -46,8 +45,28 @@ static enum status open_weights(struct source *source, const char *input, struct
     if (!smol_is_folder(input))
         return smol_shards_open(input, &source->shards, error);
     enum status status = find_weights(input, &path, error);
+    if (!status && !path)
+        status = smol_fail(error, STATUS_FILE,
+                           "%s: holds neither model.safetensors nor model.safetensors.index.json: "
+                           "name a checkpoint's folder; save weights of another kind as "
+                           "safetensors first",
+                           input);
     if (!status)
         status = smol_shards_open(path, &source->shards, error);
+    free(path);
+    return status;
+}
+
+/* The folder of a checkpoint in the cache of the Hub, or NULL: `input` is a checkpoint itself. */
+static enum status find_snapshot(const char *input, char **snapshot, struct error *error)
+{
+    char *path = NULL;
+    *snapshot = NULL;
+    if (!smol_is_folder(input))
+        return STATUS_OK;
+    enum status status = find_weights(input, &path, error);
+    if (!status && !path)
+        status = smol_hub_snapshot(input, snapshot, error);
     free(path);
     return status;
 }
@@ -134,10 +153,16 @@ enum status smol_source_settle(const struct source *source, enum status status, 
 enum status smol_source_open_weights(const char *input, const struct source_options *options,
                                      struct source *source, struct error *error)
 {
+    char *snapshot;
     *source = (struct source){0};
-    enum status status = find_settings(source, input, options->config, error);
+    enum status status = find_snapshot(input, &snapshot, error);
+    if (snapshot)
+        input = snapshot;
+    if (!status)
+        status = find_settings(source, input, options->config, error);
     if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
         status = open_weights(source, input, error);
+    free(snapshot);
     if (status)
         smol_source_close(source);
     return status;

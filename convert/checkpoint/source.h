@@ -41,10 +41,11 @@ struct source {
     struct lora lora;                          /* zeroed: none */
 };
 
-/* Opens `input`, a checkpoint's folder, or the model.safetensors or model.safetensors.index.json in
- * it, for a blob of `dtype`. All but the tokenizer's tables and the tensors' elements is checked.
- * On an error nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED,
- * STATUS_MEMORY. */
+/* Opens `input`, a checkpoint's folder (or that of one in the cache of the Hub, see hub.h), or the
+ * model.safetensors or model.safetensors.index.json in it, for a blob of `dtype`. All but the
+ * tokenizer's tables and the tensors' elements is checked. On an error nothing stays open. Errors:
+ * STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY, STATUS_USAGE (a choice of
+ * revisions). */
 enum status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, struct error *error);
 

@@ -23,8 +23,9 @@ static const struct command_line line = {
     .program = "smolconv",
     .words = "INPUT OUT.smol",
     .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
-             "INPUT: the checkpoint's folder, or the model.safetensors in it, or the\n"
-             "model.safetensors.index.json that lists its shards.\n\n"
+             "INPUT: the checkpoint's folder (or what the cache of the Hub has for one), or the\n"
+             "model.safetensors in it, or the model.safetensors.index.json that lists its\n"
+             "shards.\n\n"
              "  smolconv diff        how two models differ\n"
              "  smolconv inspect     what is in a file\n"
              "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"

@@ -125,7 +125,7 @@ def commands(material):
         Command("diff", ("smolconv", "diff", blob, other), status=1),
         Command("diff safetensors", ("smolconv", "diff", weights, weights)),
         Command("inspect", ("smolconv", "inspect", blob)),
-        Command("inspect checkpoint", ("smolconv", "inspect", material / "sharded")),
+        Command("inspect checkpoint", ("smolconv", "inspect", material / "cached")),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("diff checkpoint", ("smolconv", "diff", source, weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
@@ -278,6 +278,11 @@ def make_material(build, folder):
         source = tiny.make(folder / name, middle, seed)
         subprocess.run([tool, "--quiet", source, folder / f"{name}.smol"], check=True)
     tiny.shard(folder / "tiny", folder / "sharded")
+    (folder / "cached/snapshots").mkdir(parents=True)
+    (folder / "cached/refs").mkdir()
+    (folder / "cached/refs/main").write_text("one")
+    for revision in ("one", "two"):  # as in the Hub's cache
+        (folder / "cached/snapshots" / revision).symlink_to(folder / "sharded")
     tiny.adapt(folder / "adapter")
     two = (folder / "larger.smol", folder / "newer.smol")
     subprocess.run([tool, "delta", "--quiet", *two, folder / "delta"], check=True)
