@@ -15,6 +15,7 @@ enum status {
     STATUS_MEMORY = 6,       /* out of memory */
     STATUS_NUMERIC = 7,      /* NaN or infinity where a number was due */
     STATUS_CONTEXT_FULL = 8, /* no room for another token */
+    STATUS_CANCELLED = 9,    /* the library's caller asked for it; no exit status */
 };
 
 /* Whether byte `c` could steer a terminal: text from files is shown with '?' in its place. */

@@ -78,29 +78,48 @@ static sha256_take *best_variant(void)
     return smol_sha256_take_scalar;
 }
 
+void smol_sha256_start(struct sha256 *hash)
+{
+    *hash = (struct sha256){
+        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+                  0x1f83d9ab, 0x5be0cd19},
+        .take = best_variant(),
+    };
+}
+
+void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n)
+{
+    hash->take(hash->state, blocks, n);
+    hash->size += (uint64_t)n * SHA256_BLOCK;
+}
+
 /* What follows the whole blocks of a message: the rest of it, a bit 1, zeros, and the length in
  * bits, big-endian, at the end of the last block. */
-static void take_end(sha256_take *take, uint32_t state[8], const uint8_t *rest, uint64_t size)
+static void add_end(struct sha256 *hash, const uint8_t *rest, size_t n_rest)
 {
     uint8_t end[2 * SHA256_BLOCK] = {0};
-    size_t n_rest = size % SHA256_BLOCK;
-    size_t n_blocks = n_rest + 1 + sizeof size <= SHA256_BLOCK ? 1 : 2;
-    uint64_t n_bits = __builtin_bswap64(size * 8);
+    uint64_t n_bits = __builtin_bswap64((hash->size + n_rest) * 8);
+    size_t n_blocks = n_rest + 1 + sizeof n_bits <= SHA256_BLOCK ? 1 : 2;
     memcpy(end, rest, n_rest);
     end[n_rest] = 0x80;
     memcpy(end + n_blocks * SHA256_BLOCK - sizeof n_bits, &n_bits, sizeof n_bits);
-    take(state, end, n_blocks);
+    hash->take(hash->state, end, n_blocks);
+}
+
+void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
+                     char text[SHA256_TEXT_SIZE])
+{
+    size_t n_blocks = size / SHA256_BLOCK, whole = n_blocks * SHA256_BLOCK;
+    smol_sha256_add(hash, rest, n_blocks);
+    add_end(hash, (const uint8_t *)rest + whole, size - whole);
+    for (int i = 0; i < SHA256_TEXT_SIZE - 1; i++)
+        text[i] = "0123456789abcdef"[hash->state[i / 8] >> (28 - i % 8 * 4) & 15];
+    text[SHA256_TEXT_SIZE - 1] = '\0';
 }
 
 void smol_sha256(const void *data, size_t size, char text[SHA256_TEXT_SIZE])
 {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    sha256_take *take = best_variant();
-    size_t n_blocks = size / SHA256_BLOCK;
-    take(state, data, n_blocks);
-    take_end(take, state, (const uint8_t *)data + n_blocks * SHA256_BLOCK, size);
-    for (int i = 0; i < SHA256_TEXT_SIZE - 1; i++)
-        text[i] = "0123456789abcdef"[state[i / 8] >> (28 - i % 8 * 4) & 15];
-    text[SHA256_TEXT_SIZE - 1] = '\0';
+    struct sha256 hash;
+    smol_sha256_start(&hash);
+    smol_sha256_end(&hash, data, size, text);
 }

@@ -15,6 +15,19 @@ void smol_sha256(const void *data, size_t size, char text[SHA256_TEXT_SIZE]);
 /* Takes n blocks of SHA256_BLOCK bytes into the state: one function for each kind of processor. */
 typedef void sha256_take(uint32_t state[8], const uint8_t *blocks, size_t n);
 
+/* The same in pieces: start, then add what makes up the data, then end. */
+struct sha256 {
+    uint32_t state[8];
+    sha256_take *take;
+    uint64_t size; /* of what was added */
+};
+void smol_sha256_start(struct sha256 *hash);
+/* n whole blocks. */
+void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n);
+/* What is left of the data, rest[0..size), of any size. */
+void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
+                     char text[SHA256_TEXT_SIZE]);
+
 sha256_take smol_sha256_take_scalar;
 #if defined(__x86_64__)
 sha256_take smol_sha256_take_x86; /* where smol_cpu_has_sha() */

@@ -472,7 +472,7 @@ static enum status open_checked(struct blob *blob, enum verify verify, struct er
         atomic_init(&blob->checked[i], verify == VERIFY_OFF);
     status = check_tokenizer(blob, error);
     if (!status && verify == VERIFY_AT_OPEN)
-        status = smol_blob_verify(blob, error);
+        status = smol_blob_verify(blob, NULL, error);
     return status;
 }
 
@@ -623,12 +623,17 @@ static uint64_t chunk_start(const struct blob *blob, size_t chunk)
     return blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
 }
 
+/* Of the last one less may be left. */
+static uint64_t chunk_size(const struct blob *blob, size_t chunk)
+{
+    uint64_t rest = blob->header->file_size - chunk_start(blob, chunk);
+    return rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
+}
+
 enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
                                   struct error *error)
 {
-    uint64_t start = chunk_start(blob, chunk);
-    uint64_t rest = blob->header->file_size - start;
-    uint64_t length = rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
+    uint64_t start = chunk_start(blob, chunk), length = chunk_size(blob, chunk);
     if (smol_digest(data, length) != blob->digests[chunk])
         return damaged_chunk(blob, start, length, error);
     return STATUS_OK;
@@ -784,17 +789,52 @@ static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor 
     return true;
 }
 
-enum status smol_blob_verify(const struct blob *blob, struct error *error)
+/* How far a verification has come, in bytes looked at. */
+struct verification {
+    const struct listener *listener;
+    uint64_t done, told, total;
+};
+
+static struct verification start_verification(const struct blob *blob,
+                                              const struct listener *listener)
 {
+    uint64_t total = blob->header->file_size - blob->header->data_offset;
+    for (size_t i = 0; i < blob->n_tensors; i++)
+        total += blob->tensors[i].size;
+    return (struct verification){.listener = listener, .total = total};
+}
+
+static enum status advance(struct verification *v, uint64_t size, const struct blob *blob,
+                           struct error *error)
+{
+    enum { TELL_AFTER = 1 << 20 };
+    v->done += size;
+    if (v->done - v->told < TELL_AFTER || v->done >= v->total)
+        return STATUS_OK;
+    v->told = v->done;
+    return listener_cancels(v->listener, v->done, v->total)
+               ? smol_fail(error, STATUS_CANCELLED, "%s: verification cancelled", blob->path)
+               : STATUS_OK;
+}
+
+enum status smol_blob_verify(const struct blob *blob, const struct listener *listener,
+                             struct error *error)
+{
+    struct verification v = start_verification(blob, listener);
     enum status status = STATUS_OK;
-    for (size_t chunk = 0; !status && chunk < blob->n_chunks; chunk++)
+    for (size_t chunk = 0; !status && chunk < blob->n_chunks; chunk++) {
         status = check_chunk(blob, chunk, error);
+        if (!status)
+            status = advance(&v, chunk_size(blob, chunk), blob, error);
+    }
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
         if (!tensor_is_well_formed(blob->file.data + tensor->offset, tensor))
             status = damaged_tensor(blob, error, SECTION_WEIGHTS,
                                     (struct tensor_key){tensor->role, tensor->layer},
                                     "breaks the format", tensor->offset);
+        else
+            status = advance(&v, tensor->size, blob, error);
     }
     return status;
 }

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/listener.h"
 #include "format/format.h"
 #include "format/layout.h"
 #include "format/template.h"
@@ -99,7 +100,9 @@ const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[
 
 /* Checks all that smol_blob_open leaves out: every chunk's digest, whatever was found before and
  * also under VERIFY_OFF, and that the tensors hold numbers that the format allows, with zeros as
- * padding. Errors: STATUS_DAMAGED. */
-enum status smol_blob_verify(const struct blob *blob, struct error *error);
+ * padding. The listener (may be NULL) is told of the bytes of the chunks and, after them, of the
+ * tensors. Errors: STATUS_DAMAGED, STATUS_CANCELLED. */
+enum status smol_blob_verify(const struct blob *blob, const struct listener *listener,
+                             struct error *error);
 
 #endif

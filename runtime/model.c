@@ -36,12 +36,6 @@ static enum status index_tensors(smol_model *model, struct error *error)
     return STATUS_OK;
 }
 
-static const enum verify when[] = {
-    [SMOL_VERIFY_FIRST] = VERIFY_FIRST_USE,
-    [SMOL_VERIFY_OPEN] = VERIFY_AT_OPEN,
-    [SMOL_VERIFY_OFF] = VERIFY_OFF,
-};
-
 /* Whether `text` is a digest as sha256sum prints it, in small letters or capitals. */
 static bool is_digest(const char *text)
 {
@@ -51,7 +45,7 @@ static bool is_digest(const char *text)
 
 static enum status check_params(const smol_model_params *params, struct error *error)
 {
-    if ((unsigned)params->verify >= sizeof when / sizeof when[0])
+    if ((unsigned)params->verify > SMOL_VERIFY_OFF)
         return smol_fail(error, STATUS_USAGE, "verify: not one of smol_verify");
     if (params->require_digest && !is_digest(params->require_digest))
         return smol_fail(error, STATUS_USAGE,
@@ -61,26 +55,69 @@ static enum status check_params(const smol_model_params *params, struct error *e
     return STATUS_OK;
 }
 
+static enum status take_digest(const struct file_view *file, const char *name,
+                               const struct listener *listener, char digest[SHA256_TEXT_SIZE],
+                               struct error *error)
+{
+    enum { PIECE = 1 << 20 };
+    struct sha256 hash;
+    size_t done = 0;
+    smol_sha256_start(&hash);
+    while (file->size - done > PIECE) {
+        smol_sha256_add(&hash, file->data + done, PIECE / SHA256_BLOCK);
+        done += PIECE;
+        if (listener_cancels(listener, done, file->size))
+            return smol_fail(error, STATUS_CANCELLED, "%.200s: digest cancelled", name);
+    }
+    smol_sha256_end(&hash, file->data + done, file->size - done, digest);
+    return STATUS_OK;
+}
+
 /* Runs the file with that digest and no other: it is read before it is hashed, as bytes that stayed
  * in the file could be others when they are used. */
-static enum status open_required(const char *path, const char *digest, enum verify verify,
+static enum status open_required(const char *path, const char *digest,
+                                 const struct listener *listener, enum verify verify,
                                  struct blob *blob, struct error *error)
 {
     struct file_view file;
     char found[SHA256_TEXT_SIZE];
+    const char *name = smol_base_name(path);
     enum status status = smol_file_read(path, SIZE_MAX, &file, error);
     if (status)
         return status;
-    smol_sha256(file.data, file.size, found);
-    if (strcasecmp(found, digest) == 0)
+    status = take_digest(&file, name, listener, found, error);
+    if (!status && strcasecmp(found, digest) != 0)
+        status = smol_fail(error, STATUS_DAMAGED,
+                           "%.200s: has the SHA-256 digest %s, but %s is required: fetch the file "
+                           "anew from those who vouch for it",
+                           name, found, digest);
+    if (!status)
         return smol_blob_open_view(&file, path, verify, blob, error);
     smol_file_close(&file);
-    smol_fail(
-        error, STATUS_DAMAGED,
-        "%.200s: has the SHA-256 digest %s, but %s is required: fetch the file anew from those "
-        "who vouch for it",
-        smol_base_name(path), found, digest);
-    return STATUS_DAMAGED; /* which analyzers see, as they do not see what smol_fail returns */
+    return status;
+}
+
+/* All digests and values, with somebody who may want to know how far that is. A file may give way
+ * meanwhile, which is the better explanation. */
+static enum status verify_all(const struct blob *blob, const struct listener *listener,
+                              struct error *error)
+{
+    return file_settle(&blob->file, blob->path, smol_blob_verify(blob, listener, error), error);
+}
+
+static enum status open_model(smol_model *model, const char *path, const smol_model_params *params,
+                              struct error *error)
+{
+    const struct listener listener = {params->on_progress, params->user};
+    enum verify verify = params->verify == SMOL_VERIFY_OFF ? VERIFY_OFF : VERIFY_FIRST_USE;
+    struct blob *blob = &model->blob;
+    enum status status =
+        params->require_digest
+            ? open_required(path, params->require_digest, &listener, verify, blob, error)
+            : smol_blob_open(path, !params->no_mmap, verify, blob, error);
+    if (!status && params->verify == SMOL_VERIFY_OPEN)
+        status = verify_all(blob, &listener, error);
+    return status ? status : index_tensors(model, error);
 }
 
 smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
@@ -97,13 +134,7 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
     smol_model *model = smol_calloc(1, sizeof *model);
     if (!model)
         return report(error, smol_fail_memory(&detail, "a model"), &detail);
-    enum verify verify = when[params->verify];
-    if (params->require_digest)
-        status = open_required(path, params->require_digest, verify, &model->blob, &detail);
-    else
-        status = smol_blob_open(path, !params->no_mmap, verify, &model->blob, &detail);
-    if (!status)
-        status = index_tensors(model, &detail);
+    status = open_model(model, path, params, &detail);
     if (status) {
         smol_model_close(model);
         return report(error, status, &detail);

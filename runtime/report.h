@@ -12,7 +12,8 @@ _Static_assert((int)SMOL_ERROR_USAGE == STATUS_USAGE && (int)SMOL_ERROR_FILE == 
                    (int)SMOL_ERROR_UNSUPPORTED == STATUS_UNSUPPORTED &&
                    (int)SMOL_ERROR_MEMORY == STATUS_MEMORY &&
                    (int)SMOL_ERROR_NUMERIC == STATUS_NUMERIC &&
-                   (int)SMOL_ERROR_CONTEXT_FULL == STATUS_CONTEXT_FULL,
+                   (int)SMOL_ERROR_CONTEXT_FULL == STATUS_CONTEXT_FULL &&
+                   (int)SMOL_ERROR_CANCELLED == STATUS_CANCELLED,
                "public and internal statuses are the same numbers");
 _Static_assert(sizeof((smol_error *)0)->message == ERROR_MESSAGE_SIZE, "messages fit");
 

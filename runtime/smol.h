@@ -34,7 +34,7 @@ extern "C" {
 #define SMOL_API
 #endif
 
-/* What went wrong; the values are smolrun's exit statuses. */
+/* What went wrong; the values up to CONTEXT_FULL are smolrun's exit statuses. */
 typedef enum smol_status {
     SMOL_OK = 0,
     SMOL_ERROR_USAGE = 2,        /* arguments that make no sense; nothing was changed */
@@ -44,6 +44,7 @@ typedef enum smol_status {
     SMOL_ERROR_MEMORY = 6,       /* out of memory */
     SMOL_ERROR_NUMERIC = 7,      /* NaN or infinity in activations or logits */
     SMOL_ERROR_CONTEXT_FULL = 8, /* no room for the tokens; nothing was changed */
+    SMOL_ERROR_CANCELLED = 9,    /* a callback or smol_context_cancel asked for it */
 } smol_status;
 
 typedef struct smol_error {
@@ -53,6 +54,12 @@ typedef struct smol_error {
 
 /* The release, "major.minor.patch". */
 SMOL_API const char *smol_version(void);
+
+/* Told now and then how far a call that takes long has come: `done` of `total`, 0 < done < total;
+ * the end is the call's return. It runs on the thread that made the call. Returns 0 to go on,
+ * anything else to end the call with SMOL_ERROR_CANCELLED. It may not use what the call is
+ * about. */
+typedef int smol_on_progress(void *user, uint64_t done, uint64_t total);
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -103,6 +110,11 @@ typedef struct smol_model_params {
      * the digest, even if the file changes or its medium gives other bytes later. Errors: USAGE (no
      * such digits), DAMAGED (another digest). */
     const char *require_digest;
+    /* NULL, or told of the bytes that were checked, about once for each MiB: for require_digest
+     * those of the file; for SMOL_VERIFY_OPEN, from the start again, those of the data, most of
+     * which are looked at twice and count twice. */
+    smol_on_progress *on_progress;
+    void *user; /* passed to on_progress */
 } smol_model_params;
 
 /* Opens the blob at `path`. `params` NULL: all zeros. A mapped file must not change while it is

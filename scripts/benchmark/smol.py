@@ -14,7 +14,13 @@ class _Error(ctypes.Structure):
 
 
 class _ModelParams(ctypes.Structure):
-    _fields_ = [("verify", ctypes.c_int), ("no_mmap", ctypes.c_int)]
+    _fields_ = [
+        ("verify", ctypes.c_int),
+        ("no_mmap", ctypes.c_int),
+        ("require_digest", ctypes.c_char_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+    ]
 
 
 class _ContextParams(ctypes.Structure):

@@ -66,6 +66,8 @@ class ModelParams(ctypes.Structure):
         ("verify", ctypes.c_int),
         ("no_mmap", ctypes.c_int),
         ("require_digest", ctypes.c_char_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
     ]
 
 

@@ -1262,7 +1262,7 @@ static void with_checking_off_damage_is_reported_by_verify_only(void **state)
     image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
     assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), STATUS_OK);
     assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
-    complains(smol_blob_verify(&blob, &error), STATUS_DAMAGED, "data damaged (weights");
+    complains(smol_blob_verify(&blob, NULL, &error), STATUS_DAMAGED, "data damaged (weights");
     smol_blob_close(&blob);
 }
 
@@ -1274,7 +1274,7 @@ static void a_chunk_found_right_is_not_read_again_but_by_verify(void **state)
     assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
     image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
     assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
-    assert_int_equal(smol_blob_verify(&blob, &error), STATUS_DAMAGED);
+    assert_int_equal(smol_blob_verify(&blob, NULL, &error), STATUS_DAMAGED);
     smol_blob_close(&blob);
 }
 
@@ -1284,7 +1284,7 @@ static void a_blob_read_into_memory_does_not_see_later_damage(void **state)
     struct blob blob;
     assert_int_equal(smol_blob_open(path, false, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
     memset(image.bytes, 0xff, image.size);
-    assert_int_equal(smol_blob_verify(&blob, &error), STATUS_OK);
+    assert_int_equal(smol_blob_verify(&blob, NULL, &error), STATUS_OK);
     assert_memory_equal(blob.file.data, image.pristine, image.size);
     smol_blob_close(&blob);
 }
