@@ -1,7 +1,9 @@
 # The one build file. `make help` lists the targets.
 
 CC ?= gcc
-BUILD ?= build
+# THREADS=no: without threads, for systems that have none; in a folder of its own
+THREADS := yes
+BUILD ?= $(if $(filter no,$(THREADS)),build/alone,build)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -9,12 +11,16 @@ INCLUDEDIR ?= $(PREFIX)/include
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CFLAGS ?= -O2 -g
 EXTRA_CFLAGS ?=
+ifneq ($(words $(filter yes no,$(THREADS))),1)
+$(error THREADS=$(THREADS): say yes or no)
+endif
+PTHREAD := $(if $(filter no,$(THREADS)),-DSMOL_NO_THREADS,-pthread)
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
 # what is built.
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -I. -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
-	-fno-math-errno -fno-trapping-math -ftree-vectorize -pthread -MMD -MP \
+	-fno-math-errno -fno-trapping-math -ftree-vectorize $(PTHREAD) -MMD -MP \
 	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
 
 # What makes a flaw that is left harder to use: random addresses, tables of the linker that nobody
@@ -33,7 +39,7 @@ endif
 SMOL_CFLAGS += $(HARDENING)
 LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) $(FILE_LDFLAGS) -Wl,-z,relro,-z,now,-z,noexecstack
 
-LDLIBS_RUN := -lm -pthread
+LDLIBS_RUN := -lm $(filter -pthread,$(PTHREAD))
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
 VERSION := $(shell sed -n 's/^\#define SMOL_VERSION "\(.*\)"$$/\1/p' common/version.h)
@@ -46,7 +52,9 @@ ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Command lines, input that streams, output files and JSON are for the two programs, not for the library,
 # which must not print or write.
 PROGRAM_SRC := common/options.c common/numerals.c common/input.c common/output.c common/json_out.c
-COMMON_SRC := $(filter-out $(PROGRAM_SRC),$(wildcard common/*.c))
+POOL_SRC := common/pool.c common/pool_alone.c # with threads, without
+COMMON_SRC := $(filter-out $(PROGRAM_SRC) $(POOL_SRC),$(wildcard common/*.c)) \
+	$(word $(if $(filter no,$(THREADS)),2,1),$(POOL_SRC))
 # Blobs are made by smolconv alone.
 WRITER_SRC := format/writer.c format/intake.c
 FORMAT_SRC := $(filter-out $(WRITER_SRC),$(wildcard format/*.c))
@@ -272,7 +280,7 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
-	printf '%s\n' $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) \
+	printf '%s\n' $(POOL_SRC) $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) \
 		$(COMMAND_SRC) | sort -u | xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 

@@ -7,11 +7,12 @@
 #include "common/mapping.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
+
+#include "common/threads.h"
 
 /* What a place's state is modulo 4; each change adds to it. */
 enum { FREE, CHANGING, LISTED, STATES = 4 };
@@ -144,8 +145,8 @@ static void install(void)
 
 void smol_mapping_guard(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, install);
+    static thread_once once = THREAD_ONCE;
+    threads_once(&once, install);
 }
 
 bool smol_mapping_is_guarded(void)

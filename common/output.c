@@ -13,6 +13,7 @@
 
 #include "common/file.h"
 #include "common/memory.h"
+#include "common/threads.h"
 
 /* --- temporaries, and the signals that remove them ---------------------------------------- */
 
@@ -42,13 +43,13 @@ static sigset_t signal_set(void)
 static sigset_t block_signals(void)
 {
     sigset_t set = signal_set(), old;
-    pthread_sigmask(SIG_BLOCK, &set, &old);
+    threads_sigmask(SIG_BLOCK, &set, &old);
     return old;
 }
 
 static void unblock_signals(sigset_t old)
 {
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    threads_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* The handler is gone by now (SA_RESETHAND), so the signal, raised again, ends the process as soon

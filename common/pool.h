@@ -16,7 +16,11 @@
 
 struct pool;
 
+#ifndef SMOL_NO_THREADS
 enum { POOL_MAX_THREADS = 256 };
+#else
+enum { POOL_MAX_THREADS = 1 }; /* pool_alone.c */
+#endif
 
 /* A team of `n_threads` (1..POOL_MAX_THREADS), the caller of smol_pool_run included. Its threads
  * get no signals but those of their own faults. Errors: STATUS_USAGE, STATUS_MEMORY (threads that

@@ -204,7 +204,8 @@ typedef enum smol_kv {
 typedef struct smol_context_params {
     uint32_t n_ctx;     /* most tokens to hold; 0: the model's context_length */
     uint32_t n_threads; /* 0: one for each processor that the process may use. Threads run where
-                           the creating thread may: its affinity (taskset) is theirs */
+                           the creating thread may: its affinity (taskset) is theirs. A library
+                           built without threads has the caller's alone: 0 or 1 */
     smol_kv kv;
 } smol_context_params;
 

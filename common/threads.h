@@ -1,0 +1,42 @@
+/* What little is asked of threads outside of pool.h. With `make THREADS=no` (SMOL_NO_THREADS) there
+ * are none, and nothing of pthread is called. */
+#ifndef SMOL_COMMON_THREADS_H
+#define SMOL_COMMON_THREADS_H
+
+#include <signal.h>
+
+#ifndef SMOL_NO_THREADS
+#include <pthread.h>
+
+typedef pthread_once_t thread_once;
+#define THREAD_ONCE PTHREAD_ONCE_INIT
+
+/* Calls `work` the first time; every caller returns when it is done. */
+static inline void threads_once(thread_once *once, void (*work)(void))
+{
+    pthread_once(once, work);
+}
+
+/* sigprocmask for this thread. */
+static inline void threads_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    pthread_sigmask(how, set, old);
+}
+#else
+typedef int thread_once;
+#define THREAD_ONCE 0
+
+static inline void threads_once(thread_once *once, void (*work)(void))
+{
+    if (!*once)
+        work();
+    *once = 1;
+}
+
+static inline void threads_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    sigprocmask(how, set, old);
+}
+#endif
+
+#endif
