@@ -154,12 +154,11 @@ static enum status check_arguments(const smol_context *c, const uint32_t *ids, s
     return STATUS_OK;
 }
 
-/* Room for the ids of n tokens, at most c->capacity. */
-static enum status reserve_ids(smol_context *c, size_t n, struct error *error)
+enum status smol_context_reserve_ids(smol_context *c, size_t n, struct error *error)
 {
     if (n <= c->ids_room)
         return STATUS_OK;
-    size_t room = n < c->capacity / 2 ? 2 * n : c->capacity;
+    size_t room = n < c->capacity / 2 ? 2 * n : c->capacity + 1;
     uint32_t *ids = smol_realloc(c->ids, room * sizeof *ids);
     if (!ids)
         return smol_fail_memory(error, "the token ids");
@@ -173,7 +172,7 @@ static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size
 {
     const struct blob *blob = &c->model->blob;
     uint32_t vocab_size = blob->model->vocab_size;
-    enum status status = reserve_ids(c, c->length + n, error);
+    enum status status = smol_context_reserve_ids(c, c->length + n + 1, error);
     if (!status)
         status = smol_kv_reserve(&c->kv, c->length + n, error);
     if (!status)
@@ -205,11 +204,13 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
     fpenv_enter(&saved);
     status = evaluate(context, ids, n, n_logits, logits, &detail);
     fpenv_leave(&saved);
-    if (status)
+    if (status) {
         context->length = length;
-    else
-        memmove(context->ids + length, ids, n * sizeof *ids); /* may be the context's own */
-    return report(error, status, &detail);
+        return report(error, status, &detail);
+    }
+    memmove(context->ids + length, ids, n * sizeof *ids); /* may be the context's own */
+    context->n_ids = context->length;
+    return report(error, STATUS_OK, NULL);
 }
 
 /* --- state -------------------------------------------------------------------------------- */
@@ -234,6 +235,13 @@ void smol_context_truncate(smol_context *context, size_t n)
 {
     if (n < context->length)
         context->length = n;
+    if (n < context->n_ids)
+        context->n_ids = n;
+}
+
+uint32_t smol_context_pending(const smol_context *context)
+{
+    return context->n_ids > context->length ? context->ids[context->length] : SMOL_NO_TOKEN;
 }
 
 /* Of `rest` tokens the newest half, or half of that, until it is no more than `most`. */
@@ -261,7 +269,7 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
                                 capacity, n_room, kept),
                       &detail);
     size_t n = newest_part(length - kept, capacity - kept - n_room);
-    context->length = kept;
+    smol_context_truncate(context, kept);
     return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)
              : report(error, STATUS_OK, NULL);
 }

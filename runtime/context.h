@@ -21,6 +21,7 @@ struct smol_context {
     size_t capacity; /* most tokens */
     uint32_t *ids;   /* (ids_room), of which (length) are the sequence */
     size_t ids_room; /* grows with the sequence */
+    size_t n_ids;    /* length, or one more: what smol_generate brought last */
 
     /* Activations, (BATCH, ...) each, all within `memory`. */
     void *memory;
@@ -37,6 +38,9 @@ struct smol_context {
 
     struct attention_memory attention;
 };
+
+/* Room for n ids, at most context->capacity and one more. */
+enum status smol_context_reserve_ids(struct smol_context *context, size_t n, struct error *error);
 
 /* Runs ids[0..n), 0 < n <= BATCH, through the model at positions length.. of the context, whose
  * KV cache has room for them, and writes the logits after each of the last n_logits of them to

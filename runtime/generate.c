@@ -80,8 +80,9 @@ static smol_status evaluate_prompt(struct generation *g, const uint32_t *prompt,
         return status;
     g->result->n_prompt = n;
     g->result->prompt_seconds = clock_seconds() - g->start;
-    memcpy(g->history, prompt, n * sizeof *prompt);
-    g->n_history = n;
+    g->n_history = g->params->penalize_context ? g->context->length : n;
+    memcpy(g->history, g->context->ids + g->context->length - g->n_history,
+           g->n_history * sizeof *g->history);
     return SMOL_OK;
 }
 
@@ -140,6 +141,8 @@ static smol_status next_token(struct generation *g, smol_error *error)
         return SMOL_OK;
     }
     g->history[g->n_history++] = id;
+    g->context->ids[g->context->length] = id; /* room for one more is there after each smol_eval */
+    g->context->n_ids = g->context->length + 1;
     g->result->n_generated++;
     status = tell_token(g, id, error);
     if (status || g->finished)
@@ -164,7 +167,8 @@ static enum status prepare(struct generation *g, size_t n_prompt, struct error *
     size_t capacity = smol_context_capacity(g->context);
     size_t room = capacity - smol_context_length(g->context) + 1;
     size_t most = g->params->max_tokens < room ? g->params->max_tokens : room;
-    size_t n_history = g->params->slide ? capacity + 1 : n_prompt + most;
+    size_t before = g->params->penalize_context ? smol_context_length(g->context) : 0;
+    size_t n_history = g->params->slide ? capacity + 1 : before + n_prompt + most;
     if (g->params->slide && g->params->n_keep >= capacity)
         return smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
                          g->params->n_keep, capacity);
@@ -187,9 +191,9 @@ static smol_status run(struct generation *g, const uint32_t *prompt, size_t n, s
     return status;
 }
 
-smol_status smol_generate(smol_context *context, smol_sampler *sampler, const uint32_t *prompt,
-                          size_t n, const smol_generate_params *params,
-                          smol_generate_result *result, smol_error *error)
+static smol_status generate(smol_context *context, smol_sampler *sampler, const uint32_t *prompt,
+                            size_t n, const smol_generate_params *params,
+                            smol_generate_result *result, smol_error *error)
 {
     struct generation g = {.context = context,
                            .sampler = sampler,
@@ -206,4 +210,35 @@ smol_status smol_generate(smol_context *context, smol_sampler *sampler, const ui
     smol_free(g.history);
     smol_free(g.logits);
     return status;
+}
+
+/* The last id of the sequence becomes the prompt: its logits are not kept. */
+static smol_status go_on(smol_context *context, smol_sampler *sampler,
+                         const smol_generate_params *params, smol_generate_result *result,
+                         smol_error *error)
+{
+    struct error detail;
+    size_t length = context->length, n_ids = context->n_ids;
+    *result = (smol_generate_result){0};
+    if (n_ids == 0)
+        return report(error,
+                      smol_fail(&detail, STATUS_USAGE, "nothing to go on from: give a prompt"),
+                      &detail);
+    uint32_t last = context->ids[n_ids - 1];
+    smol_context_truncate(context, n_ids - 1);
+    smol_status status = generate(context, sampler, &last, 1, params, result, error);
+    if (status && result->n_prompt == 0) { /* nothing was changed but that */
+        context->length = length;
+        context->n_ids = n_ids;
+    }
+    return status;
+}
+
+smol_status smol_generate(smol_context *context, smol_sampler *sampler, const uint32_t *prompt,
+                          size_t n, const smol_generate_params *params,
+                          smol_generate_result *result, smol_error *error)
+{
+    if (n == 0)
+        return go_on(context, sampler, params, result, error);
+    return generate(context, sampler, prompt, n, params, result, error);
 }

@@ -41,4 +41,16 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v);
 
+/* As sessions hold the keys and values of one block of a head (kv_rows.c, format/SESSION.md): of
+ * its first n positions. */
+size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n);
+void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
+                      size_t n, uint8_t *rows);
+void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
+                      size_t n, const uint8_t *rows);
+
+/* Whether rows hold what smol_kv_store writes: finite numbers, int8 steps within -127..127 and
+ * scales of at least 0. */
+bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows);
+
 #endif

@@ -23,7 +23,7 @@ static enum status check_range(const char *name, float value, float highest, str
                      (double)highest);
 }
 
-static enum status check_params(const smol_sampler_params *params, struct error *error)
+enum status smol_sampler_check(const smol_sampler_params *params, struct error *error)
 {
     const struct {
         const char *name;
@@ -45,7 +45,7 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
 {
     struct error detail;
     *out = NULL;
-    enum status status = check_params(params, &detail);
+    enum status status = smol_sampler_check(params, &detail);
     if (status)
         return report(error, status, &detail);
     smol_sampler *sampler = smol_calloc(1, sizeof *sampler);
@@ -53,6 +53,24 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
         return report(error, smol_fail_memory(&detail, "a sampler"), &detail);
     sampler->params = *params;
     *out = sampler;
+    return report(error, STATUS_OK, NULL);
+}
+
+smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
+{
+    return sampler->params;
+}
+
+smol_status smol_sampler_set_params(smol_sampler *sampler, const smol_sampler_params *params,
+                                    smol_error *error)
+{
+    struct error detail;
+    enum status status = smol_sampler_check(params, &detail);
+    if (status)
+        return report(error, status, &detail);
+    if (params->seed != sampler->params.seed)
+        sampler->n_calls = 0;
+    sampler->params = *params;
     return report(error, STATUS_OK, NULL);
 }
 

@@ -21,6 +21,9 @@ struct smol_sampler {
     float *scores;                /* (capacity) */
 };
 
+/* Whether the parameters are in range. Errors: STATUS_USAGE, naming the first that is not. */
+enum status smol_sampler_check(const smol_sampler_params *params, struct error *error);
+
 /* The logits (n) after the repetition penalty for `history`: `logits` itself where there is
  * nothing to do, otherwise the sampler's scratch. */
 const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,

@@ -245,6 +245,10 @@ SMOL_API void smol_context_truncate(smol_context *context, size_t n);
 SMOL_API smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
                                         smol_error *error);
 
+/* The last token that smol_generate brought, until something else is evaluated: it is not in the
+ * sequence yet. SMOL_NO_TOKEN: there is none. */
+SMOL_API uint32_t smol_context_pending(const smol_context *context);
+
 typedef struct smol_context_info {
     uint32_t n_threads;
     const char *kv;     /* "f16", ... */
@@ -330,6 +334,13 @@ SMOL_API smol_status smol_sample(smol_sampler *sampler, const float *logits, siz
                                  const uint32_t *history, size_t n_history, uint32_t *id,
                                  smol_error *error);
 
+SMOL_API smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler);
+
+/* Errors: USAGE, as above; nothing was changed. Another seed starts with its first random number,
+ * the same one goes on. */
+SMOL_API smol_status smol_sampler_set_params(smol_sampler *sampler,
+                                             const smol_sampler_params *params, smol_error *error);
+
 /* --- generation --------------------------------------------------------------------------- */
 
 typedef enum smol_finish {
@@ -354,6 +365,7 @@ typedef struct smol_generate_params {
     int show_special;      /* 1: text of special tokens is reported too */
     int slide;             /* 1: a full context does not end it: see smol_context_slide ... */
     size_t n_keep;         /* ... which keeps so many of the context's first tokens */
+    int penalize_context;  /* 1: what was in the context before the prompt is history too */
     smol_on_text *on_text; /* may be NULL */
     void *user;            /* passed to on_text */
 } smol_generate_params;
@@ -368,16 +380,59 @@ typedef struct smol_generate_result {
     double slide_seconds; /* ... and for how long in all, which is part of decode_seconds */
 } smol_generate_result;
 
-/* Appends the prompt ids (n > 0) to the context and generates. The generated tokens are in the
- * context afterwards, but for the last one. `history` for the repetition penalty is the
- * prompt given here and the output; once the context has slid, what it holds. Errors: as smol_eval
- * and smol_sample, USAGE for stop strings; *result then says how far it came. A full context in the
- * middle is not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and
- * the prompt too gets room. */
+/* Appends the prompt ids to the context and generates. The generated tokens are in the context
+ * afterwards, but for the last one, unless a stop token came behind it: see smol_context_pending.
+ * Without a prompt (n 0) it goes on where the sequence ends, as if the call before had not ended:
+ * that token, or where there is none the last of the sequence once more, is evaluated as the
+ * prompt. `history` for the repetition penalty is the prompt given here and the output; once the
+ * context has slid, what it holds. Errors: as smol_eval and smol_sample, USAGE for stop strings and
+ * for n 0 on an empty sequence; *result then says how far it came. A full context in the middle is
+ * not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and the prompt
+ * too gets room. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,
                                    smol_error *error);
+
+/* --- sessions ----------------------------------------------------------------------------- */
+
+/* What is saved with a context, and restored. */
+typedef struct smol_session {
+    smol_sampler *sampler; /* its parameters and its place among the random numbers; NULL: none */
+    void *data;            /* (size), at most 64 MiB: anything of the caller's, or NULL */
+    size_t size;
+} smol_session;
+
+/* Takes data[0..size), of which the next call brings the continuation. Returns 0 to go on, anything
+ * else to end with SMOL_ERROR_FILE. */
+typedef int smol_on_write(void *user, const void *data, size_t size);
+
+/* Brings the next bytes: data[0..*n), at most `size`, and 0 only at the end. Returns as above. */
+typedef int smol_on_read(void *user, void *data, size_t size, size_t *n);
+
+/* Writes the sequence, its keys and values, and *session (may be NULL) in the format of
+ * format/SESSION.md: the same bytes for the same state. Nothing is changed. Errors: USAGE (too much
+ * data), NUMERIC (NaN or infinity in the cache, which the next smol_eval would have met), FILE (the
+ * callback's), MEMORY. */
+SMOL_API smol_status smol_context_save(const smol_context *context, const smol_session *session,
+                                       smol_on_write *write, void *user, smol_error *error);
+
+/* Makes the context what it was when it was saved, whatever it holds: what is evaluated from here
+ * on gives the same bits as if nothing had come between, on any machine and for any number of
+ * threads. The bytes may be a stranger's. Into *session (may be NULL) go the sampler's state, where
+ * there is one in the session and session->sampler is not NULL, and the data, which the caller
+ * frees with smol_free. After an error the context is empty, the sampler as it was, and there are
+ * no data. Errors: DAMAGED (damaged, or no session), UNSUPPORTED (of another version, blob or KV
+ * type), CONTEXT_FULL (longer than this context's capacity), FILE (the callback's), MEMORY. */
+SMOL_API smol_status smol_context_restore(smol_context *context, smol_session *session,
+                                          smol_on_read *read, void *user, smol_error *error);
+
+/* The same into memory, which the caller frees with smol_free, and from memory. */
+SMOL_API smol_status smol_context_save_memory(const smol_context *context,
+                                              const smol_session *session, void **bytes,
+                                              size_t *size, smol_error *error);
+SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
+                                                 const void *bytes, size_t size, smol_error *error);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session.h"
+#include "runtime/command/session_file.h"
 #include "runtime/command/text_in.h"
 
 static const struct option_rule rules[] = {
@@ -41,6 +42,8 @@ static const struct option_rule rules[] = {
      OPTION_FLAG, FIELD(chat), 0, 0, NULL},
     {"system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,
      NULL},
+    {"session", 0, "FILE", "go on from the session in FILE, if it is there, and save it there",
+     OPTION_TEXT, FIELD(session), 0, 0, NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
     RULES_MODEL,
@@ -53,7 +56,11 @@ static const struct command_line command = {
         "Continues PROMPT and prints the continuation, followed by one newline.\n"
         "PROMPT -: standard input, as it is; empty: the bos token. What the model's tokenizer\n"
         "puts around a text, such as bos, is added. With --chat, PROMPT is what a user says, and\n"
-        "the answer is printed; the chat template has what belongs around it.\n\n"
+        "the answer is printed; the chat template has what belongs around it.\n"
+        "With --session, the text goes on after the session's, and an empty PROMPT adds nothing "
+        "to\n"
+        "it; a PROMPT (with --chat: a conversation) that begins with it is the whole text, of\n"
+        "which only the rest is evaluated.\n\n"
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
         "  smolrun bench        speed\n",
@@ -76,9 +83,13 @@ static const struct command_line command = {
 /* One generation and what it has brought so far. */
 struct run {
     const struct settings *settings;
+    int argc;
+    char **argv; /* what they were read from */
     struct session session;
     smol_generate_result result;
     size_t n_ids;
+    bool resumed;              /* there was a session */
+    size_t n_kept;             /* tokens of it that the prompt goes on from */
     struct buffer ids, text;   /* generated: uint32_t and UTF-8, for --json */
     smol_status output_status; /* an error in between, which cancelled the generation */
     smol_error output_error;
@@ -144,6 +155,8 @@ static void print_json(const struct run *run)
         smol_json_whole(&json, ids[i]);
     smol_json_close(&json, ']');
     smol_json_member_text(&json, "finish_reason", reasons[run->result.finish]);
+    if (run->settings->session)
+        smol_json_member_whole(&json, "session_tokens", run->n_kept);
     smol_json_member_whole(&json, "prompt_tokens", run->result.n_prompt);
     smol_json_member_whole(&json, "completion_tokens", run->result.n_generated);
     print_timings(&json, run);
@@ -174,16 +187,27 @@ static size_t count_kept(const struct settings *settings, size_t capacity, size_
     return n_prompt < capacity / 2 ? n_prompt : capacity / 2;
 }
 
+static smol_status save(struct run *run, smol_sampler *sampler, smol_error *error)
+{
+    const smol_session session = {.sampler = sampler};
+    if (!run->settings->session)
+        return SMOL_OK;
+    return smol_session_write(run->settings->session, run->resumed, run->session.context, &session,
+                              error);
+}
+
 static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
                             size_t n, smol_error *error)
 {
     const struct settings *settings = run->settings;
+    run->n_kept = smol_context_length(run->session.context);
     const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .stop = settings->stop.items,
         .n_stop = settings->stop.n,
         .slide = settings->slide,
         .n_keep = count_kept(settings, smol_context_capacity(run->session.context), n),
+        .penalize_context = 1,
         .on_text = take_text,
         .user = run,
     };
@@ -191,6 +215,8 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         smol_generate(run->session.context, sampler, prompt, n, &params, &run->result, error);
     if (!status)
         status = finish_output(run, error);
+    if (!status)
+        status = save(run, sampler, error);
     if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
@@ -225,18 +251,49 @@ static smol_status chat_prompt(const struct settings *settings, const smol_model
     return status;
 }
 
-static smol_status read_prompt(const struct settings *settings, const smol_model *model,
-                               uint32_t **ids, size_t *n, smol_error *error)
+/* Of a conversation, what the session holds of it need not be evaluated again. */
+static void drop_known(const struct run *run, uint32_t *ids, size_t *n)
 {
+    size_t n_kept = smol_session_keep(run->session.context, ids, *n);
+    *n -= n_kept;
+    memmove(ids, ids + n_kept, *n * sizeof *ids);
+}
+
+static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    const smol_model *model = run->session.model;
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "--keep is for --slide: add that, or leave it out");
-    if (settings->chat)
-        return chat_prompt(settings, model, ids, n, error);
+    if (settings->chat) {
+        smol_status status = chat_prompt(settings, model, ids, n, error);
+        if (!status)
+            drop_known(run, *ids, n);
+        return status;
+    }
     if (settings->system)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "--system is for a chat: add --chat, or leave it out");
+    if (run->resumed)
+        return smol_session_prompt(settings->text, model, run->session.context, ids, n, error);
     return smol_text_prompt(settings->text, model, ids, n, error);
+}
+
+/* The sampler's settings come from the session where the command line does not say otherwise: it is
+ * read again, with those as defaults. */
+static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    smol_session session = {.sampler = sampler};
+    smol_status status =
+        smol_session_read(settings->session, run->session.context, &session, &run->resumed, error);
+    smol_free(session.data);
+    if (status || !run->resumed)
+        return status;
+    struct settings again = {.sampler = smol_sampler_get_params(sampler)};
+    status = smol_settings_reread(&command, run->argc, run->argv, &again, error);
+    return status ? status : smol_sampler_set_params(sampler, &again.sampler, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)
@@ -244,9 +301,11 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     uint32_t *prompt = NULL;
     size_t n = 0;
     smol_sampler *sampler = NULL;
-    smol_status status = read_prompt(run->settings, run->session.model, &prompt, &n, error);
+    smol_status status = smol_sampler_create(&run->settings->sampler, &sampler, error);
+    if (!status && run->settings->session)
+        status = resume(run, sampler, error);
     if (!status)
-        status = smol_sampler_create(&run->settings->sampler, &sampler, error);
+        status = read_prompt(run, &prompt, &n, error);
     if (!status)
         status = generate(run, sampler, prompt, n, error);
     smol_sampler_free(sampler);
@@ -261,10 +320,7 @@ int smol_command_generate(int argc, char **argv)
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
-    /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
-    if (settings.sampler.top_p == 0)
-        settings.sampler.top_p = FLT_MIN;
-    struct run run = {.settings = &settings};
+    struct run run = {.settings = &settings, .argc = argc, .argv = argv};
     smol_error error;
     smol_status status =
         settings.text ? smol_session_open(&settings, &run.session, &error)

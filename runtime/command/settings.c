@@ -1,6 +1,9 @@
 /* Command lines of smolrun, see settings.h. */
 #include "runtime/command/settings.h"
 
+#include <float.h>
+#include <sys/stat.h>
+
 #include "runtime/command/print.h"
 #include "runtime/command/sandbox.h"
 #include "runtime/report.h"
@@ -21,9 +24,28 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
         return smol_command_flush(error);
     if (!words[0])
         return smol_command_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
+    /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
+    if (settings->sampler.top_p == 0)
+        settings->sampler.top_p = FLT_MIN;
     settings->model = words[0];
     settings->text = words[1];
     return SMOL_OK;
+}
+
+smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
+                                 struct settings *settings, smol_error *error)
+{
+    bool shown;
+    return parse(command, argc, argv, settings, &shown, error);
+}
+
+/* What one has talked about is nobody else's business; and the files that the sandbox allows. */
+static smol_status give_up_rights(const struct settings *settings, smol_error *error)
+{
+    if (settings->session)
+        umask(S_IRWXG | S_IRWXO);
+    return smol_sandbox_enter(settings->model,
+                              settings->session ? settings->session : settings->output, error);
 }
 
 /* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not
@@ -48,7 +70,7 @@ bool smol_settings_parse(const struct command_line *command, int argc, char **ar
     smol_status failed = parse(command, argc, argv, settings, &shown, &error);
     read_clock(settings);
     if (!failed && !shown)
-        failed = smol_sandbox_enter(settings->model, settings->output, &error);
+        failed = give_up_rights(settings, &error);
     *status = smol_command_status(failed, &error);
     return !shown && *status == SMOL_OK;
 }

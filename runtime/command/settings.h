@@ -25,7 +25,8 @@ struct settings {
     int ids;
     int chat;
     const char *system; /* of a chat: its first message, or NULL */
-    struct tm now;      /* the local time, where there is a chat */
+    const char *session;
+    struct tm now; /* the local time, where there is a chat */
     /* generate, bench */
     int json;
     /* tokenize */
@@ -83,5 +84,9 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
  * --version or a mistake, which was printed. */
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
+
+/* The same words again, behind smol_settings_parse, into other defaults. */
+smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
+                                 struct settings *settings, smol_error *error);
 
 #endif

@@ -81,12 +81,13 @@ FAULTS = [
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command line; OUT in it is the output, which stands there already if `old`. What is unfinished
+    """A command line; OUT in it is the output, which stands there already if `old`: True, or its
+    bytes. What is unfinished
     is kept as OUT.part if `resume`, which may have begun with the bytes `part`."""
 
     name: str
     words: tuple
-    old: bool = False
+    old: bool | bytes = False
     stdin: bytes = b""
     status: int = 0  # what it ends with when nothing fails
     resume: bool = False
@@ -135,6 +136,9 @@ def commands(material):
                 stdin=b"ab 12 " * 5),
         Command("digest", ("smolrun", blob, "ab", "-n", "1", "--ids", "--verify", "open",
                            "--require-digest", hashlib.sha256(blob.read_bytes()).hexdigest())),
+        Command("session", ("smolrun", blob, "abc 12", "-n", "3", "--session", "OUT", *threads)),
+        Command("session, again", ("smolrun", blob, "", "-n", "3", "--session", "OUT"),
+                old=(material / "session").read_bytes()),
         Command("bench", ("smolrun", "bench", blob, "-p", "1", "-n", "1", "--json", *threads)),
         Command("logits", ("smolrun", "logits", blob, "abc", "-o", "OUT", *threads)),
         Command("logits, old", ("smolrun", "logits", blob, "--tokens", "5 6", "-o", "OUT"), old=True),
@@ -144,6 +148,10 @@ def commands(material):
 
 
 OLD = b"what stood here before"
+
+
+def old_bytes(command):
+    return OLD if command.old is True else command.old
 
 
 @dataclasses.dataclass
@@ -175,7 +183,7 @@ class Runner:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         if command.old:
-            (out / "OUT").write_bytes(OLD)
+            (out / "OUT").write_bytes(old_bytes(command))
         if command.part:
             (out / "OUT.part").write_bytes(command.part)
 
@@ -202,7 +210,7 @@ class Runner:
 
 def complaint(command, fault, good, got):
     """What is wrong with an outcome, or None. `good`: that of the run in which nothing failed."""
-    before = {"OUT": OLD} if command.old else {}
+    before = {"OUT": old_bytes(command)} if command.old else {}
     killed = fault.action == -SIGNALS["KILL"]
     left = {name: data for name, data in got.files.items() if not is_kept(name, command, killed)}
     if got.status == -1000:
@@ -295,6 +303,10 @@ def make_material(build, folder):
     ) as begun:  # fmt: skip
         begun.communicate(packed.read_bytes()[: size * 3 // 4])
     (folder / "begun.part").rename(folder / "part")
+    subprocess.run(
+        [build / "smolrun", folder / "tiny.smol", "abc", "-n", "2", "--session", folder / "session"],
+        stdout=subprocess.DEVNULL, check=True,
+    )  # fmt: skip
 
 
 def parse():

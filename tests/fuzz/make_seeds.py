@@ -333,6 +333,24 @@ def runs():
         yield name, blob + bytes([kv % 4]) + way[1:]
 
 
+def sessions():
+    blobs_by_name = dict(blobs())
+
+    def session(blob, kv, damages=(), repaired=1, data=0, length=0):
+        way = [kv, 9, data, repaired, len(damages), length, 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+        return blobs_by_name[blob] + bytes(way) + b"".join(damages)
+
+    yield "f32", session("f32", 0)
+    yield "f16", session("bf16", 1, data=20)
+    yield "int8", session("int8", 2, data=64)
+    yield "cut", session("blocks", 0, length=200)
+    yield "flip", session("f32", 1, [damage(64, b"\1")], repaired=0)
+    yield "ids", session("f32", 1, [damage(100, b"\2")])
+    yield "counts", session("int8", 2, [damage(32, b"\xff" * 8), damage(40, b"\xff" * 4)])
+    yield "infinite", session("f32", 0, [damage(160, b"\x00\x00\x80\x7f")])
+    yield "sampler", session("f32", 0, [damage(48, b"\x00\x00\xc0\x7f"), damage(72, b"\7")])
+
+
 TWICE, REST, ODD, SUM, NO_SIZE, NO_TABLE = (1 << bit for bit in range(6))
 
 
@@ -443,6 +461,7 @@ TARGETS = {
     "tokenizer": tokenizer_tables,
     "blob": pieces,
     "run": runs,
+    "session": sessions,
     "unpack": packed,
     "patch": deltas,
     "diff": comparisons,

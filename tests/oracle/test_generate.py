@@ -79,6 +79,7 @@ class GenerateParams(ctypes.Structure):
         ("show_special", ctypes.c_int),
         ("slide", ctypes.c_int),
         ("n_keep", ctypes.c_size_t),
+        ("penalize_context", ctypes.c_int),
         ("on_text", ON_TEXT),
         ("user", ctypes.c_void_p),
     ]

@@ -51,6 +51,7 @@ BLOB Once -n 8 --verify off --no-mmap
 BLOB Once -n 8 --require-digest DIGEST
 BLOB -n 8 -
 BLOB Once -n 600 --ctx 20
+BLOB Once -n 8 --session OUT
 tokenize BLOB Once
 tokenize BLOB -
 tokenize BLOB --decode 12,13
@@ -86,9 +87,11 @@ def words(blob, tmp_path):
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_everything_is_as_it_is_outside(program, words, line, tmp_path):
+    words, out = words(line), tmp_path / "out"
+
     def result(environment):
-        done = run(program, words(line), environment=environment)
-        out = tmp_path / "out"
+        out.unlink(missing_ok=True)
+        done = run(program, words, environment=environment)
         return done.returncode, done.stdout, done.stderr, out.exists() and out.read_bytes()
 
     assert result({}) == result({"SMOL_SANDBOX": "off"})

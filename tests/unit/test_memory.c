@@ -179,6 +179,29 @@ static int keep(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
+/* Saved and restored into the same context; the sampler gets back what it has. */
+static smol_status save_and_restore(struct session *s, smol_error *error)
+{
+    static char data[] = "the caller's";
+    smol_session session = {.sampler = s->sampler, .data = data, .size = sizeof data};
+    void *bytes;
+    size_t size;
+    smol_status status = smol_context_save_memory(s->context, &session, &bytes, &size, error);
+    if (status)
+        return status;
+    status = smol_context_restore_memory(s->context, &session, bytes, size, error);
+    smol_free(bytes);
+    if (!status) {
+        smol_free(session.data);
+        return SMOL_OK;
+    }
+    /* it is empty now, and must serve for the next try */
+    assert_int_equal(smol_context_length(s->context), 0);
+    counting = false;
+    assert_int_equal(smol_eval(s->context, s->prompt, N_PROMPT, 0, NULL, NULL), SMOL_OK);
+    return status;
+}
+
 /* From the same place with a sampler of its own, so that every try is the same. */
 static smol_status generate(struct session *s, smol_error *error)
 {
@@ -200,8 +223,9 @@ static smol_status generate(struct session *s, smol_error *error)
 
 typedef smol_status session_step(struct session *s, smol_error *error);
 
-static session_step *const steps[] = {open_model, open_copy,      create_context, tokenize,
-                                      evaluate,   create_sampler, sample,         generate};
+static session_step *const steps[] = {open_model, open_copy,        create_context,
+                                      tokenize,   evaluate,         create_sampler,
+                                      sample,     save_and_restore, generate};
 
 /* Takes the step until nothing fails any more; with_faults false: once. */
 static void take(struct session *s, session_step *step, bool with_faults)

@@ -1,0 +1,452 @@
+/* Saving and restoring, see smol.h; the bytes are those of format/SESSION.md. A session is read
+ * once from its start to its end, each record is checked before it is used, and memory is asked for
+ * as records arrive: no field of a stranger's file decides how much. */
+#include "runtime/session.h"
+
+#include <string.h>
+
+#include "common/buffer.h"
+#include "common/hash.h"
+#include "common/memory.h"
+#include "runtime/context.h"
+#include "runtime/report.h"
+#include "runtime/sampler.h"
+
+/* --- what both ways share ----------------------------------------------------------------- */
+
+/* A record with the digests before and behind it: the way it is hashed and written. */
+struct records {
+    smol_on_write *write;
+    smol_on_read *read;
+    void *user;
+    uint8_t *memory;   /* digest before, record, digest behind; room for the largest */
+    uint64_t digest;   /* behind the last record */
+    uint64_t position; /* bytes written or read */
+    struct error *error;
+};
+
+enum { DIGEST_SIZE = sizeof(uint64_t) };
+
+static uint8_t *record_of(const struct records *r)
+{
+    return r->memory + DIGEST_SIZE;
+}
+
+static size_t largest_record(const smol_context *c)
+{
+    size_t rows = smol_kv_rows_bytes(&c->kv, KV_BLOCK), largest = SESSION_RECORD_DATA;
+    _Static_assert(SESSION_RECORD_IDS * sizeof(uint32_t) <= SESSION_RECORD_DATA, "ids fit");
+    _Static_assert(sizeof(struct session_header) <= SESSION_RECORD_DATA, "the header fits");
+    return rows > largest ? rows : largest;
+}
+
+static enum status reserve_record(const smol_context *c, struct records *r)
+{
+    r->memory = smol_malloc(largest_record(c) + 2 * DIGEST_SIZE);
+    return r->memory ? STATUS_OK : smol_fail_memory(r->error, "a session");
+}
+
+/* The digest of the record of `size` bytes in memory, and of the digest before it. */
+static uint64_t digest_record(struct records *r, size_t size)
+{
+    memcpy(r->memory, &r->digest, DIGEST_SIZE);
+    r->digest = smol_digest(r->memory, DIGEST_SIZE + size);
+    return r->digest;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Calls `step` for the keys and values of each block, layer and head. */
+typedef enum status block_step(smol_context *c, struct records *r, size_t layer, size_t head,
+                               size_t index, size_t n);
+
+static enum status each_head(smol_context *c, struct records *r, size_t index, size_t n,
+                             block_step *step)
+{
+    enum status status = STATUS_OK;
+    for (size_t layer = 0; !status && layer < c->kv.n_layers; layer++)
+        for (size_t head = 0; !status && head < c->kv.n_kv_heads; head++)
+            status = step(c, r, layer, head, index, n);
+    return status;
+}
+
+/* --- saving ------------------------------------------------------------------------------- */
+
+static enum status put(struct records *r, size_t size)
+{
+    uint64_t digest = digest_record(r, size);
+    memcpy(record_of(r) + size, &digest, DIGEST_SIZE);
+    if (r->write(r->user, record_of(r), size + DIGEST_SIZE))
+        return smol_fail(r->error, STATUS_FILE, "the session cannot be written");
+    return STATUS_OK;
+}
+
+static enum status put_all(struct records *r, const void *data, size_t size, size_t at_once)
+{
+    const uint8_t *bytes = data;
+    enum status status = STATUS_OK;
+    for (size_t done = 0; !status && done < size; done += at_once) {
+        size_t n = smaller(size - done, at_once);
+        memcpy(record_of(r), bytes + done, n);
+        status = put(r, n);
+    }
+    return status;
+}
+
+static enum status put_rows(smol_context *c, struct records *r, size_t layer, size_t head,
+                            size_t index, size_t n)
+{
+    smol_kv_get_rows(&c->kv, layer, head, index, n, record_of(r));
+    if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
+        return smol_fail(r->error, STATUS_NUMERIC,
+                         "%s: NaN or infinity in the keys and values (layer %zu, positions from "
+                         "%zu): the model's numbers are out of range",
+                         c->model->blob.path, layer, index * KV_BLOCK);
+    return put(r, smol_kv_rows_bytes(&c->kv, n));
+}
+
+static const uint32_t kv_kinds[KV_TYPES] = {
+    [KV_F32] = SMOL_KV_F32, [KV_F16] = SMOL_KV_F16, [KV_INT8] = SMOL_KV_INT8};
+
+static struct session_header header_of(const smol_context *c, const smol_session *session)
+{
+    const struct blob_header *blob = c->model->blob.header;
+    struct session_header header = {
+        .magic = SESSION_MAGIC,
+        .major = SESSION_MAJOR,
+        .minor = SESSION_MINOR,
+        .kv = kv_kinds[c->kv.type],
+        .front_digest = blob->front_digest,
+        .file_size = blob->file_size,
+        .n_ids = (uint32_t)c->n_ids,
+        .n_positions = (uint32_t)c->length,
+        .n_data = (uint32_t)session->size,
+    };
+    const smol_sampler *sampler = session->sampler;
+    if (!sampler)
+        return header;
+    header.has_sampler = 1;
+    header.temperature = sampler->params.temperature;
+    header.top_k = sampler->params.top_k;
+    header.top_p = sampler->params.top_p;
+    header.min_p = sampler->params.min_p;
+    header.repetition_penalty = sampler->params.repetition_penalty;
+    header.seed = sampler->params.seed;
+    header.n_calls = sampler->n_calls;
+    return header;
+}
+
+static enum status save(smol_context *c, const smol_session *session, struct records *r)
+{
+    if (session->size > SESSION_MAX_DATA)
+        return smol_fail(r->error, STATUS_USAGE, "%zu bytes of data: a session takes at most %d",
+                         session->size, SESSION_MAX_DATA);
+    const struct session_header header = header_of(c, session);
+    enum status status = reserve_record(c, r);
+    if (!status)
+        status = put_all(r, &header, sizeof header, sizeof header);
+    if (!status)
+        status = put_all(r, c->ids, c->n_ids * sizeof *c->ids, SESSION_RECORD_IDS * sizeof *c->ids);
+    if (!status)
+        status = put_all(r, session->data, session->size, SESSION_RECORD_DATA);
+    for (size_t i = 0; !status && i < c->length; i += KV_BLOCK)
+        status = each_head(c, r, i / KV_BLOCK, smaller(c->length - i, KV_BLOCK), put_rows);
+    return status;
+}
+
+static const smol_session no_session = {NULL, NULL, 0};
+
+smol_status smol_context_save(const smol_context *context, const smol_session *session,
+                              smol_on_write *write, void *user, smol_error *error)
+{
+    struct error detail;
+    struct records r = {.write = write, .user = user, .error = &detail};
+    /* the steps of both ways are of one type; those of saving change nothing */
+    smol_context *c = (smol_context *)(uintptr_t)context;
+    enum status status = save(c, session ? session : &no_session, &r);
+    smol_free(r.memory);
+    return report(error, status, &detail);
+}
+
+/* --- restoring ---------------------------------------------------------------------------- */
+
+static enum status damaged(const struct records *r, const char *what)
+{
+    return smol_fail(r->error, STATUS_DAMAGED,
+                     "the session is damaged (%s, before byte %llu): "
+                     "restore another copy, or start anew without it",
+                     what, (unsigned long long)r->position);
+}
+
+/* Reads data[0..size); *n is fewer at the end. */
+static enum status read_some(struct records *r, void *data, size_t size, size_t *n)
+{
+    for (*n = 0; *n < size;) {
+        size_t got = 0;
+        if (r->read(r->user, (uint8_t *)data + *n, size - *n, &got) || got > size - *n)
+            return smol_fail(r->error, STATUS_FILE, "the session cannot be read");
+        if (got == 0)
+            break;
+        *n += got;
+        r->position += got;
+    }
+    return STATUS_OK;
+}
+
+/* The next record, into r->memory. */
+static enum status take(struct records *r, size_t size)
+{
+    size_t n;
+    uint64_t digest;
+    enum status status = read_some(r, record_of(r), size + DIGEST_SIZE, &n);
+    if (status)
+        return status;
+    if (n < size + DIGEST_SIZE)
+        return damaged(r, "it ends too early");
+    memcpy(&digest, record_of(r) + size, DIGEST_SIZE);
+    return digest_record(r, size) == digest ? STATUS_OK : damaged(r, "a digest is wrong");
+}
+
+static enum status check_end(struct records *r)
+{
+    uint8_t byte;
+    size_t n;
+    enum status status = read_some(r, &byte, sizeof byte, &n);
+    return !status && n > 0 ? damaged(r, "bytes behind its end") : status;
+}
+
+static bool all_zero(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    uint8_t any = 0;
+    for (size_t i = 0; i < size; i++)
+        any |= bytes[i];
+    return any == 0;
+}
+
+static smol_sampler_params params_of(const struct session_header *header)
+{
+    return (smol_sampler_params){
+        .temperature = header->temperature,
+        .top_k = header->top_k,
+        .top_p = header->top_p,
+        .min_p = header->min_p,
+        .repetition_penalty = header->repetition_penalty,
+        .seed = header->seed,
+    };
+}
+
+static bool sampler_in_order(const struct session_header *header)
+{
+    const size_t start = offsetof(struct session_header, temperature);
+    struct error ignored;
+    smol_sampler_params params = params_of(header);
+    if (header->reserved || header->has_sampler > 1)
+        return false;
+    if (!header->has_sampler)
+        return all_zero((const uint8_t *)header + start, sizeof *header - start);
+    return smol_sampler_check(&params, &ignored) == STATUS_OK;
+}
+
+/* What makes it a session of this blob and this kind of cache. */
+static enum status check_identity(const smol_context *c, const struct session_header *header,
+                                  struct error *error)
+{
+    const struct blob_header *blob = c->model->blob.header;
+    static const char *const names[] = {"", "f32", "f16", "int8"};
+    if (header->front_digest != blob->front_digest || header->file_size != blob->file_size)
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "a session of another blob than %.200s: open it with the blob that it was "
+                         "saved with",
+                         smol_base_name(c->model->blob.path));
+    if (header->kv != kv_kinds[c->kv.type])
+        return smol_fail(error, STATUS_UNSUPPORTED,
+                         "a session with a KV cache of %s, not %s: choose that type",
+                         names[header->kv], names[kv_kinds[c->kv.type]]);
+    if (header->n_positions > c->capacity)
+        return smol_fail(error, STATUS_CONTEXT_FULL,
+                         "a session of %u tokens: the context holds %zu: use a longer one",
+                         header->n_positions, c->capacity);
+    return STATUS_OK;
+}
+
+static enum status check_header(const smol_context *c, const struct session_header *header,
+                                const struct records *r)
+{
+    if (header->kv < SMOL_KV_F32 || header->kv > SMOL_KV_INT8)
+        return damaged(r, "the type of its KV cache");
+    if (header->n_ids < header->n_positions || header->n_ids - header->n_positions > 1)
+        return damaged(r, "its numbers of tokens");
+    if (header->n_data > SESSION_MAX_DATA)
+        return damaged(r, "the size of its data");
+    if (!sampler_in_order(header))
+        return damaged(r, "its sampler");
+    return check_identity(c, header, r->error);
+}
+
+/* The header's bytes are looked at before its digest as far as they say what the file is. */
+static enum status read_header(const smol_context *c, struct records *r,
+                               struct session_header *header)
+{
+    const uint8_t *bytes = record_of(r);
+    memset(record_of(r), 0, sizeof *header);
+    enum status status = take(r, sizeof *header);
+    if (status && status != STATUS_DAMAGED)
+        return status;
+    memcpy(header, bytes, sizeof *header);
+    if (memcmp(header->magic, SESSION_MAGIC, SESSION_MAGIC_SIZE) != 0)
+        return smol_fail(r->error, STATUS_DAMAGED, "not a session: name another file");
+    if (r->position < sizeof *header)
+        return status;
+    if (header->major != SESSION_MAJOR || header->minor != SESSION_MINOR)
+        return smol_fail(r->error, STATUS_UNSUPPORTED,
+                         "a session of version %u.%u: this release reads %d.%d: start anew without "
+                         "it",
+                         header->major, header->minor, SESSION_MAJOR, SESSION_MINOR);
+    return status ? status : check_header(c, header, r);
+}
+
+static enum status read_ids(smol_context *c, struct records *r, size_t n)
+{
+    enum status status = STATUS_OK;
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    for (size_t done = 0; !status && done < n; done = c->n_ids) {
+        size_t some = smaller(n - done, SESSION_RECORD_IDS);
+        status = take(r, some * sizeof *c->ids);
+        if (!status) /* and one more, for what smol_generate may leave */
+            status = smol_context_reserve_ids(c, done + some + 1, r->error);
+        if (status)
+            return status;
+        memcpy(c->ids + done, record_of(r), some * sizeof *c->ids);
+        c->n_ids = done + some;
+        for (size_t i = done; i < c->n_ids; i++)
+            if (c->ids[i] >= vocab_size)
+                return damaged(r, "a token id");
+    }
+    return status;
+}
+
+static enum status read_data(struct records *r, size_t n, struct buffer *data)
+{
+    enum status status = STATUS_OK;
+    for (size_t done = 0; !status && done < n; done += SESSION_RECORD_DATA) {
+        size_t some = smaller(n - done, SESSION_RECORD_DATA);
+        status = take(r, some);
+        if (!status)
+            smol_buffer_add(data, (const char *)record_of(r), some);
+        if (!status && data->failed)
+            status = smol_fail_memory(r->error, "a session's data");
+    }
+    return status;
+}
+
+static enum status take_rows(smol_context *c, struct records *r, size_t layer, size_t head,
+                             size_t index, size_t n)
+{
+    enum status status = take(r, smol_kv_rows_bytes(&c->kv, n));
+    if (status)
+        return status;
+    if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
+        return damaged(r, "keys and values that are no numbers");
+    smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
+    return STATUS_OK;
+}
+
+static enum status restore(smol_context *c, struct records *r, struct session_header *header,
+                           struct buffer *data)
+{
+    enum status status = reserve_record(c, r);
+    if (!status)
+        status = read_header(c, r, header);
+    if (!status)
+        status = read_ids(c, r, header->n_ids);
+    if (!status)
+        status = read_data(r, header->n_data, data);
+    for (size_t i = 0; !status && i < header->n_positions; i += KV_BLOCK) {
+        size_t n = smaller(header->n_positions - i, KV_BLOCK);
+        status = smol_kv_reserve(&c->kv, i + n, r->error);
+        if (!status)
+            status = each_head(c, r, i / KV_BLOCK, n, take_rows);
+    }
+    return status ? status : check_end(r);
+}
+
+smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on_read *read,
+                                 void *user, smol_error *error)
+{
+    struct error detail;
+    struct records r = {.read = read, .user = user, .error = &detail};
+    struct session_header header;
+    struct buffer data = {0};
+    smol_context_truncate(c, 0);
+    if (session) {
+        session->data = NULL;
+        session->size = 0;
+    }
+    enum status status = restore(c, &r, &header, &data);
+    smol_free(r.memory);
+    if (status || !session)
+        smol_free(data.text);
+    if (status) {
+        smol_context_truncate(c, 0);
+        return report(error, status, &detail);
+    }
+    c->length = header.n_positions;
+    if (session && session->sampler && header.has_sampler) {
+        session->sampler->params = params_of(&header);
+        session->sampler->n_calls = header.n_calls;
+    }
+    if (session) {
+        session->data = data.text;
+        session->size = data.size;
+    }
+    return report(error, STATUS_OK, NULL);
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+static int write_memory(void *user, const void *data, size_t size)
+{
+    struct buffer *buffer = user;
+    smol_buffer_add(buffer, data, size);
+    return buffer->failed;
+}
+
+smol_status smol_context_save_memory(const smol_context *context, const smol_session *session,
+                                     void **bytes, size_t *size, smol_error *error)
+{
+    struct buffer buffer = {0};
+    struct error detail;
+    smol_status status = smol_context_save(context, session, write_memory, &buffer, error);
+    if (status)
+        smol_free(buffer.text);
+    *bytes = status ? NULL : buffer.text;
+    *size = status ? 0 : buffer.size;
+    return buffer.failed ? report(error, smol_fail_memory(&detail, "a session"), &detail) : status;
+}
+
+struct bytes {
+    const uint8_t *data;
+    size_t size;
+};
+
+static int read_memory(void *user, void *data, size_t size, size_t *n)
+{
+    struct bytes *rest = user;
+    *n = smaller(size, rest->size);
+    if (*n > 0)
+        memcpy(data, rest->data, *n);
+    rest->data += *n;
+    rest->size -= *n;
+    return 0;
+}
+
+smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
+                                        const void *bytes, size_t size, smol_error *error)
+{
+    struct bytes rest = {bytes, size};
+    return smol_context_restore(context, session, read_memory, &rest, error);
+}

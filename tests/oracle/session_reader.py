@@ -1,0 +1,85 @@
+"""Reads and writes sessions, from format/SESSION.md alone."""
+
+import dataclasses
+import struct
+
+import numpy as np
+from blobs import xxh3
+
+HEADER = struct.Struct("<8sHHIQQIIIIffffIIQQ")
+FIELDS = (
+    "magic major minor kv front_digest file_size n_ids n_positions n_data has_sampler temperature "
+    "top_p min_p repetition_penalty top_k reserved seed n_calls"
+).split()
+MAGIC = bytes([0x89, 0x53, 0x4D, 0x53, 0x0D, 0x0A, 0x1A, 0x0A])
+TYPES = {1: np.dtype("<f4"), 2: np.dtype("<f2"), 3: np.dtype("i1")}
+
+
+@dataclasses.dataclass
+class Session:
+    header: dict
+    ids: np.ndarray  # (n_ids)
+    data: bytes
+    records: list  # of keys and values, (keys, values) each (n, head_dim), int8 scaled
+
+
+def digest(before, record):
+    return xxh3(struct.pack("<Q", before) + record)
+
+
+def split(n, at_once):
+    return [min(at_once, n - done) for done in range(0, n, at_once)]
+
+
+def record_sizes(header, n_layers, n_heads, head_dim):
+    """Of all records; and of each block of keys and values its number of positions."""
+    element = TYPES[header["kv"]].itemsize
+    position = 2 * head_dim * element + (8 if header["kv"] == 3 else 0)
+    blocks = [n for n in split(header["n_positions"], 64) for _ in range(n_layers * n_heads)]
+    sizes = [4 * n for n in split(header["n_ids"], 4096)] + split(header["n_data"], 16384)
+    return [HEADER.size, *sizes, *(n * position for n in blocks)], blocks
+
+
+def read_rows(record, n, kv, head_dim):
+    dtype = TYPES[kv]
+    count = n * head_dim
+    keys, values = (
+        np.frombuffer(record, dtype, count, part * count * dtype.itemsize).reshape(n, head_dim)
+        for part in (0, 1)
+    )
+    if kv != 3:
+        return keys.astype(np.float32), values.astype(np.float32)
+    scales = np.frombuffer(record, "<f4", 2 * n, 2 * count)
+    return keys * scales[:n, None], values * scales[n:, None]
+
+
+def read(data, n_layers, n_heads, head_dim):
+    header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True))
+    assert header["magic"] == MAGIC and (header["major"], header["minor"]) == (1, 0)
+    sizes, blocks = record_sizes(header, n_layers, n_heads, head_dim)
+    records, at, before = [], 0, 0
+    for size in sizes:
+        records.append(data[at : at + size])
+        (stored,) = struct.unpack_from("<Q", data, at + size)
+        assert stored == digest(before, records[-1])
+        at, before = at + size + 8, stored
+    assert at == len(data)
+    first = len(records) - len(blocks)
+    n_id_records = len(split(header["n_ids"], 4096))
+    return Session(
+        header,
+        np.frombuffer(b"".join(records[1 : 1 + n_id_records]), "<u4"),
+        b"".join(records[1 + n_id_records : first]),
+        [
+            read_rows(record, n, header["kv"], head_dim)
+            for record, n in zip(records[first:], blocks, strict=True)
+        ],
+    )
+
+
+def edited(data, **changes):
+    """The session with other fields in its header and that record's digest right. The next digest is
+    wrong then, but nobody should come so far."""
+    header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | changes
+    record = HEADER.pack(*header.values())
+    return record + struct.pack("<Q", digest(0, record)) + data[HEADER.size + 8 :]

@@ -1,0 +1,263 @@
+"""Sessions through smolrun --session: text goes on to the bit, a prompt that is known is not evaluated
+again, and what is no session of this blob is refused and left alone. (Every cut and every flipped bit:
+tests/unit/test_session.c.)"""
+
+import json
+import os
+import stat
+import subprocess
+
+import numpy as np
+import pytest
+import session_reader
+from checkpoints import load_reference
+from internal import BUILD, ROOT
+
+OK, USAGE, FILE, DAMAGED, UNSUPPORTED, CONTEXT_FULL = 0, 2, 3, 4, 5, 8
+TEXT = "Once upon a time"
+SAMPLED = ["--temp", "0.9", "--top-k", "50", "--seed", "7", "--repeat-penalty", "1.2"]
+LAYERS, HEADS, HEAD_DIM = 6, 2, 28  # of the bundled model
+
+
+def smolrun(*words, **options):
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run(
+        [BUILD / "smolrun", *map(str, words)], capture_output=True, timeout=120, **options
+    )
+
+
+def answer(*words, **options):
+    done = smolrun(*words, "--json", **options)
+    assert done.returncode == OK, done.stderr
+    return json.loads(done.stdout)
+
+
+def assert_refused(done, status, *parts):
+    message = done.stderr.decode()
+    assert done.returncode == status, message
+    assert done.stdout == b"" and message.startswith("smolrun: ") and message.count("\n") == 1
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.fixture(scope="module")
+def blob(demo_blob):
+    return demo_blob("int8")
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "session"
+
+
+# --- exactness ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kv", ["f32", "f16", "int8"])
+@pytest.mark.parametrize("sampling", [[], SAMPLED], ids=["greedy", "sampled"])
+def test_a_text_in_parts_is_the_text_at_once(blob, file, kv, sampling):
+    at_once = answer(blob, TEXT, "-n", 70, "--kv", kv, *sampling)
+    ids, text = [], ""
+    for i, n in enumerate((1, 30, 0, 2, 37)):
+        words = [TEXT if i == 0 else "", "-n", n, "--kv", kv, "--session", file, "--threads", 1 + i % 2]
+        part = answer(blob, *words, *(sampling if i == 0 else []))
+        ids += part["ids"]
+        text += part["text"]
+    assert (ids, text) == (at_once["ids"], at_once["text"])
+
+
+def test_text_behind_a_session_follows_it(blob, file):
+    first = answer(blob, TEXT, "-n", 5, "--session", file)
+    second = answer(blob, " The end", "-n", 9, "--session", file)
+    words = ["tokenize", blob]
+    behind = smolrun(*words, " The end").stdout.split()
+    before = smolrun(*words, TEXT).stdout.split()
+    assert second["session_tokens"] == len(before) + 4
+    assert second["prompt_tokens"] == len(behind) + 1
+    held = session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).ids.tolist()
+    assert held == [*map(int, before), *first["ids"], *map(int, behind), *second["ids"]]
+
+
+def test_a_prompt_that_begins_with_the_session_is_the_whole_text(blob, file):
+    longer = TEXT + ", there was a girl who"
+    whole = answer(blob, longer, "-n", 20)
+    cached = answer(blob, TEXT, "-n", 0, "--session", file)
+    assert cached["ids"] == [] and cached["session_tokens"] == 0
+    again = answer(blob, longer, "-n", 20, "--session", file)
+    assert again["ids"] == whole["ids"]
+    assert again["session_tokens"] == cached["prompt_tokens"]
+    assert again["session_tokens"] + again["prompt_tokens"] == whole["prompt_tokens"]
+
+
+def test_a_prompt_that_is_the_session_takes_one_token(blob, file):
+    whole = answer(blob, TEXT, "-n", 20)
+    answer(blob, TEXT, "-n", 0, "--session", file)
+    again = answer(blob, TEXT, "-n", 20, "--session", file)
+    assert again["ids"] == whole["ids"] and again["prompt_tokens"] == 1
+
+
+def test_settings_come_from_the_session_unless_they_are_given(blob, file):
+    def sampler():
+        return session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).header
+
+    answer(blob, TEXT, "-n", 4, "--session", file, *SAMPLED)
+    answer(blob, "", "-n", 3, "--session", file, "--top-k", 9)
+    header = sampler()
+    assert (header["top_k"], header["seed"], header["n_calls"]) == (9, 7, 7)
+    assert header["temperature"] == np.float32(0.9)
+    answer(blob, "", "-n", 3, "--session", file, "--seed", 8)
+    assert (sampler()["seed"], sampler()["n_calls"]) == (8, 3)
+
+
+def test_a_full_context_goes_on_in_a_longer_one(blob, file):
+    at_once = answer(blob, TEXT, "-n", 60)
+    done = smolrun(blob, TEXT, "-n", 60, "--ctx", 24, "--session", file, "--ids")
+    assert done.returncode == CONTEXT_FULL
+    first = [int(word) for word in done.stdout.split()]
+    assert_refused(smolrun(blob, "", "--ctx", 23, "--session", file), CONTEXT_FULL, "24 tokens")
+    rest = answer(blob, "", "-n", 60 - len(first), "--session", file)
+    assert first + rest["ids"] == at_once["ids"]
+
+
+# --- what is in it --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kv, tolerance", [("f32", 2e-4), ("f16", 2e-2), ("int8", 0.15)])
+def test_keys_and_values_are_those_of_transformers(demo_blob, file, kv, tolerance):
+    import torch
+
+    blob = demo_blob("f32")
+    text = (TEXT + ", there was a little girl named Lily. ") * 8
+    answer(blob, text, "-n", 0, "--kv", kv, "--session", file)
+    session = session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM)
+    with torch.inference_mode():
+        ids = torch.tensor([session.ids.tolist()])
+        cache = load_reference(ROOT / "demo/model")(ids, use_cache=True).past_key_values
+    n_blocks = -(-ids.shape[1] // 64)
+    assert n_blocks > 1 and len(session.records) == n_blocks * LAYERS * HEADS
+    for layer in range(LAYERS):
+        held = [
+            np.stack(
+                [
+                    np.concatenate(
+                        [session.records[(b * LAYERS + layer) * HEADS + head][part] for b in range(n_blocks)]
+                    )
+                    for head in range(HEADS)
+                ]
+            )
+            for part in (0, 1)
+        ]
+        expected = [cache.layers[layer].keys, cache.layers[layer].values]
+        for got, reference in zip(held, expected, strict=True):
+            assert np.abs(got - reference[0].numpy()).max() < tolerance * reference.abs().max()
+
+
+def test_the_header_says_what_it_belongs_to(blob, file):
+    answer(blob, TEXT, "-n", 6, "--session", file, "--kv", "int8")
+    header = session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).header
+    assert header["front_digest"] == int.from_bytes(blob.read_bytes()[8:16], "little")
+    assert header["file_size"] == blob.stat().st_size
+    assert header["n_ids"] == header["n_positions"] + 1
+    assert (header["kv"], header["n_calls"], header["seed"]) == (3, 6, 42)
+
+
+def test_the_same_run_gives_the_same_bytes_on_every_kernel_set(blob, tmp_path):
+    for i, isa in enumerate(("scalar", "")):
+        environment = {**os.environ, "SMOL_ISA": isa} if isa else None
+        words = [TEXT, "-n", 20, "--session", tmp_path / str(i), "--threads", 1 + i]
+        assert smolrun(blob, *words, env=environment).returncode == OK
+    assert (tmp_path / "0").read_bytes() == (tmp_path / "1").read_bytes()
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def good(blob, tmp_path_factory):
+    path = tmp_path_factory.mktemp("session") / "good"
+    answer(blob, TEXT, "-n", 3, "--session", path)
+    return path.read_bytes()
+
+
+def assert_left_alone(blob, file, data, status, *parts, words=()):
+    file.write_bytes(data)
+    assert_refused(smolrun(blob, "", "--session", file, *words), status, str(file), *parts)
+    assert file.read_bytes() == data
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_what_is_no_session_is_left_alone(blob, file, good):
+    for data in (b"", b"notes\n", b"\x89PNG\r\n\x1a\n" + bytes(200), blob.read_bytes()[:4096]):
+        assert_left_alone(blob, file, data, DAMAGED, "not a session")
+
+
+def test_damaged_sessions_are_refused(blob, file, good):
+    for size in (8, 90, 96, 100, len(good) // 2, len(good) - 1):
+        assert_left_alone(blob, file, good[:size], DAMAGED, "ends too early")
+    assert_left_alone(blob, file, good + b"\0", DAMAGED, "behind its end")
+    for at in range(16, len(good), 97):
+        flipped = good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :]
+        assert_left_alone(blob, file, flipped, DAMAGED, "digest")
+
+
+def test_sessions_of_others_are_refused(blob, demo_blob, file, good):
+    other = demo_blob("bf16")
+    assert_left_alone(other, file, good, UNSUPPORTED, "another blob")
+    assert_left_alone(blob, file, good, UNSUPPORTED, "f16, not int8", words=["--kv", "int8"])
+    edited = session_reader.edited
+    assert_left_alone(blob, file, edited(good, major=2), UNSUPPORTED, "version 2.0")
+    assert_left_alone(blob, file, edited(good, minor=1), UNSUPPORTED, "version 1.1")
+
+
+def test_sizes_that_are_made_up_cost_nothing(blob, file, good):
+    for changes in (
+        {"n_ids": 2**32 - 1, "n_positions": 2**32 - 1},
+        {"n_ids": 2**32 - 1},
+        {"n_data": 2**32 - 1},
+        {"n_data": 2**26},
+        {"n_ids": 512, "n_positions": 512},
+    ):
+        status = CONTEXT_FULL if changes.get("n_positions", 0) > 512 else DAMAGED
+        assert_left_alone(blob, file, session_reader.edited(good, **changes), status)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_only_its_owner_may_read_it(blob, file):
+    for _ in range(2):
+        answer(blob, TEXT, "-n", 1, "--session", file)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_places_where_no_file_can_be_are_refused(blob, tmp_path):
+    assert_refused(smolrun(blob, TEXT, "--session", tmp_path), FILE, "not a regular file")
+    os.mkfifo(tmp_path / "pipe")
+    done = smolrun(blob, TEXT, "--session", tmp_path / "pipe")
+    assert_refused(done, FILE, "not a regular file")
+    done = smolrun(blob, TEXT, "-n", 1, "--session", tmp_path / "missing/session")
+    assert done.returncode == FILE and b"missing/session" in done.stderr
+
+
+def test_a_run_that_fails_saves_nothing(blob, file, good):
+    file.write_bytes(good)
+    assert smolrun(blob, TEXT * 200, "--session", file).returncode == CONTEXT_FULL
+    assert file.read_bytes() == good
+
+
+def test_an_empty_prompt_starts_from_bos_where_there_is_no_session(blob, file):
+    assert answer(blob, "", "-n", 9, "--session", file)["ids"] == answer(blob, "", "-n", 9)["ids"]
+
+
+# --- chats ----------------------------------------------------------------------------------------
+
+
+def test_a_chat_evaluates_only_what_the_session_lacks(blob, file):
+    words = ["--chat", "--system", "You answer in few words.", "-n", 12]
+    alone = answer(blob, "Name a fruit.", *words)
+    answer(blob, "Name a city.", *words, "--session", file)
+    cached = answer(blob, "Name a fruit.", *words, "--session", file)
+    assert cached["ids"] == alone["ids"]
+    assert cached["session_tokens"] + cached["prompt_tokens"] == alone["prompt_tokens"]
+    assert cached["prompt_tokens"] < alone["prompt_tokens"] / 2
