@@ -1,36 +1,41 @@
-/* Causal attention of a batch of tokens over the KV cache, on all threads. */
+/* Causal attention of the rows of a pass, each over its sequence's KV cache, on all threads. */
 #ifndef SMOL_RUNTIME_ATTENTION_H
 #define SMOL_RUNTIME_ATTENTION_H
 
-#include "common/pool.h"
-#include "runtime/kernels/kernels.h"
-#include "runtime/kv.h"
+#include <stddef.h>
 
-struct smol_context;
+#include "common/error.h"
 
-/* What attention works in; part of a context. */
+struct engine;
+struct pass;
+struct worker;
+
+/* What attention works in; part of an engine. */
 struct attention_memory {
     float *threads;  /* (n_threads, floats of one thread's tile), see attention.c */
-    float *partials; /* (n_spans, n_heads): of one token, see attention.c */
+    float *partials; /* (n_spans, n_heads): of single tokens, see attention.c */
     size_t n_spans;  /* that `partials` has room for */
 };
 
-/* Makes room for sequences of `n_positions`. Errors: STATUS_MEMORY. */
-enum status smol_attention_reserve(struct smol_context *context, size_t n_positions,
-                                   struct error *error);
+/* The spans that a sequence of `n_positions` takes. */
+size_t smol_attention_spans(size_t n_positions);
+
+/* Makes room for passes whose sequences take `n_spans` together. Errors: STATUS_MEMORY. */
+enum status smol_attention_reserve(struct engine *engine, size_t n_spans, struct error *error);
 void smol_attention_free(struct attention_memory *memory);
 
 /* Bytes allocated. */
-size_t smol_attention_bytes(const struct smol_context *context);
+size_t smol_attention_bytes(const struct engine *engine);
 
-/* One stage: the attention of the n tokens from position `first` on, whose rotated queries are in
- * context->query and whose keys and values are in the cache. */
-void smol_attend(struct smol_context *context, struct pool_thread *thread, size_t layer,
-                 size_t first, size_t n);
+/* Gives the parts of a pass their places in that memory. */
+void smol_attention_place(struct pass *pass);
 
-/* To be called for each token t of the n after that stage, by whoever needs the result: it is in
- * context->query, in place of the queries. */
-void smol_attention_finish(struct smol_context *context, size_t layer, size_t first, size_t n,
-                           size_t t);
+/* One stage: the attention of all rows, whose rotated queries are in engine->query and whose keys
+ * and values are in the caches. */
+void smol_attend(const struct worker *w, size_t layer);
+
+/* To be called for each row t after that stage, by whoever needs the result: it is in
+ * engine->query, in place of the queries. */
+void smol_attention_finish(struct pass *pass, size_t layer, size_t t);
 
 #endif

@@ -1,73 +1,25 @@
-/* Contexts: creation, growth and evaluation in batches, see smol.h. The mathematics is in
- * forward.c. */
+/* Contexts: creation and state, see smol.h. Their evaluation is in evaluate.c. */
 #include "runtime/context.h"
 
-#include <string.h>
-
-#include "common/checked.h"
 #include "common/memory.h"
-#include "format/model.h"
-#include "runtime/fpenv.h"
-#include "runtime/product.h"
 #include "runtime/report.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-/* An array (tokens, bytes per token) and the pointer to it. */
-struct array {
-    void *pointer;
-    uint64_t bytes;
-};
-
-/* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
- * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
-static uint64_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
+static enum status take_engine(smol_context *c, const smol_context_params *params,
+                               struct error *error)
 {
-    uint64_t used = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t *array = memory ? memory + used : NULL;
-        memcpy(arrays[i].pointer, &array, sizeof array);
-        used += round_up(n_tokens * arrays[i].bytes, 64);
-    }
-    return used;
-}
-
-/* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
-static uint64_t place_activations(smol_context *c, uint8_t *memory)
-{
-    const struct blob_model *m = c->model->blob.model;
-    bool int8 = m->dtype == DTYPE_INT8;
-    size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
-    const struct {
-        struct quantized *copy;
-        size_t width;
-    } copies[] = {
-        {&c->normed_q, m->hidden_size},
-        {&c->query_q, query},
-        {&c->gated_q, m->intermediate_size},
-    };
-    const struct array arrays[] = {
-        {&c->x, m->hidden_size * sizeof(float)},
-        {&c->normed, m->hidden_size * sizeof(float)},
-        {&c->query, query * sizeof(float)},
-        {&c->key, key * sizeof(float)},
-        {&c->value, key * sizeof(float)},
-        {&c->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
-        {&c->cosine, smol_inv_freq_count(m) * sizeof(float)},
-        {&c->sine, smol_inv_freq_count(m) * sizeof(float)},
-    };
-    uint64_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
-    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
-        size_t groups = count_groups(copies[i].width);
-        const struct array parts[] = {
-            {&copies[i].copy->steps, groups * GROUP_INPUTS},
-            {&copies[i].copy->scales, groups * sizeof(float)},
-            {&copies[i].copy->offsets, groups * sizeof(int32_t)},
-        };
-        used += place(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
-                      sizeof parts / sizeof parts[0]);
-    }
-    return used;
+    if (!params->share)
+        return smol_engine_create(c->model, params->n_threads, &c->engine, error);
+    struct engine *engine = params->share->engine;
+    if (engine->model != c->model)
+        return smol_fail(error, STATUS_USAGE, "share: a context of another model");
+    if (params->n_threads && params->n_threads != smol_pool_size(engine->pool))
+        return smol_fail(error, STATUS_USAGE, "%u threads: the context to share with has %u",
+                         params->n_threads, smol_pool_size(engine->pool));
+    engine->n_contexts++;
+    c->engine = engine;
+    return STATUS_OK;
 }
 
 static enum status create(smol_context *c, const smol_context_params *params, struct error *error)
@@ -84,28 +36,15 @@ static enum status create(smol_context *c, const smol_context_params *params, st
     if (kv == SMOL_KV_DEFAULT)
         kv = m->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
     c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
-
-    enum status status = smol_kernels_select(&c->kernels, error);
-    if (!status)
-        status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
-                              c->capacity, error);
-    if (status)
-        return status;
-    uint64_t memory_bytes = place_activations(c, NULL);
-    if (fits_memory(memory_bytes))
-        c->memory = smol_aligned_alloc(64, (size_t)memory_bytes);
-    if (!c->memory)
-        return smol_fail_memory(error, "activations");
-    c->memory_bytes = (size_t)memory_bytes;
-    place_activations(c, c->memory);
-    unsigned n_threads = params->n_threads ? params->n_threads : smol_cpu_count();
-    return smol_pool_create(n_threads, &c->pool, error);
+    enum status status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
+                                      c->capacity, error);
+    return status ? status : take_engine(c, params, error);
 }
 
 smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
                                 smol_context **out, smol_error *error)
 {
-    const smol_context_params defaults = {0, 0, SMOL_KV_DEFAULT};
+    const smol_context_params defaults = {0};
     struct error detail;
     *out = NULL;
     smol_context *context = smol_calloc(1, sizeof *context);
@@ -125,33 +64,10 @@ void smol_context_free(smol_context *context)
 {
     if (!context)
         return;
-    smol_pool_destroy(context->pool);
+    smol_engine_release(context->engine);
     smol_kv_free(&context->kv);
-    smol_attention_free(&context->attention);
     smol_free(context->ids);
-    smol_free(context->memory);
     smol_free(context);
-}
-
-/* --- evaluation --------------------------------------------------------------------------- */
-
-static enum status check_arguments(const smol_context *c, const uint32_t *ids, size_t n,
-                                   size_t n_logits, struct error *error)
-{
-    uint32_t vocab_size = c->model->blob.model->vocab_size;
-    if (n == 0 || n_logits > n)
-        return smol_fail(error, STATUS_USAGE, "%zu tokens, logits of %zu: ask for 0 to n", n,
-                         n_logits);
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] >= vocab_size)
-            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u", ids[i],
-                             vocab_size);
-    if (n > c->capacity - c->length)
-        return smol_fail(error, STATUS_CONTEXT_FULL,
-                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
-                         "context or a shorter text",
-                         c->length, c->capacity, n);
-    return STATUS_OK;
 }
 
 enum status smol_context_reserve_ids(smol_context *c, size_t n, struct error *error)
@@ -165,52 +81,6 @@ enum status smol_context_reserve_ids(smol_context *c, size_t n, struct error *er
     c->ids = ids;
     c->ids_room = room;
     return STATUS_OK;
-}
-
-static enum status evaluate(smol_context *c, const uint32_t *ids, size_t n, size_t n_logits,
-                            float *logits, struct error *error)
-{
-    const struct blob *blob = &c->model->blob;
-    uint32_t vocab_size = blob->model->vocab_size;
-    enum status status = smol_context_reserve_ids(c, c->length + n + 1, error);
-    if (!status)
-        status = smol_kv_reserve(&c->kv, c->length + n, error);
-    if (!status)
-        status = smol_attention_reserve(c, c->length + n, error);
-    for (size_t done = 0; !status && done < n;) {
-        size_t rest = n - done;
-        size_t batch = rest < BATCH ? rest : BATCH;
-        size_t behind = rest - batch; /* tokens after this batch */
-        size_t wanted = n_logits > behind ? n_logits - behind : 0;
-        wanted = wanted < batch ? wanted : batch;
-        status = smol_forward(c, ids + done, batch, wanted, logits, error);
-        status = file_settle(&blob->file, blob->path, status, error);
-        c->length += batch;
-        done += batch;
-        logits = wanted ? logits + wanted * vocab_size : logits; /* NULL when none are wanted */
-    }
-    return status;
-}
-
-smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
-                      float *logits, smol_error *error)
-{
-    struct error detail;
-    enum status status = check_arguments(context, ids, n, n_logits, &detail);
-    if (status)
-        return report(error, status, &detail);
-    size_t length = context->length;
-    fenv_t saved;
-    fpenv_enter(&saved);
-    status = evaluate(context, ids, n, n_logits, logits, &detail);
-    fpenv_leave(&saved);
-    if (status) {
-        context->length = length;
-        return report(error, status, &detail);
-    }
-    memmove(context->ids + length, ids, n * sizeof *ids); /* may be the context's own */
-    context->n_ids = context->length;
-    return report(error, STATUS_OK, NULL);
 }
 
 /* --- state -------------------------------------------------------------------------------- */
@@ -277,12 +147,13 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
 smol_context_info smol_context_get_info(const smol_context *context)
 {
     static const char *const kv_names[KV_TYPES] = {"f32", "f16", "int8"};
+    const struct engine *engine = context->engine;
     return (smol_context_info){
-        .n_threads = smol_pool_size(context->pool),
+        .n_threads = smol_pool_size(engine->pool),
         .kv = kv_names[context->kv.type],
-        .isa = context->kernels->name,
+        .isa = engine->kernels->name,
         .kv_bytes = smol_kv_bytes(&context->kv),
-        .state_bytes = context->memory_bytes + smol_attention_bytes(context) +
-                       context->ids_room * sizeof *context->ids + sizeof *context,
+        .state_bytes =
+            smol_engine_bytes(engine) + context->ids_room * sizeof *context->ids + sizeof *context,
     };
 }

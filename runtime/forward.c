@@ -1,9 +1,10 @@
-/* The forward pass for a batch of tokens: that of a Llama model (Touvron et al., 2023: RMSNorm,
+/* The forward pass: that of a Llama model (Touvron et al., 2023: RMSNorm,
  * RoPE, grouped-query attention, SwiGLU), and what related families do otherwise (FORMAT.md, 5.1).
  *
  * All threads run the same function, a sequence of stages (common/pool.h). */
 #include "runtime/forward.h"
 
+#include "runtime/attention.h"
 #include "runtime/fpenv.h"
 
 static void run(void *argument, struct pool_thread *thread)
@@ -21,21 +22,9 @@ static void run(void *argument, struct pool_thread *thread)
     fpenv_leave(&saved);
 }
 
-enum status smol_forward(struct smol_context *context, const uint32_t *ids, size_t n,
-                         size_t n_logits, float *logits, struct error *error)
+enum status smol_forward(struct pass *pass)
 {
-    struct pass pass = {
-        .c = context,
-        .m = &context->model->filled,
-        .ids = ids,
-        .n = n,
-        .first = context->length,
-        .n_logits = n_logits,
-        .logits = logits,
-        .failed = ATOMIC_FLAG_INIT,
-        .status = STATUS_OK,
-        .error = error,
-    };
-    smol_pool_run(context->pool, run, &pass);
-    return pass.status;
+    smol_attention_place(pass);
+    smol_pool_run(pass->e->pool, run, pass);
+    return pass->status;
 }

@@ -22,7 +22,7 @@ static float tile_element(const void *block, enum blob_dtype dtype, size_t row, 
 /* Row `id` of the embedding, scaled: a strided gather from its tile. */
 static void embed(struct pass *pass, uint32_t id, float *x)
 {
-    const struct blob_tensor *weight = pass->c->model->outer.tensor[ROLE_EMBED];
+    const struct blob_tensor *weight = pass->e->model->outer.tensor[ROLE_EMBED];
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
     float scale = pass->m->embedding_scale;
     const void *block = smol_pass_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
@@ -35,7 +35,7 @@ static void fill_rope(const struct pass *pass, size_t position, float *cosine, f
 {
     const struct blob_model *m = pass->m;
     size_t half = m->rotary_dim / 2, n = smol_inv_freq_count(m);
-    const float *inv_freq = pass->c->model->blob.inv_freq;
+    const float *inv_freq = pass->e->model->blob.inv_freq;
     for (size_t i = 0; i < n; i++) {
         float scale = m->rope_scale[i / half];
         math_sincos((float)position * inv_freq[i], &sine[i], &cosine[i]); /* below 2^24: exact */
@@ -47,10 +47,11 @@ static void fill_rope(const struct pass *pass, size_t position, float *cosine, f
 static void start_token(struct pass *pass, size_t layer, size_t t)
 {
     (void)layer;
-    struct smol_context *c = pass->c;
+    struct engine *e = pass->e;
     size_t n = smol_inv_freq_count(pass->m);
-    embed(pass, pass->ids[t], c->x + t * pass->m->hidden_size);
-    fill_rope(pass, pass->first + t, c->cosine + t * n, c->sine + t * n);
+    const struct part *part = pass->part_of[t];
+    embed(pass, part->ids[t - part->row], e->x + t * pass->m->hidden_size);
+    fill_rope(pass, pass_position(pass, t), e->cosine + t * n, e->sine + t * n);
 }
 
 void smol_forward_embedding(const struct worker *w)

@@ -7,7 +7,7 @@
 
 static struct input gated_input(const struct pass *pass)
 {
-    return smol_input(pass->c->gated, pass->n, pass->m->intermediate_size, pass->c->gated_q);
+    return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
 }
 
 /* The MLP's activation, gate and up made one (SwiGLU, GEGLU; Shazeer, 2020), is made in slices of
@@ -33,37 +33,45 @@ static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
     }
 }
 
-/* The first token of a slice (n, SLICE) that has a NaN or an infinity. */
-static size_t find_not_finite(const float *activation, size_t n)
+/* Rows of a slice (n, SLICE) that have a NaN or an infinity are errors of their sequences; zeros in
+ * their place keep them from the others. */
+static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
 {
-    size_t i = 0;
-    while (i + 1 < n * SLICE && f32_is_finite(activation[i]))
-        i++;
-    return i / SLICE;
+    for (size_t t = 0; t < pass->n; t++) {
+        bool finite = true;
+        for (size_t i = 0; i < SLICE; i++)
+            finite &= f32_is_finite(activation[t * SLICE + i]);
+        if (finite)
+            continue;
+        smol_pass_fail_numeric(pass, "MLP activation", layer, t);
+        memset(activation + t * SLICE, 0, SLICE * sizeof *activation);
+    }
 }
 
 /* Puts a slice (n, SLICE) of the activation where the next product reads it. */
 static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
-                        const float *activation)
+                        float *activation)
 {
     if (pass->m->dtype == DTYPE_INT8) {
-        if (!pass->c->kernels->quantize_slice(activation, pass->n, &gated->quantized, slice))
-            smol_pass_fail_numeric(pass, "MLP activation", layer,
-                                   find_not_finite(activation, pass->n));
+        const struct kernels *kernels = pass->e->kernels;
+        if (!kernels->quantize_slice(activation, pass->n, &gated->quantized, slice)) {
+            drop_not_finite(pass, layer, activation);
+            kernels->quantize_slice(activation, pass->n, &gated->quantized, slice);
+        }
         return;
     }
     size_t first = slice * SLICE, rest = gated->width - first;
     for (size_t t = 0; t < pass->n; t++)
-        memcpy(pass->c->gated + t * gated->width + first, activation + t * SLICE,
+        memcpy(pass->e->gated + t * gated->width + first, activation + t * SLICE,
                (rest < SLICE ? rest : SLICE) * sizeof(float));
 }
 
 static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
 {
     size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* of a slice */
-    const struct blob_tensor *const *tensor = pass->c->model->layers[layer].tensor;
+    const struct blob_tensor *const *tensor = pass->e->model->layers[layer].tensor;
     const struct input normed = smol_residual_input(pass), gated = gated_input(pass);
-    const struct kernels *kernels = pass->c->kernels;
+    const struct kernels *kernels = pass->e->kernels;
     bool gelu = pass->m->activation == ACTIVATION_GELU_TANH;
     for (size_t next, slice = begin; slice < end; slice = next) {
         float gate[WORKBENCH], up[WORKBENCH];
@@ -80,18 +88,18 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
 
 static void read_residual(struct pass *pass, size_t layer, size_t t)
 {
-    const struct blob_tensor *norm = pass->c->model->layers[layer].tensor[ROLE_MLP_NORM];
+    const struct blob_tensor *norm = pass->e->model->layers[layer].tensor[ROLE_MLP_NORM];
     smol_residual_read(pass, norm, t, "MLP input", layer);
 }
 
 static void add_output(struct pass *pass, size_t layer, size_t t)
 {
-    smol_residual_add(pass, pass->c->model->layers[layer].tensor[ROLE_MLP_OUT_NORM], t);
+    smol_residual_add(pass, pass->e->model->layers[layer].tensor[ROLE_MLP_OUT_NORM], t);
 }
 
 void smol_forward_mlp(const struct worker *w, size_t layer)
 {
-    const struct blob_tensor *const *tensor = w->pass->c->model->layers[layer].tensor;
+    const struct blob_tensor *const *tensor = w->pass->e->model->layers[layer].tensor;
     const struct input gated = gated_input(w->pass);
     const struct product down =
         smol_residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);

@@ -2,11 +2,12 @@
 #include "runtime/forward.h"
 
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
- * first left over. The logits see every bit of this row, and the product is bound by the weights'
- * bytes, which are read once for both (docs/architecture.md has the figures). */
-static void prepare_fine(struct pass *pass, const struct input *input, size_t t, float *row)
+ * first left over; false: there is a NaN or infinity. The logits see every bit of this row, and the
+ * product is bound by the weights' bytes, which are read once for both (docs/architecture.md has
+ * the figures). */
+static bool prepare_fine(const struct pass *pass, const struct input *input, size_t t, float *row)
 {
-    const struct kernels *kernels = pass->c->kernels;
+    const struct kernels *kernels = pass->e->kernels;
     const struct quantized *q = &input->quantized;
     bool finite = kernels->quantize(row, input->width, q, 2 * t);
     for (size_t i = 0; i < input->width; i++) {
@@ -14,29 +15,30 @@ static void prepare_fine(struct pass *pass, const struct input *input, size_t t,
         int8_t step = q->steps[(quad * q->stride + 2 * t) * 4 + i % 4];
         row[i] -= (float)step * q->scales[group * q->stride + 2 * t];
     }
-    if (!finite || !kernels->quantize(row, input->width, q, 2 * t + 1))
-        smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers, t);
+    return finite && kernels->quantize(row, input->width, q, 2 * t + 1);
 }
 
-/* Logits (n, vocab_size) of tokens [from, from + n). */
-static void output(const struct worker *w, size_t from, size_t n, float *logits)
+/* Logits [from, from + n) of those that are wanted. */
+static void output(const struct worker *w, size_t from, size_t n)
 {
     struct pass *pass = w->pass;
-    struct smol_context *c = pass->c;
-    const struct layer *outer = &c->model->outer;
+    struct engine *e = pass->e;
+    const struct layer *outer = &e->model->outer;
     size_t hidden = pass->m->hidden_size;
     bool pairs = pass->m->dtype == DTYPE_INT8;
-    const struct input normed = smol_input(c->normed, pairs ? 2 * n : n, hidden, c->normed_q);
-    const struct product head = {outer->tensor[ROLE_OUTPUT], .out = logits, .pairs = pairs};
+    const struct input normed = smol_input(e->normed, pairs ? 2 * n : n, hidden, e->normed_q);
+    const struct product head = {outer->tensor[ROLE_OUTPUT], .out_rows = pass->logits + from,
+                                 .pairs = pairs};
     const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {
         size_t t = stage.item;
-        float *row = c->normed + t * hidden;
-        c->kernels->rms_norm(c->x + (from + t) * hidden, weight, hidden, pass->m->rms_norm_eps,
-                             row);
-        if (pairs)
-            prepare_fine(pass, &normed, t, row);
+        float *row = e->normed + t * hidden;
+        e->kernels->rms_norm(e->x + pass->logits_row[from + t] * hidden, weight, hidden,
+                             pass->m->rms_norm_eps, row);
+        if (pairs && !prepare_fine(pass, &normed, t, row))
+            smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers,
+                                   pass->logits_row[from + t]);
     }
     smol_multiply(w, &normed, &head, 1);
 }
@@ -49,24 +51,23 @@ static void finish_logits(const struct worker *w)
     const struct blob_model *m = pass->m;
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
     while (smol_pool_claim(&stage)) {
-        float *logits = pass->logits + stage.item * m->vocab_size;
+        float *logits = pass->logits[stage.item];
         for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)
             logits[i] /= m->logit_divisor;
         smol_pass_check_finite(pass, logits, m->vocab_size, "logits", m->n_layers,
-                               pass->n - pass->n_logits + stage.item);
+                               pass->logits_row[stage.item]);
         if (m->logit_softcap > 0)
-            pass->c->kernels->softcap(logits, m->vocab_size, m->logit_softcap);
+            pass->e->kernels->softcap(logits, m->vocab_size, m->logit_softcap);
     }
 }
 
-/* The last n_logits tokens, in parts small enough for their pairs of rows. */
+/* In parts small enough for their pairs of rows. */
 void smol_forward_output(const struct worker *w)
 {
     struct pass *pass = w->pass;
     for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
         size_t rest = pass->n_logits - done;
-        output(w, pass->n - rest, rest < BATCH / 2 ? rest : BATCH / 2,
-               pass->logits + done * pass->m->vocab_size);
+        output(w, done, rest < BATCH / 2 ? rest : BATCH / 2);
     }
     finish_logits(w);
 }

@@ -1,9 +1,8 @@
 /* What all parts of a forward pass need, see pass.h. */
 #include "runtime/pass.h"
 
-#include <stdio.h>
-
 #include "common/number.h"
+#include "runtime/report.h"
 
 void smol_pass_fail(struct pass *pass, const struct error *error)
 {
@@ -13,19 +12,22 @@ void smol_pass_fail(struct pass *pass, const struct error *error)
     pass->status = error->status;
 }
 
-void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token)
+void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t)
 {
+    struct part *part = pass->part_of[t];
     struct error error;
+    if (atomic_flag_test_and_set(&part->failed))
+        return;
     smol_fail(
         &error, STATUS_NUMERIC,
         "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
         "of range",
-        pass->c->model->blob.path, what, layer, pass->first + token);
-    smol_pass_fail(pass, &error);
+        pass->e->model->blob.path, what, layer, pass_position(pass, t));
+    report(part->error, STATUS_NUMERIC, &error);
 }
 
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
-                            size_t layer, size_t token)
+                            size_t layer, size_t t)
 {
     uint32_t largest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -33,13 +35,13 @@ void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const c
         largest = magnitude > largest ? magnitude : largest;
     }
     if (largest >= 0x7f800000u)
-        smol_pass_fail_numeric(pass, what, layer, token);
+        smol_pass_fail_numeric(pass, what, layer, t);
 }
 
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
                             uint64_t size)
 {
-    const struct blob *blob = &pass->c->model->blob;
+    const struct blob *blob = &pass->e->model->blob;
     struct error error;
     if (smol_blob_check(blob, tensor->offset + offset, size, &error))
         smol_pass_fail(pass, &error);

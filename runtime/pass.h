@@ -1,4 +1,6 @@
-/* One call of smol_forward as its parts and its threads see it. */
+/* One pass through the model as its parts and its threads see it. Its rows are tokens, of one
+ * sequence or of several: the products take all rows alike; what looks at a sequence (positions,
+ * keys and values, logits) finds it through the row's part. */
 #ifndef SMOL_RUNTIME_PASS_H
 #define SMOL_RUNTIME_PASS_H
 
@@ -6,16 +8,30 @@
 
 #include "runtime/context.h"
 
+/* Consecutive tokens of one sequence: neighbouring rows of a pass. */
+struct part {
+    smol_context *context;
+    const uint32_t *ids;  /* (n) */
+    size_t n;             /* at least 1 */
+    size_t row;           /* of the first one */
+    size_t position;      /* of the first one in its sequence */
+    size_t first_partial; /* of a single token: where its spans begin in attention's memory */
+    atomic_flag failed;   /* taken by the first thread that fills *error */
+    smol_error *error;
+};
+
 /* Shared by all threads. */
 struct pass {
-    struct smol_context *c;
+    struct engine *e;
     const struct blob_model *m;
-    const uint32_t *ids;
-    size_t n;     /* tokens in the batch */
-    size_t first; /* position of the first one */
+    struct part *parts; /* (n_parts), by row */
+    size_t n_parts;
+    size_t n;                    /* rows, 1 to BATCH */
+    struct part *part_of[BATCH]; /* (n) */
     size_t n_logits;
-    float *logits;
-    atomic_flag failed; /* taken by the first thread that fills *error */
+    size_t logits_row[BATCH]; /* (n_logits): rows whose logits are wanted, ascending */
+    float *logits[BATCH];     /* (n_logits): (vocab_size) each, where they go */
+    atomic_flag failed;       /* taken by the first thread that fills *error */
     enum status status;
     struct error *error;
 };
@@ -26,16 +42,29 @@ struct worker {
     struct pool_thread *thread;
 };
 
-/* Notes an error. Errors do not stop the pass, whose reads and writes stay in bounds whatever the
- * bytes; the first one becomes its result. */
+/* The position of row t in its sequence. */
+static inline size_t pass_position(const struct pass *pass, size_t t)
+{
+    const struct part *part = pass->part_of[t];
+    return part->position + (t - part->row);
+}
+
+/* Runs all rows through the model, into the contexts' KV caches, which have room for them, and
+ * writes the logits that are wanted. Does not change the contexts' lengths. An error of one
+ * sequence (STATUS_NUMERIC) is in its part's *error and changes nothing for the others; one of the
+ * whole pass is returned: STATUS_DAMAGED (a chunk's digest). */
+enum status smol_forward(struct pass *pass);
+
+/* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
+ * bounds whatever the bytes; the first one becomes its result. */
 void smol_pass_fail(struct pass *pass, const struct error *error);
 
-/* A NaN or infinity in `what` at that layer and token of the batch. */
-void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t token);
+/* A NaN or infinity in `what` at that layer and row: an error of the row's sequence. */
+void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t);
 
 /* That, if x[0..n) has one. */
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
-                            size_t layer, size_t token);
+                            size_t layer, size_t t);
 
 /* The bytes [offset, offset + size) of a tensor, digests checked. */
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
@@ -44,7 +73,7 @@ const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor,
 /* A vector (norm, bias). */
 const float *smol_pass_vector(struct pass *pass, const struct blob_tensor *tensor);
 
-/* One stage: calls work for every token of the pass. Threads get runs of tokens, whose quantized
+/* One stage: calls work for every row of the pass. Threads get runs of rows, whose quantized
  * copies share no cache line with those of others. */
 typedef void token_work(struct pass *pass, size_t layer, size_t t);
 void smol_pass_each_token(const struct worker *w, token_work *work, size_t layer);

@@ -15,7 +15,7 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
 {
     const float *row = input->x + t * input->width;
     if (pass->m->dtype == DTYPE_INT8 &&
-        !pass->c->kernels->quantize(row, input->width, &input->quantized, t))
+        !pass->e->kernels->quantize(row, input->width, &input->quantized, t))
         smol_pass_fail_numeric(pass, what, layer, t);
 }
 
@@ -40,7 +40,7 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct input *input, size_t begin,
                           size_t end, float *out, size_t stride)
 {
-    const struct kernels *kernels = pass->c->kernels;
+    const struct kernels *kernels = pass->e->kernels;
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
     const void *data = smol_pass_bytes(pass, weight, begin * bytes, (end - begin) * bytes);
     switch ((enum blob_dtype)weight->dtype) {
@@ -80,16 +80,18 @@ static void multiply_some(struct pass *pass, const struct product *product,
     const struct blob_tensor *weight = product->weight;
     size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
     size_t rows = weight->rows - row < width ? weight->rows - row : width;
-    float *out = product->out + row;
-    if (rows == width && !product->pairs && !product->add) {
-        smol_multiply_blocks(pass, weight, product->bias, input, begin, end, out, weight->rows);
+    if (rows == width && !product->pairs && !product->add && !product->out_rows) {
+        smol_multiply_blocks(pass, weight, product->bias, input, begin, end, product->out + row,
+                             weight->rows);
         return;
     }
     float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
     smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
     size_t step = product->pairs ? 2 : 1;
     for (size_t t = 0; t * step < input->n; t++) {
-        float *to = out + t * weight->rows, *from = bench + t * step * width;
+        float *to =
+            row + (product->out_rows ? product->out_rows[t] : product->out + t * weight->rows);
+        float *from = bench + t * step * width;
         if (product->pairs)
             add(from, from + width, rows);
         if (product->add)

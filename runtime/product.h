@@ -32,7 +32,8 @@ struct product {
     const struct blob_tensor *weight;
     const struct blob_tensor *bias; /* or NULL */
     float *out;
-    bool add;   /* to what is in out: the residual stream */
+    float *const *out_rows; /* or NULL; otherwise where each row goes, instead of out */
+    bool add;               /* to what is in out: the residual stream */
     bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
 };
 

@@ -84,7 +84,25 @@ class ModelInfo(ctypes.Structure):
 class ContextParams(ctypes.Structure):
     """smol_context_params."""
 
-    _fields_ = [("n_ctx", ctypes.c_uint32), ("n_threads", ctypes.c_uint32), ("kv", ctypes.c_int)]
+    _fields_ = [
+        ("n_ctx", ctypes.c_uint32),
+        ("n_threads", ctypes.c_uint32),
+        ("kv", ctypes.c_int),
+        ("share", ctypes.c_void_p),
+    ]
+
+
+class EvalPart(ctypes.Structure):
+    """smol_eval_part."""
+
+    _fields_ = [
+        ("context", ctypes.c_void_p),
+        ("ids", ctypes.c_void_p),
+        ("n", ctypes.c_size_t),
+        ("n_logits", ctypes.c_size_t),
+        ("logits", ctypes.c_void_p),
+        ("error", Error),
+    ]
 
 
 class SamplerParams(ctypes.Structure):
@@ -137,6 +155,7 @@ lib.smol_eval.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p,
     ctypes.c_void_p,
 ]  # fmt: skip
+lib.smol_eval_many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
 lib.smol_sampler_create.argtypes = [ctypes.c_void_p] * 3
 lib.smol_sampler_free.argtypes = [ctypes.c_void_p]
 lib.smol_sampler_free.restype = None
@@ -223,8 +242,8 @@ class Model:
         lib.smol_free(ids)
         return result
 
-    def context(self, threads=1, kv="default", n_ctx=0):
-        return Context(self, threads, kv, n_ctx)
+    def context(self, threads=1, kv="default", n_ctx=0, share=None):
+        return Context(self, threads, kv, n_ctx, share)
 
     def logits(self, ids, n_logits=None, **context):
         """The logits after each of the last n_logits (default: all) of `ids` in a new context."""
@@ -235,9 +254,10 @@ class Model:
 class Context:
     """A sequence of tokens; freed when left."""
 
-    def __init__(self, model, threads=1, kv="default", n_ctx=0):
+    def __init__(self, model, threads=1, kv="default", n_ctx=0, share=None):
         self.model, self.handle = model, ctypes.c_void_p()
-        params, error = ContextParams(n_ctx, threads, KV_TYPES[kv]), Error()
+        threads, share = (0, share.handle) if share else (threads, None)
+        params, error = ContextParams(n_ctx, threads, KV_TYPES[kv], share), Error()
         check(
             lib.smol_context_create(
                 model.handle, ctypes.byref(params), ctypes.byref(self.handle), ctypes.byref(error)
@@ -275,6 +295,27 @@ class Context:
         )  # fmt: skip
         check(status, error)
         return logits
+
+
+def eval_many(parts):
+    """Appends ids to contexts that share, parts [(context, ids, n_logits)], in one call: returns for
+    each its logits, or the SmolError that it failed with."""
+    calls = (EvalPart * len(parts))()
+    kept, results = [], []
+    for call, (context, ids, n_logits) in zip(calls, parts, strict=True):
+        ids = as_ids(ids)
+        logits = np.full((n_logits, context.model.vocab_size), np.nan, np.float32)
+        call.context, call.ids, call.n = context.handle, ids.ctypes.data, len(ids)
+        call.n_logits, call.logits = n_logits, logits.ctypes.data
+        kept.append((ids, logits))
+    error = Error()
+    status = lib.smol_eval_many(calls, len(parts), ctypes.byref(error))
+    for call, (_, logits) in zip(calls, kept, strict=True):
+        failed = call.error.status
+        results.append(SmolError(failed, str(call.error)) if failed else logits)
+    statuses = [call.error.status for call in calls if call.error.status]
+    assert (status, error.status) == (statuses[0] if statuses else OK,) * 2
+    return results
 
 
 # --- kernels ----------------------------------------------------------------------------------

@@ -1,0 +1,217 @@
+/* Evaluation of one or many sequences in passes of at most BATCH rows, see smol.h. The mathematics
+ * is in forward.c. */
+#include <string.h>
+
+#include "runtime/fpenv.h"
+#include "runtime/pass.h"
+#include "runtime/report.h"
+
+/* One call. Its rows are the tokens of all parts, one part behind the other. */
+struct call {
+    struct engine *e;
+    smol_eval_part *parts; /* (n); error.status: those that failed */
+    size_t n;
+    size_t at, done; /* the part that comes next, and its tokens that are evaluated already */
+};
+
+static bool failed(const smol_eval_part *part)
+{
+    return part->error.status != SMOL_OK;
+}
+
+/* --- before the first pass ---------------------------------------------------------------- */
+
+static enum status check_part(const struct engine *e, const smol_eval_part *part,
+                              struct error *error)
+{
+    const smol_context *c = part->context;
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    if (c->engine != e)
+        return smol_fail(error, STATUS_USAGE,
+                         "contexts that do not share: see smol_context_params");
+    if (c->part)
+        return smol_fail(error, STATUS_USAGE, "two parts of one context");
+    if (part->n == 0 || part->n_logits > part->n)
+        return smol_fail(error, STATUS_USAGE, "%zu tokens, logits of %zu: ask for 0 to n", part->n,
+                         part->n_logits);
+    for (size_t i = 0; i < part->n; i++)
+        if (part->ids[i] >= vocab_size)
+            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u",
+                             part->ids[i], vocab_size);
+    if (part->n > c->capacity - c->length)
+        return smol_fail(error, STATUS_CONTEXT_FULL,
+                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
+                         "context or a shorter text",
+                         c->length, c->capacity, part->n);
+    return STATUS_OK;
+}
+
+/* Checks a part and makes room for it. */
+static enum status begin_part(const struct engine *e, smol_eval_part *part, struct error *error)
+{
+    smol_context *c = part->context;
+    enum status status = check_part(e, part, error);
+    if (!status)
+        status = smol_context_reserve_ids(c, c->length + part->n + 1, error);
+    if (!status)
+        status = smol_kv_reserve(&c->kv, c->length + part->n, error);
+    if (status)
+        return status;
+    c->part = part;
+    c->before = c->length;
+    return STATUS_OK;
+}
+
+/* Parts that cannot begin have failed. Errors of the whole call: STATUS_MEMORY. */
+static enum status begin(struct call *call, struct error *error)
+{
+    size_t n_spans = 0;
+    for (size_t i = 0; i < call->n; i++) {
+        smol_eval_part *part = &call->parts[i];
+        struct error detail;
+        enum status status = begin_part(call->e, part, &detail);
+        report(&part->error, status, &detail);
+        if (!status)
+            n_spans += smol_attention_spans(part->context->length + part->n);
+    }
+    return smol_attention_reserve(call->e, n_spans, error);
+}
+
+/* --- passes ------------------------------------------------------------------------------- */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The next n tokens of a part become the next rows of the pass. */
+static void add_rows(struct pass *pass, const struct call *call, size_t n)
+{
+    smol_eval_part *from = &call->parts[call->at];
+    struct part *part = &pass->parts[pass->n_parts++];
+    *part = (struct part){
+        .context = from->context,
+        .ids = from->ids + call->done,
+        .n = n,
+        .row = pass->n,
+        .position = from->context->length,
+        .failed = ATOMIC_FLAG_INIT,
+        .error = &from->error,
+    };
+    size_t first_logits = from->n - from->n_logits; /* the token that the first logits are of */
+    for (size_t i = 0; i < n; i++) {
+        size_t token = call->done + i;
+        if (token >= first_logits) {
+            pass->logits_row[pass->n_logits] = pass->n;
+            pass->logits[pass->n_logits++] =
+                from->logits + (token - first_logits) * pass->m->vocab_size;
+        }
+        pass->part_of[pass->n++] = part;
+    }
+}
+
+/* Fills a pass with what comes next; false: there is nothing more. */
+static bool gather(struct call *call, struct pass *pass)
+{
+    while (call->at < call->n && pass->n < BATCH) {
+        smol_eval_part *part = &call->parts[call->at];
+        size_t left = failed(part) ? 0 : part->n - call->done;
+        size_t n = smaller(left, BATCH - pass->n);
+        if (n > 0)
+            add_rows(pass, call, n);
+        call->done += n;
+        if (n == left) {
+            call->at++;
+            call->done = 0;
+        }
+    }
+    return pass->n > 0;
+}
+
+static enum status run_pass(struct pass *pass, struct error *error)
+{
+    const struct blob *blob = &pass->e->model->blob;
+    atomic_flag_clear(&pass->failed);
+    enum status status = smol_forward(pass);
+    status = file_settle(&blob->file, blob->path, status, error);
+    for (size_t i = 0; i < pass->n_parts; i++)
+        pass->parts[i].context->length += pass->parts[i].n;
+    return status;
+}
+
+static enum status run_passes(struct call *call, struct error *error)
+{
+    struct part parts[BATCH];
+    struct pass pass;
+    enum status status = STATUS_OK;
+    while (!status) {
+        pass.e = call->e;
+        pass.m = &call->e->model->filled;
+        pass.parts = parts;
+        pass.n_parts = pass.n = pass.n_logits = 0;
+        pass.status = STATUS_OK;
+        pass.error = error;
+        if (!gather(call, &pass))
+            break;
+        status = run_pass(&pass, error);
+    }
+    return status;
+}
+
+/* --- behind the last one ------------------------------------------------------------------ */
+
+static void take_ids(smol_context *c, const smol_eval_part *part)
+{
+    memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* may be its own */
+    c->n_ids = c->length;
+}
+
+/* What failed has its old length; status: of the whole call. Returns that of the first part that
+ * failed. */
+static smol_status end(struct call *call, enum status status, const struct error *detail,
+                       smol_error *error)
+{
+    const smol_eval_part *first = NULL;
+    for (size_t i = 0; i < call->n; i++) {
+        smol_eval_part *part = &call->parts[i];
+        smol_context *c = part->context;
+        if (!failed(part))
+            report(&part->error, status, detail);
+        if (failed(part) && !first)
+            first = part;
+        if (c->part != part)
+            continue; /* never begun */
+        if (failed(part))
+            c->length = c->before;
+        else
+            take_ids(c, part);
+        c->part = NULL;
+    }
+    if (!first)
+        return report(error, STATUS_OK, NULL);
+    if (error)
+        *error = first->error;
+    return first->error.status;
+}
+
+smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
+{
+    struct error detail;
+    if (n_parts == 0)
+        return report(error, STATUS_OK, NULL);
+    struct call call = {.e = parts[0].context->engine, .parts = parts, .n = n_parts};
+    enum status status = begin(&call, &detail);
+    fenv_t saved;
+    fpenv_enter(&saved);
+    if (!status)
+        status = run_passes(&call, &detail);
+    fpenv_leave(&saved);
+    return end(&call, status, &detail, error);
+}
+
+smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
+                      float *logits, smol_error *error)
+{
+    smol_eval_part part = {context, ids, n, n_logits, logits, {SMOL_OK, {0}}};
+    return smol_eval_many(&part, 1, error);
+}
