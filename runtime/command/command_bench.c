@@ -19,6 +19,8 @@ static const struct option_rule rules[] = {
      FIELD(n_decode), 1, UINT32_MAX, NULL},
     {"depth", 0, "D", "tokens that are in the context already (0)", OPTION_COUNT, FIELD(depth), 0,
      UINT32_MAX, NULL},
+    {"sequences", 0, "S", "decode S sequences together too, in turns with one (1)", OPTION_COUNT,
+     FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
     RULE_THREADS,
     RULE_KV,
     RULES_MODEL,
@@ -47,10 +49,18 @@ struct bench {
     struct session session;
     smol_model_info model;
     smol_context_info context;
-    uint32_t *ids; /* as many as any phase needs */
-    float *logits; /* (vocab_size) */
+    smol_context *contexts[MAX_SEQUENCES]; /* the session's first; the others share with it */
+    uint32_t *ids;                         /* as many as any phase needs */
+    float *logits;                         /* (sequences, vocab_size) */
     double first_token_seconds;
-    struct rates prefill, decode;
+    struct rates prefill, decode, together; /* together: tokens of all sequences */
+};
+
+/* What is measured: n tokens of each of n_sequences, `step` at a time. */
+struct phase {
+    size_t n, step, n_sequences;
+    struct rates *rates;
+    double seconds[RUNS];
 };
 
 /* --- preparation -------------------------------------------------------------------------- */
@@ -78,6 +88,17 @@ static smol_status settle_sizes(struct bench *bench, smol_error *error)
                              capacity);
 }
 
+static smol_status open_sequences(struct bench *bench, smol_error *error)
+{
+    smol_context_params params = bench->settings.context;
+    params.share = bench->session.context;
+    bench->contexts[0] = params.share;
+    smol_status status = SMOL_OK;
+    for (uint32_t i = 1; !status && i < bench->settings.n_sequences; i++)
+        status = smol_context_create(bench->session.model, &params, &bench->contexts[i], error);
+    return status;
+}
+
 static smol_status prepare(struct bench *bench, smol_error *error)
 {
     smol_status status = settle_sizes(bench, error);
@@ -85,25 +106,40 @@ static smol_status prepare(struct bench *bench, smol_error *error)
         return status;
     size_t n = smol_context_capacity(bench->session.context);
     bench->ids = calloc(n, sizeof *bench->ids);
-    bench->logits = calloc(bench->model.vocab_size, sizeof *bench->logits);
+    bench->logits = calloc((size_t)bench->settings.n_sequences * bench->model.vocab_size,
+                           sizeof *bench->logits);
     if (!bench->ids || !bench->logits)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
     for (size_t i = 0; i < n; i++)
         bench->ids[i] = (uint32_t)(philox_uniform(42, i) * bench->model.vocab_size);
-    return SMOL_OK;
+    return open_sequences(bench, error);
 }
 
 /* --- measurement -------------------------------------------------------------------------- */
 
-/* Appends the first n ids, `step` at a time, and takes the time. */
-static smol_status evaluate(struct bench *bench, size_t n, size_t step, double *seconds,
+/* The next `step` ids for each of n sequences. */
+static smol_status take_step(struct bench *bench, size_t done, size_t step, size_t n,
+                             smol_error *error)
+{
+    smol_eval_part parts[MAX_SEQUENCES];
+    for (size_t i = 0; i < n; i++)
+        parts[i] = (smol_eval_part){bench->contexts[i],
+                                    bench->ids + done,
+                                    step,
+                                    1,
+                                    bench->logits + i * bench->model.vocab_size,
+                                    {SMOL_OK, ""}};
+    return smol_eval_many(parts, n, error);
+}
+
+/* Appends the first n ids, `step` at a time, to each sequence, and takes the time. */
+static smol_status evaluate(struct bench *bench, const struct phase *phase, double *seconds,
                             smol_error *error)
 {
     double start = clock_seconds();
     smol_status status = SMOL_OK;
-    for (size_t done = 0; !status && done < n; done += step)
-        status =
-            smol_eval(bench->session.context, bench->ids + done, step, 1, bench->logits, error);
+    for (size_t done = 0; !status && done < phase->n; done += phase->step)
+        status = take_step(bench, done, phase->step, phase->n_sequences, error);
     *seconds = clock_seconds() - start;
     return status;
 }
@@ -114,37 +150,50 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static smol_status measure(struct bench *bench, size_t n, size_t step, struct rates *rates,
-                           smol_error *error)
+static void truncate_all(struct bench *bench, size_t n)
 {
-    double seconds[RUNS];
-    smol_status status = SMOL_OK;
-    for (int run = -1; !status && run < RUNS; run++) { /* run -1 warms up */
-        smol_context_truncate(bench->session.context, bench->settings.depth);
-        status = evaluate(bench, n, step, &seconds[run < 0 ? 0 : run], error);
-    }
-    if (status)
-        return status;
-    qsort(seconds, RUNS, sizeof seconds[0], compare);
-    double tokens = (double)n;
-    *rates =
+    for (uint32_t i = 0; i < bench->settings.n_sequences; i++)
+        smol_context_truncate(bench->contexts[i], n);
+}
+
+static void settle_rates(struct phase *phase)
+{
+    double *seconds = phase->seconds, tokens = (double)(phase->n * phase->n_sequences);
+    qsort(seconds, RUNS, sizeof *seconds, compare);
+    *phase->rates =
         (struct rates){tokens / seconds[RUNS - 1], tokens / seconds[RUNS / 2], tokens / seconds[0]};
-    return SMOL_OK;
+}
+
+/* The phases take turns, so that whatever else the machine does meets them alike. */
+static smol_status measure(struct bench *bench, struct phase *phases, size_t n, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    for (int run = -1; !status && run < RUNS; run++) /* run -1 warms up */
+        for (size_t i = 0; !status && i < n; i++) {
+            truncate_all(bench, bench->settings.depth);
+            status = evaluate(bench, &phases[i], &phases[i].seconds[run < 0 ? 0 : run], error);
+        }
+    for (size_t i = 0; !status && i < n; i++)
+        settle_rates(&phases[i]);
+    return status;
 }
 
 static smol_status measure_all(struct bench *bench, smol_error *error)
 {
     const struct settings *s = &bench->settings;
+    struct phase prefill = {s->n_prefill, s->n_prefill, 1, &bench->prefill, {0}};
+    const struct phase behind = {s->depth, s->depth, s->n_sequences, NULL, {0}};
+    struct phase decode[] = {{s->n_decode, 1, 1, &bench->decode, {0}},
+                             {s->n_decode, 1, s->n_sequences, &bench->together, {0}}};
     double unused;
-    smol_status status =
-        evaluate(bench, s->n_prefill, s->n_prefill, &bench->first_token_seconds, error);
-    smol_context_truncate(bench->session.context, 0);
-    if (!status && s->depth > 0)
-        status = evaluate(bench, s->depth, s->depth, &unused, error);
+    smol_status status = evaluate(bench, &prefill, &bench->first_token_seconds, error);
+    truncate_all(bench, 0);
     if (!status)
-        status = measure(bench, s->n_prefill, s->n_prefill, &bench->prefill, error);
+        status = evaluate(bench, &behind, &unused, error);
     if (!status)
-        status = measure(bench, s->n_decode, 1, &bench->decode, error);
+        status = measure(bench, &prefill, 1, error);
+    if (!status)
+        status = measure(bench, decode, s->n_sequences > 1 ? 2 : 1, error);
     return status;
 }
 
@@ -173,6 +222,11 @@ static void print_text(const struct bench *bench)
            bench->first_token_seconds * 1e3, s->n_prefill);
     print_phase("prefill", s->n_prefill, &bench->prefill);
     print_phase("decode", s->n_decode, &bench->decode);
+    if (s->n_sequences > 1) {
+        char name[32];
+        snprintf(name, sizeof name, "decode of %u", s->n_sequences);
+        print_phase(name, s->n_decode * s->n_sequences, &bench->together);
+    }
     printf("%-12s %10.1f GB/s (decode's tokens/s times the blob's %.1f MB)\n", "weights",
            bench->decode.median * (double)bench->model.blob_bytes * 1e-9,
            (double)bench->model.blob_bytes * 1e-6);
@@ -199,6 +253,12 @@ static void print_json(const struct bench *bench)
     smol_json_member_real(&json, "decode_tokens_per_second", bench->decode.median);
     smol_json_member_real(&json, "decode_tokens_per_second_min", bench->decode.slowest);
     smol_json_member_real(&json, "decode_tokens_per_second_max", bench->decode.fastest);
+    if (s->n_sequences > 1) {
+        smol_json_member_whole(&json, "sequences", s->n_sequences);
+        smol_json_member_real(&json, "together_tokens_per_second", bench->together.median);
+        smol_json_member_real(&json, "together_tokens_per_second_min", bench->together.slowest);
+        smol_json_member_real(&json, "together_tokens_per_second_max", bench->together.fastest);
+    }
     smol_json_member_whole(&json, "runs", RUNS);
     smol_json_member_whole(&json, "peak_rss_bytes", peak_rss_bytes());
     smol_json_close(&json, '}');
@@ -226,7 +286,7 @@ static smol_status run(struct bench *bench, smol_error *error)
 
 int smol_command_bench(int argc, char **argv)
 {
-    struct bench bench = {0};
+    struct bench bench = {.settings = {.n_sequences = 1}};
     int exit_status;
     smol_error error;
     if (!smol_settings_parse(&command, argc, argv, &bench.settings, &exit_status))
@@ -234,6 +294,8 @@ int smol_command_bench(int argc, char **argv)
     smol_status status = run(&bench, &error);
     free(bench.ids);
     free(bench.logits);
+    for (uint32_t i = 1; i < bench.settings.n_sequences; i++)
+        smol_context_free(bench.contexts[i]);
     smol_session_close(&bench.session);
     return smol_command_status(status, &error);
 }

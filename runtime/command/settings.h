@@ -37,7 +37,10 @@ struct settings {
     uint32_t last;
     /* bench; 0: not given */
     uint32_t n_prefill, n_decode, depth;
+    uint32_t n_sequences; /* decoded together */
 };
+
+enum { MAX_SEQUENCES = 64 };
 
 #define FIELD(name) offsetof(struct settings, name)
 

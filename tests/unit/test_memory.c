@@ -157,6 +157,29 @@ static smol_status evaluate(struct session *s, smol_error *error)
     return smol_eval(s->context, s->prompt, N_PROMPT, 1, s->logits, error);
 }
 
+/* With a second context, which must bring the same bits; a pass for both has failed for both. */
+static smol_status evaluate_two(struct session *s, smol_error *error)
+{
+    const smol_context_params params = {.n_ctx = N_CTX, .share = s->context};
+    const size_t vocab_size = smol_model_get_info(s->model).vocab_size;
+    smol_context *second;
+    smol_status status = smol_context_create(s->model, &params, &second, error);
+    if (status)
+        return status;
+    float *logits = s->logits + vocab_size;
+    smol_context_truncate(s->context, 0);
+    smol_eval_part parts[] = {{s->context, s->prompt, N_PROMPT, 1, s->logits, {SMOL_OK, ""}},
+                              {second, s->prompt, N_PROMPT, 1, logits, {SMOL_OK, ""}}};
+    status = smol_eval_many(parts, 2, error);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(smol_context_length(parts[i].context),
+                         parts[i].error.status ? 0 : N_PROMPT);
+    if (!status)
+        assert_memory_equal(s->logits, logits, vocab_size * sizeof *logits);
+    smol_context_free(second);
+    return status;
+}
+
 static smol_status create_sampler(struct session *s, smol_error *error)
 {
     const smol_sampler_params params = {.temperature = 1, .top_k = 40, .top_p = 0.9f, .seed = 7};
@@ -223,9 +246,9 @@ static smol_status generate(struct session *s, smol_error *error)
 
 typedef smol_status session_step(struct session *s, smol_error *error);
 
-static session_step *const steps[] = {open_model, open_copy,        create_context,
-                                      tokenize,   evaluate,         create_sampler,
-                                      sample,     save_and_restore, generate};
+static session_step *const steps[] = {open_model,       open_copy,    create_context, tokenize,
+                                      evaluate,         evaluate_two, create_sampler, sample,
+                                      save_and_restore, generate};
 
 /* Takes the step until nothing fails any more; with_faults false: once. */
 static void take(struct session *s, session_step *step, bool with_faults)
