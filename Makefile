@@ -90,7 +90,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime static armv7 check_kernels tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers templates \
+	tokenizers templates perplexity \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -253,6 +253,10 @@ families: tests ## compare 40 drawn checkpoints of every family with transformer
 tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py tests/oracle/test_tokenizer_families.py
+
+perplexity: tests ## compare perplexities with transformers on the real model too
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_PERPLEXITY=1 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_perplexity.py
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \

@@ -7,5 +7,6 @@ int smol_command_generate(int argc, char **argv); /* the one without a name */
 int smol_command_tokenize(int argc, char **argv);
 int smol_command_logits(int argc, char **argv);
 int smol_command_bench(int argc, char **argv);
+int smol_command_perplexity(int argc, char **argv);
 
 #endif

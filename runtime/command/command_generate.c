@@ -63,7 +63,8 @@ static const struct command_line command = {
         "which only the rest is evaluated.\n\n"
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
-        "  smolrun bench        speed\n",
+        "  smolrun bench        speed\n"
+        "  smolrun perplexity   how well the model predicts a text\n",
     .notes =
         "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
         "and the newest half of the others, and goes on as if the text had begun so. It first\n"

@@ -14,6 +14,7 @@ static const struct {
     {"tokenize", smol_command_tokenize},
     {"logits", smol_command_logits},
     {"bench", smol_command_bench},
+    {"perplexity", smol_command_perplexity},
 };
 
 int main(int argc, char **argv)

@@ -54,13 +54,14 @@ static bool leave(int ruleset, const char *path, uint64_t access)
     if (access == MAY_READ_FILE && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
         access = MAY_READ_FOLDER;
     const struct landlock_rule rule = {access, fd};
-    long failed = syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0);
+    bool refused = syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) &&
+                   errno != EBADFD; /* a pipe that is open already: nobody restricts these */
     close(fd);
-    return !failed;
+    return !refused;
 }
 
 /* `folder`: of the output, or NULL. */
-static void give_up_files(const char *model, const char *folder)
+static void give_up_files(const char *const *inputs, size_t n_inputs, const char *folder)
 {
     const uint64_t may_work =
         MAY_READ_FILE | MAY_READ_FOLDER | MAY_WRITE_FILE | MAY_MAKE_FILE | MAY_REMOVE_FILE;
@@ -73,7 +74,10 @@ static void give_up_files(const char *model, const char *folder)
     int ruleset = (int)syscall(LANDLOCK_CREATE_RULESET, &handled, sizeof handled, 0);
     if (ruleset < 0)
         return;
-    if (leave(ruleset, model, MAY_READ_FILE) && (!folder || leave(ruleset, folder, may_work)))
+    bool left = !folder || leave(ruleset, folder, may_work);
+    for (size_t i = 0; i < n_inputs; i++)
+        left = left && (!inputs[i] || leave(ruleset, inputs[i], MAY_READ_FILE));
+    if (left)
         syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0);
     close(ruleset);
 }
@@ -252,7 +256,8 @@ static void give_up_calls(bool with_output)
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
-smol_status smol_sandbox_enter(const char *model, const char *output, smol_error *error)
+smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const char *output,
+                               smol_error *error)
 {
     const char *wish = getenv("SMOL_SANDBOX");
     if (wish && strcmp(wish, "off") == 0)
@@ -265,7 +270,7 @@ smol_status smol_sandbox_enter(const char *model, const char *output, smol_error
     char *folder = output ? smol_path_folder(output) : NULL;
     if (output && !folder)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
-    give_up_files(model, folder);
+    give_up_files(inputs, n_inputs, folder);
     give_up_calls(output != NULL);
     free(folder);
     return SMOL_OK;

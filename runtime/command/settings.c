@@ -44,8 +44,10 @@ static smol_status give_up_rights(const struct settings *settings, smol_error *e
 {
     if (settings->session)
         umask(S_IRWXG | S_IRWXO);
-    return smol_sandbox_enter(settings->model,
-                              settings->session ? settings->session : settings->output, error);
+    const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,
+                                  settings->kl_from};
+    const char *output = settings->session ? settings->session : settings->output;
+    return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output, error);
 }
 
 /* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not

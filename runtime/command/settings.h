@@ -14,6 +14,7 @@
 struct settings {
     const char *model; /* FILE.smol */
     const char *text;  /* the second word, or NULL */
+    bool text_is_file; /* it names a file to read */
     smol_model_params open;
     smol_context_params context;
     /* generate */
@@ -35,6 +36,8 @@ struct settings {
     const char *tokens;
     const char *output;
     uint32_t last;
+    /* perplexity, which saves its logits in `output` */
+    const char *kl_from;
     /* bench; 0: not given */
     uint32_t n_prefill, n_decode, depth;
     uint32_t n_sequences; /* decoded together */

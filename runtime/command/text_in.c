@@ -1,12 +1,12 @@
 /* Text that the user gives, see text_in.h. */
 #include "runtime/command/text_in.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "common/input.h"
 #include "runtime/command/print.h"
+#include "runtime/report.h"
 
 /* More text than this is a mistake, such as a device that never ends. */
 enum { MAX_INPUT = 1 << 30, FIRST_READ = 1 << 16 };
@@ -17,13 +17,14 @@ static smol_status no_memory(smol_error *error)
 }
 
 /* Doubles in->owned when it is full. */
-static smol_status make_room(struct text_in *in, size_t *capacity, smol_error *error)
+static smol_status make_room(struct text_in *in, size_t *capacity, const char *name,
+                             smol_error *error)
 {
     if (in->size < *capacity)
         return SMOL_OK;
     if (in->size >= MAX_INPUT)
-        return smol_command_fail(error, SMOL_ERROR_FILE,
-                                 "standard input: longer than %d MiB: give less", MAX_INPUT >> 20);
+        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: longer than %d MiB: give less",
+                                 name, MAX_INPUT >> 20);
     size_t wanted = *capacity ? *capacity * 2 : FIRST_READ;
     char *text = realloc(in->owned, wanted);
     if (!text)
@@ -33,35 +34,45 @@ static smol_status make_room(struct text_in *in, size_t *capacity, smol_error *e
     return SMOL_OK;
 }
 
-static smol_status read_standard_input(struct text_in *in, smol_error *error)
+static smol_status read_all(struct input *input, struct text_in *in, smol_error *error)
 {
-    size_t capacity = 0;
-    for (;;) {
-        smol_status status = make_room(in, &capacity, error);
+    struct error detail;
+    size_t capacity = 0, n;
+    do {
+        smol_status status = make_room(in, &capacity, input->name, error);
+        if (!status)
+            status = report(
+                error,
+                smol_input_read_some(input, in->owned + in->size, capacity - in->size, &n, &detail),
+                &detail);
         if (status)
             return status;
-        ssize_t n = read(STDIN_FILENO, in->owned + in->size, capacity - in->size);
-        if (n == 0)
-            return SMOL_OK;
-        if (n > 0)
-            in->size += (size_t)n;
-        else if (errno != EINTR)
-            return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
-                                     strerror(errno));
-    }
+        in->size += n;
+    } while (n > 0);
+    return SMOL_OK;
 }
 
-smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error)
+smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error)
 {
-    *in = (struct text_in){.text = argument, .size = strlen(argument)};
-    if (strcmp(argument, "-") != 0)
-        return SMOL_OK;
-    in->size = 0;
-    smol_status status = read_standard_input(in, error);
+    struct input input;
+    struct error detail;
+    *in = (struct text_in){0};
+    smol_status status = report(error, smol_input_open(path, &input, &detail), &detail);
+    if (!status)
+        status = read_all(&input, in, error);
+    smol_input_close(&input);
     if (status)
         free(in->owned);
     in->text = in->owned;
     return status;
+}
+
+smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error)
+{
+    if (strcmp(argument, "-") == 0)
+        return smol_text_read_file(argument, in, error);
+    *in = (struct text_in){.text = argument, .size = strlen(argument)};
+    return SMOL_OK;
 }
 
 /* Reads the number at *text, which starts with a digit, and moves *text behind it; numbers that

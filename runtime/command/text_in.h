@@ -1,4 +1,4 @@
-/* Text that the user gives: in an argument or on standard input. */
+/* Text that the user gives: in an argument, in a file or on standard input. */
 #ifndef SMOL_RUNTIME_COMMAND_TEXT_IN_H
 #define SMOL_RUNTIME_COMMAND_TEXT_IN_H
 
@@ -12,6 +12,9 @@ struct text_in {
 
 /* The argument itself, or for "-" all of standard input, as it is. Errors: FILE, MEMORY. */
 smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error);
+
+/* All of the file `path`, or for "-" of standard input. Errors: FILE, MEMORY. */
+smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error);
 
 /* A list of token ids below vocab_size, separated by white space or commas, from an argument or
  * standard input. The caller frees *ids; *n may be 0. Errors: USAGE, FILE, MEMORY. */

@@ -28,6 +28,7 @@ from pathlib import Path
 import tiny
 
 MEMORY, FILE = 6, 3
+TEXT = b"abc 12 ab"
 TIMEOUT = 60
 SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
 
@@ -142,6 +143,10 @@ def commands(material):
         Command("bench", ("smolrun", "bench", blob, "-p", "1", "-n", "1", "--json", *threads)),
         Command("logits", ("smolrun", "logits", blob, "abc", "-o", "OUT", *threads)),
         Command("logits, old", ("smolrun", "logits", blob, "--tokens", "5 6", "-o", "OUT"), old=True),
+        Command("perplexity", ("smolrun", "perplexity", blob, material / "text", "--save-logits", "OUT",
+                               *threads)),
+        Command("perplexity, old", ("smolrun", "perplexity", blob, "-", "--save-logits", "OUT", "--kl-from",
+                                    material / "saved"), stdin=TEXT, old=True),
         Command("tokenize", ("smolrun", "tokenize", blob, "-"), stdin=b"abc " * 9),
         Command("detokenize", ("smolrun", "tokenize", blob, "--decode", "12 70 12")),
     ]  # fmt: skip
@@ -307,6 +312,9 @@ def make_material(build, folder):
         [build / "smolrun", folder / "tiny.smol", "abc", "-n", "2", "--session", folder / "session"],
         stdout=subprocess.DEVNULL, check=True,
     )  # fmt: skip
+    (folder / "text").write_bytes(TEXT)
+    words = ["perplexity", folder / "tiny.smol", folder / "text", "--save-logits", folder / "saved"]
+    subprocess.run([build / "smolrun", *words], check=True, stdout=subprocess.DEVNULL)
 
 
 def parse():

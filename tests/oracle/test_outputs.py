@@ -28,6 +28,7 @@ WRITERS = {
     "unpack": ["smolconv", "unpack", "--quiet", "FORCE", "PACKED", "OUT"],
     "delta": ["smolconv", "delta", "--quiet", "FORCE", "BLOB", "NEWER", "OUT"],
     "patch": ["smolconv", "patch", "FORCE", "BLOB", "DELTA", "OUT"],
+    "perplexity": ["smolrun", "perplexity", "BLOB", DEMO / "config.json", "--save-logits", "OUT"],
     "logits": ["smolrun", "logits", "BLOB", "--tokens", "5 6 " * 100, "-o", "OUT"],
 }
 FORCED = {name for name, words in WRITERS.items() if "FORCE" not in words}
@@ -288,6 +289,7 @@ PRINTERS = {
     "bench": ["smolrun", "bench", "BLOB", "-p", "2", "-n", "2"],
     "bench --json": ["smolrun", "bench", "BLOB", "-p", "2", "-n", "2", "--json"],
     "help of smolrun": ["smolrun", "--help"],
+    "perplexity": ["smolrun", "perplexity", "BLOB", DEMO / "config.json"],
 }
 
 
@@ -308,7 +310,8 @@ def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole,
     out = tmp_path / "out"
     words = [word for word in command(name, out, blob, False) if word != "--quiet"]
     result = run(["sh", "-c", f'exec "$@" {closed}', "sh", *words])
-    assert result.returncode == 0 and out.read_bytes() == whole(name)
+    prints = name in PRINTERS and ">&-" in closed.split()
+    assert result.returncode == (3 if prints else 0) and out.read_bytes() == whole(name)
 
 
 # --- what is read -----------------------------------------------------------------------------

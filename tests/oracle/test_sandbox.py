@@ -58,6 +58,13 @@ tokenize BLOB --decode 12,13
 logits BLOB Once -o OUT --last 1 --threads 2
 logits BLOB --tokens 5,6 -o OUT
 logits BLOB Once -o MISSING/OUT
+perplexity BLOB TEXT --json
+perplexity BLOB - --ctx 2 --threads 2
+perplexity BLOB TEXT --save-logits OUT
+perplexity BLOB TEXT --kl-from SAVED
+perplexity BLOB MISSING
+perplexity BLOB TEXT --kl-from MISSING
+perplexity BLOB FOLDER
 DAMAGED Once -n 8
 MISSING Once
 FOLDER Once
@@ -71,11 +78,16 @@ def words(blob, tmp_path):
     damaged = tmp_path / "damaged.smol"
     damaged.write_bytes(blob.read_bytes()[:-70000] + bytes(70000))
     (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("Once upon a time")
+    saved = tmp_path / "saved"
+    smolrun("perplexity", blob, tmp_path / "text", "--save-logits", saved)
     values = {
         "BLOB": str(blob),
         "DAMAGED": str(damaged),
         "MISSING": str(tmp_path / "missing"),
         "FOLDER": str(tmp_path / "folder"),
+        "TEXT": str(tmp_path / "text"),
+        "SAVED": str(saved),
         "OUT": str(tmp_path / "out"),
         "DIGEST": hashlib.sha256(blob.read_bytes()).hexdigest(),
     }

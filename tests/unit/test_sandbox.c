@@ -32,7 +32,7 @@
 
 enum { LANDLOCK_CREATE_RULESET = 444, MAX_TRIALS = 64 };
 
-static char model[512], other[512], folder[80], output[90], draft[100];
+static char model[512], text[512], other[512], folder[80], output[90], draft[100];
 
 /* ---- trials ---- */
 
@@ -231,6 +231,8 @@ static const struct trial hidden[] = {
 
 /* ---- running them ---- */
 
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
 static long results[MAX_TRIALS];
 
 /* Runs `body` in a process of its own and returns how that ended (wait's status); *shared is what
@@ -256,7 +258,8 @@ static int run_apart(void (*body)(void), long shared[MAX_TRIALS])
 static void enter_with(const char *out)
 {
     smol_error error;
-    if (smol_sandbox_enter(model, out, &error))
+    const char *const inputs[] = {model, NULL, text};
+    if (smol_sandbox_enter(inputs, COUNT(inputs), out, &error))
         _exit(100);
 }
 
@@ -278,7 +281,6 @@ static void expect(const struct trial *trials, size_t n, void (*body)(void))
             fail_msg("%s: %s, not %s", trials[i].name, strerror((int)found[i]),
                      strerror(trials[i].error));
 }
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 /* Whether the kernel has what the test is about; says so where it does not. */
 static bool has_filter(void)
@@ -382,6 +384,11 @@ static long start_a_thread(void)
                : 0;
 }
 
+static long open_the_text(void)
+{
+    return open(text, O_RDONLY | O_CLOEXEC);
+}
+
 static long map_the_model(void)
 {
     char read_bytes[9];
@@ -416,9 +423,10 @@ static long count_processors(void)
 }
 
 static const struct trial allowed[] = {
-    {"a thread", start_a_thread, 0}, {"the model", map_the_model, 0},
-    {"a signal", raise_a_signal, 0}, {"the clock", read_the_clock, 0},
-    {"getrusage", ask_for_usage, 0}, {"affinity", count_processors, 0},
+    {"a thread", start_a_thread, 0},   {"the model", map_the_model, 0},
+    {"the text", open_the_text, 0},    {"a signal", raise_a_signal, 0},
+    {"the clock", read_the_clock, 0},  {"getrusage", ask_for_usage, 0},
+    {"affinity", count_processors, 0},
 };
 
 static void try_allowed(void)
@@ -546,7 +554,7 @@ static void try_another_word(void)
 {
     smol_error error;
     setenv("SMOL_SANDBOX", "false", 1);
-    results[0] = smol_sandbox_enter(model, NULL, &error);
+    results[0] = smol_sandbox_enter(NULL, 0, NULL, &error);
     results[1] = strstr(error.message, "SMOL_SANDBOX=false") != NULL;
 }
 
@@ -605,6 +613,7 @@ static int set_up(void **state)
     int failed = temporary_set_up(state);
     unsetenv("SMOL_SANDBOX");
     strcpy(model, temporary_write_text(&temporary, "model", "the model"));
+    strcpy(text, temporary_write_text(&temporary, "text", "the text"));
     strcpy(other, temporary_write_text(&temporary, "other", "another file"));
     snprintf(folder, sizeof folder, "%s/out", temporary.folder);
     snprintf(output, sizeof output, "%s/output", folder);

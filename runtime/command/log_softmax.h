@@ -1,0 +1,20 @@
+/* Logits as log-probabilities, in double and by fixed sequences of operations: the same bits on
+ * every machine. */
+#ifndef SMOL_RUNTIME_COMMAND_LOG_SOFTMAX_H
+#define SMOL_RUNTIME_COMMAND_LOG_SOFTMAX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The logarithm of the sum of e^logit over finite logits (n), n > 0: token i has the
+ * log-probability logits[i] - that, in nats. */
+double smol_log_sum_exp(const float *logits, size_t n);
+
+/* e^x within 2 units in the last place for x in [-708, 709]; smaller x count as -708, larger ones
+ * give infinity. */
+double smol_exp(double x);
+
+/* The lowest id of the largest of logits (n), n > 0. */
+uint32_t smol_top_token(const float *logits, size_t n);
+
+#endif

@@ -1,0 +1,102 @@
+/* Log-probabilities against the C library's functions in long double. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "runtime/command/log_softmax.h"
+#include "runtime/command/tally.h"
+
+static uint64_t state = 1;
+
+/* Uniform in [low, high), the same in every run (Knuth's MMIX generator). */
+static double uniform(double low, double high)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return low + (high - low) * (double)(state >> 11) * 0x1p-53;
+}
+
+static void exponentials_are_within_two_units(void **unused)
+{
+    (void)unused;
+    double worst = 0;
+    for (int i = 0; i < 1000000; i++) {
+        double x = i % 2 ? uniform(-708, 709) : uniform(-30, 1);
+        long double expected = expl((long double)x);
+        double error = (double)fabsl(((long double)smol_exp(x) - expected) / expected);
+        worst = error > worst ? error : worst;
+    }
+    assert_true(worst < 2 * 0x1p-52);
+    assert_true(smol_exp(0) == 1);
+    assert_true(smol_exp(-1e300) == smol_exp(-708) && smol_exp(-708) > 0);
+    assert_true(isinf(smol_exp(709.1)));
+}
+
+static long double expected_sum(const float *logits, size_t n)
+{
+    long double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += expl((long double)logits[i] - logits[0]);
+    return logits[0] + logl(sum);
+}
+
+static void sums_are_those_of_long_doubles(void **unused)
+{
+    (void)unused;
+    static float logits[50000];
+    for (size_t n = 1; n <= 50000; n = n < 40 ? n + 1 : n * 5)
+        for (int spread = 1; spread <= 1000; spread *= 10) {
+            for (size_t i = 0; i < n; i++)
+                logits[i] = (float)uniform(-spread, spread);
+            double error =
+                (double)((long double)smol_log_sum_exp(logits, n) - expected_sum(logits, n));
+            assert_true(fabs(error) < 1e-15 * spread + 1e-14);
+        }
+}
+
+static void nothing_overflows(void **unused)
+{
+    (void)unused;
+    const float huge[] = {3e38f, -3e38f, 3e38f}, small[] = {-3e38f, -3e38f};
+    assert_true(smol_log_sum_exp(huge, 3) == (double)3e38f);
+    assert_true(smol_log_sum_exp(small, 2) == (double)-3e38f);
+    assert_true(smol_log_sum_exp(huge, 1) == (double)3e38f);
+}
+
+static void the_lowest_of_the_largest_is_the_top(void **unused)
+{
+    (void)unused;
+    const float logits[] = {-5, 2, 1, 2, -7};
+    assert_int_equal(smol_top_token(logits, 5), 1);
+    assert_int_equal(smol_top_token(logits, 1), 0);
+    assert_int_equal(smol_top_token(logits + 2, 3), 1);
+}
+
+static void means_have_their_standard_error(void **unused)
+{
+    (void)unused;
+    struct tally tally = {0};
+    const double values[] = {1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16};
+    tally_add(&tally, values[0]);
+    assert_true(isnan(tally_error(&tally)));
+    for (size_t i = 1; i < 4; i++)
+        tally_add(&tally, values[i]);
+    assert_true(tally.mean == 1e9 + 10);
+    assert_true(fabs(tally_error(&tally) - sqrt(90.0 / 3 / 4)) < 1e-7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponentials_are_within_two_units),
+        cmocka_unit_test(sums_are_those_of_long_doubles),
+        cmocka_unit_test(nothing_overflows),
+        cmocka_unit_test(the_lowest_of_the_largest_is_the_top),
+        cmocka_unit_test(means_have_their_standard_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
