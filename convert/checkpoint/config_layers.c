@@ -47,10 +47,10 @@ static enum status read_no_rope(const struct settings *config, struct config *re
 {
     json_t *list = smol_setting(config, "no_rope_layers");
     uint32_t interval = 4;
-    if (list)
-        return read_no_rope_layers(config, list, result);
     enum status status =
         smol_setting_integer(config, "no_rope_layer_interval", 1, UINT32_MAX, &interval);
+    if (!status && list)
+        return read_no_rope_layers(config, list, result);
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++)
         result->layers[i] |= (i + 1) % interval == 0 ? LAYER_NO_ROTATION : 0;
     return status;
@@ -105,16 +105,18 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     return false;
 }
 
-static enum status derive_windows(const struct settings *config, struct config *result)
+static enum status read_n(const struct settings *config, const struct family *family, uint32_t *n)
 {
-    const struct family *family = result->family;
-    uint32_t n = family->windows_n.fallback, least = family->windows == WINDOWS_BUT_EACH_N;
-    enum status status = STATUS_OK;
-    if (family->windows_n.key)
-        status = smol_setting_integer(config, family->windows_n.key, least, UINT32_MAX, &n);
-    for (uint32_t i = 0; i < result->model.n_layers && !status; i++)
-        result->layers[i] |= is_windowed(result, i, n) ? LAYER_WINDOWED : 0;
-    return status;
+    uint32_t least = family->windows == WINDOWS_BUT_EACH_N;
+    *n = family->windows_n.fallback;
+    if (!family->windows_n.key)
+        return STATUS_OK;
+    return smol_setting_integer(config, family->windows_n.key, least, UINT32_MAX, n);
+}
+
+static bool asks_for_use(const struct family *family)
+{
+    return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE;
 }
 
 /* 0: none. */
@@ -124,7 +126,7 @@ static enum status read_sliding_window(const struct settings *config, struct con
     uint32_t *window = &result->model.sliding_window, used = 1;
     *window = smol_setting_is_null(config, "sliding_window") ? 0 : family->sliding_window;
     enum status status = smol_setting_integer(config, "sliding_window", 1, UINT32_MAX, window);
-    if (family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE) {
+    if (asks_for_use(family)) {
         used = 0;
         if (!status)
             status = smol_setting_flag(config, "use_sliding_window", &used);
@@ -146,20 +148,33 @@ static enum status check_uniform(const struct settings *config, struct config *r
     return STATUS_OK;
 }
 
+static enum status check_window(const struct settings *config, const struct config *result)
+{
+    const char *key = "sliding_window";
+    json_t *use = smol_setting(config, "use_sliding_window");
+    if (!has_windows(result) || result->model.sliding_window > 0)
+        return STATUS_OK;
+    if (asks_for_use(result->family) && !json_is_true(use))
+        key = "use_sliding_window";
+    return smol_fail(config->error, STATUS_DAMAGED,
+                     "%s: layers have sliding_attention, and %s is %s: correct one of them",
+                     config->path, key, smol_setting(config, key) ? "false" : "not set");
+}
+
 static enum status read_windows(const struct settings *config, struct config *result)
 {
     json_t *list = smol_setting(config, "layer_types");
+    uint32_t n;
     enum status status = read_sliding_window(config, result);
     if (!status)
-        status = list ? read_layer_types(config, list, result) : derive_windows(config, result);
+        status = read_n(config, result->family, &n);
+    if (!status && list)
+        status = read_layer_types(config, list, result);
+    for (uint32_t i = 0; i < result->model.n_layers && !status && !list; i++)
+        result->layers[i] |= is_windowed(result, i, n) ? LAYER_WINDOWED : 0;
     if (!status && result->family->windows == WINDOWS_ALL)
         return check_uniform(config, result);
-    if (!status && has_windows(result) && result->model.sliding_window == 0)
-        return smol_fail(config->error, STATUS_DAMAGED,
-                         "%s: layers have sliding_attention, and there is no sliding_window: "
-                         "correct one of them",
-                         config->path);
-    return status;
+    return status ? status : check_window(config, result);
 }
 
 enum status smol_config_read_layers(const struct settings *config, struct config *result)

@@ -75,7 +75,7 @@ static enum status check_choice(const struct settings *settings, const char *key
 static enum status check_absent(const struct settings *config, const char *key, const char *remedy)
 {
     json_t *value = smol_setting(config, key);
-    if (!value || (json_is_object(value) && json_object_size(value) == 0))
+    if (!value)
         return STATUS_OK;
     return smol_setting_fail(config, STATUS_UNSUPPORTED, key, value, remedy);
 }
@@ -85,8 +85,7 @@ static enum status check_flag(const struct settings *config, const char *key, ui
 {
     uint32_t value = wanted;
     enum status status = smol_setting_flag(config, key, &value);
-    bool is_wanted = value == wanted && !(wanted && smol_setting_is_null(config, key));
-    if (status || is_wanted)
+    if (status || value == wanted)
         return status;
     return smol_setting_fail(config, STATUS_UNSUPPORTED, key, json_object_get(config->object, key),
                              remedy);
@@ -143,6 +142,19 @@ static const struct size {
 #undef SIZE
 };
 
+/* null is not absent: it says that the size follows from others. */
+static enum status read_null(const struct settings *config, const char *key, bool is_refused,
+                             uint32_t *size)
+{
+    if (!smol_setting_is_null(config, key))
+        return STATUS_OK;
+    if (is_refused)
+        return smol_setting_fail(config, STATUS_DAMAGED, key, json_object_get(config->object, key),
+                                 "this family needs a number");
+    *size = 0;
+    return STATUS_OK;
+}
+
 static enum status read_sizes(const struct settings *config, const struct family *family,
                               struct blob_model *model)
 {
@@ -154,12 +166,11 @@ static enum status read_sizes(const struct settings *config, const struct family
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
     }
-    /* null is not absent here: it says that these follow from others */
-    if (smol_setting_is_null(config, "num_key_value_heads"))
-        model->n_kv_heads = 0;
-    if (smol_setting_is_null(config, "head_dim"))
-        model->head_dim = 0;
-    return STATUS_OK;
+    enum status status =
+        read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
+    if (!status)
+        status = read_null(config, "head_dim", family->sizes.head_dim > 0, &model->head_dim);
+    return status;
 }
 
 static enum status fail_multiple(const struct settings *config, const char *key, uint32_t value,
@@ -232,41 +243,44 @@ static enum status read_flags(const struct settings *config, const struct family
     model->tied_embeddings = family->tied_embeddings;
     enum status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
     if (!status)
-        status = smol_setting_real(config, "rms_norm_eps", FLT_MIN, 1, &epsilon);
+        status = smol_setting_fraction(config, "rms_norm_eps", FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
     return status;
 }
 
 /* ---- scales ---- */
 
-/* *value is left alone where the family has no such number; null gives 0. */
-static enum status read_number(const struct settings *config, const struct family_number *number,
-                               float *value)
+/* Each of these leaves *value alone where the family has no such number. */
+static enum status read_scale(const struct settings *config, const struct family_number *number,
+                              float *value)
 {
+    double found = number->fallback;
     if (!number->key)
         return STATUS_OK;
-    double found = smol_setting_is_null(config, number->key) ? 0 : number->fallback;
     enum status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &found);
     *value = (float)found;
     return status;
 }
 
-static enum status read_scale(const struct settings *config, const struct family_number *number,
-                              float *value)
+/* null: none. */
+static enum status read_softcap(const struct settings *config, const struct family_number *number,
+                                float *value)
 {
-    enum status status = read_number(config, number, value);
-    if (!status && number->key && *value == 0)
-        *value = (float)number->fallback;
+    if (!number->key)
+        return STATUS_OK;
+    double found = smol_setting_is_null(config, number->key) ? 0 : number->fallback;
+    enum status status = smol_setting_fraction(config, number->key, FLT_MIN, FLT_MAX, &found);
+    *value = (float)found;
     return status;
 }
 
 static enum status read_query_scalar(const struct settings *config,
                                      const struct family_number *number, float *scale)
 {
-    double scalar = number->fallback;
+    uint32_t scalar = (uint32_t)number->fallback;
     if (!number->key)
         return STATUS_OK;
-    enum status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &scalar);
+    enum status status = smol_setting_integer(config, number->key, 1, UINT32_MAX, &scalar);
     *scale = (float)pow(scalar, -0.5);
     return status;
 }
@@ -287,9 +301,9 @@ static enum status read_scales(const struct settings *config, const struct famil
     if (!status)
         status = read_scale(config, &family->logit_divisor, &model->logit_divisor);
     if (!status)
-        status = read_number(config, &family->attention_softcap, &model->attention_softcap);
+        status = read_softcap(config, &family->attention_softcap, &model->attention_softcap);
     if (!status)
-        status = read_number(config, &family->logit_softcap, &model->logit_softcap);
+        status = read_softcap(config, &family->logit_softcap, &model->logit_softcap);
     return status;
 }
 
@@ -332,9 +346,29 @@ static enum status read_block(const struct settings *config, struct config *resu
     return status;
 }
 
-enum status smol_config_read_model(const struct settings *config, struct config *result)
+/* As the reference's classes declare them. What has an object or a list may be null too. */
+static const char *const nullable[] = {
+    "rope_theta",
+    "rope_local_base_freq",
+    "architectures",
+    "model_type",
+    "bos_token_id",
+    "dtype",
+    "torch_dtype",
+    "use_bidirectional_attention",
+    "num_key_value_heads",
+    "head_dim",
+    "sliding_window",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    NULL,
+};
+
+enum status smol_config_read_model(const struct settings *file, struct config *result)
 {
+    struct settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
+    settings.nullable = nullable;
     enum status status = check_family(config, &result->family);
     if (!status)
         status = check_supported(config, result->family);

@@ -6,7 +6,7 @@
 #include "convert/checkpoint/settings.h"
 
 /* config_model.c: the family, and the model that config.json describes. */
-enum status smol_config_read_model(const struct settings *config, struct config *result);
+enum status smol_config_read_model(const struct settings *file, struct config *result);
 
 /* config_layers.c: which layers are windowed, and which do not rotate; result->model has its sizes.
  * A window that no text fills is none, in the end, which is for smol_config_drop_idle_windows:

@@ -23,6 +23,29 @@ struct places {
 
 /* ---- finding ---- */
 
+/* As the reference takes them from the object. */
+static const char *const nullable[] = {"attention_factor", "beta_fast", "beta_slow", "mscale",
+                                       "mscale_all_dim",   "truncate",  "factor",    NULL};
+
+static bool is_layer_type(const char *key)
+{
+    return strcmp(key, "full_attention") == 0 || strcmp(key, "sliding_attention") == 0;
+}
+
+static enum status check_flat(const struct settings *from, const char *name, json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value)
+    {
+        if (json_is_object(value) || is_layer_type(key))
+            return smol_fail(from->error, STATUS_UNSUPPORTED,
+                             "%s: %s%s holds %.48s: one rotary embedding is due", from->path,
+                             from->within, name, key);
+    }
+    return STATUS_OK;
+}
+
 /* Adds the object `key` of `from`, called `within` in messages, if it is there. */
 static enum status add_object(struct places *places, const struct settings *from, const char *key,
                               const char *within)
@@ -35,8 +58,9 @@ static enum status add_object(struct places *places, const struct settings *from
         *added = *from;
         added->object = object;
         added->within = within;
+        added->nullable = nullable;
     }
-    return STATUS_OK;
+    return check_flat(from, key, object);
 }
 
 /* A theta that is read into a float there must stay a number there. */
@@ -59,11 +83,12 @@ static enum status read_theta(const struct settings *settings, const char *key,
 static enum status find_theta(struct places *places)
 {
     const struct settings *place = NULL;
-    enum status status = STATUS_OK;
-    if (places->theta_key)
-        status = read_theta(places->config, places->theta_key, &place, &places->theta);
+    enum status status = read_theta(places->config, places->theta_key, &place, &places->theta);
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
+    if (!status && !place && smol_setting_is_null(places->config, places->theta_key))
+        return smol_setting_fail(places->config, STATUS_DAMAGED, places->theta_key, json_null(),
+                                 "a number is due, here or with the rotary embedding");
     return status;
 }
 
@@ -395,17 +420,17 @@ static enum status add_table(struct places *places, struct config *result)
 
 /* ---- one for all layers ---- */
 
-static enum status check_flat(const struct settings *object)
+/* The reference takes rope_scaling instead of rope_parameters, not together with it. */
+static enum status check_whole(const struct places *places, const char *key)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach(object->object, key, value)
-    {
-        if (json_is_object(value))
-            return smol_setting_fail(object, STATUS_UNSUPPORTED, key, value,
-                                     "all layers must share one rotary embedding");
-    }
-    return STATUS_OK;
+    const struct settings *parameters = &places->objects[0], *scaling = &places->objects[1];
+    if (places->n_objects < 2 || !smol_setting(parameters, key) || smol_setting(scaling, key) ||
+        smol_setting(places->config, key))
+        return STATUS_OK;
+    return smol_fail(places->config->error, STATUS_DAMAGED,
+                     "%s: %s is in rope_parameters, and not in rope_scaling: keep one of these "
+                     "objects",
+                     places->config->path, key);
 }
 
 static enum status read_shared(const struct settings *config, struct config *result)
@@ -417,8 +442,10 @@ static enum status read_shared(const struct settings *config, struct config *res
     enum status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
-    for (size_t i = 0; i < places.n_objects && !status; i++)
-        status = check_flat(&places.objects[i]);
+    if (!status)
+        status = check_whole(&places, "rope_theta");
+    if (!status)
+        status = check_whole(&places, "partial_rotary_factor");
     if (!status)
         status = add_table(&places, result);
     result->model.rope_theta = places.theta;
@@ -433,7 +460,7 @@ static enum status check_nested(const struct settings *parameters)
     json_t *value;
     json_object_foreach(parameters->object, key, value)
     {
-        if (strcmp(key, "full_attention") != 0 && strcmp(key, "sliding_attention") != 0)
+        if (!is_layer_type(key))
             return smol_setting_fail(parameters, STATUS_DAMAGED, key, value,
                                      "an object for full_attention and one for sliding_attention "
                                      "are due");

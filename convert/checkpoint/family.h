@@ -61,6 +61,7 @@ struct family {
     double rope_theta;
     uint32_t bos_id, eos_id; /* or NO_TOKEN */
     uint32_t tied_embeddings;
+    bool needs_kv_heads; /* num_key_value_heads may not be null */
 
     /* What its blocks are made of. */
     const char *activation_key;

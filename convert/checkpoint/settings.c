@@ -66,11 +66,26 @@ enum status smol_setting_fail(const struct settings *settings, enum status statu
                      settings->within, key, show(value).text, remedy);
 }
 
+static bool may_be_null(const struct settings *settings, const char *key)
+{
+    for (size_t i = 0; settings->nullable && settings->nullable[i]; i++)
+        if (strcmp(settings->nullable[i], key) == 0)
+            return true;
+    return !settings->nullable;
+}
+
+/* The value that is to be read, which is NULL where the default counts. */
+static json_t *given(const struct settings *settings, const char *key)
+{
+    json_t *value = json_object_get(settings->object, key);
+    return json_is_null(value) && may_be_null(settings, key) ? NULL : value;
+}
+
 enum status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
                                  uint32_t max, uint32_t *value)
 {
     char remedy[64];
-    json_t *found = smol_setting(settings, key);
+    json_t *found = given(settings, key);
     if (!found)
         return STATUS_OK;
     snprintf(remedy, sizeof remedy, "an integer from %u to %u is due", min, max);
@@ -84,7 +99,7 @@ enum status smol_setting_integer(const struct settings *settings, const char *ke
 
 enum status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value)
 {
-    json_t *found = smol_setting(settings, key);
+    json_t *found = given(settings, key);
     if (!found)
         return STATUS_OK;
     if (!json_is_boolean(found))
@@ -97,7 +112,7 @@ enum status smol_setting_real(const struct settings *settings, const char *key, 
                               double max, double *value)
 {
     char remedy[64];
-    json_t *found = smol_setting(settings, key);
+    json_t *found = given(settings, key);
     if (!found)
         return STATUS_OK;
     double number = json_number_value(found);
@@ -109,10 +124,20 @@ enum status smol_setting_real(const struct settings *settings, const char *key, 
     return STATUS_OK;
 }
 
+enum status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+                                  double max, double *value)
+{
+    json_t *found = given(settings, key);
+    if (json_is_integer(found))
+        return smol_setting_fail(settings, STATUS_DAMAGED, key, found,
+                                 "a number with a decimal point is due");
+    return smol_setting_real(settings, key, min, max, value);
+}
+
 enum status smol_setting_string(const struct settings *settings, const char *key,
                                 const char **value)
 {
-    json_t *found = smol_setting(settings, key);
+    json_t *found = given(settings, key);
     if (!found)
         return STATUS_OK;
     if (!json_is_string(found))

@@ -1,5 +1,5 @@
-/* Keys of a checkpoint's JSON files, read by type. `null` counts as absent, as it does for the
- * reference; a value that is not what its key calls for is an error that names both. */
+/* Keys of a checkpoint's JSON files, read by type. A value that is not what its key calls for is an
+ * error that names both. `null` counts as absent where the reference takes it so. */
 #ifndef SMOL_CONVERT_SETTINGS_H
 #define SMOL_CONVERT_SETTINGS_H
 
@@ -14,6 +14,9 @@ struct settings {
     json_t *object;     /* NULL: an optional file that is missing */
     char *path;         /* of the file */
     const char *within; /* where in the file: "" or "rope_parameters." */
+    /* The keys that may be null, ending with a NULL; elsewhere null is a value of no type. NULL:
+     * all of them. */
+    const char *const *nullable;
     struct error *error;
     struct json_mark mark; /* the file's */
 };
@@ -24,7 +27,7 @@ enum status smol_settings_open(const char *folder, const char *name, bool requir
                                struct settings *settings, struct error *error);
 void smol_settings_close(struct settings *settings);
 
-/* The value of `key`, or NULL when it is absent or null, or the file missing. */
+/* The value of `key`, or NULL when it is absent or null (whatever the key), or the file missing. */
 json_t *smol_setting(const struct settings *settings, const char *key);
 
 /* Whether `key` is there and null: where a default is not meant. */
@@ -34,7 +37,7 @@ bool smol_setting_is_null(const struct settings *settings, const char *key);
 enum status smol_setting_fail(const struct settings *settings, enum status status, const char *key,
                               const json_t *value, const char *remedy);
 
-/* Each of these leaves *value, the default, alone when the key is absent. */
+/* Each of these leaves *value, the default, alone when the key is absent or null and may be. */
 
 /* An integer min..max. STATUS_DAMAGED below, STATUS_UNSUPPORTED above. */
 enum status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
@@ -46,6 +49,10 @@ enum status smol_setting_flag(const struct settings *settings, const char *key, 
 /* A number min..max, written as an integer or not. STATUS_DAMAGED outside. */
 enum status smol_setting_real(const struct settings *settings, const char *key, double min,
                               double max, double *value);
+
+/* The same where the reference refuses integers. */
+enum status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+                                  double max, double *value);
 
 /* A string; *value belongs to the settings. */
 enum status smol_setting_string(const struct settings *settings, const char *key,

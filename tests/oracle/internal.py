@@ -29,6 +29,7 @@ class Settings(ctypes.Structure):
         ("object", ctypes.c_void_p),
         ("path", ctypes.c_char_p),
         ("within", ctypes.c_char_p),
+        ("nullable", ctypes.c_void_p),
         ("error", ctypes.c_void_p),
         ("mark", ctypes.c_uint64 * 2),
     ]

@@ -147,14 +147,13 @@ static void takes_the_references_defaults(void **state)
     assert_int_equal(config.stop[0], 2);
 }
 
-static void takes_null_for_absent(void **state)
+static void takes_null_where_the_reference_does(void **state)
 {
     (void)state;
-    accepts("{\"num_key_value_heads\": null, \"head_dim\": null, \"rope_theta\": null,"
+    accepts("{\"num_key_value_heads\": null, \"head_dim\": null,"
             " \"rope_parameters\": null, \"quantization_config\": null, \"torch_dtype\": null}");
     assert_int_equal(config.model.n_kv_heads, 6);
     assert_int_equal(config.model.head_dim, 8);
-    assert_true(config.model.rope_theta == 10000);
 }
 
 static void takes_head_dim_apart_from_hidden_size(void **state)
@@ -238,11 +237,11 @@ static void refuses_what_would_compute_something_else(void **state)
     (void)state;
     does_not_support("{\"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\": only silu and ");
     does_not_support("{\"is_causal\": false}", "is_causal is false: only attention to what came");
-    does_not_support("{\"is_causal\": null}", "is_causal is null: only attention to what came");
     accepts("{\"hidden_act\": \"swish\"}");
     refuses("{\"hidden_act\": 1}", "hidden_act is 1: a string is due");
     does_not_support("{\"quantization_config\": {\"bits\": 4}}",
                      "quantization_config is an object");
+    does_not_support("{\"quantization_config\": {}}", "quantization_config is an object");
     does_not_support("{\"per_layer_config\": {\"0\": {\"head_dim\": 4}}}", "per_layer_config");
     does_not_support("{\"torch_dtype\": \"float7\"}", "torch_dtype is \"float7\"");
     does_not_support("{\"dtype\": \"int8\"}", "dtype is \"int8\"");
@@ -311,6 +310,21 @@ static void rope_complains(enum status expected, const char *object, const char 
     }
 }
 
+/* The reference takes rope_scaling alone, and then the default for what only rope_parameters has.
+ */
+static void refuses_what_only_one_of_two_objects_says(void **state)
+{
+    (void)state;
+    refuses("{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 7000},"
+            " \"rope_scaling\": {\"rope_type\": \"default\"}}",
+            "rope_theta is in rope_parameters, and not in rope_scaling: keep one");
+    accepts("{\"rope_theta\": 7000, \"rope_parameters\": {\"rope_theta\": 7000},"
+            " \"rope_scaling\": {\"rope_type\": \"default\"}}");
+    refuses("{\"rope_parameters\": {\"rope_theta\": 100000, \"partial_rotary_factor\": 1},"
+            " \"rope_scaling\": {\"rope_theta\": 100000}}",
+            "partial_rotary_factor is in rope_parameters, and not in");
+}
+
 static void refuses_other_rotary_embeddings(void **state)
 {
     (void)state;
@@ -324,7 +338,8 @@ static void refuses_other_rotary_embeddings(void **state)
     rope_complains(damaged, "{\"rope_type\": 3}", ".rope_type is 3: a string is due");
     rope_complains(unsupported, "{\"partial_rotary_factor\": 0.5}",
                    ".partial_rotary_factor is 0.5: only 1");
-    rope_complains(unsupported, "{\"full_attention\": {}}", ".full_attention is an object: all");
+    rope_complains(unsupported, "{\"full_attention\": {}}",
+                   " holds full_attention: one rotary embed");
     rope_complains(damaged, "\"linear\"", " is \"linear\": an object is due");
     does_not_support("{\"partial_rotary_factor\": 0.25}", "partial_rotary_factor is 0.25");
     accepts("{\"partial_rotary_factor\": 1.0}");
@@ -409,7 +424,7 @@ static void same(const char *changes, const char *others)
 #define GEMMA2 "\"architectures\": [\"Gemma2ForCausalLM\"], \"model_type\": \"gemma2\", "
 #define GEMMA3                                                                                     \
     "\"architectures\": [\"Gemma3ForCausalLM\"], \"model_type\": \"gemma3_text\","                 \
-    " \"rope_theta\": null, "
+    " \"rope_theta\": 1000000, "
 
 static void old_and_new_spellings_are_the_same(void **state)
 {
@@ -431,7 +446,7 @@ static void old_and_new_spellings_are_the_same(void **state)
     same("{" GEMMA3 "\"rope_theta\": 5000, \"rope_local_base_freq\": 300,"
          " \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 8},"
          " \"sliding_window\": 16, \"sliding_window_pattern\": 2}",
-         "{" GEMMA3 "\"rope_parameters\":"
+         "{" GEMMA3 "\"rope_theta\": null, \"rope_parameters\":"
          " {\"full_attention\": {\"type\": \"linear\", \"factor\": 8, \"rope_theta\": 5000},"
          " \"sliding_attention\": {\"rope_theta\": 300}}, \"sliding_window\": 16,"
          " \"layer_types\": [\"sliding_attention\", \"full_attention\"]}");
@@ -510,12 +525,35 @@ static void reads_which_layers_are_windowed(void **state)
     layers_are(LAYER_SECOND_TABLE, 0); /* no text is longer; they still rotate their own way */
 }
 
+static void refuses_null_where_the_reference_does(void **state)
+{
+    (void)state;
+    refuses("{\"hidden_act\": null}", "hidden_act is null: a string is due");
+    refuses("{\"rms_norm_eps\": null}", "rms_norm_eps is null: a number from");
+    refuses("{\"tie_word_embeddings\": null}", "tie_word_embeddings is null: true or false");
+    refuses("{\"max_position_embeddings\": null}", "max_position_embeddings is null: an integer");
+    refuses("{\"rope_theta\": null}", "rope_theta is null: a number is due, here or");
+    refuses("{" GEMMA2 "\"head_dim\": null}", "head_dim is null: this family needs a number");
+    refuses("{" GEMMA2 "\"num_key_value_heads\": null}", "num_key_value_heads is null: this");
+    refuses("{\"rope_parameters\": {\"rope_type\": null}}", "rope_parameters.rope_type is null");
+    refuses("{\"is_causal\": null}", "is_causal is null: true or false is due");
+}
+
+static void refuses_integers_where_the_reference_does(void **state)
+{
+    (void)state;
+    refuses("{\"rms_norm_eps\": 1}", "rms_norm_eps is 1: a number with a decimal point is due");
+    refuses("{" GEMMA2 "\"final_logit_softcapping\": 30}", "final_logit_softcapping is 30: a");
+    accepts("{" GRANITE "\"logits_scaling\": 2}");
+    refuses("{" GEMMA2 "\"query_pre_attn_scalar\": 24.0}", "query_pre_attn_scalar is 24.0: an int");
+}
+
 static void refuses_windows_that_make_no_sense(void **state)
 {
     (void)state;
     refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
-            "layers have sliding_attention, and there is no sliding_window");
-    refuses("{" GEMMA2 "\"sliding_window\": null}", "there is no sliding_window");
+            "layers have sliding_attention, and use_sliding_window is not set");
+    refuses("{" GEMMA2 "\"sliding_window\": null}", "and sliding_window is not set");
     refuses("{" GEMMA2 "\"sliding_window\": 0}", "sliding_window is 0: an integer from 1");
     refuses("{" QWEN2 "\"layer_types\": [\"full_attention\"]}", "layer_types has 1 entries");
     refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", 1]}", "layer_types[1] is 1: a string");
@@ -536,7 +574,7 @@ static void reads_scales_and_caps(void **state)
             " \"residual_multiplier\": 0.25, \"logits_scaling\": 8}");
     assert_true(config.model.embedding_scale == 12 && config.model.attention_scale == 0.0078125f);
     assert_true(config.model.residual_scale == 0.25f && config.model.logit_divisor == 8);
-    accepts("{" GRANITE "\"rope_theta\": null}");
+    accepts("{" GRANITE "\"rope_theta\": 10000}");
     assert_true(config.model.embedding_scale == 1 && config.model.attention_scale == 1);
     accepts("{" GEMMA2 "\"attn_logit_softcapping\": null, \"query_pre_attn_scalar\": 64}");
     assert_true(config.model.attention_softcap == 0 && config.model.logit_softcap == 30);
@@ -915,7 +953,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_a_model),
         cmocka_unit_test(takes_the_references_defaults),
-        cmocka_unit_test(takes_null_for_absent),
+        cmocka_unit_test(takes_null_where_the_reference_does),
+        cmocka_unit_test(refuses_null_where_the_reference_does),
+        cmocka_unit_test(refuses_integers_where_the_reference_does),
         cmocka_unit_test(takes_head_dim_apart_from_hidden_size),
         cmocka_unit_test(reads_flags),
         cmocka_unit_test(refuses_sizes_out_of_range),
@@ -926,6 +966,7 @@ int main(void)
         cmocka_unit_test(finds_theta_in_each_of_its_places),
         cmocka_unit_test(refuses_thetas_that_differ),
         cmocka_unit_test(refuses_thetas_that_are_no_positive_float),
+        cmocka_unit_test(refuses_what_only_one_of_two_objects_says),
         cmocka_unit_test(refuses_other_rotary_embeddings),
         cmocka_unit_test(refuses_rotary_embeddings_that_lack_something),
         cmocka_unit_test(refuses_rotary_embeddings_that_contradict_each_other),
