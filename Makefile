@@ -89,7 +89,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime static armv7 check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all runtime docs install-docs uninstall-docs static armv7 check_kernels tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -288,6 +288,24 @@ tidy: ## run clang-tidy
 		$(COMMAND_SRC) | sort -u | xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 
+# Manual and completions, from the tables of options that the programs were built with: copies of them
+# that print these instead of parsing (docs/man/tables.c). They run here, so with another machine's
+# compiler there are none: DOCS=no.
+$(BUILD)/tables/%: FILE_LDFLAGS := -Wl,--wrap=smol_options_parse
+$(BUILD)/tables/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ) $(call objects,docs/man/tables.c)
+	@mkdir -p $(@D)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_CONVERT)
+$(BUILD)/tables/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(call objects,docs/man/tables.c) $(BUILD)/libsmol.a
+	@mkdir -p $(@D)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
+
+$(BUILD)/docs/made: scripts/gen-docs $(wildcard docs/man/*) $(BUILD)/tables/smolconv $(BUILD)/tables/smolrun
+	rm -rf $(@D)
+	scripts/gen-docs $(BUILD)/tables $(@D)
+	@touch $@
+
+docs: $(BUILD)/docs/made ## make manual pages (with scdoc) and completions for bash, zsh and fish
+
 coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
 	./scripts/coverage
 
@@ -309,6 +327,28 @@ install: all ## install programs, library and header below PREFIX (and DESTDIR)
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@LIBS@|$(LDLIBS_RUN)|' runtime/smol.pc.in >$(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 	chmod 644 $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
+
+# What of the documentation is installed, where scdoc and Python are there to make it.
+DOCS ?= $(if $(and $(shell command -v scdoc),$(shell command -v python3)),yes,no)
+MANDIR ?= $(PREFIX)/share/man
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+ifeq ($(DOCS),yes)
+install: install-docs
+endif
+install-docs: $(BUILD)/docs/made
+	install -d $(addprefix $(DESTDIR),$(MANDIR)/man1 $(BASHDIR) $(ZSHDIR) $(FISHDIR))
+	install -m 644 $(BUILD)/docs/man/*.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 $(BUILD)/docs/completions/bash/* $(DESTDIR)$(BASHDIR)
+	install -m 644 $(BUILD)/docs/completions/zsh/* $(DESTDIR)$(ZSHDIR)
+	install -m 644 $(BUILD)/docs/completions/fish/* $(DESTDIR)$(FISHDIR)
+
+uninstall: uninstall-docs
+uninstall-docs:
+	rm -f $(patsubst docs/man/%.scd,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard docs/man/*.1.scd)) \
+		$(foreach p,smolconv smolrun,$(DESTDIR)$(BASHDIR)/$(p) $(DESTDIR)$(ZSHDIR)/_$(p) \
+		$(DESTDIR)$(FISHDIR)/$(p).fish)
 
 uninstall: ## remove what install put there
 	rm -f $(INSTALLED)

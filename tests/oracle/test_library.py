@@ -14,7 +14,7 @@ LIBRARY = ["libsmol.a", "libsmol.so", "libsmol.so.0", f"libsmol.so.{VERSION}", "
 
 def make(target, **variables):
     settings = [f"{name}={value}" for name, value in variables.items()]
-    command = ["make", "-s", "-C", ROOT, f"BUILD={BUILD}", target, *settings]
+    command = ["make", "-s", "-C", ROOT, f"BUILD={BUILD}", "DOCS=no", target, *settings]
     subprocess.run(command, check=True, capture_output=True)
 
 

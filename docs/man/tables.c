@@ -1,0 +1,59 @@
+/* Linked into copies of smolconv and smolrun that nobody installs, where a command's words would be
+ * parsed (ld's --wrap): prints the command's table instead, as JSON, for scripts/gen-docs. So
+ * manual and completions say what --help says, and the programs have no option for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/json_out.h"
+#include "common/options.h"
+
+enum status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
+                                      void *settings, const char **words, bool *shown,
+                                      struct error *error);
+
+static const char *kind_of(const struct option_rule *rule)
+{
+    static const char *const kinds[] = {"flag", "count", "limit", "seed",
+                                        "real", "text",  "texts", "choice"};
+    return kinds[rule->kind];
+}
+
+static void print_rule(struct json_out *json, const struct option_rule *rule)
+{
+    const char letter[2] = {rule->letter, '\0'};
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "name", rule->name ? rule->name : "");
+    smol_json_member_text(json, "letter", letter);
+    smol_json_member_text(json, "value", rule->value ? rule->value : "");
+    smol_json_member_text(json, "help", rule->help);
+    smol_json_member_text(json, "kind", kind_of(rule));
+    smol_json_member_real(json, "low", rule->low);
+    smol_json_member_real(json, "high", rule->high);
+    smol_json_key(json, "choices");
+    smol_json_open(json, '[');
+    for (size_t i = 0; rule->choices && rule->choices[i]; i++)
+        smol_json_text(json, rule->choices[i], strlen(rule->choices[i]));
+    smol_json_close(json, ']');
+    smol_json_close(json, '}');
+}
+
+enum status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
+                                      void *settings, const char **words, bool *shown,
+                                      struct error *error)
+{
+    (void)argc, (void)argv, (void)settings, (void)words, (void)error;
+    struct json_out json = {.file = stdout};
+    smol_json_open(&json, '{');
+    smol_json_member_text(&json, "program", command->program);
+    smol_json_member_text(&json, "words", command->words);
+    smol_json_member_text(&json, "about", command->about);
+    smol_json_member_text(&json, "notes", command->notes);
+    smol_json_key(&json, "options");
+    smol_json_open(&json, '[');
+    for (size_t i = 0; i < command->n_rules; i++)
+        print_rule(&json, &command->rules[i]);
+    smol_json_close(&json, ']');
+    smol_json_close(&json, '}');
+    *shown = true;
+    return STATUS_OK;
+}

@@ -1,0 +1,210 @@
+"""Manual pages and completions: they have what --help has, of every command that there is, and work in
+the programs that read them."""
+import os
+import pty
+import re
+import select
+import subprocess
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+
+import pytest
+from conftest import ROOT
+
+DOCS = ROOT / "build/docs"
+loader = SourceFileLoader("gen_docs", str(ROOT / "scripts/gen-docs"))
+gen_docs = module_from_spec(spec_from_loader("gen_docs", loader))
+loader.exec_module(gen_docs)
+COMMANDS = [(program, name) for program in gen_docs.PROGRAMS for name in gen_docs.command_names(program)]
+PAGES = ["-".join(filter(None, command)) for command in COMMANDS]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def docs():
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    subprocess.run(["make", "-s", "-C", ROOT, "all", "docs"], check=True, env=environment)
+
+
+def run(*words, **options):
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60, **options)
+
+
+def help_of(program, name):
+    result = run(ROOT / "build" / program, *filter(None, [name]), "--help")
+    assert result.returncode == 0
+    return result.stdout
+
+
+def options_of(program, name):
+    """The flags that --help lists."""
+    rows = re.findall(r"^  (-[^ ,]+(?:, --[^ ]+)?)", help_of(program, name), flags=re.M)
+    return [flag for row in rows for flag in row.split(", ")]
+
+
+def shown(page):
+    environment = dict(os.environ, MANWIDTH="400", LC_ALL="C.UTF-8")
+    text = run("man", "-l", DOCS / f"man/{page}.1", env=environment).stdout
+    return re.sub(r".\x08|\x1b\[[0-9;]*m", "", text)
+
+
+def squeeze(text):
+    """Without what depends on the width: white space, and hyphens (U+2010) at the ends of lines."""
+    return "".join(text.replace("’", "'").replace("\u2010", "").split())
+
+
+# --- which there are ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", gen_docs.PROGRAMS)
+def test_every_command_that_the_program_knows_is_documented(program):
+    """A command that lacks its page: write docs/man/PROGRAM-NAME.1.scd in the manner of the others."""
+    folder = ROOT / gen_docs.PROGRAMS[program][0]
+    known = set(re.findall(r'\{"([a-z]+)", smol', (folder / "main.c").read_text()))
+    assert known and set(gen_docs.command_names(program)) == {""} | known
+    have = {path.name.removesuffix(".1.scd") for path in (ROOT / "docs/man").glob(f"{program}*.scd")}
+    assert have == {page for page in PAGES if page.split("-")[0] == program}
+
+
+# --- manual pages ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_rendered_without_a_warning(page):
+    result = run("man", "--warnings", "-l", "-Tutf8", "-Z", DOCS / f"man/{page}.1", env=dict(os.environ, LC_ALL="C.UTF-8"))
+    assert (result.returncode, result.stderr) == (0, "")
+    text = shown(page)
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "SEE ALSO"):
+        assert f"\n{section}\n" in text
+    assert "@" not in text
+    for other in re.findall(r"(\S+)\(1\)", text.split("SEE ALSO")[1]):
+        assert other in PAGES
+
+
+@pytest.mark.parametrize("program, name", COMMANDS)
+def test_a_page_says_what_help_says(program, name):
+    text, expected = shown("-".join(filter(None, (program, name)))), help_of(program, name)
+    for flag in options_of(program, name):
+        assert re.search(rf"^ +(-\w, )?{re.escape(flag)}( |,|$)", text, flags=re.M), flag
+    text = squeeze(text)
+    for paragraph in re.split(r"\n\n", expected):
+        lines = [line for line in paragraph.split("\n") if not line.startswith(("  ", "usage: "))]
+        assert squeeze("\n".join(lines)) in text
+    usage = expected.split("\n")[0].removeprefix("usage: ")
+    assert squeeze(usage) in text
+
+
+# --- completions ----------------------------------------------------------------------------------
+
+
+def test_the_shells_can_read_them():
+    for program in gen_docs.PROGRAMS:
+        files = {"bash": program, "zsh": f"_{program}", "fish": f"{program}.fish"}
+        for shell, file in files.items():
+            result = run(shell, "-n", DOCS / "completions" / shell / file)
+            assert (result.returncode, result.stderr) == (0, "")
+
+
+def bash_completes(program, *words):
+    """What bash offers for the last of the words."""
+    script = """
+        . "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        "_$1"
+        printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    result = run("bash", "-c", script, "bash", DOCS / "completions/bash" / program, program, *words)
+    assert result.stderr == ""
+    return result.stdout.split()
+
+
+def fish_completes(program, *words):
+    script = f'source {DOCS}/completions/fish/{program}.fish; complete -C"{program} {" ".join(words)}"'
+    result = run("fish", "--no-config", "-c", script)
+    assert result.stderr == ""
+    return [line.split("\t")[0] for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("program, name", COMMANDS)
+def test_every_option_is_completed(program, name):
+    expected = options_of(program, name)
+    words = [*filter(None, [name]), "x"]
+    assert bash_completes(program, *words, "-") == expected
+    long = {flag for flag in expected if flag.startswith("--")}
+    assert set(fish_completes(program, *words, "--")) >= long
+    text = (DOCS / f"completions/zsh/_{program}").read_text()
+    section = text.split(f"\n({name or '*'})\n")[1].split(";;")[0]
+    assert re.findall(r"'\*?(-[^\[]+)\[", section) == expected
+
+
+@pytest.mark.parametrize("complete", [bash_completes, fish_completes])
+def test_commands_and_values_are_completed(tmp_path, complete):
+    for program in gen_docs.PROGRAMS:
+        names = [name for owner, name in COMMANDS if owner == program and name]
+        assert set(names) <= set(complete(program, ""))
+        assert set(names).isdisjoint(complete(program, "x", ""))
+    assert sorted(complete("smolrun", "bench", "x", "--kv", "f")) == ["f16", "f32"]
+    assert sorted(complete("smolrun", "--verify", "o")) == ["off", "open"]
+    assert complete("smolrun", "--temp", "") == []
+    assert complete("smolconv", "verify", "--source", f"{ROOT}/dem") in ([f"{ROOT}/demo"], [f"{ROOT}/demo/"])
+    assert complete("smolconv", f"{ROOT}/READ") == [f"{ROOT}/README.md"]
+
+
+def test_bash_completes_what_stands_behind_an_equals_sign():
+    assert bash_completes("smolrun", "--kv", "=", "i") == ["int8"]
+    assert bash_completes("smolrun", "--kv", "=") == ["f32", "f16", "int8"]
+
+
+START = {
+    "bash": ["bash --norc --noprofile -i", f"PS1=; . {DOCS}/completions/bash/smolrun"],
+    "zsh": ["zsh -f -i", f"PS1=; PROMPT_EOL_MARK=; fpath=({DOCS}/completions/zsh $fpath); autoload -Uz compinit; compinit -u -D"],
+    "fish": ["fish --no-config -i", f"source {DOCS}/completions/fish/smolrun.fish"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", START)
+def test_the_tab_key_works(tmp_path, shell):
+    """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5."""
+    command, setup = START[shell]
+    report = tmp_path / "report"
+    define = {"fish": f"function smolrun; echo $argv >{report}; end"}.get(shell, f"smolrun() {{ echo $* >{report}; }}")
+    environment = dict(os.environ, TERM="dumb" if shell != "fish" else "xterm", HOME=str(tmp_path))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvpe(command.split()[0], command.split(), environment)
+    ready = tmp_path / "ready"
+    os.write(terminal, f"{define}; {setup}; echo >{ready}\r".encode())
+    read_until(terminal, ready.exists)
+    os.write(terminal, b"smolrun ben\t--de\t5\r")
+    read_until(terminal, lambda: report.exists() and report.read_text().endswith("\n"))
+    os.write(terminal, b"exit\r")
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert report.read_text() == "bench --depth 5\n"
+
+
+def read_until(terminal, done):
+    """Reads what a shell shows, so that it is not held up, until something is so."""
+    for _ in range(600):
+        if done():
+            return
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 65536)
+    raise AssertionError("the shell does not answer")
+
+
+# --- installing -----------------------------------------------------------------------------------
+
+
+def test_what_is_installed_is_found_and_taken_away(tmp_path):
+    def make(target):
+        subprocess.run(["make", "-s", "-C", ROOT, target, f"DESTDIR={tmp_path}", "PREFIX=/usr"], check=True)
+
+    make("install-docs")
+    found = {str(p.relative_to(tmp_path / "usr/share")) for p in tmp_path.rglob("*") if p.is_file()}
+    shells = {f"{folder}/{prefix}{program}{suffix}" for program in gen_docs.PROGRAMS for folder, prefix, suffix in (
+        ("bash-completion/completions", "", ""), ("zsh/site-functions", "_", ""), ("fish/vendor_completions.d", "", ".fish"))}  # fmt: skip
+    assert found == shells | {f"man/man1/{page}.1" for page in PAGES}
+    page = run("man", "-M", tmp_path / "usr/share/man", "smolconv-pack", env=dict(os.environ, LC_ALL="C"))
+    assert "compresses a blob for shipping" in page.stdout
+    make("uninstall-docs")
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
