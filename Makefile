@@ -89,7 +89,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime docs install-docs uninstall-docs static armv7 check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all runtime docs install-docs uninstall-docs static armv7 memory check_kernels tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -242,6 +242,12 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	"$$(./scripts/venv)" scripts/build-test-model
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
+
+# The kernel ends what needs more than the limit, so the least limit is not the least that may do.
+memory: all static ## with less memory than the blob, in control groups (as root): the same text, slower
+	"$$(./scripts/venv)" scripts/build-test-model
+	./scripts/check-memory $(BUILD)
+	./scripts/measure-budget --limits
 
 armv7: all tests ## 32-bit Arm, emulated: all types of weights, on two kinds of processor
 	./scripts/check-armv7 $(BUILD) all
