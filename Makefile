@@ -363,6 +363,6 @@ clean: ## remove what was built
 	rm -rf $(BUILD)
 
 help: ## show this list
-	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
+	@grep -hE '^[a-z0-9_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
