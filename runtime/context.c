@@ -51,6 +51,8 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
     if (!context)
         return report(error, smol_fail_memory(&detail, "a context"), &detail);
     context->model = model;
+    if (params)
+        context->listener = (struct listener){params->on_progress, params->user};
     enum status status = create(context, params ? params : &defaults, &detail);
     if (status) {
         smol_context_free(context);
@@ -81,6 +83,13 @@ enum status smol_context_reserve_ids(smol_context *c, size_t n, struct error *er
     c->ids = ids;
     c->ids_room = room;
     return STATUS_OK;
+}
+
+/* --- cancellation ------------------------------------------------------------------------- */
+
+void smol_context_cancel(smol_context *context, int cancel)
+{
+    atomic_store_explicit(&context->cancelled, cancel != 0, memory_order_relaxed);
 }
 
 /* --- state -------------------------------------------------------------------------------- */

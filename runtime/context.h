@@ -2,6 +2,9 @@
 #ifndef SMOL_RUNTIME_CONTEXT_H
 #define SMOL_RUNTIME_CONTEXT_H
 
+#include <stdatomic.h>
+
+#include "common/listener.h"
 #include "runtime/engine.h"
 #include "runtime/kv.h"
 
@@ -18,9 +21,17 @@ struct smol_context {
     /* while it is evaluated (evaluate.c) */
     const smol_eval_part *part; /* that is being evaluated, or NULL */
     size_t before;              /* length to go back to after an error */
+    atomic_bool cancelled;      /* smol_context_cancel, by any thread */
+    struct listener listener;
 };
 
 /* Room for n ids, at most context->capacity and one more. */
 enum status smol_context_reserve_ids(struct smol_context *context, size_t n, struct error *error);
+
+/* Relaxed: whoever cancels does not wait for it to be seen, and nothing else depends on it. */
+static inline bool smol_context_is_cancelled(const smol_context *context)
+{
+    return atomic_load_explicit(&context->cancelled, memory_order_relaxed);
+}
 
 #endif

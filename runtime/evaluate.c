@@ -11,7 +11,9 @@ struct call {
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status: those that failed */
     size_t n;
-    size_t at, done; /* the part that comes next, and its tokens that are evaluated already */
+    size_t at, done;   /* the part that comes next, and its tokens that are evaluated already */
+    take_states *take; /* or NULL */
+    void *user;
 };
 
 static bool failed(const smol_eval_part *part)
@@ -51,6 +53,8 @@ static enum status begin_part(const struct engine *e, smol_eval_part *part, stru
 {
     smol_context *c = part->context;
     enum status status = check_part(e, part, error);
+    if (!status && smol_context_is_cancelled(c))
+        status = smol_fail(error, STATUS_CANCELLED, "cancelled");
     if (!status)
         status = smol_context_reserve_ids(c, c->length + part->n + 1, error);
     if (!status)
@@ -128,14 +132,37 @@ static bool gather(struct call *call, struct pass *pass)
     return pass->n > 0;
 }
 
-static enum status run_pass(struct pass *pass, struct error *error)
+/* Tells a part's listener how far it is. The part fails where somebody has cancelled it. */
+static void settle_part(const struct pass *pass, const struct part *part)
+{
+    smol_context *c = part->context;
+    size_t done = c->length - c->before, total = c->part->n;
+    bool cancelled = smol_context_is_cancelled(c) || atomic_load(&pass->unfinished);
+    struct error detail;
+    if (part->error->status || (!cancelled && done == total))
+        return;
+    if (cancelled || listener_cancels(&c->listener, done, total))
+        report(part->error,
+               smol_fail(&detail, STATUS_CANCELLED, "cancelled at token %zu of %zu", done, total),
+               &detail);
+}
+
+/* The caller's callbacks run in its own floating-point environment. */
+static enum status run_pass(const struct call *call, struct pass *pass, struct error *error)
 {
     const struct blob *blob = &pass->e->model->blob;
+    fenv_t saved;
     atomic_flag_clear(&pass->failed);
+    fpenv_enter(&saved);
     enum status status = smol_forward(pass);
+    if (call->take)
+        call->take(call->user, pass->e->normed, pass->n);
+    fpenv_leave(&saved);
     status = file_settle(&blob->file, blob->path, status, error);
-    for (size_t i = 0; i < pass->n_parts; i++)
+    for (size_t i = 0; i < pass->n_parts; i++) {
         pass->parts[i].context->length += pass->parts[i].n;
+        settle_part(pass, &pass->parts[i]);
+    }
     return status;
 }
 
@@ -149,11 +176,13 @@ static enum status run_passes(struct call *call, struct error *error)
         pass.m = &call->e->model->filled;
         pass.parts = parts;
         pass.n_parts = pass.n = pass.n_logits = 0;
+        pass.wants_states = call->take != NULL;
+        atomic_init(&pass.unfinished, false);
         pass.status = STATUS_OK;
         pass.error = error;
         if (!gather(call, &pass))
             break;
-        status = run_pass(&pass, error);
+        status = run_pass(call, &pass, error);
     }
     return status;
 }
@@ -194,19 +223,23 @@ static smol_status end(struct call *call, enum status status, const struct error
     return first->error.status;
 }
 
-smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
+smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
+                          smol_error *error)
 {
     struct error detail;
     if (n_parts == 0)
         return report(error, STATUS_OK, NULL);
-    struct call call = {.e = parts[0].context->engine, .parts = parts, .n = n_parts};
+    struct call call = {
+        .e = parts[0].context->engine, .parts = parts, .n = n_parts, .take = take, .user = user};
     enum status status = begin(&call, &detail);
-    fenv_t saved;
-    fpenv_enter(&saved);
     if (!status)
         status = run_passes(&call, &detail);
-    fpenv_leave(&saved);
     return end(&call, status, &detail, error);
+}
+
+smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
+{
+    return smol_evaluate(parts, n_parts, NULL, NULL, error);
 }
 
 smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,

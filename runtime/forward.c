@@ -7,6 +7,17 @@
 #include "runtime/attention.h"
 #include "runtime/fpenv.h"
 
+/* Whether nobody waits for the pass any more. A thread that finds so leaves it between two stages,
+ * of which the others, until they find so too, do its share. */
+static bool is_cancelled(struct pass *pass)
+{
+    for (size_t i = 0; i < pass->n_parts; i++)
+        if (!smol_context_is_cancelled(pass->parts[i].context))
+            return false;
+    atomic_store(&pass->unfinished, true);
+    return true;
+}
+
 static void run(void *argument, struct pool_thread *thread)
 {
     struct pass *pass = argument;
@@ -14,11 +25,14 @@ static void run(void *argument, struct pool_thread *thread)
     fenv_t saved;
     fpenv_enter(&saved);
     smol_forward_embedding(&worker);
-    for (size_t layer = 0; layer < pass->m->n_layers; layer++) {
+    bool cancelled = false;
+    for (size_t layer = 0; layer < pass->m->n_layers && !cancelled; layer++) {
         smol_forward_attention(&worker, layer);
         smol_forward_mlp(&worker, layer);
+        cancelled = is_cancelled(pass);
     }
-    smol_forward_output(&worker);
+    if (!cancelled)
+        smol_forward_output(&worker);
     fpenv_leave(&saved);
 }
 

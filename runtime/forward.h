@@ -13,7 +13,7 @@ void smol_forward_embedding(const struct worker *w);
 void smol_forward_attention(const struct worker *w, size_t layer);
 void smol_forward_mlp(const struct worker *w, size_t layer);
 
-/* The logits that are wanted. */
+/* The logits, or the hidden states, that are wanted. */
 void smol_forward_output(const struct worker *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where a forward pass ends: the last norm, the output layer, the logits. */
+/* Where a forward pass ends: the last norm, then the output layer and the logits. */
 #include "runtime/forward.h"
 
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
@@ -61,10 +61,23 @@ static void finish_logits(const struct worker *w)
     }
 }
 
+/* A row's hidden state behind the final norm. */
+static void finish_state(struct pass *pass, size_t layer, size_t t)
+{
+    const struct engine *e = pass->e;
+    size_t hidden = pass->m->hidden_size;
+    const float *weight = smol_pass_vector(pass, e->model->outer.tensor[ROLE_FINAL_NORM]);
+    float *state = e->normed + t * hidden;
+    e->kernels->rms_norm(e->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, state);
+    smol_pass_check_finite(pass, state, hidden, "hidden state", layer, t);
+}
+
 /* In parts small enough for their pairs of rows. */
 void smol_forward_output(const struct worker *w)
 {
     struct pass *pass = w->pass;
+    if (pass->wants_states)
+        smol_pass_each_token(w, finish_state, pass->m->n_layers);
     for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
         size_t rest = pass->n_logits - done;
         output(w, done, rest < BATCH / 2 ? rest : BATCH / 2);

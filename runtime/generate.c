@@ -186,6 +186,10 @@ static smol_status run(struct generation *g, const uint32_t *prompt, size_t n, s
         finish(g, SMOL_FINISH_LENGTH);
     while (!status && !g->finished)
         status = next_token(g, error);
+    if (status == SMOL_ERROR_CANCELLED) {
+        finish(g, SMOL_FINISH_CANCELLED);
+        return SMOL_OK;
+    }
     if (!status && g->result->finish != SMOL_FINISH_CANCELLED)
         status = tell_rest(g, error);
     return status;

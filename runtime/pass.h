@@ -31,6 +31,8 @@ struct pass {
     size_t n_logits;
     size_t logits_row[BATCH]; /* (n_logits): rows whose logits are wanted, ascending */
     float *logits[BATCH];     /* (n_logits): (vocab_size) each, where they go */
+    bool wants_states;        /* the rows behind the final norm stay in e->normed */
+    atomic_bool unfinished;   /* a thread has left, as all parts were cancelled */
     atomic_flag failed;       /* taken by the first thread that fills *error */
     enum status status;
     struct error *error;
@@ -48,6 +50,14 @@ static inline size_t pass_position(const struct pass *pass, size_t t)
     const struct part *part = pass->part_of[t];
     return part->position + (t - part->row);
 }
+
+/* Takes the hidden states behind the final norm of some tokens, states (n, hidden_size). */
+typedef void take_states(void *user, const float *states, size_t n);
+
+/* smol_eval_many. Of a single part, `take` (may be NULL: no states are wanted) gets the states of
+ * all tokens, in their order, in as many pieces as there are passes. */
+smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
+                          smol_error *error);
 
 /* Runs all rows through the model, into the contexts' KV caches, which have room for them, and
  * writes the logits that are wanted. Does not change the contexts' lengths. An error of one

@@ -13,9 +13,9 @@
  * called.
  *
  * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
- * for one thread at a time, contexts that share count as one. There is no global state but a list
- * of the mapped files, for smol_guard_mappings, and the functions that memory comes from, see
- * smol_set_allocator.
+ * for one thread at a time, contexts that share count as one; smol_context_cancel is for any. There
+ * is no global state but a list of the mapped files, for smol_guard_mappings, and the functions
+ * that memory comes from, see smol_set_allocator.
  *
  * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
  * the caller's, and leave the caller's as it was. */
@@ -212,6 +212,10 @@ typedef struct smol_context_params {
      * (n_threads: 0, or as many as these are), so that both can be evaluated together, see
      * smol_eval_many. All that share are for one thread at a time; any may be freed first. */
     smol_context *share;
+    /* NULL, or told by calls that evaluate more than 128 tokens how many of them are in the
+     * sequence; what it cancels is as after smol_context_cancel. */
+    smol_on_progress *on_progress;
+    void *user; /* passed to on_progress */
 } smol_context_params;
 
 /* A new, empty sequence. `params` NULL: all zeros. The KV cache grows with the sequence. The
@@ -250,6 +254,17 @@ typedef struct smol_eval_part {
  * its error. */
 SMOL_API smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error);
 
+/* With `cancel` 1, ends what is being evaluated on the context, within a layer of the model, and
+ * whatever is evaluated on it later, at once: calls end with SMOL_ERROR_CANCELLED and leave the
+ * sequence as it was, or for smol_generate, with SMOL_FINISH_CANCELLED and as far as it came; of
+ * contexts that are evaluated together the others go on. This lasts until a call with `cancel` 0.
+ * So nothing is lost when it comes just before a call, and a program that takes it back where it
+ * begins with something new does not end that by mistake.
+ *
+ * Of all calls on a context, this one may be made by any thread, at any time, and by a signal
+ * handler. */
+SMOL_API void smol_context_cancel(smol_context *context, int cancel);
+
 /* Tokens in the sequence. */
 SMOL_API size_t smol_context_length(const smol_context *context);
 
@@ -284,6 +299,22 @@ typedef struct smol_context_info {
 } smol_context_info;
 
 SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
+
+/* --- embeddings --------------------------------------------------------------------------- */
+
+/* Which hidden states of a text's tokens. */
+typedef enum smol_pooling {
+    SMOL_POOL_NONE = 0, /* all: (n, hidden_size) */
+    SMOL_POOL_MEAN,     /* their mean, summed in double: (hidden_size) */
+    SMOL_POOL_LAST,     /* the last one, which has seen all others: (hidden_size) */
+} smol_pooling;
+
+/* As smol_eval, but instead of logits gives the hidden states behind the model's final norm, which
+ * are what transformers calls last_hidden_state: `states`, the caller's, in the shape above. For
+ * texts that do not continue each other, truncate the context to 0 in between. After an error what
+ * is in `states` means nothing. */
+SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n,
+                                smol_pooling pooling, float *states, smol_error *error);
 
 /* --- chats -------------------------------------------------------------------------------- */
 
@@ -373,7 +404,7 @@ typedef enum smol_finish {
     SMOL_FINISH_STOP = 0,     /* a stop token or stop string */
     SMOL_FINISH_LENGTH,       /* max_tokens were generated */
     SMOL_FINISH_CONTEXT_FULL, /* no room for another token */
-    SMOL_FINISH_CANCELLED,    /* the callback asked for it */
+    SMOL_FINISH_CANCELLED,    /* a callback or smol_context_cancel asked for it */
 } smol_finish;
 
 /* Receives text as it is generated: whole UTF-8 characters (an ill-formed sequence as U+FFFD),

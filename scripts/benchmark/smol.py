@@ -24,7 +24,14 @@ class _ModelParams(ctypes.Structure):
 
 
 class _ContextParams(ctypes.Structure):
-    _fields_ = [("n_ctx", ctypes.c_uint32), ("n_threads", ctypes.c_uint32), ("kv", ctypes.c_int)]
+    _fields_ = [
+        ("n_ctx", ctypes.c_uint32),
+        ("n_threads", ctypes.c_uint32),
+        ("kv", ctypes.c_int),
+        ("share", ctypes.c_void_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+    ]
 
 
 class _ContextInfo(ctypes.Structure):

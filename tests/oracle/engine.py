@@ -16,6 +16,7 @@ from internal import BUILD, OK, ROOT, Error, lib
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
+POOLINGS = {"none": 0, "mean": 1, "last": 2}  # smol_pooling
 
 
 class SmolError(Exception):
@@ -89,6 +90,8 @@ class ContextParams(ctypes.Structure):
         ("n_threads", ctypes.c_uint32),
         ("kv", ctypes.c_int),
         ("share", ctypes.c_void_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
     ]
 
 
@@ -153,6 +156,10 @@ lib.smol_context_truncate.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 lib.smol_context_truncate.restype = None
 lib.smol_eval.argtypes = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p,
+    ctypes.c_void_p,
+]  # fmt: skip
+lib.smol_embed.argtypes = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
     ctypes.c_void_p,
 ]  # fmt: skip
 lib.smol_eval_many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
@@ -295,6 +302,19 @@ class Context:
         )  # fmt: skip
         check(status, error)
         return logits
+
+
+    def embed(self, ids, pooling="none"):
+        """Appends `ids`; returns float32 (n, hidden_size), or (hidden_size)."""
+        ids, error = as_ids(ids), Error()
+        n_rows = () if pooling != "none" else (len(ids),)
+        states = np.full((*n_rows, self.model.info.hidden_size), np.nan, np.float32)
+        status = lib.smol_embed(
+            self.handle, ids.ctypes.data, len(ids), POOLINGS[pooling], states.ctypes.data,
+            ctypes.byref(error),
+        )  # fmt: skip
+        check(status, error)
+        return states
 
 
 def eval_many(parts):

@@ -114,6 +114,13 @@ static smol_status generate(struct session *s, smol_error *error)
     return smol_generate(s->context, s->sampler, s->ids, 200, &params, &s->result, error);
 }
 
+static smol_status embed(struct session *s, smol_error *error)
+{
+    float states[1024];
+    assert_true(smol_model_get_info(s->model).hidden_size <= 1024);
+    return smol_embed(s->context, s->ids, 9, SMOL_POOL_MEAN, states, error);
+}
+
 /* Everything that takes memory, up to the first error. */
 static smol_status go(struct session *s, const smol_model_params *model_params, smol_error *error)
 {
@@ -132,7 +139,11 @@ static smol_status go(struct session *s, const smol_model_params *model_params, 
         status = smol_detokenize(s->model, s->ids, s->n, 0, &s->text, &s->size, error);
     if (!status)
         status = smol_chat_format(s->model, &chat, &s->chat, error);
-    return status ? status : generate(s, error);
+    if (!status)
+        status = generate(s, error);
+    if (!status)
+        status = embed(s, error);
+    return status;
 }
 
 static void end(struct session *s)

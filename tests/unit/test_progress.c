@@ -6,6 +6,9 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/file.h"
@@ -47,14 +50,14 @@ static int hear(void *user, uint64_t done, uint64_t total)
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-static smol_status open_heard(smol_model_params params, struct heard *heard, smol_model **model)
+static smol_status open_heard(smol_model_params params, struct heard *heard, smol_model **opened)
 {
     smol_error error;
     params.on_progress = hear;
     params.user = heard;
-    smol_status status = smol_model_open(blob, &params, model, &error);
+    smol_status status = smol_model_open(blob, &params, opened, &error);
     assert_int_equal(error.status, status);
-    assert_true((status == SMOL_OK) == (*model != NULL));
+    assert_true((status == SMOL_OK) == (*opened != NULL));
     return status;
 }
 
@@ -63,12 +66,12 @@ static void verification_at_open_tells_how_far_it_is(void **state)
     (void)state;
     const smol_model_params params = {.verify = SMOL_VERIFY_OPEN};
     struct heard heard = {0};
-    smol_model *model;
-    assert_int_equal(open_heard(params, &heard, &model), SMOL_OK);
+    smol_model *opened;
+    assert_int_equal(open_heard(params, &heard, &opened), SMOL_OK);
     assert_int_equal(heard.n_rounds, 1);
     assert_true(heard.n >= 2);
-    assert_true(heard.total > smol_model_get_info(model).blob_bytes);
-    smol_model_close(model);
+    assert_true(heard.total > smol_model_get_info(opened).blob_bytes);
+    smol_model_close(opened);
 }
 
 static void so_does_a_required_digest(void **state)
@@ -76,17 +79,17 @@ static void so_does_a_required_digest(void **state)
     (void)state;
     smol_model_params params = {.require_digest = digest};
     struct heard heard = {0};
-    smol_model *model;
-    assert_int_equal(open_heard(params, &heard, &model), SMOL_OK);
+    smol_model *opened;
+    assert_int_equal(open_heard(params, &heard, &opened), SMOL_OK);
     assert_int_equal(heard.n_rounds, 1);
-    assert_int_equal(heard.total, smol_model_get_info(model).blob_bytes);
+    assert_int_equal(heard.total, smol_model_get_info(opened).blob_bytes);
     assert_int_equal(heard.n, (heard.total - 1) >> 20);
-    smol_model_close(model);
+    smol_model_close(opened);
     params.verify = SMOL_VERIFY_OPEN;
     heard = (struct heard){0};
-    assert_int_equal(open_heard(params, &heard, &model), SMOL_OK);
+    assert_int_equal(open_heard(params, &heard, &opened), SMOL_OK);
     assert_int_equal(heard.n_rounds, 2);
-    smol_model_close(model);
+    smol_model_close(opened);
 }
 
 static void what_takes_no_time_tells_nothing(void **state)
@@ -94,10 +97,10 @@ static void what_takes_no_time_tells_nothing(void **state)
     (void)state;
     const smol_model_params params = {0};
     struct heard heard = {0};
-    smol_model *model;
-    assert_int_equal(open_heard(params, &heard, &model), SMOL_OK);
+    smol_model *opened;
+    assert_int_equal(open_heard(params, &heard, &opened), SMOL_OK);
     assert_int_equal(heard.n_all, 0);
-    smol_model_close(model);
+    smol_model_close(opened);
 }
 
 static void opening_can_be_cancelled_at_every_call(void **state)
@@ -105,14 +108,239 @@ static void opening_can_be_cancelled_at_every_call(void **state)
     (void)state;
     const smol_model_params params = {.verify = SMOL_VERIFY_OPEN, .require_digest = digest};
     struct heard whole = {0};
-    smol_model *model;
-    assert_int_equal(open_heard(params, &whole, &model), SMOL_OK);
-    smol_model_close(model);
+    smol_model *opened;
+    assert_int_equal(open_heard(params, &whole, &opened), SMOL_OK);
+    smol_model_close(opened);
     for (unsigned at = 1; at <= whole.n_all; at++) {
         struct heard heard = {.cancel_at = at};
-        assert_int_equal(open_heard(params, &heard, &model), SMOL_ERROR_CANCELLED);
+        assert_int_equal(open_heard(params, &heard, &opened), SMOL_ERROR_CANCELLED);
         assert_int_equal(heard.n_all, at);
     }
+}
+
+/* --- evaluating --------------------------------------------------------------------------- */
+
+enum { N_LONG = 300, BATCH = 128 }; /* three passes */
+
+static smol_model *model;
+static uint32_t ids[N_LONG];
+
+static smol_context *new_context(smol_on_progress *on_progress, void *user)
+{
+    const smol_context_params params = {.n_threads = 3, .on_progress = on_progress, .user = user};
+    smol_context *context;
+    assert_int_equal(smol_context_create(model, &params, &context, NULL), SMOL_OK);
+    return context;
+}
+
+static float *new_logits(void)
+{
+    return calloc(smol_model_get_info(model).vocab_size, sizeof(float));
+}
+
+static void prefill_tells_how_far_it_is(void **state)
+{
+    (void)state;
+    struct heard heard = {0};
+    smol_context *context = new_context(hear, &heard);
+    assert_int_equal(smol_eval(context, ids, N_LONG, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(heard.n_all, 2);
+    assert_int_equal(heard.total, N_LONG);
+    assert_int_equal(heard.done, 2 * BATCH);
+    assert_int_equal(smol_eval(context, ids, BATCH, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(heard.n_all, 2);
+    smol_context_free(context);
+}
+
+/* What a context says next is what one says that was never disturbed. */
+static void check_undisturbed(smol_context *context)
+{
+    size_t vocab_size = smol_model_get_info(model).vocab_size, n;
+    smol_context *other = new_context(NULL, NULL);
+    float *got = new_logits(), *expected = new_logits();
+    const uint32_t *held = smol_context_ids(context, &n);
+    assert_int_equal(n, smol_context_length(context));
+    if (n > 0)
+        assert_int_equal(smol_eval(other, held, n, 0, NULL, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(other, ids + 7, 1, 1, expected, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, ids + 7, 1, 1, got, NULL), SMOL_OK);
+    assert_memory_equal(got, expected, vocab_size * sizeof *got);
+    free(got);
+    free(expected);
+    smol_context_free(other);
+}
+
+static void prefill_is_cancelled_by_its_listener(void **state)
+{
+    (void)state;
+    for (unsigned at = 1; at <= 2; at++) {
+        struct heard heard = {0};
+        smol_error error;
+        smol_context *context = new_context(hear, &heard);
+        assert_int_equal(smol_eval(context, ids, 5, 0, NULL, NULL), SMOL_OK);
+        heard.cancel_at = at;
+        assert_int_equal(smol_eval(context, ids, N_LONG, 0, NULL, &error), SMOL_ERROR_CANCELLED);
+        assert_int_equal(error.status, SMOL_ERROR_CANCELLED);
+        assert_int_equal(heard.n_all, at);
+        assert_int_equal(smol_context_length(context), 5);
+        check_undisturbed(context);
+        smol_context_free(context);
+    }
+}
+
+static void a_cancelled_context_evaluates_nothing_until_that_is_taken_back(void **state)
+{
+    (void)state;
+    smol_context *context = new_context(NULL, NULL);
+    float *states = calloc(smol_model_get_info(model).hidden_size, sizeof *states);
+    smol_context_cancel(context, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(smol_eval(context, ids, 9, 0, NULL, NULL), SMOL_ERROR_CANCELLED);
+        assert_int_equal(smol_embed(context, ids, 9, SMOL_POOL_MEAN, states, NULL),
+                         SMOL_ERROR_CANCELLED);
+        assert_int_equal(smol_context_length(context), 0);
+    }
+    smol_context_cancel(context, 0);
+    assert_int_equal(smol_eval(context, ids, 9, 0, NULL, NULL), SMOL_OK);
+    check_undisturbed(context);
+    free(states);
+    smol_context_free(context);
+}
+
+/* Of contexts that are evaluated together only those that were cancelled fail. */
+static void others_go_on(void **state)
+{
+    (void)state;
+    struct heard heard = {.cancel_at = 1};
+    smol_context *first = new_context(NULL, NULL), *second;
+    const smol_context_params params = {.share = first, .on_progress = hear, .user = &heard};
+    assert_int_equal(smol_context_create(model, &params, &second, NULL), SMOL_OK);
+    smol_eval_part parts[] = {{.context = first, .ids = ids, .n = N_LONG - 1},
+                              {.context = second, .ids = ids, .n = N_LONG}};
+    assert_int_equal(smol_eval_many(parts, 2, NULL), SMOL_ERROR_CANCELLED);
+    assert_int_equal(parts[0].error.status, SMOL_OK);
+    assert_int_equal(parts[1].error.status, SMOL_ERROR_CANCELLED);
+    assert_int_equal(smol_context_length(first), N_LONG - 1);
+    assert_int_equal(smol_context_length(second), 0);
+    check_undisturbed(first);
+    check_undisturbed(second);
+    smol_context_free(first);
+    smol_context_free(second);
+}
+
+/* --- from another thread ------------------------------------------------------------------ */
+
+/* A thread that cancels after a while. */
+struct meddler {
+    smol_context *context;
+    pthread_t thread;
+    unsigned long patience; /* rounds of waiting */
+};
+
+static void *meddle(void *argument)
+{
+    struct meddler *meddler = argument;
+    atomic_ulong waited = 0;
+    while (atomic_fetch_add(&waited, 1) < meddler->patience)
+        continue;
+    smol_context_cancel(meddler->context, 1);
+    return NULL;
+}
+
+/* All of the sequence behind the first n tokens, which somebody cancels meanwhile, or later. */
+static smol_status eval_meddled(struct meddler *meddler, size_t n, float *logits)
+{
+    smol_context_truncate(meddler->context, n);
+    assert_int_equal(pthread_create(&meddler->thread, NULL, meddle, meddler), 0);
+    smol_status status = smol_eval(meddler->context, ids + n, N_LONG - n, 1, logits, NULL);
+    pthread_join(meddler->thread, NULL);
+    smol_context_cancel(meddler->context, 0);
+    return status;
+}
+
+/* Whatever the moment, a call is done as a whole or not at all. The patience is drawn to where
+ * both happen. */
+static void a_call_that_is_cancelled_at_any_moment_is_done_or_not(void **state)
+{
+    (void)state;
+    struct meddler meddler = {.context = new_context(NULL, NULL), .patience = 1};
+    size_t vocab_size = smol_model_get_info(model).vocab_size, first = 10;
+    float *expected = new_logits(), *got = new_logits();
+    unsigned n_done = 0, n_cancelled = 0;
+    assert_int_equal(smol_eval(meddler.context, ids, N_LONG, 1, expected, NULL), SMOL_OK);
+    for (unsigned round = 0; round < 20 || n_done == 0 || n_cancelled == 0; round++) {
+        smol_status status = eval_meddled(&meddler, first, got);
+        if (status == SMOL_OK) {
+            n_done++;
+            meddler.patience -= meddler.patience / 3;
+            assert_int_equal(smol_context_length(meddler.context), N_LONG);
+            assert_memory_equal(got, expected, vocab_size * sizeof *got);
+        } else {
+            n_cancelled++;
+            meddler.patience *= 2;
+            assert_int_equal(status, SMOL_ERROR_CANCELLED);
+            assert_int_equal(smol_context_length(meddler.context), first);
+        }
+    }
+    free(expected);
+    free(got);
+    check_undisturbed(meddler.context);
+    smol_context_free(meddler.context);
+}
+
+/* --- generating --------------------------------------------------------------------------- */
+
+/* Cancels from a thread of its own when the k-th token has come. */
+struct reader {
+    smol_context *context;
+    size_t n, cancel_at;
+};
+
+static void *cancel(void *argument)
+{
+    smol_context_cancel(argument, 1);
+    return NULL;
+}
+
+static int count(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct reader *reader = user;
+    pthread_t thread;
+    (void)text;
+    (void)size;
+    assert_true(id != SMOL_NO_TOKEN); /* held-back text is not for who cancels */
+    if (++reader->n == reader->cancel_at) {
+        assert_int_equal(pthread_create(&thread, NULL, cancel, reader->context), 0);
+        pthread_join(thread, NULL);
+    }
+    return 0;
+}
+
+static void generation_ends_at_the_token_where_it_was_cancelled(void **state)
+{
+    (void)state;
+    const smol_sampler_params greedy = {0};
+    smol_sampler *sampler;
+    assert_int_equal(smol_sampler_create(&greedy, &sampler, NULL), SMOL_OK);
+    for (size_t at = 0; at <= 3; at++) {
+        struct reader reader = {.context = new_context(NULL, NULL), .cancel_at = at};
+        const smol_generate_params params = {.max_tokens = 8, .on_text = count, .user = &reader};
+        smol_generate_result result;
+        smol_error error;
+        smol_context_cancel(reader.context, at == 0); /* before the prompt */
+        assert_int_equal(smol_generate(reader.context, sampler, ids, 20, &params, &result, &error),
+                         SMOL_OK);
+        assert_int_equal(error.status, SMOL_OK);
+        assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+        assert_int_equal(result.n_prompt, at > 0 ? 20 : 0);
+        assert_int_equal(result.n_generated, at);
+        assert_int_equal(reader.n, at);
+        assert_int_equal(smol_context_length(reader.context), at > 0 ? 20 + at - 1 : 0);
+        smol_context_cancel(reader.context, 0);
+        check_undisturbed(reader.context);
+        smol_context_free(reader.context);
+    }
+    smol_sampler_free(sampler);
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
@@ -131,12 +359,15 @@ static int make_blob(void **state)
         return -1;
     smol_sha256(file.data, file.size, digest);
     smol_file_close(&file);
-    return 0;
+    for (uint32_t i = 0; i < N_LONG; i++)
+        ids[i] = 20 + i * 7 % 300;
+    return (int)smol_model_open(blob, NULL, &model, NULL);
 }
 
 static int remove_blob(void **state)
 {
     (void)state;
+    smol_model_close(model);
     temporary_remove(&folder);
     return 0;
 }
@@ -148,6 +379,12 @@ int main(void)
         cmocka_unit_test(so_does_a_required_digest),
         cmocka_unit_test(what_takes_no_time_tells_nothing),
         cmocka_unit_test(opening_can_be_cancelled_at_every_call),
+        cmocka_unit_test(prefill_tells_how_far_it_is),
+        cmocka_unit_test(prefill_is_cancelled_by_its_listener),
+        cmocka_unit_test(a_cancelled_context_evaluates_nothing_until_that_is_taken_back),
+        cmocka_unit_test(others_go_on),
+        cmocka_unit_test(a_call_that_is_cancelled_at_any_moment_is_done_or_not),
+        cmocka_unit_test(generation_ends_at_the_token_where_it_was_cancelled),
     };
     return cmocka_run_group_tests(tests, make_blob, remove_blob);
 }
