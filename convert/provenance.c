@@ -58,6 +58,7 @@ enum status smol_provenance_make(const struct source *source, bool digests, char
         {"generation_config.json", &config->marks[GENERATION_JSON]},
         {"tokenizer.json", &source->tokenizer_mark},
         {"tokenizer_config.json", &config->marks[TOKENIZER_CONFIG_JSON]},
+        {"special_tokens_map.json", &source->template.tokens_mark},
     };
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,

@@ -332,7 +332,8 @@ typedef struct smol_chat_params {
     const smol_chat_message *messages; /* (n_messages) */
     size_t n_messages;
     const char *messages_json;  /* a list of objects, instead of `messages` */
-    const char *tools_json;     /* a list of objects: JSON schemas of functions */
+    const char *tools_json;     /* a list of objects: JSON schemas of functions. The template is the
+                                   one that the blob was converted with, tools or not */
     const char *documents_json; /* a list of objects */
     const char *variables_json; /* an object: more variables of the template (enable_thinking) */
     int add_generation_prompt;  /* 1: ends where the assistant's answer starts */

@@ -9,11 +9,7 @@
 
 #include "common/file.h"
 #include "common/hash.h"
-
-/* The tokens that templates know by name, as the reference's special_tokens_map lists them. */
-static const char *const token_names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                          "pad_token", "cls_token", "mask_token"};
-enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
+#include "convert/template/template_tokens.h"
 
 /* A search for the template. */
 struct search {
@@ -76,18 +72,6 @@ static enum status find_file(struct search *search, bool *there)
 
 /* --- tokenizer_config.json ------------------------------------------------------------------- */
 
-/* A text, or an object that holds it as its content. */
-static enum status read_token(const struct settings *config, const char *key, const char **text)
-{
-    json_t *token = smol_setting(config, key);
-    if (!json_is_object(token))
-        return smol_setting_string(config, key, text);
-    struct settings inside = *config;
-    inside.object = token;
-    inside.within = key;
-    return smol_setting_string(&inside, "content", text);
-}
-
 /* The template of that name in a list, or NULL. */
 static enum status find_in_list(struct search *search, const json_t *list, const json_t **text)
 {
@@ -128,18 +112,16 @@ static enum status find_in_config(struct search *search, const json_t **text)
 
 static enum status compile(struct search *search, const char *text, size_t size)
 {
-    struct template_token tokens[N_TOKENS];
-    struct template_input input = {search->name, text, size, tokens, 0};
-    for (size_t i = 0; i < N_TOKENS; i++) {
-        const char *token = NULL;
-        enum status status = read_token(search->choice->config, token_names[i], &token);
-        if (status)
-            return status;
-        if (token)
-            tokens[input.n_tokens++] = (struct template_token){token_names[i], token};
-    }
-    return smol_template_compile(&input, &search->found->section, &search->found->reason,
-                                 search->error);
+    struct template_tokens tokens;
+    enum status status = smol_template_tokens_open(search->choice->folder, search->choice->config,
+                                                   &tokens, search->error);
+    const struct template_input input = {search->name, text, size, tokens.items, tokens.n};
+    search->found->tokens_mark = tokens.map.mark;
+    if (!status)
+        status = smol_template_compile(&input, &search->found->section, &search->found->reason,
+                                       search->error);
+    smol_template_tokens_close(&tokens);
+    return status;
 }
 
 static enum status find_and_compile(struct search *search)

@@ -21,6 +21,7 @@ struct chat_template {
     const char *reason;              /* why the section has no code, or NULL; the section's */
     char *file;                      /* owned: where the template comes from; NULL: there is none */
     struct json_mark mark;           /* of a file that holds nothing but the template */
+    struct json_mark tokens_mark;    /* of special_tokens_map.json, where that counts */
 };
 
 /* Finds and compiles the template. The caller closes it, after an error too. Errors: STATUS_FILE,

@@ -12,7 +12,10 @@ import engine
 import jinja2
 import pytest
 from chats import NOW, Refused, chat_params, compile_template, open_section, reference, render
+from hostile import xxh3
 from internal import BUILD, OK, ROOT, UNSUPPORTED, Error, lib
+from smol_reader import TEMPLATE, Blob
+from transformers import AutoTokenizer
 
 ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", "25"))
 FOLDER = ROOT / "tests/data/templates"
@@ -417,6 +420,45 @@ def config_with(template):
     config = json.loads((ROOT / "demo/model/tokenizer_config.json").read_text())
     config.pop("chat_template")
     return json.dumps(config | ({"chat_template": template} if template else {}))
+
+
+ADDED = {"content": "A", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+NAMES = "bos_token eos_token unk_token pad_token image_token flag_token own y_token plain".split()
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["added tokens listed", "as of old"])
+@pytest.mark.parametrize(
+    ("config", "map"),
+    [
+        ({}, None),
+        ({}, {"bos_token": "M", "eos_token": ADDED, "y_token": "Y", "additional_special_tokens": ["K"]}),
+        ({"bos_token": None, "pad_token": "P", "image_token": "I", "flag_token": True}, {"image_token": "J"}),
+        ({"image_token": {"__type": "AddedToken"} | ADDED, "plain": "no"}, {"eos_token": None}),
+        ({"plain_token": ADDED, "extra_special_tokens": {"own": "O", "y_token": "Z"}}, None),
+        ({"y_token": "Y", "extra_special_tokens": {"y_token": "Z"}}, {"extra_special_tokens": {"own": "O"}}),
+        ({"extra_special_tokens": ["own"]}, {"extra_special_tokens": ["y_token"]}),
+        ({"model_specific_special_tokens": {"own": "O"}}, {"own": "N"}),
+    ],
+)  # fmt: skip
+def test_templates_know_the_tokens_of_the_references_tokenizer(tmp_path, config, map, listed):
+    folder = checkpoint(tmp_path / "a")
+    path, blob = folder / "tokenizer_config.json", tmp_path / "a.smol"
+    settings = json.loads(path.read_text()) | config
+    names = NAMES + ["plain_token"]
+    settings["chat_template"] = "".join(f"{{{{ {name} | default('-') }}}} " for name in names)
+    if not listed:
+        del settings["added_tokens_decoder"]
+    path.write_text(json.dumps(settings))
+    if map is not None:
+        (folder / "special_tokens_map.json").write_text(json.dumps(map))
+    done = smolconv("--quiet", folder, blob)
+    assert done.returncode == 0, done.stderr
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    section = Blob(blob.read_bytes(), xxh3).section(TEMPLATE)
+    messages = [{"role": "user", "content": "x"}]
+    assert render(section, messages)[0] == tokenizer.apply_chat_template(messages, tokenize=False)
+    used = "special_tokens_map.json" in smolconv("inspect", blob).stdout
+    assert used == (map is not None and not listed)
 
 
 def test_templates_come_from_where_the_reference_takes_them(tmp_path):

@@ -1,0 +1,158 @@
+/* Special tokens by name, see template_tokens.h. */
+#include "convert/template/template_tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Those that every tokenizer of the reference may have. */
+static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                    "pad_token", "cls_token", "mask_token"};
+enum { N_KNOWN = sizeof known / sizeof known[0] };
+
+/* Sets a token, or removes it where `text` is NULL. */
+static enum status set(struct template_tokens *tokens, const char *name, const char *text,
+                       struct error *error)
+{
+    size_t at = 0;
+    while (at < tokens->n && strcmp(tokens->items[at].name, name) != 0)
+        at++;
+    if (at < tokens->n && !text) {
+        tokens->n--;
+        memmove(&tokens->items[at], &tokens->items[at + 1],
+                (tokens->n - at) * sizeof tokens->items[0]);
+    }
+    if (!text)
+        return STATUS_OK;
+    if (at == tokens->n) {
+        void *items = realloc(tokens->items, (at + 1) * sizeof tokens->items[0]);
+        if (!items)
+            return smol_fail_memory(error, "the special tokens");
+        tokens->items = items;
+        tokens->n++;
+    }
+    tokens->items[at] = (struct template_token){name, text};
+    return STATUS_OK;
+}
+
+/* A text, or an object that holds it as its content; NULL: null. */
+static enum status read_text(const struct settings *file, const char *key, const char **text)
+{
+    json_t *token = smol_setting(file, key);
+    *text = NULL;
+    if (!json_is_object(token))
+        return smol_setting_string(file, key, text);
+    struct settings inside = *file;
+    inside.object = token;
+    inside.within = key;
+    return smol_setting_string(&inside, "content", text);
+}
+
+/* The tokens that every tokenizer may have, in an order of ours. */
+static enum status read_known(const struct settings *file, struct template_tokens *tokens)
+{
+    for (size_t i = 0; i < N_KNOWN; i++) {
+        const char *text;
+        enum status status = read_text(file, known[i], &text);
+        if (!status && json_object_get(file->object, known[i]))
+            status = set(tokens, known[i], text, file->error);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+static bool ends_in_token(const char *key)
+{
+    static const char ending[] = "_token";
+    size_t length = strlen(key), n = sizeof ending - 1;
+    return length >= n && strcmp(key + length - n, ending) == 0;
+}
+
+/* Whether a key names a token of the model's own. In tokenizer_config.json an object is one only
+ * where it says so; flags end in _token too. */
+static bool is_own(const char *key, const json_t *value, bool is_map)
+{
+    const char *type = json_string_value(json_object_get(value, "__type"));
+    bool is_token =
+        json_is_string(value) ||
+        (json_is_object(value) && (is_map || (type && strcmp(type, "AddedToken") == 0)));
+    for (size_t i = 0; i < N_KNOWN; i++)
+        if (strcmp(known[i], key) == 0)
+            return false;
+    return is_token && ends_in_token(key);
+}
+
+static enum status read_own(const struct settings *file, bool is_map,
+                            struct template_tokens *tokens)
+{
+    const char *key, *text;
+    json_t *value;
+    json_object_foreach(file->object, key, value)
+    {
+        if (!is_own(key, value, is_map))
+            continue;
+        enum status status = read_text(file, key, &text);
+        if (!status)
+            status = set(tokens, key, text, file->error);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* An object of tokens of any name; a list of them has no names. */
+static enum status read_named(const struct settings *file, const char *object,
+                              struct template_tokens *tokens)
+{
+    struct settings extra = *file;
+    const char *key, *text;
+    json_t *value;
+    extra.object = smol_setting(file, object);
+    extra.within = "a token ";
+    if (!json_is_object(extra.object))
+        return STATUS_OK;
+    json_object_foreach(extra.object, key, value)
+    {
+        enum status status = read_text(&extra, key, &text);
+        if (!status)
+            status = set(tokens, key, text, file->error);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+/* In the reference's order: a later name replaces an earlier one. */
+static enum status read_all(const struct settings *config, const struct settings *map,
+                            struct template_tokens *tokens)
+{
+    enum status status = read_known(config, tokens);
+    if (!status)
+        status = read_known(map, tokens);
+    if (!status)
+        status = read_own(map, true, tokens);
+    if (!status)
+        status = read_own(config, false, tokens);
+    if (!status)
+        status = read_named(config, "model_specific_special_tokens", tokens);
+    if (!status)
+        status = read_named(config, "extra_special_tokens", tokens);
+    return status ? status : read_named(map, "extra_special_tokens", tokens);
+}
+
+enum status smol_template_tokens_open(const char *folder, const struct settings *config,
+                                      struct template_tokens *tokens, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *tokens = (struct template_tokens){0};
+    if (!json_object_get(config->object, "added_tokens_decoder"))
+        status = smol_settings_open(folder, "special_tokens_map.json", false, &tokens->map, error);
+    return status ? status : read_all(config, &tokens->map, tokens);
+}
+
+void smol_template_tokens_close(struct template_tokens *tokens)
+{
+    smol_settings_close(&tokens->map);
+    free(tokens->items);
+    *tokens = (struct template_tokens){0};
+}
