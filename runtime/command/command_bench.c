@@ -106,8 +106,8 @@ static smol_status prepare(struct bench *bench, smol_error *error)
         return status;
     size_t n = smol_context_capacity(bench->session.context);
     bench->ids = calloc(n, sizeof *bench->ids);
-    bench->logits = calloc((size_t)bench->settings.n_sequences * bench->model.vocab_size,
-                           sizeof *bench->logits);
+    bench->logits =
+        calloc(bench->settings.n_sequences, bench->model.vocab_size * sizeof *bench->logits);
     if (!bench->ids || !bench->logits)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
     for (size_t i = 0; i < n; i++)
