@@ -7,11 +7,12 @@ import json
 import os
 import random
 import subprocess
+import sys
 
 import engine
 import jinja2
 import pytest
-from chats import NOW, Refused, chat_params, compile_template, open_section, reference, render
+from chats import NOW, Refused, chat_ids, compile_template, open_section, reference, render
 from hostile import xxh3
 from internal import BUILD, OK, ROOT, UNSUPPORTED, Error, lib
 from smol_reader import TEMPLATE, Blob
@@ -385,6 +386,11 @@ def test_drawn_expression_equals_reference(seed):
     assert rendered > ROUNDS
 
 
+def test_letters_are_generated_from_this_python():
+    script = ROOT / "scripts/gen-unicode-case"
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
+
+
 # --- through the tools ---------------------------------------------------------------------------
 
 
@@ -512,15 +518,3 @@ def test_a_chat_is_what_the_reference_would_have_asked(real_model_dir, tmp_path)
         text = reference(source, {}, messages, add_generation_prompt=True)
         assert tokenizer.decode(ids, skip_special_tokens=False) == text
         assert (ids.count(1), ids.count(2)) == (3, 2)  # those of the template
-
-
-def chat_ids(model, messages):
-    params, error = chat_params(messages, add_generation_prompt=True), Error()
-    ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
-    status = lib.smol_chat_tokenize(
-        model, ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
-    )
-    assert status == OK, str(error)
-    result = ids[: n.value]
-    lib.smol_free(ids)
-    return result

@@ -10,6 +10,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from chats import chat_ids
 from engine import KV_TYPES, Model
 from hostile import repair_front, xxh3
 from internal import BUILD, DAMAGED, OK, ROOT, UNSUPPORTED
@@ -17,6 +18,11 @@ from smol_reader import Blob, Unsupported
 
 BLOBS = ROOT / "tests/data/blobs"
 PACKED = sorted(BLOBS.glob("*.smol.zst"))
+MESSAGES = [
+    {"role": "user", "content": " the thin hat\n"},
+    {"role": "tool", "content": None},
+    {"role": "assistant", "content": "that’s </s> it, and then some more"},
+]
 
 
 def unpack(packed, folder):
@@ -44,7 +50,8 @@ def released(request, tmp_path):
 
 def test_there_are_blobs_of_every_kind():
     names = {path.name.removesuffix(".smol.zst") for path in PACKED}
-    kinds = "1.0-int8 1.0-bf16 1.0-f32 1.1-blocks 1.1-text 1.65535-optional"
+    kinds = """1.0-int8 1.0-bf16 1.0-f32 1.1-blocks 1.1-scanner 1.1-template 1.1-text
+        1.65535-optional"""
     assert names >= set(kinds.split())
 
 
@@ -71,6 +78,14 @@ def test_a_released_blob_gives_the_same_token_ids(released):
         for text, ids in expected["texts"].items():
             assert model.tokenize(text, parse_special=True) == ids
     assert sum(map(len, expected["texts"].values())) > 20
+
+
+def test_a_released_blob_gives_the_same_conversation(released):
+    path, expected = released
+    with Model(path) as model:
+        if "chat" in expected:
+            assert chat_ids(model.handle, MESSAGES) == expected["chat"]
+    assert ("chat" in expected) == ("template" in path.name)
 
 
 def test_a_released_blob_is_shown_as_before(released):
