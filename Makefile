@@ -89,7 +89,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime docs install-docs uninstall-docs static armv7 memory check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -312,6 +312,16 @@ $(BUILD)/docs/made: scripts/gen-docs $(wildcard docs/man/*) $(BUILD)/tables/smol
 
 docs: $(BUILD)/docs/made ## make manual pages (with scdoc) and completions for bash, zsh and fish
 
+# In a copy of what git knows, as the packages' build cleans up behind itself.
+DEB_BUILD := $(BUILD)/deb/smol-$(VERSION)
+deb: ## make Debian packages (build/deb), and let lintian look at them
+	./scripts/setup deb
+	rm -rf $(BUILD)/deb
+	mkdir -p $(DEB_BUILD)
+	git ls-files -z | tar -c --null -T - | tar -x -C $(DEB_BUILD)
+	cd $(DEB_BUILD) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL dpkg-buildpackage -us -uc -b
+	lintian --allow-root --fail-on error,warning $(BUILD)/deb/*.changes
+
 coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
 	./scripts/coverage
 
@@ -365,4 +375,4 @@ clean: ## remove what was built
 help: ## show this list
 	@grep -hE '^[a-z0-9_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)

@@ -122,6 +122,14 @@ def test_exactly_what_smolconv_needs_is_fetched(tmp_path, fetch, checkpoint):
     assert (tmp_path / "a.smol").read_bytes() == (tmp_path / "b.smol").read_bytes()
 
 
+def test_every_file_that_smolconv_reads_is_known():
+    """An adapter's come from elsewhere."""
+    text = "".join(path.read_text() for path in (ROOT / "convert").rglob("*.c"))
+    read = set(re.findall(r'"([a-z_]+\.(?:json|jinja))"', text)) - {"adapter_config.json"}
+    script = (ROOT / "scripts/fetch-model").read_text()
+    assert read == set(re.search(r"^settings=\((.*?)\)", script, flags=re.M | re.S)[1].split())
+
+
 def test_the_shards_that_the_index_names_are_fetched(tmp_path, fetch, sharded):
     assert len(list(sharded.glob("model-*.safetensors"))) == 3
     with Hub(contents(sharded) | OTHERS | {"other-00001-of-00001.safetensors": b"x"}) as server:

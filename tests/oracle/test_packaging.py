@@ -1,0 +1,30 @@
+"""What debian/ repeats of the tree is as it is there. `make deb` builds the packages, which takes
+minutes; here is what would be forgotten."""
+import re
+
+from conftest import ROOT
+
+CONTROL = (ROOT / "debian/control").read_text()
+
+
+def test_the_packages_are_of_this_release():
+    release = re.search(r'SMOL_VERSION "(.*)"', (ROOT / "common/version.h").read_text())[1]
+    assert (ROOT / "debian/changelog").read_text().startswith(f"smol ({release})")
+
+
+def test_the_library_is_named_for_its_soname():
+    number = re.search(r"^SOVERSION := (\d+)$", (ROOT / "Makefile").read_text(), flags=re.M)[1]
+    assert f"\nPackage: libsmol{number}\n" in CONTROL
+    assert f"libsmol{number} (= ${{binary:Version}})" in CONTROL
+
+
+def test_the_packages_are_built_with_what_the_tree_is_built_with():
+    setup = (ROOT / "scripts/setup").read_text()
+    needed = {word for name in ("build", "docs") for word in re.search(rf"^{name}=\((.*?)\)", setup, flags=re.M)[1].split()}
+    declared = set(re.findall(r"[a-z0-9-]+", CONTROL.split("Build-Depends: ")[1].split("\n")[0]))
+    assert needed - {"gcc", "libc6-dev", "make"} <= declared  # these every Debian package may count on
+
+
+def test_the_licence_is_the_licence():
+    text = (ROOT / "debian/copyright").read_text().split("\nLicense: MIT\n ")[1]
+    assert text.replace("\n .\n", "\n\n").replace("\n ", "\n").split() == (ROOT / "LICENSE").read_text().split("\n", 4)[4].split()
