@@ -43,8 +43,11 @@ enum status smol_sampler_check(const smol_sampler_params *params, struct error *
 smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **out,
                                 smol_error *error)
 {
+    const smol_sampler_params greedy = {0};
     struct error detail;
     *out = NULL;
+    if (!params)
+        params = &greedy;
     enum status status = smol_sampler_check(params, &detail);
     if (status)
         return report(error, status, &detail);

@@ -379,7 +379,7 @@ typedef struct smol_sampler_params {
 
 typedef struct smol_sampler smol_sampler;
 
-/* Errors: USAGE (a parameter out of range, named), MEMORY. */
+/* `params` NULL: all zeros. Errors: USAGE (a parameter out of range, named), MEMORY. */
 SMOL_API smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **sampler,
                                          smol_error *error);
 SMOL_API void smol_sampler_free(smol_sampler *sampler);

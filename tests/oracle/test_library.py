@@ -4,8 +4,16 @@ import os
 import re
 import subprocess
 
+import numpy as np
 import pytest
-from internal import BUILD, ROOT
+import torch
+from checkpoints import load_reference
+from engine import blob_of
+from internal import BUILD, FILE, ROOT
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer
+
+DEMO = ROOT / "demo/model"
 
 VERSION = re.search(r'"(.*)"', (ROOT / "common/version.h").read_text().split("SMOL_VERSION")[1])[1]
 HEADERS_AND_PROGRAMS = ["bin/smolconv", "bin/smolrun", "include/smol.h"]
@@ -69,3 +77,115 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     make("install", PREFIX=folder)
     return folder
+
+
+# --- examples/, against the installed copy ----------------------------------------------------
+
+EXAMPLES = ["generate", "chat", "batch", "embeddings"]
+WARNINGS = "-O1 -pedantic -Wall -Wextra -Werror".split()
+COMPILERS = {
+    "gcc": ["gcc", "-std=c99"],
+    "clang": ["clang", "-std=c99"],
+    "g++": ["g++", "-x", "c++", "-std=c++11"],
+    "clang++": ["clang++", "-x", "c++", "-std=c++11"],
+}
+PROMPTS = ["Once upon a time", "My name is", "The"]
+TURNS = ["Hello", "What is your name?"]
+TEXTS = ["a red boat", "the boat is red", "My name is Otto."]
+
+
+def build(installed, folder, compiler, static):
+    """Programs from all examples; {name: path}."""
+    package = installed / "lib/pkgconfig"
+    cflags = pkg_config(package, "--cflags")
+    libs = pkg_config(package, "--libs", *(["--static"] if static else []))
+    how = ["-static"] if static else [f"-Wl,-rpath,{installed}/lib"]
+    programs = {}
+    for name in EXAMPLES:
+        programs[name] = folder / name
+        source = ROOT / f"examples/{name}.c"
+        command = [*COMPILERS[compiler], *WARNINGS, *cflags, source, "-x", "none", *how, *libs, "-lm"]
+        subprocess.run([*command, "-o", programs[name]], check=True)
+    return programs
+
+
+def run(*command, text=None):
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def expected():
+    """What the examples say, as the reference computes it."""
+    reference = load_reference(DEMO)
+    tokenizer = Tokenizer.from_file(str(DEMO / "tokenizer.json"))
+    stop = reference.generation_config.eos_token_id
+
+    def go_on(ids, n):
+        generated = reference.generate(torch.tensor([ids]), max_new_tokens=n, do_sample=False)
+        new = [i for i in generated[0, len(ids) :].tolist() if i not in np.atleast_1d(stop)]
+        return tokenizer.decode(new)
+
+    def chat():
+        messages, template = [], AutoTokenizer.from_pretrained(DEMO)
+        for turn in TURNS:
+            messages.append({"role": "user", "content": turn})
+            text = template.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            ids = tokenizer.encode(text, add_special_tokens=False).ids
+            messages.append({"role": "assistant", "content": go_on(ids, 256)})
+        return [message["content"] for message in messages[1::2]]
+
+    def embed(text):
+        ids = tokenizer.encode(text).ids
+        with torch.inference_mode():
+            states = reference.model(torch.tensor([ids])).last_hidden_state[0]
+        return states.double().mean(dim=0).numpy()
+
+    vectors = [embed(text) for text in TEXTS]
+    return {
+        "generate": [go_on(tokenizer.encode(prompt).ids, 40) for prompt in PROMPTS],
+        "chat": chat(),
+        "embeddings": [
+            vectors[0] @ v / np.sqrt((vectors[0] @ vectors[0]) * (v @ v)) for v in vectors
+        ],
+    }
+
+
+def check_answers(programs, blob, expected):
+    for prompt, answer in zip(PROMPTS, expected["generate"], strict=True):
+        assert run(programs["generate"], blob, prompt) == answer + "\n"
+    together = "".join(p + a + "\n" for p, a in zip(PROMPTS, expected["generate"], strict=True))
+    assert run(programs["batch"], blob, *PROMPTS) == together
+    talk = "".join(answer + "\n" for answer in expected["chat"])
+    assert run(programs["chat"], blob, text="\n".join(TURNS) + "\n") == talk
+    lines = run(programs["embeddings"], blob, *TEXTS).splitlines()
+    assert [line.split("  ", 1)[1] for line in lines] == TEXTS
+    cosines = [float(line.split()[0]) for line in lines]
+    assert np.allclose(cosines, expected["embeddings"], rtol=0, atol=1e-5)
+    assert cosines[0] == 1 and cosines[1] > cosines[2]
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["shared", "static"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_examples_answer_as_the_reference(compiler, static, installed, expected, tmp_path):
+    programs = build(installed, tmp_path, compiler, static)
+    needed = run("readelf", "--dynamic", programs["generate"])
+    assert ("libsmol.so.0" in needed) == (not static)
+    check_answers(programs, blob_of(DEMO, "f32"), expected)
+
+
+def test_examples_fit_a_screen_or_two():
+    for path in (ROOT / "examples").iterdir():
+        assert len(path.read_text().splitlines()) < 80, path.name
+
+
+def test_examples_say_what_is_wrong(installed, tmp_path):
+    programs = build(installed, tmp_path, "gcc", static=False)
+    missing = tmp_path / "missing.smol"
+    for name, program in programs.items():
+        done = subprocess.run(
+            [program, missing, "text"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == FILE, name
+        assert done.stderr.startswith(f"{missing}: cannot open")

@@ -1,0 +1,51 @@
+/* Continues a prompt, greedily.
+ *
+ *     cc -o generate generate.c $(pkg-config --cflags --libs smol)
+ *     ./generate FILE.smol "Once upon a time" [TOKENS] */
+#include <smol.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shows text as it comes; anything but 0 would end the generation. */
+static int show(void *user, const char *text, size_t size, uint32_t id)
+{
+    (void)user;
+    (void)id;
+    return fwrite(text, 1, size, stdout) < size || fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    smol_model *model = NULL;
+    smol_context *context = NULL;
+    smol_sampler *sampler = NULL;
+    smol_generate_params params;
+    smol_generate_result result;
+    smol_error error;
+    uint32_t *ids = NULL;
+    size_t n;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s FILE.smol PROMPT [TOKENS]\n", argv[0]);
+        return 2;
+    }
+    memset(&params, 0, sizeof params); /* zeros, and NULL below, are the defaults */
+    params.max_tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 40;
+    params.on_text = show;
+
+    if (smol_model_open(argv[1], NULL, &model, &error) ||
+        smol_context_create(model, NULL, &context, &error) ||
+        smol_sampler_create(NULL, &sampler, &error) ||
+        smol_tokenize(model, argv[2], strlen(argv[2]), SMOL_WHOLE_TEXT, &ids, &n, &error) ||
+        smol_generate(context, sampler, ids, n, &params, &result, &error))
+        fprintf(stderr, "%s\n", error.message);
+    else
+        printf("\n");
+
+    smol_free(ids);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+    smol_model_close(model);
+    return (int)error.status;
+}
