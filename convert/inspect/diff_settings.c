@@ -120,54 +120,65 @@ static void diff_layers(const struct diff_side *a, const struct diff_side *b,
     smol_diff_end_group(table);
 }
 
-static void diff_model(const struct diff_side *a, const struct diff_side *b,
-                       struct diff_table *table)
-{
-    static const struct {
-        const char *name;
-        size_t offset; /* of a u32 in struct blob_model */
-        void (*show)(uint32_t value, char *out);
-    } fields[] = {
-#define FIELD(name, show) {#name, offsetof(struct blob_model, name), show}
-        FIELD(dtype, show_dtype), /* first: a checkpoint has none */
-        FIELD(n_layers, show_id),
-        FIELD(hidden_size, show_id),
-        FIELD(intermediate_size, show_id),
-        FIELD(n_heads, show_id),
-        FIELD(n_kv_heads, show_id),
-        FIELD(head_dim, show_id),
-        FIELD(vocab_size, show_id),
-        FIELD(context_length, show_id),
-        FIELD(bos_id, show_id),
-        FIELD(tied_embeddings, show_flag),
-        FIELD(attention_bias, show_bias),
-        FIELD(mlp_bias, show_flag),
-        FIELD(activation, show_activation),
-        FIELD(blocks, show_bits),
-        FIELD(sliding_window, show_id),
-        FIELD(rotary_dim, show_id),
-        FIELD(n_rope_tables, show_id),
+static const struct {
+    const char *name;
+    size_t offset; /* of a u32 in struct blob_model */
+    void (*show)(uint32_t value, char *out);
+} fields[] = {
+#define FIELD(name, show)                                                                          \
+    {                                                                                              \
+#name, offsetof(struct blob_model, name), show                                             \
+    }
+    FIELD(dtype, show_dtype), /* first: a checkpoint has none */
+    FIELD(n_layers, show_id),
+    FIELD(hidden_size, show_id),
+    FIELD(intermediate_size, show_id),
+    FIELD(n_heads, show_id),
+    FIELD(n_kv_heads, show_id),
+    FIELD(head_dim, show_id),
+    FIELD(vocab_size, show_id),
+    FIELD(context_length, show_id),
+    FIELD(bos_id, show_id),
+    FIELD(tied_embeddings, show_flag),
+    FIELD(attention_bias, show_bias),
+    FIELD(mlp_bias, show_flag),
+    FIELD(activation, show_activation),
+    FIELD(blocks, show_bits),
+    FIELD(sliding_window, show_id),
+    FIELD(rotary_dim, show_id),
+    FIELD(n_rope_tables, show_id),
 #undef FIELD
-    };
-    struct blob_model left_model = *a->model, right_model = *b->model;
-    smol_model_fill(&left_model);
-    smol_model_fill(&right_model);
+};
+
+/* From the first-th field on. */
+static void diff_fields(const struct blob_model *a, const struct blob_model *b, size_t first,
+                        struct diff_table *table)
+{
     char left[DIFF_CELL], right[DIFF_CELL];
-    bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
-    for (size_t i = both_blobs ? 0 : 1; i < sizeof fields / sizeof fields[0]; i++) {
+    for (size_t i = first; i < sizeof fields / sizeof fields[0]; i++) {
         uint32_t x, y;
-        memcpy(&x, (const char *)&left_model + fields[i].offset, sizeof x);
-        memcpy(&y, (const char *)&right_model + fields[i].offset, sizeof y);
+        memcpy(&x, (const char *)a + fields[i].offset, sizeof x);
+        memcpy(&y, (const char *)b + fields[i].offset, sizeof y);
         if (x == y)
             continue;
         fields[i].show(x, left);
         fields[i].show(y, right);
         smol_diff_row(table, fields[i].name, left, right);
     }
+}
+
+static void diff_model(const struct diff_side *a, const struct diff_side *b,
+                       struct diff_table *table)
+{
+    struct blob_model left = *a->model, right = *b->model;
+    bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
+    smol_model_fill(&left);
+    smol_model_fill(&right);
+    diff_fields(&left, &right, both_blobs ? 0 : 1, table);
     row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
     row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);
     smol_diff_end_group(table);
-    diff_scales(&left_model, &right_model, table);
+    diff_scales(&left, &right, table);
 }
 
 /* Those of a plain model follow from theta and head_dim; a blob from elsewhere may have others. */

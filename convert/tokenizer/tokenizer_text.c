@@ -323,14 +323,17 @@ static enum status add_tokens(struct parts *parts, const struct text_rules *rule
 
 /* --- the section ---------------------------------------------------------------------------- */
 
-static enum status lay_out(struct parts *parts, struct text_section *section)
+struct table {
+    const void *bytes;
+    uint64_t size;
+};
+enum { N_TABLES = 12 };
+
+/* The section's tables in their order; its header is the first. */
+static void list_tables(const struct parts *parts, struct table tables[N_TABLES])
 {
-    struct blob_text *h = &parts->header;
-    h->n_pool = (uint32_t)parts->pool.size;
-    const struct {
-        const void *bytes;
-        uint64_t size;
-    } tables[] = {
+    const struct blob_text *h = &parts->header;
+    const struct table all[N_TABLES] = {
         {h, sizeof *h},
         {parts->before, h->n_before * sizeof *parts->before},
         {parts->behind, h->n_behind * sizeof *parts->behind},
@@ -344,8 +347,15 @@ static enum status lay_out(struct parts *parts, struct text_section *section)
         {parts->nfc.texts, h->n_letter_texts * sizeof *parts->nfc.texts},
         {parts->nfc.pairs, h->n_pairs * sizeof *parts->nfc.pairs},
     };
-    enum { N_TABLES = sizeof tables / sizeof tables[0] };
-    uint64_t size = 0;
+    memcpy(tables, all, sizeof all);
+}
+
+static enum status lay_out(struct parts *parts, struct text_section *section)
+{
+    struct table tables[N_TABLES];
+    uint64_t size = 0, at = 0;
+    parts->header.n_pool = (uint32_t)parts->pool.size;
+    list_tables(parts, tables);
     for (size_t i = 0; i < N_TABLES; i++)
         size = round_up(size, BLOB_ALIGN) + tables[i].size;
     if (parts->pool.size > BLOB_MAX_FRONT || size > BLOB_MAX_FRONT)
@@ -357,12 +367,10 @@ static enum status lay_out(struct parts *parts, struct text_section *section)
         return smol_fail_memory(parts->error, "the text section");
     memset(section->data, 0, round_up(size, BLOB_ALIGN));
     section->size = size;
-    uint64_t at = 0;
-    for (size_t i = 0; i < N_TABLES; i++) {
+    for (size_t i = 0; i < N_TABLES; at += tables[i++].size) {
         at = round_up(at, BLOB_ALIGN);
         if (tables[i].size > 0)
             memcpy(section->data + at, tables[i].bytes, tables[i].size);
-        at += tables[i].size;
     }
     return STATUS_OK;
 }
