@@ -1,0 +1,181 @@
+/* Several models and contexts at once from several threads: each gets the answers that it gets
+ * alone. What the thread sanitizer says of it counts too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <locale.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "convert/convert.h"
+#include "runtime/smol.h"
+#include "tests/unit/temporary.h"
+
+enum { N_THREADS = 6, N_ROUNDS = 3, MOST_TEXT = 2048 };
+
+static struct temporary folder;
+static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
+enum { N_BLOBS = sizeof dtypes / sizeof dtypes[0] };
+static char blobs[N_BLOBS][128];
+static smol_model *shared[N_BLOBS]; /* open all the time */
+
+/* One thread: what it asks, and what it was answered. */
+struct asker {
+    pthread_t thread;
+    unsigned index, blob;
+    bool own_model; /* opened and closed for each question */
+    char text[MOST_TEXT];
+    size_t size;
+    smol_status status;
+};
+
+static int keep(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct asker *asker = user;
+    (void)id;
+    if (size > MOST_TEXT - asker->size)
+        return 1;
+    memcpy(asker->text + asker->size, text, size);
+    asker->size += size;
+    return 0;
+}
+
+static smol_status generate(struct asker *asker, const smol_model *model, const uint32_t *ids,
+                            size_t n)
+{
+    const smol_context_params params = {.n_threads = 1 + asker->index % 3};
+    const smol_sampler_params choice = {.temperature = 1, .top_k = 20, .seed = asker->index};
+    const smol_generate_params how = {.max_tokens = 12, .on_text = keep, .user = asker};
+    smol_generate_result result;
+    smol_context *context;
+    smol_sampler *sampler = NULL;
+    smol_status status = smol_context_create(model, &params, &context, NULL);
+    if (!status)
+        status = smol_sampler_create(&choice, &sampler, NULL);
+    if (!status)
+        status = smol_generate(context, sampler, ids, n, &how, &result, NULL);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+    return status;
+}
+
+static smol_status ask(struct asker *asker, const smol_model *model)
+{
+    static const char *const words[] = {"Hello", "Who are you?", "Tell me of the lake."};
+    const char *word = words[asker->index % 3];
+    const smol_chat_message message = {"user", word, strlen(word)};
+    const smol_chat_params chat = {
+        .messages = &message, .n_messages = 1, .add_generation_prompt = 1};
+    uint32_t *ids;
+    size_t n;
+    smol_status status = smol_chat_tokenize(model, &chat, &ids, &n, NULL);
+    if (!status)
+        status = generate(asker, model, ids, n);
+    smol_free(ids);
+    return status;
+}
+
+static void *run(void *argument)
+{
+    struct asker *asker = argument;
+    const smol_model_params params = {.verify = SMOL_VERIFY_OPEN};
+    for (int round = 0; round < N_ROUNDS && !asker->status; round++) {
+        smol_model *model = shared[asker->blob];
+        if (asker->own_model)
+            asker->status = smol_model_open(blobs[asker->blob], &params, &model, NULL);
+        if (!asker->status)
+            asker->status = ask(asker, model);
+        if (asker->own_model)
+            smol_model_close(model);
+    }
+    return NULL;
+}
+
+static struct asker new_asker(unsigned index)
+{
+    return (struct asker){
+        .index = index, .blob = index % N_BLOBS, .own_model = index / N_BLOBS % 2};
+}
+
+static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
+{
+    (void)state;
+    static struct asker askers[N_THREADS];
+    for (unsigned i = 0; i < N_THREADS; i++) {
+        askers[i] = new_asker(i);
+        assert_int_equal(pthread_create(&askers[i].thread, NULL, run, &askers[i]), 0);
+    }
+    for (unsigned i = 0; i < N_THREADS; i++) {
+        struct asker alone = new_asker(i);
+        pthread_join(askers[i].thread, NULL);
+        run(&alone);
+        assert_int_equal(askers[i].status, SMOL_OK);
+        assert_int_equal(alone.status, SMOL_OK);
+        assert_true(alone.size > 0);
+        assert_int_equal(askers[i].size, alone.size);
+        assert_memory_equal(askers[i].text, alone.text, alone.size);
+    }
+}
+
+/* The library leaves handlers, masks and the locale as they are. */
+static void nothing_of_the_process_is_changed(void **state)
+{
+    (void)state;
+    struct sigaction before[NSIG], after;
+    sigset_t old_mask, mask;
+    char locale[64];
+    struct asker asker = new_asker(2);
+    for (int signal = 1; signal < NSIG; signal++)
+        sigaction(signal, NULL, &before[signal]);
+    pthread_sigmask(SIG_SETMASK, NULL, &old_mask);
+    snprintf(locale, sizeof locale, "%s", setlocale(LC_ALL, NULL));
+    run(&asker);
+    assert_int_equal(asker.status, SMOL_OK);
+    for (int signal = 1; signal < NSIG; signal++) {
+        memset(&after, 0, sizeof after);
+        if (sigaction(signal, NULL, &after) == 0)
+            assert_true(after.sa_handler == before[signal].sa_handler);
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    for (int signal = 1; signal < NSIG; signal++)
+        assert_int_equal(sigismember(&mask, signal), sigismember(&old_mask, signal));
+    assert_string_equal(setlocale(LC_ALL, NULL), locale);
+}
+
+static int open_models(void **state)
+{
+    (void)state;
+    struct error error;
+    temporary_make(&folder);
+    for (unsigned i = 0; i < N_BLOBS; i++) {
+        const struct convert_options options = {.dtype = dtypes[i], .n_threads = 2, .quiet = true};
+        snprintf(blobs[i], sizeof blobs[i], "%s/%u.smol", folder.folder, i);
+        if (smol_convert("demo/model", blobs[i], &options, &error) ||
+            smol_model_open(blobs[i], NULL, &shared[i], NULL))
+            return -1;
+    }
+    return 0;
+}
+
+static int close_models(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < N_BLOBS; i++)
+        smol_model_close(shared[i]);
+    temporary_remove(&folder);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_and_contexts_on_many_threads_answer_as_alone),
+        cmocka_unit_test(nothing_of_the_process_is_changed),
+    };
+    return cmocka_run_group_tests(tests, open_models, close_models);
+}
