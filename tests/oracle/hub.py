@@ -63,11 +63,11 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Hub:
-    """files: name -> bytes. plans: name, "revision" or "tree" -> functions that answer the next
+    """The files of `repo`: name -> bytes. plans: name, "revision" or "tree" -> functions that answer the next
     requests for it, each called with the handler and the content. requests: what was asked."""
 
-    def __init__(self, files=(), small=lambda name: name.endswith((".json", ".jinja", ".md"))):
-        self.files = dict(files)
+    def __init__(self, files=(), repo=REPO, small=lambda name: name.endswith((".json", ".jinja", ".md"))):
+        self.files, self.repo = dict(files), repo
         self.entries = [entry(n, c, not small(n)) for n, c in self.files.items()]
         self.page_size, self.plans, self.requests = 1000, {}, []
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -96,11 +96,11 @@ class Hub:
         self.requests.append((handler.path, dict(handler.headers)))
         url = urlsplit(handler.path)
         path = unquote(url.path)
-        if path.startswith(f"/api/models/{REPO}/revision/"):
-            self.carry_out("revision", handler, json.dumps({"id": REPO, "sha": COMMIT}).encode())
-        elif path == f"/api/models/{REPO}/tree/{COMMIT}":
+        if path.startswith(f"/api/models/{self.repo}/revision/"):
+            self.carry_out("revision", handler, json.dumps({"id": self.repo, "sha": COMMIT}).encode())
+        elif path == f"/api/models/{self.repo}/tree/{COMMIT}":
             self.list_page(handler, parse_qs(url.query))
-        elif path.startswith(f"/{REPO}/resolve/{COMMIT}/"):
+        elif path.startswith(f"/{self.repo}/resolve/{COMMIT}/"):
             name = path.split("/", 5)[5]
             self.carry_out(name, handler, self.files[name])
         else:
