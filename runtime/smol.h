@@ -2,15 +2,19 @@
  *
  * The way through this header: open a model (shared, read-only), create a context on it (one
  * sequence of tokens with its KV cache and threads), tokenize a prompt, then either call
- * smol_generate, or smol_eval and smol_sample in a loop of your own.
+ * smol_generate, or smol_eval and smol_sample in a loop of your own. docs/embedding.md is the
+ * guide, examples/ has whole programs.
+ *
+ * Structs that the caller fills in: zeros are the defaults, so set all of them to zeros first.
+ * Where a pointer to one may be NULL, that means the same.
  *
  * Results: the logits after a sequence of tokens are the same to the bit for any number of
  * threads, any way of splitting the sequence over calls, and any instruction set.
  *
  * Errors: every call that can fail returns a smol_status; where it takes a smol_error, that
- * holds the same status and a message for people. `error` may be NULL. The library never prints,
- * exits or changes the locale, and installs a signal handler only when smol_guard_mappings is
- * called.
+ * holds the same status and a message for people. `error` may be NULL. That is all the library has
+ * to say: there is no log. It never prints, exits or changes the locale, and installs a signal
+ * handler only when smol_guard_mappings is called.
  *
  * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
  * for one thread at a time, contexts that share count as one; smol_context_cancel is for any. There
@@ -18,7 +22,7 @@
  * that memory comes from, see smol_set_allocator.
  *
  * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
- * the caller's, and leave the caller's as it was. */
+ * the caller's, and leave the caller's as it was; callbacks run in the caller's. */
 #ifndef SMOL_H
 #define SMOL_H
 
@@ -446,7 +450,8 @@ typedef struct smol_generate_result {
  * context has slid, what it holds. Errors: as smol_eval and smol_sample, USAGE for stop strings and
  * for n 0 on an empty sequence; *result then says how far it came. A full context in the middle is
  * not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and the prompt
- * too gets room. */
+ * too gets room. Nor is it one to be cancelled but SMOL_FINISH_CANCELLED; in the prompt, the
+ * context is as before and result->n_prompt is 0. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,
