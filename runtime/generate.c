@@ -169,9 +169,11 @@ static enum status prepare(struct generation *g, size_t n_prompt, struct error *
     size_t most = g->params->max_tokens < room ? g->params->max_tokens : room;
     size_t before = g->params->penalize_context ? smol_context_length(g->context) : 0;
     size_t n_history = g->params->slide ? capacity + 1 : before + n_prompt + most;
-    if (g->params->slide && g->params->n_keep >= capacity)
-        return smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
-                         g->params->n_keep, capacity);
+    if (g->params->slide && g->params->n_keep >= capacity) {
+        smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
+                  g->params->n_keep, capacity);
+        return STATUS_USAGE; /* as analyzers can see */
+    }
     g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
     g->history = smol_calloc(n_history, sizeof *g->history);
     if (!g->logits || !g->history)
@@ -231,7 +233,7 @@ static smol_status go_on(smol_context *context, smol_sampler *sampler,
     uint32_t last = context->ids[n_ids - 1];
     smol_context_truncate(context, n_ids - 1);
     smol_status status = generate(context, sampler, &last, 1, params, result, error);
-    if (status && result->n_prompt == 0) { /* nothing was changed but that */
+    if (status && context->length == n_ids - 1) { /* nothing was changed but that */
         context->length = length;
         context->n_ids = n_ids;
     }

@@ -1,5 +1,4 @@
 /* smolrun FILE.smol PROMPT: generates text. */
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "common/json_out.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
+#include "runtime/command/prompt.h"
 #include "runtime/command/session.h"
 #include "runtime/command/session_file.h"
 #include "runtime/command/text_in.h"
@@ -16,18 +16,7 @@
 static const struct option_rule rules[] = {
     {NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,
      FIELD(max_tokens), 0, 0, NULL},
-    {"temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)", OPTION_REAL,
-     FIELD(sampler.temperature), 0, FLT_MAX, NULL},
-    {"top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,
-     FIELD(sampler.top_k), 0, UINT32_MAX, NULL},
-    {"top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)", OPTION_REAL,
-     FIELD(sampler.top_p), 0, 1, NULL},
-    {"min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",
-     OPTION_REAL, FIELD(sampler.min_p), 0, 1, NULL},
-    {"repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",
-     OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL},
-    {"seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0,
-     NULL},
+    RULES_SAMPLING,
     {"stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0, 0,
      NULL},
     {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
@@ -38,10 +27,7 @@ static const struct option_rule rules[] = {
      FIELD(keep), 0, UINT32_MAX - 1, NULL},
     RULE_THREADS,
     RULE_KV,
-    {"chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",
-     OPTION_FLAG, FIELD(chat), 0, 0, NULL},
-    {"system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,
-     NULL},
+    RULES_PROMPT,
     {"session", 0, "FILE", "go on from the session in FILE, if it is there, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
@@ -64,7 +50,8 @@ static const struct command_line command = {
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
         "  smolrun bench        speed\n"
-        "  smolrun perplexity   how well the model predicts a text\n",
+        "  smolrun perplexity   how well the model predicts a text\n"
+        "  smolrun explain      how sure the model is of each token\n",
     .notes =
         "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
         "and the newest half of the others, and goes on as if the text had begun so. It first\n"
@@ -181,11 +168,16 @@ static smol_status finish_output(struct run *run, smol_error *error)
 /* --- generation --------------------------------------------------------------------------- */
 
 /* How many tokens stay for ever when the context slides. */
-static size_t count_kept(const struct settings *settings, size_t capacity, size_t n_prompt)
+static size_t count_kept(const struct run *run, size_t n_prompt)
 {
-    if (settings->keep != UINT32_MAX)
-        return settings->keep;
-    return n_prompt < capacity / 2 ? n_prompt : capacity / 2;
+    const smol_context *context = run->session.context;
+    size_t half = smol_context_capacity(context) / 2;
+    size_t n_given = smol_context_length(context) + n_prompt;
+    if (n_prompt == 0 && smol_context_pending(context) != SMOL_NO_TOKEN)
+        n_given++;
+    if (run->settings->keep != UINT32_MAX)
+        return run->settings->keep;
+    return n_given < half ? n_given : half;
 }
 
 static smol_status save(struct run *run, smol_sampler *sampler, smol_error *error)
@@ -207,7 +199,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .stop = settings->stop.items,
         .n_stop = settings->stop.n,
         .slide = settings->slide,
-        .n_keep = count_kept(settings, smol_context_capacity(run->session.context), n),
+        .n_keep = count_kept(run, n),
         .penalize_context = 1,
         .on_text = take_text,
         .user = run,
@@ -226,32 +218,6 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     return status;
 }
 
-/* The ids of a conversation of one message, up to where the answer starts. */
-static smol_status chat_prompt(const struct settings *settings, const smol_model *model,
-                               uint32_t **ids, size_t *n, smol_error *error)
-{
-    struct text_in in;
-    smol_status status = smol_text_read(settings->text, &in, error);
-    if (status)
-        return status;
-    smol_chat_message messages[2];
-    size_t n_messages = 0;
-    if (settings->system)
-        messages[n_messages++] =
-            (smol_chat_message){"system", settings->system, strlen(settings->system)};
-    messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
-    const smol_chat_params params = {.messages = messages,
-                                     .n_messages = n_messages,
-                                     .add_generation_prompt = 1,
-                                     .now = &settings->now};
-    status = smol_chat_tokenize(model, &params, ids, n, error);
-    free(in.owned);
-    if (!status && *n == 0)
-        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "the chat template writes nothing for this message");
-    return status;
-}
-
 /* Of a conversation, what the session holds of it need not be evaluated again. */
 static void drop_known(const struct run *run, uint32_t *ids, size_t *n)
 {
@@ -267,18 +233,12 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "--keep is for --slide: add that, or leave it out");
-    if (settings->chat) {
-        smol_status status = chat_prompt(settings, model, ids, n, error);
-        if (!status)
-            drop_known(run, *ids, n);
-        return status;
-    }
-    if (settings->system)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "--system is for a chat: add --chat, or leave it out");
-    if (run->resumed)
+    if (run->resumed && !settings->chat && !settings->system)
         return smol_session_prompt(settings->text, model, run->session.context, ids, n, error);
-    return smol_text_prompt(settings->text, model, ids, n, error);
+    smol_status status = smol_prompt_read(settings, model, ids, n, error);
+    if (!status && settings->chat)
+        drop_known(run, *ids, n);
+    return status;
 }
 
 /* The sampler's settings come from the session where the command line does not say otherwise: it is

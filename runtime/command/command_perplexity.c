@@ -37,11 +37,10 @@ static const struct command_line command = {
         "each the model sees what stands before a token in the same window. The first token of a\n"
         "window is not scored.\n",
     .notes =
-        "Behind +/- stands the standard error of the mean. --kl-from adds the mean "
-        "Kullback-Leibler\n"
-        "divergence of this model's predictions from those in FILE, and how often both find the\n"
-        "same token the most likely. FILE must be of the same text, --ctx and tokenizer; it takes\n"
-        "4 bytes for each scored token and token of the vocabulary.\n"
+        "Behind +/- stands the standard error of the mean. --kl-from adds the mean divergence\n"
+        "(Kullback and Leibler's) of this model's predictions from those in FILE, and how often\n"
+        "both find the same token the most likely. FILE must be of the same text, --ctx and\n"
+        "tokenizer; it takes 4 bytes for each scored token and token of the vocabulary.\n"
         "The same blob and text give the same figures on every machine.\n",
     .max_words = 2,
     .rules = rules,

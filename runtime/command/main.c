@@ -11,10 +11,9 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"tokenize", smol_command_tokenize},
-    {"logits", smol_command_logits},
-    {"bench", smol_command_bench},
-    {"perplexity", smol_command_perplexity},
+    {"tokenize", smol_command_tokenize}, {"logits", smol_command_logits},
+    {"bench", smol_command_bench},       {"perplexity", smol_command_perplexity},
+    {"explain", smol_command_explain},
 };
 
 int main(int argc, char **argv)

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/report.h"
 
@@ -36,4 +38,12 @@ smol_status smol_command_flush(smol_error *error)
     }
     return smol_command_fail(error, SMOL_ERROR_FILE, "standard output: cannot write (%s)",
                              strerror(errno));
+}
+
+bool smol_command_colors(void)
+{
+    const char *wish = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (wish && wish[0])
+        return false;
+    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 }

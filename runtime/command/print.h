@@ -2,6 +2,8 @@
 #ifndef SMOL_RUNTIME_COMMAND_PRINT_H
 #define SMOL_RUNTIME_COMMAND_PRINT_H
 
+#include <stdbool.h>
+
 #include "runtime/smol.h"
 
 /* Fills *error and returns `status`. */
@@ -14,5 +16,9 @@ int smol_command_status(smol_status status, const smol_error *error);
 /* Sends on what was printed to standard output. Errors: FILE. When the reader has gone away
  * (`smolrun ... | head`) the message is empty: nobody needs to be told. */
 smol_status smol_command_flush(smol_error *error);
+
+/* Whether standard output is to be coloured: a terminal that can, and no NO_COLOR (no-color.org).
+ */
+bool smol_command_colors(void);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef SMOL_RUNTIME_COMMAND_SETTINGS_H
 #define SMOL_RUNTIME_COMMAND_SETTINGS_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -36,6 +37,8 @@ struct settings {
     const char *tokens;
     const char *output;
     uint32_t last;
+    /* explain */
+    int given;
     /* perplexity, which saves its logits in `output` */
     const char *kl_from;
     /* bench; 0: not given */
@@ -65,6 +68,49 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
     {                                                                                              \
         "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
     }
+#define RULE_TEMP                                                                                  \
+    {                                                                                              \
+        "temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)",            \
+            OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL                              \
+    }
+#define RULE_TOP_K                                                                                 \
+    {                                                                                              \
+        "top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,    \
+            FIELD(sampler.top_k), 0, UINT32_MAX, NULL                                              \
+    }
+#define RULE_TOP_P                                                                                 \
+    {                                                                                              \
+        "top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)",            \
+            OPTION_REAL, FIELD(sampler.top_p), 0, 1, NULL                                          \
+    }
+#define RULE_MIN_P                                                                                 \
+    {                                                                                              \
+        "min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",      \
+            OPTION_REAL, FIELD(sampler.min_p), 0, 1, NULL                                          \
+    }
+#define RULE_REPEAT_PENALTY                                                                        \
+    {                                                                                              \
+        "repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",        \
+            OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL                 \
+    }
+#define RULE_SEED                                                                                  \
+    {                                                                                              \
+        "seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0, \
+            NULL                                                                                   \
+    }
+#define RULE_CHAT                                                                                  \
+    {                                                                                              \
+        "chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",     \
+            OPTION_FLAG, FIELD(chat), 0, 0, NULL                                                   \
+    }
+#define RULE_SYSTEM                                                                                \
+    {                                                                                              \
+        "system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,  \
+            NULL                                                                                   \
+    }
+/* Of every command that samples, and that takes a prompt. */
+#define RULES_SAMPLING RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
+#define RULES_PROMPT RULE_CHAT, RULE_SYSTEM
 #define RULE_REQUIRE_DIGEST                                                                        \
     {                                                                                              \
         "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \

@@ -147,6 +147,8 @@ def commands(material):
                                *threads)),
         Command("perplexity, old", ("smolrun", "perplexity", blob, "-", "--save-logits", "OUT", "--kl-from",
                                     material / "saved"), stdin=TEXT, old=True),
+        Command("explain", ("smolrun", "explain", blob, "-", "-n", "3", "--given", *threads), stdin=TEXT),
+        Command("explain --json", ("smolrun", "explain", blob, "ab", "-n", "3", "--temp", "1", "--json")),
         Command("tokenize", ("smolrun", "tokenize", blob, "-"), stdin=b"abc " * 9),
         Command("detokenize", ("smolrun", "tokenize", blob, "--decode", "12 70 12")),
     ]  # fmt: skip

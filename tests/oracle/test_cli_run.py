@@ -279,7 +279,7 @@ def test_a_context_longer_than_the_model_s_is_wrong_usage(blob):
 # --- usage ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], ["tokenize"], ["logits"], ["bench"]])
+@pytest.mark.parametrize("command", [[], ["tokenize"], ["logits"], ["bench"], ["perplexity"], ["explain"]])
 def test_help_and_version(command):
     for word in ("--help", "-h"):
         text = output(*command, word)

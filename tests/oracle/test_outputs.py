@@ -290,6 +290,7 @@ PRINTERS = {
     "bench --json": ["smolrun", "bench", "BLOB", "-p", "2", "-n", "2", "--json"],
     "help of smolrun": ["smolrun", "--help"],
     "perplexity": ["smolrun", "perplexity", "BLOB", DEMO / "config.json"],
+    "explain": ["smolrun", "explain", "BLOB", "Hello", "-n", "2"],
 }
 
 

@@ -65,6 +65,8 @@ perplexity BLOB TEXT --kl-from SAVED
 perplexity BLOB MISSING
 perplexity BLOB TEXT --kl-from MISSING
 perplexity BLOB FOLDER
+explain BLOB Once -n 4 --given
+explain BLOB - -n 4 --temp 1 --json
 DAMAGED Once -n 8
 MISSING Once
 FOLDER Once

@@ -100,3 +100,13 @@ def test_the_ids_of_a_context_are_those_given(demo_blob):
         context.truncate(100)
         context.eval(ids[:5], 0)
         assert ids_in(context) == ids[:100] + ids[:5]
+
+
+def test_a_session_slides_as_one_text(demo_blob, prompt_ids, reference, tmp_path):
+    """What the session holds counts as given, so that all of it is kept, but at most half."""
+    arguments = demo_blob("f32"), "--ctx", CTX, "--session", tmp_path / "session", "--ids", "--slide"
+    first = output(*arguments, PROMPT, "-n", 5)
+    more = output(*arguments, "", "-n", N_NEW)
+    ids = prompt_ids + list(map(int, first.split()))
+    expected, n_slides = continued(ids, min(len(ids), CTX // 2), reference)
+    assert list(map(int, more.split())) == expected and n_slides >= 2

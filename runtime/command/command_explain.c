@@ -1,0 +1,310 @@
+/* smolrun explain: how sure the model was of each token, and what it would have said instead. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_out.h"
+#include "runtime/command/choice.h"
+#include "runtime/command/command.h"
+#include "runtime/command/log_softmax.h"
+#include "runtime/command/print.h"
+#include "runtime/command/prompt.h"
+#include "runtime/command/quote.h"
+#include "runtime/command/session.h"
+#include "runtime/command/tally.h"
+
+static const struct option_rule rules[] = {
+    {NULL, 'n', "N", "generate at most N tokens; -1: no limit (32)", OPTION_LIMIT,
+     FIELD(max_tokens), 0, 0, NULL},
+    {"given", 0, NULL, "explain the tokens of PROMPT too", OPTION_FLAG, FIELD(given), 0, 0, NULL},
+    RULES_SAMPLING,
+    {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
+     FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
+    RULE_THREADS,
+    RULE_KV,
+    RULES_PROMPT,
+    RULE_JSON,
+    RULES_MODEL,
+};
+
+static const struct command_line command = {
+    .program = "smolrun",
+    .words = "explain FILE.smol PROMPT",
+    .about = "Continues PROMPT and prints for each token its probability, its rank (1: the most\n"
+             "likely) and what else was likely. PROMPT is as for generation: -: standard input.\n",
+    .notes = "Probabilities are the model's own, before temperature and the other settings change\n"
+             "what is sampled. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
+             "yellow, others red; not where NO_COLOR is set. With -n 0 and --given nothing is\n"
+             "generated.\n",
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* characters with quotes */
+
+struct explanation {
+    const struct settings *settings;
+    struct session session;
+    uint32_t *prompt;
+    size_t n_prompt, n_generated;
+    size_t vocab_size;
+    float *rows; /* (MAX_ROWS, vocab_size) */
+    struct json_out json;
+    struct tally nll; /* of all that were explained */
+    bool color;
+    const char *finish;
+};
+
+/* --- text --------------------------------------------------------------------------------- */
+
+/* Prints a token in quotes and spaces up to `width` characters. */
+static void print_token(const struct explanation *e, uint32_t id, int width)
+{
+    char shown[QUOTE_BYTES(TOKEN_WIDTH)];
+    size_t size;
+    const char *text = smol_token_text(e->session.model, id, &size, NULL);
+    size_t n = smol_quote(text, size, (size_t)width - 2, shown);
+    printf("%s%*s", shown, width - (int)n, "");
+}
+
+static void print_heading(void)
+{
+    printf("%-*s  %8s  %5s  %s\n", TOKEN_WIDTH, "token", "prob", "rank", "instead");
+}
+
+static const char *color_of(double probability)
+{
+    return probability >= 0.75 ? "32" : probability >= 0.25 ? "33" : "31";
+}
+
+static void print_choice(const struct explanation *e, const struct choice *choice)
+{
+    double probability = smol_exp(choice->token.log_probability);
+    if (e->color)
+        printf("\033[%sm", color_of(probability));
+    print_token(e, choice->token.id, TOKEN_WIDTH);
+    printf("  %6.2f %%%s  %5zu", 100 * probability, e->color ? "\033[0m" : "", choice->rank);
+    for (size_t i = 0; i < choice->n_top; i++) {
+        const struct ranked *other = &choice->top[i];
+        if (other->id == choice->token.id)
+            continue;
+        printf("  ");
+        print_token(e, other->id, OTHER_WIDTH);
+        printf(" %4.1f %%", 100 * smol_exp(other->log_probability));
+    }
+    putchar('\n');
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+static void print_json_token(struct explanation *e, const struct ranked *token)
+{
+    size_t size;
+    const char *text = smol_token_text(e->session.model, token->id, &size, NULL);
+    smol_json_member_whole(&e->json, "id", token->id);
+    smol_json_key(&e->json, "text");
+    smol_json_text(&e->json, text, size);
+    smol_json_member_real(&e->json, "probability", smol_exp(token->log_probability));
+    smol_json_member_real(&e->json, "logprob", token->log_probability);
+}
+
+static void print_json_choice(struct explanation *e, const struct choice *choice)
+{
+    smol_json_open(&e->json, '{');
+    print_json_token(e, &choice->token);
+    smol_json_member_whole(&e->json, "rank", choice->rank);
+    smol_json_key(&e->json, "top");
+    smol_json_open(&e->json, '[');
+    for (size_t i = 0; i < choice->n_top; i++) {
+        smol_json_open(&e->json, '{');
+        print_json_token(e, &choice->top[i]);
+        smol_json_close(&e->json, '}');
+    }
+    smol_json_close(&e->json, ']');
+    smol_json_close(&e->json, '}');
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+static void open_part(struct explanation *e, const char *name)
+{
+    if (!e->settings->json)
+        return;
+    smol_json_key(&e->json, name);
+    smol_json_open(&e->json, '[');
+}
+
+static void close_part(struct explanation *e)
+{
+    if (e->settings->json)
+        smol_json_close(&e->json, ']');
+}
+
+/* The token `id`, by the logits of where it stands. */
+static smol_status explain_token(struct explanation *e, const float *logits, uint32_t id,
+                                 smol_error *error)
+{
+    const struct choice choice = smol_choice(logits, e->vocab_size, id);
+    tally_add(&e->nll, -choice.token.log_probability);
+    if (e->settings->json)
+        print_json_choice(e, &choice);
+    else
+        print_choice(e, &choice);
+    smol_status status = smol_model_intact(e->session.model, error); /* the texts */
+    return status ? status : smol_command_flush(error);
+}
+
+/* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after
+ * the last one are in e->rows. */
+static smol_status read_prompt(struct explanation *e, smol_error *error)
+{
+    smol_context *context = e->session.context;
+    if (!e->settings->given)
+        return smol_eval(context, e->prompt, e->n_prompt, 1, e->rows, error);
+    smol_status status = SMOL_OK;
+    size_t n = 0;
+    open_part(e, "prompt");
+    for (size_t done = 0; !status && done < e->n_prompt; done += n) {
+        n = e->n_prompt - done < MAX_ROWS ? e->n_prompt - done : MAX_ROWS;
+        status = smol_eval(context, e->prompt + done, n, n, e->rows, error);
+        for (size_t i = 0; !status && i < n && done + i + 1 < e->n_prompt; i++)
+            status = explain_token(e, e->rows + i * e->vocab_size, e->prompt[done + i + 1], error);
+    }
+    if (status)
+        return status;
+    close_part(e);
+    if (!e->settings->json && e->settings->max_tokens > 0)
+        putchar('\n');
+    memmove(e->rows, e->rows + (n - 1) * e->vocab_size, e->vocab_size * sizeof *e->rows);
+    return SMOL_OK;
+}
+
+static bool is_stop_id(const smol_model *model, uint32_t id)
+{
+    size_t n;
+    const uint32_t *stop = smol_model_stop_ids(model, &n);
+    for (size_t i = 0; i < n; i++)
+        if (stop[i] == id)
+            return true;
+    return false;
+}
+
+static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol_error *error)
+{
+    smol_context *context = e->session.context;
+    uint32_t id;
+    size_t n;
+    const uint32_t *history = smol_context_ids(context, &n);
+    smol_status status = smol_sample(sampler, e->rows, e->vocab_size, history, n, &id, error);
+    if (!status)
+        status = explain_token(e, e->rows, id, error);
+    if (status)
+        return status;
+    e->n_generated++;
+    if (is_stop_id(e->session.model, id))
+        e->finish = "stop";
+    else if (e->n_generated == e->settings->max_tokens)
+        e->finish = "length";
+    else if (smol_context_length(context) == smol_context_capacity(context))
+        e->finish = "context_full";
+    else
+        status = smol_eval(context, &id, 1, 1, e->rows, error);
+    return status;
+}
+
+static smol_status generate(struct explanation *e, smol_error *error)
+{
+    smol_sampler *sampler;
+    smol_status status = smol_sampler_create(&e->settings->sampler, &sampler, error);
+    if (status)
+        return status;
+    open_part(e, "tokens");
+    if (e->settings->max_tokens == 0)
+        e->finish = "length";
+    while (!status && !e->finish)
+        status = next_token(e, sampler, error);
+    smol_sampler_free(sampler);
+    if (!status)
+        close_part(e);
+    return status;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static void print_end(struct explanation *e)
+{
+    if (e->settings->json) {
+        smol_json_member_text(&e->json, "finish_reason", e->finish);
+        smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
+        smol_json_close(&e->json, '}');
+    } else if (e->nll.n > 0) {
+        printf("\n%zu token%s: mean NLL %.4f nats, perplexity %.4f", e->nll.n,
+               e->nll.n == 1 ? "" : "s", e->nll.mean, smol_exp(e->nll.mean));
+    }
+    putchar('\n');
+}
+
+static smol_status explain_prompt(struct explanation *e, smol_error *error)
+{
+    e->color = !e->settings->json && smol_command_colors();
+    e->json.file = stdout;
+    if (e->settings->json)
+        smol_json_open(&e->json, '{');
+    else
+        print_heading();
+    smol_status status = read_prompt(e, error);
+    if (!status)
+        status = generate(e, error);
+    if (status)
+        return status;
+    print_end(e);
+    return smol_command_flush(error);
+}
+
+static smol_status explain(struct explanation *e, smol_error *error)
+{
+    const struct settings *settings = e->settings;
+    if (!settings->text)
+        return smol_command_fail(
+            error, SMOL_ERROR_USAGE,
+            "explain: the prompt is missing: give one, or - for standard input");
+    smol_status status = smol_session_open(settings, &e->session, error);
+    if (!status)
+        status = smol_prompt_read(settings, e->session.model, &e->prompt, &e->n_prompt, error);
+    if (status)
+        return status;
+    size_t capacity = smol_context_capacity(e->session.context);
+    if (e->n_prompt > capacity)
+        return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                 "%zu tokens: the context holds %zu: give a shorter prompt or a "
+                                 "longer --ctx",
+                                 e->n_prompt, capacity);
+    e->vocab_size = smol_model_get_info(e->session.model).vocab_size;
+    float *rows = calloc(settings->given ? MAX_ROWS : 1, e->vocab_size * sizeof *rows);
+    if (!rows)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+    e->rows = rows;
+    status = explain_prompt(e, error);
+    free(rows);
+    if (!status && strcmp(e->finish, "context_full") == 0)
+        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                   "%s: the context is full (%zu tokens) and the text ends here: "
+                                   "use a longer --ctx or a shorter prompt",
+                                   settings->model, capacity);
+    return status;
+}
+
+int smol_command_explain(int argc, char **argv)
+{
+    struct settings settings = {.max_tokens = 32, .sampler = {.top_p = 1, .seed = 42}};
+    struct explanation e = {.settings = &settings};
+    smol_error error;
+    int exit_status;
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    smol_status status = explain(&e, &error);
+    smol_free(e.prompt);
+    smol_session_close(&e.session);
+    return smol_command_status(status, &error);
+}

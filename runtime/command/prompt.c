@@ -1,0 +1,45 @@
+/* The prompt, see prompt.h. */
+#include "runtime/command/prompt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/print.h"
+#include "runtime/command/text_in.h"
+
+/* The ids of a conversation of one message, up to where the answer starts. */
+static smol_status chat_prompt(const struct settings *settings, const smol_model *model,
+                               uint32_t **ids, size_t *n, smol_error *error)
+{
+    struct text_in in;
+    smol_status status = smol_text_read(settings->text, &in, error);
+    if (status)
+        return status;
+    smol_chat_message messages[2];
+    size_t n_messages = 0;
+    if (settings->system)
+        messages[n_messages++] =
+            (smol_chat_message){"system", settings->system, strlen(settings->system)};
+    messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
+    const smol_chat_params params = {.messages = messages,
+                                     .n_messages = n_messages,
+                                     .add_generation_prompt = 1,
+                                     .now = &settings->now};
+    status = smol_chat_tokenize(model, &params, ids, n, error);
+    free(in.owned);
+    if (!status && *n == 0)
+        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                   "the chat template writes nothing for this message");
+    return status;
+}
+
+smol_status smol_prompt_read(const struct settings *settings, const smol_model *model,
+                             uint32_t **ids, size_t *n, smol_error *error)
+{
+    if (settings->chat)
+        return chat_prompt(settings, model, ids, n, error);
+    if (settings->system)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--system is for a chat: add --chat, or leave it out");
+    return smol_text_prompt(settings->text, model, ids, n, error);
+}

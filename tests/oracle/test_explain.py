@@ -1,0 +1,176 @@
+"""`smolrun explain` against the softmax of transformers, and what it shows of tokens that could do harm
+on a terminal."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from internal import BUILD, ROOT
+from test_cli_run import CONTEXT_FULL, PROMPT, STOP_ID, USAGE, assert_fails, output, smolrun
+from tokenizers import Tokenizer
+
+SAMPLED = "--temp", 1.5, "--seed", 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """probabilities(ids): float64 (tokens, vocabulary), after each of them."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(ROOT / "demo/model", dtype=torch.float32).eval()
+
+    def probabilities(ids):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0]
+        return torch.softmax(logits.double(), -1).numpy()
+
+    return probabilities
+
+
+def explain(blob, *options):
+    return json.loads(output("explain", blob, *options, "--json"))
+
+
+# --- probabilities ------------------------------------------------------------------------------
+
+
+def assert_is(found, expected):
+    """`expected`: the probabilities of every token where this one stands."""
+    assert found["probability"] == pytest.approx(expected[found["id"]], rel=2e-4)
+    assert found["logprob"] == pytest.approx(np.log(expected[found["id"]]), abs=2e-4)
+    better = expected > expected[found["id"]] * (1 + 1e-3)
+    worse = expected < expected[found["id"]] * (1 - 1e-3)
+    assert better.sum() + 1 <= found["rank"] <= len(expected) - worse.sum()
+    top = [token["probability"] for token in found["top"]]
+    assert top == sorted(top, reverse=True)
+    assert top == pytest.approx(np.sort(expected)[: -len(top) - 1 : -1], rel=2e-4)
+    assert top == pytest.approx([expected[token["id"]] for token in found["top"]], rel=2e-4)
+    if found["rank"] <= len(top):
+        assert found["top"][found["rank"] - 1]["id"] == found["id"]
+
+
+@pytest.mark.parametrize("options", [(), SAMPLED])
+def test_f32_probabilities_are_those_of_transformers(demo_blob, tokenizer, reference, options):
+    text = "Anna the baker and Otto went to the market. " * 4  # more than one batch of rows
+    prompt = tokenizer.encode(text).ids
+    found = explain(demo_blob("f32"), text, "-n", 20, "--given", *options)
+    assert [token["id"] for token in found["prompt"]] == prompt[1:] and len(prompt) > 40
+    tokens = found["prompt"] + found["tokens"]
+    expected = reference(prompt + [token["id"] for token in found["tokens"]])
+    for token, probabilities in zip(tokens, expected):
+        assert_is(token, probabilities)
+    assert found["nll"] == pytest.approx(-np.mean([token["logprob"] for token in tokens]))
+    assert found["finish_reason"] == "length" and len(found["tokens"]) == 20
+
+
+def test_the_tokens_are_those_that_are_generated(demo_blob, tokenizer):
+    blob = demo_blob("int8")
+    for options in ((), SAMPLED, (*SAMPLED, "--repeat-penalty", "1.3", "--top-k", 20)):
+        found = explain(blob, PROMPT, "-n", 30, *options)
+        ids = [token["id"] for token in found["tokens"]]
+        assert ids == list(map(int, output(blob, PROMPT, "-n", 30, "--ids", *options).split()))
+        assert "".join(token["text"] for token in found["tokens"]) == tokenizer.decode(ids)
+    assert "prompt" not in found
+
+
+def test_the_stop_token_is_explained_too(demo_blob):
+    found = explain(demo_blob("int8"), PROMPT, "-n", -1)
+    assert found["finish_reason"] == "stop" and found["tokens"][-1]["id"] == STOP_ID
+    assert STOP_ID not in [token["id"] for token in found["tokens"][:-1]]
+
+
+def test_nothing_need_be_generated(demo_blob):
+    blob = demo_blob("int8")
+    assert explain(blob, PROMPT, "-n", 0)["nll"] is None
+    found = explain(blob, PROMPT, "-n", 0, "--given")
+    assert found["tokens"] == [] and len(found["prompt"]) == 3
+    whole = json.loads(output("perplexity", blob, "-", "--json", input=PROMPT.encode()))
+    assert found["nll"] == whole["nll"]
+
+
+def test_what_makes_no_sense_is_refused(demo_blob):
+    blob = demo_blob("int8")
+    assert_fails(smolrun("explain", blob), USAGE, "prompt")
+    assert_fails(smolrun("explain", blob, "Hi", "--system", "x"), USAGE, "--chat")
+    assert_fails(smolrun("explain", blob, "Once upon a time", "--ctx", 2), CONTEXT_FULL, "4 tokens")
+    result = smolrun("explain", blob, PROMPT, "--ctx", 8, "--json")
+    assert_fails(result, CONTEXT_FULL, "8 tokens")
+    assert json.loads(result.stdout)["finish_reason"] == "context_full"
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+ROW = re.compile(r'("(?:[^"\\]|\\.)*") +([\d.]+) % +(\d+)((?:  "(?:[^"\\]|\\.)*" +[\d.]+ %)+)$')
+
+
+def test_the_table_has_the_same_figures(demo_blob):
+    arguments = "explain", demo_blob("int8"), PROMPT, "-n", 12, *SAMPLED
+    figures = json.loads(output(*arguments, "--json"))
+    lines = output(*arguments).splitlines()
+    assert lines[0].split() == ["token", "prob", "rank", "instead"] and len(lines) == 1 + 12 + 2
+    for line, token in zip(lines[1:13], figures["tokens"]):
+        text, probability, rank, others = ROW.match(line).groups()
+        assert json.loads(text) == token["text"] and int(rank) == token["rank"]
+        assert float(probability) == pytest.approx(100 * token["probability"], abs=0.006)
+        expected = [other for other in token["top"] if other["id"] != token["id"]]
+        assert [float(p) for p in re.findall(r" ([\d.]+) %", others)] == pytest.approx(
+            [100 * other["probability"] for other in expected], abs=0.06
+        )
+    assert lines[-1].startswith("12 tokens: mean NLL ") and f"{figures['nll']:.4f}" in lines[-1]
+
+
+def test_control_characters_are_shown_escaped(demo_blob):
+    evil = "a \x1b]0;title\x07 \x9b1m \u202e \u200b \x7f \t \\ \" \r\n ein"
+    text = output("explain", demo_blob("int8"), evil, "-n", 2, "--given")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\u200b]", text)
+    assert r'"\x1b"' in text and r'"\r"' in text and r'" \""' in text
+    tokens = json.loads(output("explain", demo_blob("int8"), evil, "-n", 0, "--given", "--json"))
+    assert any(token["text"] == "\x07" for token in tokens["prompt"])
+
+
+def on_terminal(words, **environment):
+    """What a command prints on a terminal."""
+    leader, follower = pty.openpty()
+    environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
+    process = subprocess.Popen(
+        [BUILD / "smolrun", *map(str, words)], stdin=subprocess.DEVNULL, stdout=follower, env=environment
+    )
+    os.close(follower)
+    data = b""
+    try:
+        while part := os.read(leader, 65536):
+            data += part
+    except OSError:  # the last of its users has gone
+        pass
+    os.close(leader)
+    assert process.wait(60) == 0
+    return data.decode().replace("\r\n", "\n")
+
+
+def test_colours_are_for_terminals_and_never_with_no_color(demo_blob):
+    arguments = "explain", demo_blob("int8"), PROMPT, "-n", 12, *SAMPLED
+    plain = output(*arguments)
+    figures = json.loads(output(*arguments, "--json"))
+    coloured = on_terminal(arguments)
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
+    expected = [
+        32 if token["probability"] >= 0.75 else 33 if token["probability"] >= 0.25 else 31
+        for token in figures["tokens"]
+    ]
+    assert [int(c) for c in re.findall(r"^\x1b\[(\d+)m", coloured, re.M)] == expected
+    assert len(set(expected)) == 3
+    assert on_terminal(arguments, NO_COLOR="1") == plain
+    assert on_terminal(arguments, TERM="dumb") == plain
+    assert on_terminal(arguments, NO_COLOR="") == coloured
+    assert json.loads(on_terminal((*arguments, "--json"))) == figures

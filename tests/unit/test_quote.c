@@ -1,0 +1,109 @@
+/* How tokens are shown, and where they stand among the others. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "runtime/command/choice.h"
+#include "runtime/command/quote.h"
+
+static void check(const char *text, size_t size, size_t most, const char *expected, size_t n)
+{
+    char out[QUOTE_BYTES(20)];
+    assert_true(most <= 20);
+    assert_int_equal(smol_quote(text, size, most, out), n);
+    assert_string_equal(out, expected);
+}
+
+static void harmless_text_is_shown_as_it_is(void **state)
+{
+    (void)state;
+    check("", 0, 10, "\"\"", 2);
+    check(" the", 4, 10, "\" the\"", 6);
+    check("caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80", 14, 10,
+          "\"caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80\"", 10);
+    check("\xef\xbf\xbd", 3, 10, "\"\xef\xbf\xbd\"", 3); /* U+FFFD itself */
+}
+
+static void what_steers_a_terminal_is_escaped(void **state)
+{
+    (void)state;
+    check("\n\t\r\"\\\a", 6, 20, "\"\\n\\t\\r\\\"\\\\\\a\"", 14);
+    check("\0\x1b\x7f", 3, 20, "\"\\x00\\x1b\\x7f\"", 14);
+    check("\xc2\x9b", 2, 20, "\"\\u009b\"", 8);
+    check("\xe2\x80\xae", 3, 20, "\"\\u202e\"", 8);
+    check("\xf3\xa0\x80\x81", 4, 20, "\"\\ue0001\"", 9);
+}
+
+static void bytes_that_are_no_text_are_shown_as_numbers(void **state)
+{
+    (void)state;
+    check("a\xff", 2, 20, "\"a\\xff\"", 7);
+    check("\xe2\x98", 2, 20, "\"\\xe2\\x98\"", 10);
+    check("\xed\xa0\x80", 3, 20, "\"\\xed\\xa0\\x80\"", 14);
+}
+
+static void long_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    check("abcdef", 6, 6, "\"abcdef\"", 8);
+    check("abcdefg", 7, 6, "\"abc...\"", 8);
+    check("ab\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 12, 6, "\"ab\xc3\xa9...\"", 8);
+    check("ab\x1bzzzz", 7, 6, "\"ab...\"", 7);
+}
+
+/* Every code point. */
+static void nothing_gets_through(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        uint8_t text[UTF8_MAX];
+        char out[QUOTE_BYTES(16)];
+        size_t size = smol_utf8_encode(c >= 0xd800 && c < 0xe000 ? c & 0xff : c, text);
+        smol_quote((const char *)text, size, 16, out);
+        for (size_t i = 0; out[i]; i++)
+            assert_true((uint8_t)out[i] >= 0x20 && out[i] != 0x7f);
+        assert_int_equal(utf8_well_formed((const uint8_t *)out, strlen(out)), strlen(out));
+    }
+}
+
+static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
+{
+    (void)state;
+    const float logits[] = {1, 3, 3, -2, 5, 0, 3, 4};
+    const uint32_t order[] = {4, 7, 1, 2, 6, 0, 5, 3}; /* equals by id */
+    double sum = 0;
+    for (size_t i = 0; i < 8; i++)
+        sum += exp((double)logits[i]);
+    for (size_t i = 0; i < 8; i++) {
+        const struct choice choice = smol_choice(logits, 8, order[i]);
+        assert_int_equal(choice.rank, i + 1);
+        assert_true(fabs(exp(choice.token.log_probability) - exp((double)logits[order[i]]) / sum) <
+                    1e-15);
+        assert_int_equal(choice.n_top, CHOICE_TOP);
+        for (size_t k = 0; k < CHOICE_TOP; k++)
+            assert_int_equal(choice.top[k].id, order[k]);
+    }
+    const struct choice few = smol_choice(logits, 2, 0);
+    assert_int_equal(few.n_top, 2);
+    assert_int_equal(few.top[0].id, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(harmless_text_is_shown_as_it_is),
+        cmocka_unit_test(what_steers_a_terminal_is_escaped),
+        cmocka_unit_test(bytes_that_are_no_text_are_shown_as_numbers),
+        cmocka_unit_test(long_text_is_cut_between_characters),
+        cmocka_unit_test(nothing_gets_through),
+        cmocka_unit_test(ranks_and_the_most_likely_are_those_of_a_sort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
