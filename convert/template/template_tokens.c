@@ -37,14 +37,12 @@ static enum status set(struct template_tokens *tokens, const char *name, const c
 /* A text, or an object that holds it as its content; NULL: null. */
 static enum status read_text(const struct settings *file, const char *key, const char **text)
 {
-    json_t *token = smol_setting(file, key);
-    *text = NULL;
-    if (!json_is_object(token))
-        return smol_setting_string(file, key, text);
-    struct settings inside = *file;
-    inside.object = token;
-    inside.within = key;
-    return smol_setting_string(&inside, "content", text);
+    const json_t *token = smol_setting(file, key);
+    *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+    if (!token || *text)
+        return STATUS_OK;
+    return smol_setting_fail(file, STATUS_DAMAGED, key, token,
+                             "a string is due, or an object with one as its content");
 }
 
 /* The tokens that every tokenizer may have, in an order of ours. */

@@ -467,6 +467,17 @@ def test_templates_know_the_tokens_of_the_references_tokenizer(tmp_path, config,
     assert used == (map is not None and not listed)
 
 
+@pytest.mark.parametrize("token", [5, [], {"content": 5}, {"text": "x"}])
+@pytest.mark.parametrize("key", ["bos_token", "own"])
+def test_tokens_that_are_none_are_refused(tmp_path, key, token):
+    folder = checkpoint(tmp_path / "a", **{"chat_template.jinja": "x"})
+    path = folder / "tokenizer_config.json"
+    added = {"extra_special_tokens": {key: token}} if key == "own" else {key: token}
+    path.write_text(json.dumps(json.loads(path.read_text()) | added))
+    done = smolconv("--quiet", folder, tmp_path / "x.smol")
+    assert done.returncode == 4 and f"{key} is " in done.stderr
+
+
 def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     named = [{"name": "default", "template": "{{ 1 }}"}, {"name": "tool_use", "template": "{{ 10 }}"}]
     a = checkpoint(tmp_path / "a", **{"tokenizer_config.json": config_with(named)})
