@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -147,6 +148,25 @@ def test_of_both_kinds_of_weights_the_one_is_fetched_that_smolconv_reads(tmp_pat
 def test_a_listing_may_have_many_pages(tmp_path, tiny, fetch):
     tiny.page_size = 2
     assert_fetched(fetch(tiny), tmp_path / "model", FILES)
+
+
+def test_our_hub_is_one_to_the_client_of_the_reference(tiny):
+    """So what fetch-model is tested with has the shape that the Hub has."""
+    script = """if True:
+        import json, sys
+        from huggingface_hub import HfApi
+        api, repo = HfApi(endpoint=sys.argv[1], token=False), sys.argv[2]
+        commit = api.model_info(repo, revision="main").sha
+        files = [(f.path, f.size, f.lfs.sha256 if f.lfs else f.blob_id) for f in api.list_repo_tree(repo, revision=commit)]
+        print(json.dumps([commit, files]))
+    """
+    tiny.page_size = 2
+    environment = dict(os.environ, HF_HUB_OFFLINE="0", HF_ENDPOINT=tiny.url(), no_proxy="*")
+    words = [sys.executable, "-c", script, tiny.url(), REPO]
+    commit, files = json.loads(subprocess.run(words, check=True, capture_output=True, env=environment).stdout)
+    assert commit == COMMIT
+    expected = [[e["path"], e["size"], e["lfs"]["oid"] if "lfs" in e else e["oid"]] for e in tiny.entries]
+    assert files == expected and len(files) == len(tiny.files)
 
 
 def test_models_is_where_models_go(tmp_path, tiny, fetch, start):
