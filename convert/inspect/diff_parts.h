@@ -9,21 +9,9 @@
 #include "common/error.h"
 #include "convert/checkpoint/source.h"
 #include "convert/inspect/model_file.h"
+#include "convert/inspect/model_tensor.h"
 
 /* --- diff_side.c: what is compared -------------------------------------------------------- */
-
-/* A tensor of a side: one of a blob, or one of safetensors. */
-struct diff_tensor {
-    const char *name;                /* its role's, or the file's own */
-    bool has_role, is_alias;         /* an alias: a tied output, which is the embedding */
-    const struct blob_tensor *tiled; /* one of these is NULL */
-    const struct safetensors_tensor *raw;
-    const uint8_t *data;
-    float offset; /* added to each element: see smol_checkpoint_offset */
-    unsigned rank;
-    uint64_t shape[SAFETENSORS_MAX_RANK];
-    uint64_t n_elements;
-};
 
 enum diff_kind { DIFF_BLOB, DIFF_CHECKPOINT, DIFF_SAFETENSORS };
 
@@ -45,8 +33,8 @@ struct diff_side {
     const uint8_t *template_section; /* (n_template), or NULL */
     size_t n_template;
     struct tokenizer_tables tokenizer;
-    size_t n_tokenizer;          /* bytes of the section: the header, the spans, the other tables */
-    struct diff_tensor *tensors; /* (n_tensors) */
+    size_t n_tokenizer; /* bytes of the section: the header, the spans, the other tables */
+    struct model_tensor *tensors; /* (n_tensors) */
     size_t n_tensors;
     char (*names)[MAX_NAME]; /* behind the names of roles */
 };
@@ -119,11 +107,7 @@ struct diff_values {
     double mean; /* of |a - b| over all but those that are not finite */
 };
 
-/* Whether smol_diff_values can read the elements: floats of 8 bits (E4M3, E5M2), 16
- * and more, integers up to 32. */
-bool smol_diff_is_number(const struct diff_tensor *tensor);
-
 /* Compares two tensors of the same shape whose elements are numbers. */
-struct diff_values smol_diff_values(const struct diff_tensor *a, const struct diff_tensor *b);
+struct diff_values smol_diff_values(const struct model_tensor *a, const struct model_tensor *b);
 
 #endif

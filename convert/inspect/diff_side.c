@@ -95,44 +95,21 @@ static enum status allocate(struct diff_side *side, size_t n_roles, size_t n_oth
     return side->tensors && side->names ? STATUS_OK : smol_fail_memory(error, "the tensor list");
 }
 
-static struct diff_tensor *add(struct diff_side *side, const char *name)
+static struct model_tensor *add(struct diff_side *side, const char *name)
 {
-    struct diff_tensor *tensor = &side->tensors[side->n_tensors++];
+    struct model_tensor *tensor = &side->tensors[side->n_tensors++];
     tensor->name = name;
     return tensor;
 }
 
-static struct diff_tensor *add_role(struct diff_side *side, struct tensor_key key)
+static struct model_tensor *add_role(struct diff_side *side, struct tensor_key key)
 {
     char *name = side->names[side->n_tensors];
     smol_tensor_name(key, name);
-    struct diff_tensor *tensor = add(side, name);
+    struct model_tensor *tensor = add(side, name);
     tensor->has_role = true;
+    tensor->key = key;
     return tensor;
-}
-
-static void set_raw(struct diff_tensor *tensor, const struct safetensors_tensor *raw)
-{
-    tensor->raw = raw;
-    tensor->data = raw->data;
-    tensor->rank = raw->rank;
-    tensor->n_elements = 1;
-    for (unsigned i = 0; i < raw->rank; i++) {
-        tensor->shape[i] = raw->shape[i];
-        tensor->n_elements *= raw->shape[i]; /* the reader checked that this fits */
-    }
-}
-
-static void set_tiled(struct diff_tensor *tensor, const struct blob *blob,
-                      const struct blob_tensor *tiled)
-{
-    bool vector = tiled->layout == LAYOUT_VECTOR;
-    tensor->tiled = tiled;
-    tensor->data = blob->file.data + tiled->offset;
-    tensor->rank = vector ? 1 : 2;
-    tensor->shape[0] = vector ? tiled->cols : tiled->rows;
-    tensor->shape[1] = vector ? 0 : tiled->cols;
-    tensor->n_elements = tiled->rows * tiled->cols;
 }
 
 static enum status list_blob(struct diff_side *side, struct error *error)
@@ -141,8 +118,9 @@ static enum status list_blob(struct diff_side *side, struct error *error)
     enum status status = allocate(side, blob->n_tensors, 0, error);
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tiled = &blob->tensors[i];
-        struct diff_tensor *tensor = add_role(side, (struct tensor_key){tiled->role, tiled->layer});
-        set_tiled(tensor, blob, tiled);
+        struct model_tensor *tensor =
+            add_role(side, (struct tensor_key){tiled->role, tiled->layer});
+        smol_tensor_set_tiled(tensor, blob, tiled);
         tensor->is_alias = tiled->role == ROLE_OUTPUT && side->model->tied_embeddings;
     }
     return status;
@@ -151,8 +129,8 @@ static enum status list_blob(struct diff_side *side, struct error *error)
 /* Where there is no output matrix, the embedding is. */
 static void add_output_alias(struct diff_side *side, const struct safetensors_tensor *embed)
 {
-    struct diff_tensor *tensor = add_role(side, (struct tensor_key){ROLE_OUTPUT, 0});
-    set_raw(tensor, embed);
+    struct model_tensor *tensor = add_role(side, (struct tensor_key){ROLE_OUTPUT, 0});
+    smol_tensor_set_raw(tensor, embed);
     tensor->is_alias = true;
 }
 
@@ -175,8 +153,8 @@ static void list_roles(struct diff_side *side, const struct safetensors *reader,
     do {
         const struct safetensors_tensor *raw = find_raw(reader, like->family, key);
         if (raw) {
-            struct diff_tensor *tensor = add_role(side, key);
-            set_raw(tensor, raw);
+            struct model_tensor *tensor = add_role(side, key);
+            smol_tensor_set_raw(tensor, raw);
             tensor->offset = smol_checkpoint_offset(like->family, key.role);
             used[raw - reader->tensors] = true;
         } else if (key.role == ROLE_OUTPUT && embed) {
@@ -198,7 +176,7 @@ static enum status list_safetensors(struct diff_side *side, const struct safeten
     for (size_t i = 0; !status && i < n; i++) {
         const struct safetensors_tensor *raw = &reader->tensors[i];
         if (!used[i] && !(model && smol_checkpoint_ignores(raw->name)))
-            set_raw(add(side, raw->name), raw);
+            smol_tensor_set_raw(add(side, raw->name), raw);
     }
     free(used);
     return status;

@@ -36,7 +36,7 @@ static void print_heading(const struct listing *listing)
             "chunks");
 }
 
-static void begin_line(struct listing *listing, const struct diff_tensor *tensor)
+static void begin_line(struct listing *listing, const struct model_tensor *tensor)
 {
     if (listing->n++ == 0)
         print_heading(listing);
@@ -46,7 +46,7 @@ static void begin_line(struct listing *listing, const struct diff_tensor *tensor
     fprintf(listing->out, "  ");
 }
 
-static void list_missing(struct listing *listing, const struct diff_tensor *tensor, char side)
+static void list_missing(struct listing *listing, const struct model_tensor *tensor, char side)
 {
     begin_line(listing, tensor);
     fprintf(listing->out, "only in %c\n", side);
@@ -63,7 +63,7 @@ static size_t print_numbers(FILE *out, const uint64_t *numbers, unsigned n)
     return length;
 }
 
-static size_t print_place(FILE *out, const struct diff_tensor *tensor, uint64_t element)
+static size_t print_place(FILE *out, const struct model_tensor *tensor, uint64_t element)
 {
     uint64_t place[SAFETENSORS_MAX_RANK];
     for (unsigned d = tensor->rank; d-- > 0; element /= tensor->shape[d])
@@ -71,13 +71,7 @@ static size_t print_place(FILE *out, const struct diff_tensor *tensor, uint64_t 
     return print_numbers(out, place, tensor->rank);
 }
 
-static const char *dtype_of(const struct diff_tensor *tensor)
-{
-    return tensor->tiled ? smol_dtype_name(tensor->tiled->dtype)
-                         : smol_safetensors_dtype_name(tensor->raw->dtype);
-}
-
-static void print_values(struct listing *listing, const struct diff_tensor *tensor,
+static void print_values(struct listing *listing, const struct model_tensor *tensor,
                          const struct diff_values *values)
 {
     enum { PLACE_WIDTH = 16 };
@@ -94,13 +88,13 @@ static void print_values(struct listing *listing, const struct diff_tensor *tens
 }
 
 /* What has no column, at the end of a line. */
-static void end_line(struct listing *listing, const struct diff_tensor *a,
-                     const struct diff_tensor *b, const struct diff_values *values)
+static void end_line(struct listing *listing, const struct model_tensor *a,
+                     const struct model_tensor *b, const struct diff_values *values)
 {
     FILE *out = listing->out;
-    if (strcmp(dtype_of(a), dtype_of(b)) != 0) {
+    if (strcmp(smol_tensor_dtype(a), smol_tensor_dtype(b)) != 0) {
         reach_column(listing);
-        fprintf(out, "  %s | %s", dtype_of(a), dtype_of(b));
+        fprintf(out, "  %s | %s", smol_tensor_dtype(a), smol_tensor_dtype(b));
     }
     if (values->n_not_finite) {
         reach_column(listing);
@@ -113,28 +107,23 @@ static void end_line(struct listing *listing, const struct diff_tensor *a,
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
-static uint64_t size_of(const struct diff_tensor *tensor)
-{
-    return tensor->tiled ? tensor->tiled->size : tensor->raw->size;
-}
-
-static bool same_type(const struct diff_tensor *a, const struct diff_tensor *b)
+static bool same_type(const struct model_tensor *a, const struct model_tensor *b)
 {
     if (a->tiled && b->tiled)
         return a->tiled->dtype == b->tiled->dtype;
     return a->raw && b->raw && a->raw->dtype == b->raw->dtype;
 }
 
-static bool same_bytes(const struct diff_tensor *a, const struct diff_tensor *b)
+static bool same_bytes(const struct model_tensor *a, const struct model_tensor *b)
 {
-    return size_of(a) == 0 || memcmp(a->data, b->data, size_of(a)) == 0;
+    return smol_tensor_size(a) == 0 || memcmp(a->data, b->data, smol_tensor_size(a)) == 0;
 }
 
 /* Of the chunks of b's file that hold bytes of the tensor, those with changed ones. */
-static void print_chunks(struct listing *listing, const struct diff_tensor *a,
-                         const struct diff_tensor *b)
+static void print_chunks(struct listing *listing, const struct model_tensor *a,
+                         const struct model_tensor *b)
 {
-    uint64_t size = size_of(b), n = 0, n_changed = 0, length;
+    uint64_t size = smol_tensor_size(b), n = 0, n_changed = 0, length;
     for (uint64_t at = 0; at < size; at += length) {
         length = BLOB_CHUNK_SIZE - (b->tiled->offset + at) % BLOB_CHUNK_SIZE;
         length = length < size - at ? length : size - at;
@@ -147,8 +136,8 @@ static void print_chunks(struct listing *listing, const struct diff_tensor *a,
 
 /* --- one pair ----------------------------------------------------------------------------- */
 
-static void list_shapes(struct listing *listing, const struct diff_tensor *a,
-                        const struct diff_tensor *b)
+static void list_shapes(struct listing *listing, const struct model_tensor *a,
+                        const struct model_tensor *b)
 {
     begin_line(listing, a);
     fprintf(listing->out, "shape ");
@@ -159,12 +148,13 @@ static void list_shapes(struct listing *listing, const struct diff_tensor *a,
 }
 
 /* Elements of two types: of one file's and another's, they may still be the same numbers. */
-static void compare_types(struct listing *listing, const struct diff_tensor *a,
-                          const struct diff_tensor *b)
+static void compare_types(struct listing *listing, const struct model_tensor *a,
+                          const struct model_tensor *b)
 {
-    if (!smol_diff_is_number(a) || !smol_diff_is_number(b)) {
+    if (!smol_tensor_is_number(a) || !smol_tensor_is_number(b)) {
         begin_line(listing, a);
-        fprintf(listing->out, "%s | %s, not compared\n", dtype_of(a), dtype_of(b));
+        fprintf(listing->out, "%s | %s, not compared\n", smol_tensor_dtype(a),
+                smol_tensor_dtype(b));
         return;
     }
     struct diff_values values = smol_diff_values(a, b);
@@ -176,26 +166,26 @@ static void compare_types(struct listing *listing, const struct diff_tensor *a,
     end_line(listing, a, b, &values);
 }
 
-static void compare_bytes(struct listing *listing, const struct diff_tensor *a,
-                          const struct diff_tensor *b)
+static void compare_bytes(struct listing *listing, const struct model_tensor *a,
+                          const struct model_tensor *b)
 {
     struct diff_values values = {0};
     if (same_bytes(a, b))
         return;
     begin_line(listing, a);
-    if (smol_diff_is_number(a)) {
+    if (smol_tensor_is_number(a)) {
         values = smol_diff_values(a, b);
         print_values(listing, a, &values);
     } else {
-        fprintf(listing->out, "other bytes: %s is not compared as numbers", dtype_of(a));
+        fprintf(listing->out, "other bytes: %s is not compared as numbers", smol_tensor_dtype(a));
     }
     if (a->tiled)
         print_chunks(listing, a, b);
     end_line(listing, a, b, &values);
 }
 
-static void compare(struct listing *listing, const struct diff_tensor *a,
-                    const struct diff_tensor *b)
+static void compare(struct listing *listing, const struct model_tensor *a,
+                    const struct model_tensor *b)
 {
     if (a->is_alias && b->is_alias) /* the embeddings are compared already */
         return;
@@ -211,16 +201,16 @@ static void compare(struct listing *listing, const struct diff_tensor *a,
 
 static int compare_names(const void *left, const void *right)
 {
-    const struct diff_tensor *const *a = left, *const *b = right;
+    const struct model_tensor *const *a = left, *const *b = right;
     if ((*a)->has_role != (*b)->has_role) /* a file's own name may look like a role's */
         return (*a)->has_role ? -1 : 1;
     return strcmp((*a)->name, (*b)->name);
 }
 
 /* The tensors in the order of their names, allocated. */
-static const struct diff_tensor **sort(const struct diff_side *side, struct error *error)
+static const struct model_tensor **sort(const struct diff_side *side, struct error *error)
 {
-    const struct diff_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);
+    const struct model_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);
     if (!sorted) {
         smol_fail_memory(error, "the tensor list");
         return NULL;
@@ -231,10 +221,10 @@ static const struct diff_tensor **sort(const struct diff_side *side, struct erro
     return sorted;
 }
 
-static const struct diff_tensor *find(const struct diff_tensor **sorted, size_t n,
-                                      const struct diff_tensor *wanted)
+static const struct model_tensor *find(const struct model_tensor **sorted, size_t n,
+                                       const struct model_tensor *wanted)
 {
-    const struct diff_tensor **found = bsearch(&wanted, sorted, n, sizeof *sorted, compare_names);
+    const struct model_tensor **found = bsearch(&wanted, sorted, n, sizeof *sorted, compare_names);
     return found ? *found : NULL;
 }
 
@@ -252,10 +242,10 @@ enum status smol_diff_tensors(const struct diff_side *a, const struct diff_side 
                               uint64_t *n_different, struct error *error)
 {
     struct listing listing = {out, widest_name(b, widest_name(a, 0)), 0, 0};
-    const struct diff_tensor **in_a = sort(a, error), **in_b = in_a ? sort(b, error) : NULL;
+    const struct model_tensor **in_a = sort(a, error), **in_b = in_a ? sort(b, error) : NULL;
     enum status status = in_b ? STATUS_OK : STATUS_MEMORY;
     for (size_t i = 0; in_b && i < a->n_tensors; i++) {
-        const struct diff_tensor *other = find(in_b, b->n_tensors, &a->tensors[i]);
+        const struct model_tensor *other = find(in_b, b->n_tensors, &a->tensors[i]);
         if (other)
             compare(&listing, &a->tensors[i], other);
         else

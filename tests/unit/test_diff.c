@@ -73,7 +73,7 @@ struct vector {
     struct guarded memory;
     double values[N_ELEMENTS];
     struct safetensors_tensor raw;
-    struct diff_tensor tensor;
+    struct model_tensor tensor;
 };
 
 static void make(struct vector *v, int type, double scale)
@@ -85,7 +85,7 @@ static void make(struct vector *v, int type, double scale)
         v->values[i] = store(numbers[type].dtype, data, i, scale * sin((double)i * 7));
     v->raw = (struct safetensors_tensor){
         .dtype = numbers[type].dtype, .rank = 1, .shape = {N_ELEMENTS}, .size = size};
-    v->tensor = (struct diff_tensor){
+    v->tensor = (struct model_tensor){
         .raw = &v->raw, .data = data, .rank = 1, .shape = {N_ELEMENTS}, .n_elements = N_ELEMENTS};
 }
 
@@ -103,7 +103,7 @@ static void check_pair(const struct vector *a, const struct vector *b)
         }
     }
     struct diff_values found = smol_diff_values(&a->tensor, &b->tensor);
-    assert_true(smol_diff_is_number(&a->tensor));
+    assert_true(smol_tensor_is_number(&a->tensor));
     assert_int_equal(found.n, N_ELEMENTS);
     assert_int_equal(found.n_different, due.n_different);
     assert_int_equal(found.n_not_finite, 0);
@@ -130,19 +130,19 @@ static void wide_integers_and_small_floats_are_no_numbers_here(void **state)
     (void)state;
     for (int dtype = ST_BOOL; dtype <= ST_U64; dtype++) {
         const struct safetensors_tensor raw = {.dtype = (enum safetensors_dtype)dtype};
-        const struct diff_tensor tensor = {.raw = &raw};
+        const struct model_tensor tensor = {.raw = &raw};
         bool listed = false;
         for (int i = 0; i < N_NUMBERS; i++)
             listed = listed || numbers[i].dtype == raw.dtype;
-        assert_int_equal(smol_diff_is_number(&tensor), listed);
+        assert_int_equal(smol_tensor_is_number(&tensor), listed);
     }
 }
 
 static struct diff_values compare_doubles(const double *a, const double *b, uint64_t n)
 {
     const struct safetensors_tensor raw = {.dtype = ST_F64, .size = n * sizeof *a};
-    const struct diff_tensor left = {.raw = &raw, .data = (const uint8_t *)a, .n_elements = n};
-    const struct diff_tensor right = {.raw = &raw, .data = (const uint8_t *)b, .n_elements = n};
+    const struct model_tensor left = {.raw = &raw, .data = (const uint8_t *)a, .n_elements = n};
+    const struct model_tensor right = {.raw = &raw, .data = (const uint8_t *)b, .n_elements = n};
     return smol_diff_values(&left, &right);
 }
 
