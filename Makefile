@@ -168,6 +168,9 @@ $(addprefix $(BUILD)/tests/,replay minimal soak damage): $(BUILD)/tests/%: $(BUI
 ifneq ($(filter -O2,$(CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
 	FILE_CFLAGS += $(if $(filter -Os,$(CFLAGS)),$(if $(filter %/scalar.o,$@),-O3,-O2),-O3)
+# So are the sums of statistics, whose loops are plain C.
+STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
+$(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
 endif
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c

@@ -96,3 +96,15 @@ void smol_json_member_real(struct json_out *json, const char *key, double value)
     separate(json);
     fputs(digits, json->file);
 }
+
+void smol_json_literal(struct json_out *json, const char *word)
+{
+    separate(json);
+    fputs(word, json->file);
+}
+
+void smol_json_member_flag(struct json_out *json, const char *key, bool value)
+{
+    smol_json_key(json, key);
+    smol_json_literal(json, value ? "true" : "false");
+}

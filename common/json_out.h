@@ -30,4 +30,8 @@ void smol_json_member_real(struct json_out *json, const char *key, double value)
 /* An element of an array. */
 void smol_json_whole(struct json_out *json, uint64_t value);
 
+/* A member whose value is true or false; a value that is one of these or null, as `word` says. */
+void smol_json_member_flag(struct json_out *json, const char *key, bool value);
+void smol_json_literal(struct json_out *json, const char *word);
+
 #endif

@@ -28,6 +28,47 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 
+/* Whether `name` is what `pattern` gives for some layer. */
+static bool matches(const char *pattern, const char *name, uint32_t *layer)
+{
+    enum { MAX_DIGITS = 6 };
+    const char *slot = strstr(pattern, "%u");
+    char *end = NULL;
+    *layer = 0;
+    if (!slot)
+        return strcmp(pattern, name) == 0;
+    size_t length = (size_t)(slot - pattern);
+    if (strncmp(pattern, name, length) != 0 || name[length] < '0' || name[length] > '9')
+        return false;
+    unsigned long number = strtoul(name + length, &end, 10);
+    *layer = (uint32_t)number;
+    return end - name - (ptrdiff_t)length <= MAX_DIGITS && strcmp(end, slot + 2) == 0;
+}
+
+static bool find_in_family(const struct family *family, const char *name, struct tensor_key *key)
+{
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        key->role = (enum tensor_role)role;
+        if (family->names[role] && matches(family->names[role], name, &key->layer))
+            return true;
+    }
+    for (size_t i = 0; i < FAMILY_MAX_FUSED; i++) {
+        key->role = family->fused[i].roles[0];
+        if (family->fused[i].name && matches(family->fused[i].name, name, &key->layer))
+            return true;
+    }
+    return false;
+}
+
+bool smol_checkpoint_find(const char *name, struct tensor_key *key)
+{
+    const struct family *family;
+    for (size_t i = 0; (family = smol_family_at(i)); i++)
+        if (find_in_family(family, name, key))
+            return true;
+    return false;
+}
+
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role)
 {
     switch (role) {

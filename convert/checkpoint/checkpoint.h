@@ -21,6 +21,10 @@ const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
 const char *smol_checkpoint_name(const struct family *family, struct tensor_key key,
                                  char name[MAX_CHECKPOINT_NAME]);
 
+/* The tensor that is called `name` in checkpoints of any family; of several matrices in one, the
+ * first. Families agree on what part of a block a name belongs to, but not on which norm it is. */
+bool smol_checkpoint_find(const char *name, struct tensor_key *key);
+
 /* What is to be added to each element of a checkpoint's tensor; not 0 only for norms. */
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role);
 

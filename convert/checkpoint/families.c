@@ -226,6 +226,11 @@ static const struct family families[] = {
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
+const struct family *smol_family_at(size_t i)
+{
+    return i < N_FAMILIES ? &families[i] : NULL;
+}
+
 const struct family *smol_family_by_architecture(const char *name)
 {
     for (size_t i = 0; i < N_FAMILIES; i++)

@@ -95,6 +95,9 @@ struct family {
     struct family_fused fused[FAMILY_MAX_FUSED];
 };
 
+/* The families in turn, from 0 on; NULL behind the last. */
+const struct family *smol_family_at(size_t i);
+
 /* The family whose architecture, or model_type, is `name`; NULL: it is not supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);

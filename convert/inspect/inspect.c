@@ -1,205 +1,22 @@
-/* Descriptions of blobs and safetensors files, see inspect.h. */
-#include "convert/inspect/inspect_parts.h"
+/* Descriptions of blobs, safetensors files and checkpoints, see inspect.h. */
+#include "convert/inspect/inspect.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "convert/inspect/model_file.h"
+#include "convert/inspect/inspect_parts.h"
 #include "convert/inspect/print_text.h"
 #include "convert/provenance.h"
-#include "format/model.h"
 
-void smol_inspect_bytes(uint64_t bytes, FILE *out)
+static void print_line(FILE *out, const char *name, const char *text)
 {
-    fprintf(out, "%" PRIu64 " bytes", bytes);
-    if (bytes >= 1 << 20)
-        fprintf(out, " (%.1f MiB)", (double)bytes / (1 << 20));
+    fprintf(out, "%-18s ", name);
+    smol_print_text(out, text, strlen(text));
+    fprintf(out, "\n");
 }
 
 /* --- blobs -------------------------------------------------------------------------------- */
-
-static void print_model(const struct blob *blob, FILE *out)
-{
-    const struct blob_model *m = blob->model;
-    const struct {
-        const char *name;
-        uint32_t value;
-    } rows[] = {
-        {"layers", m->n_layers},
-        {"hidden_size", m->hidden_size},
-        {"intermediate_size", m->intermediate_size},
-        {"n_heads", m->n_heads},
-        {"n_kv_heads", m->n_kv_heads},
-        {"head_dim", m->head_dim},
-        {"vocab_size", m->vocab_size},
-        {"context_length", m->context_length},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        fprintf(out, "%-18s %" PRIu32 "\n", rows[i].name, rows[i].value);
-    fprintf(out, "%-18s %g\n%-18s %g\n", "rope_theta", m->rope_theta, "rms_norm_eps",
-            (double)m->rms_norm_eps);
-    fprintf(out, "%-18s %s\n", "tied_embeddings", m->tied_embeddings ? "yes" : "no");
-    static const char *const biases[] = {
-        [BIAS_NONE] = "no", [BIAS_QKVO] = "yes", [BIAS_QKV] = "q, k, v"};
-    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", biases[m->attention_bias],
-            m->mlp_bias ? "yes" : "no");
-}
-
-/* Which layers have a bit, if any has. */
-static void print_layers(const struct blob *blob, const char *name, enum layer_bit bit, FILE *out)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < blob->model->n_layers; i++) {
-        if (!(blob->layers[i] & bit))
-            continue;
-        if (!any)
-            fprintf(out, "%-18s", name);
-        any = true;
-        fprintf(out, " %" PRIu32, i);
-    }
-    if (any)
-        fprintf(out, "\n");
-}
-
-/* What sets the model apart from a plain one. */
-static void print_blocks(const struct blob *blob, FILE *out)
-{
-    const struct blob_model *m = blob->model;
-    if (smol_model_is_plain(m))
-        return;
-    fprintf(out, "%-18s %s\n", "activation",
-            m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
-    fprintf(out, "%-18s%s%s%s%s\n", "norms", m->blocks & BLOCK_NO_INPUT_NORMS ? "" : " inputs",
-            m->blocks & BLOCK_NORM_OUTPUTS ? " outputs" : "",
-            m->blocks & BLOCK_QK_NORM_HEADS ? " q-heads k-heads" : "",
-            m->blocks & BLOCK_QK_NORM_ALL ? " q k" : "");
-    fprintf(out, "%-18s embedding %g, residual %g, attention %g, logits 1/%g\n", "scales",
-            (double)m->embedding_scale, (double)m->residual_scale, (double)m->attention_scale,
-            (double)m->logit_divisor);
-    fprintf(out, "%-18s attention %g, logits %g\n", "softcaps", (double)m->attention_softcap,
-            (double)m->logit_softcap);
-    fprintf(out, "%-18s %" PRIu32 " of %" PRIu32 " elements, scale %g", "rope", m->rotary_dim,
-            m->head_dim, (double)m->rope_scale[0]);
-    if (m->n_rope_tables > 1)
-        fprintf(out, ", and %g by a second table", (double)m->rope_scale[1]);
-    fprintf(out, "\n");
-    if (m->sliding_window)
-        fprintf(out, "%-18s %" PRIu32 "\n", "sliding_window", m->sliding_window);
-    print_layers(blob, "windowed layers", LAYER_WINDOWED, out);
-    print_layers(blob, "not rotated", LAYER_NO_ROTATION, out);
-    print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
-}
-
-/* What a text section asks for, in the order in which it happens. */
-static void print_text_rules(const struct blob_text *rules, FILE *out)
-{
-    static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
-    fprintf(out, "%-18s %" PRIu32 " steps before added tokens, %" PRIu32 " behind", "text",
-            rules->n_steps, rules->n_late_steps);
-    if (rules->n_letters)
-        fprintf(out, ", NFC");
-    for (unsigned i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        if (flags[i] && rules->flags >> i & 1)
-            fprintf(out, ", %s", flags[i]);
-    if (rules->unknown_id != NO_TOKEN)
-        fprintf(out, ", unknown is %" PRIu32, rules->unknown_id);
-    fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " behind\n", rules->n_before,
-            rules->n_behind);
-}
-
-static void print_tokens(const struct blob *blob, FILE *out)
-{
-    const struct blob_tokenizer *t = &blob->tokenizer.header;
-    const struct blob_text *rules = &blob->tokenizer.rules.header;
-    bool characters = rules->flags & TEXT_CHARACTERS;
-    fprintf(out, "%-18s %s BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
-            characters ? "character-level" : "byte-level", t->n_tokens, t->n_added);
-    if (characters)
-        fprintf(out, "%s\n", rules->split ? "split" : "not split");
-    else if (blob->n_scanner)
-        fprintf(out, "split by %" PRIu32 " patterns, %" PRIu32 " states\n",
-                blob->scanner.header.n_stages, blob->scanner.header.n_states);
-    else
-        fprintf(out, "digits %s\n", t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");
-    if (blob->n_text)
-        print_text_rules(rules, out);
-    fprintf(out, "%-18s", "bos");
-    if (blob->model->bos_id == NO_TOKEN)
-        fprintf(out, " none\n");
-    else
-        fprintf(out, " %" PRIu32 "\n", blob->model->bos_id);
-    fprintf(out, "%-18s", "stop");
-    for (size_t i = 0; i < blob->n_stop; i++)
-        fprintf(out, " %" PRIu32, blob->stop[i]);
-    fprintf(out, "%s\n", blob->n_stop ? "" : " none");
-}
-
-/* A text of the template section, which may be anything. */
-static void print_constant(const struct template_code *code, uint32_t index, FILE *out)
-{
-    const struct template_constant *constant = &code->constants[index];
-    smol_print_text(out, (const char *)code->text + constant->value, constant->length);
-}
-
-static void print_template(const struct blob *blob, FILE *out)
-{
-    const struct template_code *code = &blob->template;
-    if (!blob->template_section)
-        return;
-    fprintf(out, "%-18s ", "chat template");
-    print_constant(code, code->header.name, out);
-    fprintf(out, ", %" PRIu32 " bytes, ", code->header.source_size);
-    if (code->header.n_functions == 0) {
-        fprintf(out, "not supported: ");
-        print_constant(code, code->header.reason, out);
-        fprintf(out, "\n");
-        return;
-    }
-    fprintf(out, "%" PRIu32 " operations\n", code->header.n_operations);
-}
-
-static void print_generation(const struct blob *blob, FILE *out)
-{
-    const struct blob_generation *g = blob->generation;
-    if (!g->present)
-        return;
-    fprintf(out, "%-18s", "generation");
-    if (g->present & GENERATION_DO_SAMPLE)
-        fprintf(out, " do_sample=%s", g->do_sample ? "true" : "false");
-    if (g->present & GENERATION_TEMPERATURE)
-        fprintf(out, " temperature=%g", (double)g->temperature);
-    if (g->present & GENERATION_TOP_K)
-        fprintf(out, " top_k=%" PRIu32, g->top_k);
-    if (g->present & GENERATION_TOP_P)
-        fprintf(out, " top_p=%g", (double)g->top_p);
-    if (g->present & GENERATION_MIN_P)
-        fprintf(out, " min_p=%g", (double)g->min_p);
-    if (g->present & GENERATION_REPETITION_PENALTY)
-        fprintf(out, " repetition_penalty=%g", (double)g->repetition_penalty);
-    fprintf(out, "\n");
-}
-
-static void print_blob_tensors(const struct blob *blob, FILE *out)
-{
-    fprintf(out, "\n%-26s %-5s %-16s %14s %12s\n", "tensor", "dtype", "shape", "offset", "bytes");
-    uint64_t n_parameters = 0;
-    for (size_t i = 0; i < blob->n_tensors; i++) {
-        const struct blob_tensor *t = &blob->tensors[i];
-        bool alias = t->role == ROLE_OUTPUT && blob->model->tied_embeddings;
-        char name[MAX_NAME], shape[48];
-        smol_tensor_name((struct tensor_key){t->role, t->layer}, name);
-        if (t->layout == LAYOUT_VECTOR)
-            snprintf(shape, sizeof shape, "%" PRIu64, t->cols);
-        else
-            snprintf(shape, sizeof shape, "%" PRIu64 " x %" PRIu64, t->rows, t->cols);
-        fprintf(out, "%-26s %-5s %-16s %14" PRIu64 " %12" PRIu64 "%s\n", name,
-                smol_dtype_name(t->dtype), shape, t->offset, t->size, alias ? "  = embed" : "");
-        n_parameters += alias ? 0 : t->rows * t->cols;
-    }
-    fprintf(out, "\n%" PRIu64 " parameters, ", n_parameters);
-    smol_inspect_bytes(blob->file.size, out);
-    fprintf(out, "\n");
-}
 
 /* What the file says of itself; anybody can write that. */
 static void print_provenance(const struct blob *blob, FILE *out)
@@ -230,70 +47,152 @@ static void print_format(const struct blob_header *header, FILE *out)
         fprintf(out, "%-18s none\n", "features");
 }
 
-void smol_inspect_settings(const struct blob *blob, FILE *out)
-{
-    print_model(blob, out);
-    print_blocks(blob, out);
-    print_tokens(blob, out);
-    print_template(blob, out);
-    print_generation(blob, out);
-}
-
-static void inspect_blob(const struct blob *blob, FILE *out)
+static void show_blob(const struct blob *blob, FILE *out)
 {
     print_format(blob->header, out);
     fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_dtype_name(blob->model->dtype));
     smol_inspect_settings(blob, out);
     print_provenance(blob, out);
-    print_blob_tensors(blob, out);
 }
 
-/* --- safetensors -------------------------------------------------------------------------- */
+/* --- checkpoints -------------------------------------------------------------------------- */
 
-/* "[49152, 576]"; returns the number of elements. */
-static uint64_t format_shape(const struct safetensors_tensor *t, char *out, size_t size)
+/* "272, 269030016 bytes (256.6 MiB): 272 BF16". */
+static void print_types(const struct subject *subject, FILE *out)
 {
-    uint64_t elements = 1;
-    size_t used = 0;
-    for (unsigned d = 0; d < t->rank; d++) {
-        used +=
-            (size_t)snprintf(out + used, size - used, "%s%" PRIu64, d ? ", " : "[", t->shape[d]);
-        elements *= t->shape[d];
+    size_t counts[ST_U64 + 1] = {0};
+    uint64_t bytes = 0;
+    char size[AMOUNT];
+    const char *before = ": ";
+    for (size_t i = 0; i < subject->n_tensors; i++) {
+        counts[subject->tensors[i].raw->dtype]++;
+        bytes += subject->tensors[i].raw->size;
     }
-    snprintf(out + used, size - used, "%s", t->rank ? "]" : "[]");
-    return elements;
-}
-
-static void inspect_safetensors(const struct safetensors *reader, FILE *out)
-{
-    uint64_t n_elements = 0;
-    fprintf(out, "%-8s %-20s %12s  %s\n", "dtype", "shape", "bytes", "tensor");
-    for (size_t i = 0; i < reader->n_tensors; i++) {
-        const struct safetensors_tensor *t = &reader->tensors[i];
-        char shape[SAFETENSORS_MAX_RANK * 24 + 3];
-        uint64_t elements = format_shape(t, shape, sizeof shape);
-        fprintf(out, "%-8s %-20s %12" PRIu64 "  ", smol_safetensors_dtype_name(t->dtype), shape,
-                t->size);
-        smol_print_text(out, t->name, strlen(t->name));
-        fprintf(out, "\n");
-        n_elements += elements;
+    fprintf(out, "%-18s %zu, %" PRIu64 " bytes (%s)", "tensors", subject->n_tensors, bytes,
+            smol_size_text(bytes, size));
+    for (size_t i = 0; i <= ST_U64; i++) {
+        if (counts[i] == 0)
+            continue;
+        fprintf(out, "%s%zu %s", before, counts[i], smol_safetensors_dtype_name(i));
+        before = ", ";
     }
-    fprintf(out, "\n%zu tensors, %" PRIu64 " elements, ", reader->n_tensors, n_elements);
-    smol_inspect_bytes(reader->file.size, out);
     fprintf(out, "\n");
 }
 
-enum status smol_inspect(const char *path, FILE *out, struct error *error)
+static void print_weights(const struct subject *subject, FILE *out)
 {
-    struct model_file file;
-    enum status status = smol_model_file_open(path, VERIFY_FIRST_USE, &file, error);
+    const struct shards *shards = &subject->source.shards;
+    print_line(out, "weights", smol_base_name(shards->path));
+    if (shards->index_mark.size > 0)
+        fprintf(out, "%-18s %zu\n", "shards", shards->n_files);
+    print_types(subject, out);
+}
+
+/* config.json's own words, as far as there are any. */
+static void print_names(const struct settings *config, FILE *out)
+{
+    const json_t *list = json_object_get(config->object, "architectures");
+    const char *architecture = json_string_value(json_array_get(list, 0));
+    const char *type = json_string_value(json_object_get(config->object, "model_type"));
+    if (architecture)
+        print_line(out, "architecture", architecture);
+    if (type)
+        print_line(out, "model_type", type);
+}
+
+/* Where the chat template is, and the names of several in a list. */
+static void print_template_place(const struct subject *subject, FILE *out)
+{
+    const json_t *key = json_object_get(subject->source.tokenizer_config.object, "chat_template");
+    if (!subject->template_in)
+        return;
+    fprintf(out, "%-18s ", "template from");
+    smol_print_text(out, subject->template_in, strlen(subject->template_in));
+    bool is_list = strcmp(subject->template_in, "tokenizer_config.json") == 0;
+    for (size_t i = 0; is_list && i < json_array_size(key); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(key, i), "name"));
+        fprintf(out, "%s", i ? " " : ": ");
+        smol_print_text(out, name ? name : "?", name ? strlen(name) : 1);
+    }
+    fprintf(out, "\n");
+}
+
+/* Which of its lists of factors a blob would have. */
+static void print_longrope(const struct config *config, FILE *out)
+{
+    if (config->longrope == LONGROPE_NONE)
+        return;
+    fprintf(out, "%-18s %s factors, for texts of up to %" PRIu32 " of %" PRIu32 " tokens\n",
+            "longrope", config->longrope == LONGROPE_SHORT ? "short" : "long",
+            config->model.context_length, config->max_positions);
+}
+
+static void show_checkpoint(const struct subject *subject, FILE *out)
+{
+    print_line(out, "checkpoint", subject->path);
+    if (subject->reason.status)
+        fprintf(out, "%-18s no: %s\n", "supported", subject->reason.message);
+    else
+        fprintf(out, "%-18s yes\n", "supported");
+    if (!subject->has_weights)
+        return;
+    print_weights(subject, out);
+    print_names(&subject->config, out);
+    if (subject->blob)
+        smol_inspect_settings(subject->blob, out);
+    print_template_place(subject, out);
+    if (subject->blob)
+        print_longrope(&subject->source.config, out);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static void show(const struct subject *subject, const struct statistics *all, FILE *out)
+{
+    if (subject->kind == SUBJECT_BLOB)
+        show_blob(subject->blob, out);
+    if (subject->kind == SUBJECT_CHECKPOINT)
+        show_checkpoint(subject, out);
+    if (!subject->has_weights)
+        return;
+    if (subject->kind != SUBJECT_CHECKPOINT)
+        smol_inspect_tensors(subject, out);
+    if (all)
+        smol_inspect_statistics(subject, all, out);
+    smol_inspect_summary(subject, out);
+}
+
+static enum status measure(const struct subject *subject, uint32_t n_threads,
+                           struct statistics **all, struct error *error)
+{
+    struct pool *pool = NULL;
+    *all = calloc(subject->n_tensors + 1, sizeof **all);
+    if (!*all)
+        return smol_fail_memory(error, "statistics");
+    enum status status = smol_pool_create(n_threads, &pool, error);
+    if (!status)
+        status = smol_statistics(subject->tensors, subject->n_tensors, pool, false, *all, error);
+    smol_pool_destroy(pool);
+    return status;
+}
+
+enum status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
+                         struct error *error)
+{
+    struct subject subject;
+    struct statistics *all = NULL;
+    enum verify verify = request->with_statistics ? VERIFY_AT_OPEN : VERIFY_FIRST_USE;
+    enum status status = smol_subject_open(path, request->checkpoint, verify, &subject, error);
     if (status)
         return status;
-    if (file.is_blob)
-        inspect_blob(&file.blob, out);
-    else
-        inspect_safetensors(&file.safetensors, out);
-    status = smol_model_file_check(&file, path, error);
-    smol_model_file_close(&file);
+    if (request->with_statistics)
+        status = measure(&subject, request->n_threads, &all, error);
+    if (!status && request->as_json)
+        smol_inspect_json(&subject, all, out);
+    else if (!status)
+        show(&subject, all, out);
+    status = smol_subject_settle(&subject, status, error);
+    free(all);
+    smol_subject_close(&subject);
     return status;
 }

@@ -1,21 +1,28 @@
-/* What is in a file, for people. */
+/* What is in a file, for people and scripts. */
 #ifndef SMOL_CONVERT_INSPECT_H
 #define SMOL_CONVERT_INSPECT_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "common/error.h"
 #include "convert/checkpoint/source.h"
 
-/* Describes `path`, a .smol blob or a safetensors file, on `out`: settings, tensors, sizes. */
-enum status smol_inspect(const char *path, FILE *out, struct error *error);
+struct inspect_request {
+    const struct source_options *checkpoint; /* NULL: the path is a file */
+    bool with_statistics;
+    bool as_json;
+    uint32_t n_threads; /* for the statistics */
+};
 
-/* Describes the checkpoint `path`, which is read as `options` say: what it is, whether it can be
- * converted, and if so how large the blobs are and how much memory they take with texts of
- * options->context tokens (0: all that the model can have). That it cannot is no error here; errors
- * are STATUS_FILE, STATUS_DAMAGED, STATUS_MEMORY, and STATUS_USAGE for a context that is too long.
- */
-enum status smol_inspect_checkpoint(const char *path, const struct source_options *options,
-                                    FILE *out, struct error *error);
+/* Describes `path` on `out`: a .smol blob, a safetensors file, or a checkpoint, which is read as
+ * request->checkpoint says: what it is, whether it can be converted, and if so how large the blobs
+ * are and how much memory they take, also with texts of checkpoint->context tokens (0: all that the
+ * model can have). That it cannot is no error here. With statistics, all elements are read, twice,
+ * and every digest of a blob is checked. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a
+ * file of another kind), STATUS_MEMORY, STATUS_USAGE for a context that is too long. */
+enum status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
+                         struct error *error);
 
 #endif

@@ -1,5 +1,6 @@
 /* Tiling for any machine, and the choice of the instruction set, see tile.h. */
 #define TILE_BLOCK smol_tile_block_baseline
+#define ROUND_TRIP smol_tile_round_trip_baseline
 #include "convert/weights/tile_template.h"
 
 #include "common/cpu.h"
@@ -25,6 +26,15 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
         return smol_tile_block_avx2(source, layout, row, scratch, out);
 #endif
     return smol_tile_block_baseline(source, layout, row, scratch, out);
+}
+
+bool smol_tile_round_trip(const float *values, uint64_t n, float *out)
+{
+#if defined(__x86_64__)
+    if (smol_cpu_has_avx2())
+        return smol_tile_round_trip_avx2(values, n, out);
+#endif
+    return smol_tile_round_trip_baseline(values, n, out);
 }
 
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,

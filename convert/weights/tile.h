@@ -39,6 +39,19 @@ tile_block smol_tile_block_baseline;
 tile_block smol_tile_block_avx2; /* where the processor has it */
 #endif
 
+/* values[0..n), finite and from the start of a group of a row, as an int8 blob would hold them.
+ * False where a group is too large for int8's scales. The results are the same on every instruction
+ * set.
+ */
+typedef bool tile_round_trip(const float *values, uint64_t n, float *out);
+tile_round_trip smol_tile_round_trip;
+
+/* The same for one instruction set, as above. */
+tile_round_trip smol_tile_round_trip_baseline;
+#if defined(__x86_64__)
+tile_round_trip smol_tile_round_trip_avx2;
+#endif
+
 /* Converts a vector into out[0..layout->size). */
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
                                    const struct blob_tensor *layout, uint8_t *out);

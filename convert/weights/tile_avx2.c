@@ -1,6 +1,7 @@
 /* Tiling compiled for AVX2 (the Makefile passes -mavx2 for this file). */
 #if defined(__AVX2__)
 #define TILE_BLOCK smol_tile_block_avx2
+#define ROUND_TRIP smol_tile_round_trip_avx2
 #include "convert/weights/tile_template.h"
 #else
 typedef int smol_no_avx2_here; /* ISO C wants a declaration in every file */

@@ -1,7 +1,8 @@
 /* A row block's way from the checkpoint into tiles, compiled once for each instruction set by the
  * file that includes this one, which defines before:
  *
- *   TILE_BLOCK  the name of the function to define: smol_tile_block for this instruction set
+ *   TILE_BLOCK  the names of the functions to define: smol_tile_block for this instruction set,
+ *   ROUND_TRIP  and smol_tile_round_trip
  *
  * Plain C throughout: each operation is on integers or one of IEEE 754's, so all sets give the
  * same bytes. Loops run over GROUP_INPUTS elements wherever that many are left, because compilers
@@ -223,4 +224,24 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
             return fault;
     }
     return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+}
+
+/* --- what int8 makes of a row ------------------------------------------------------------- */
+
+bool ROUND_TRIP(const float *values, uint64_t n, float *out)
+{
+    for (uint64_t group = 0; group < count_groups(n); group++) {
+        float padded[GROUP_INPUTS];
+        int8_t steps[GROUP_INPUTS];
+        uint16_t bits = quantize_group(whole_group(values, n, group, padded), steps);
+        if (bits >= 0x7c00)
+            return false;
+        float scale = f32_from_f16(bits);
+        uint64_t first = group * GROUP_INPUTS;
+        for (uint64_t i = 0; i < GROUP_INPUTS; i++)
+            padded[i] = (float)steps[i] * scale;
+        memcpy(out + first, padded,
+               (n - first < GROUP_INPUTS ? n - first : GROUP_INPUTS) * sizeof *out);
+    }
+    return true;
 }

@@ -24,16 +24,20 @@ static void untile_bf16(const uint8_t *block, uint64_t row, uint64_t col, uint64
     }
 }
 
+static float scale_at(const uint8_t *block, uint64_t row, uint64_t group)
+{
+    uint16_t half;
+    memcpy(&half, block + group_scales_offset(group) + row * sizeof half, sizeof half);
+    return f32_from_f16(half);
+}
+
 static void untile_int8(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     float scale = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t group = (col + i) / GROUP_INPUTS, input = (col + i) % GROUP_INPUTS;
-        if (i == 0 || input == 0) {
-            uint16_t half;
-            memcpy(&half, block + group_scales_offset(group) + row * sizeof half, sizeof half);
-            scale = f32_from_f16(half);
-        }
+        if (i == 0 || input == 0)
+            scale = scale_at(block, row, group);
         const uint8_t *quad = block + group_weights_offset(group) + input / 4 * QUAD_BYTES;
         out[i] = (float)(int8_t)quad[row * 4 + input % 4] * scale;
     }
@@ -58,4 +62,11 @@ void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t
         untile_int8(block, row % TILE_ROWS, col, n, out);
         break;
     }
+}
+
+float smol_untile_scale(const struct blob_tensor *layout, const uint8_t *data, uint64_t row,
+                        uint64_t group)
+{
+    const uint8_t *block = data + row / TILE_ROWS * smol_block_bytes(layout->dtype, layout->cols);
+    return scale_at(block, row % TILE_ROWS, group);
 }

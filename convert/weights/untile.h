@@ -11,4 +11,8 @@
 void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t row, uint64_t col,
                  uint64_t n, float *out);
 
+/* Of an int8 matrix: the step of a row's group of GROUP_INPUTS elements. */
+float smol_untile_scale(const struct blob_tensor *layout, const uint8_t *data, uint64_t row,
+                        uint64_t group);
+
 #endif

@@ -129,6 +129,8 @@ def commands(material):
         Command("inspect", ("smolconv", "inspect", blob)),
         Command("inspect checkpoint", ("smolconv", "inspect", material / "cached")),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
+        Command("inspect --json", ("smolconv", "inspect", "--json", source)),
+        Command("inspect --stats", ("smolconv", "inspect", "--stats", *threads, blob)),
         Command("diff checkpoint", ("smolconv", "diff", source, weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
         Command("generate --json", ("smolrun", blob, "ab", "-n", "3", "--json", "--stop", "zz")),

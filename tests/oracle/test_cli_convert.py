@@ -366,7 +366,7 @@ def test_inspect_shows_the_provenance_line_by_line(tmp_path, blob):
     offset, size = section(blob.read_bytes(), PROVENANCE)
     lines = blob.read_bytes()[offset : offset + size].decode().splitlines()
     shown = "".join(f"  {line}\n" for line in lines)
-    assert f"\nprovenance\n{shown}\ntensor " in smolconv("inspect", blob).stdout
+    assert f"\nprovenance\n{shown}\ndtype " in smolconv("inspect", blob).stdout
 
     def by_hand(data):
         data[offset : offset + size] = b"by \x1b[1mhand\n\nno line feed".ljust(size, b"!")

@@ -279,6 +279,7 @@ def test_a_file_that_appears_meanwhile_is_kept(tmp_path, blob, name):
 PRINTERS = {
     "inspect": ["smolconv", "inspect", "BLOB"],
     "inspect safetensors": ["smolconv", "inspect", DEMO / "model.safetensors"],
+    "inspect --json": ["smolconv", "inspect", "--json", "BLOB"],
     "verify": ["smolconv", "verify", "BLOB"],
     "help": ["smolconv", "--help"],
     "generate": ["smolrun", "BLOB", "Hello", "-n", "2"],

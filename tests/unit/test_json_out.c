@@ -136,6 +136,25 @@ static void reals_that_are_not_finite_are_null(void **state)
     }
 }
 
+static void flags_and_null_come_back(void **state)
+{
+    (void)state;
+    struct written w;
+    start(&w);
+    smol_json_open(&w.json, '{');
+    smol_json_member_flag(&w.json, "yes", true);
+    smol_json_member_flag(&w.json, "no", false);
+    smol_json_key(&w.json, "none");
+    smol_json_literal(&w.json, "null");
+    smol_json_close(&w.json, '}');
+    json_t *object = read_back(&w);
+    assert_int_equal(json_object_size(object), 3);
+    assert_true(json_is_true(json_object_get(object, "yes")));
+    assert_true(json_is_false(json_object_get(object, "no")));
+    assert_true(json_is_null(json_object_get(object, "none")));
+    json_decref(object);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +165,7 @@ int main(void)
         cmocka_unit_test(commas_stand_between_members_and_elements),
         cmocka_unit_test(reals_read_back_as_the_same_double),
         cmocka_unit_test(reals_that_are_not_finite_are_null),
+        cmocka_unit_test(flags_and_null_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

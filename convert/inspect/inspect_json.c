@@ -1,0 +1,348 @@
+/* The description as one JSON object, see inspect_parts.h and docs/inspect.md. */
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json_out.h"
+#include "convert/inspect/inspect_parts.h"
+#include "format/model.h"
+
+static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)
+{
+    smol_json_key(json, key);
+    smol_json_text(json, text, size);
+}
+
+/* With the digits that it takes to read back the same float. */
+static void member_float(struct json_out *json, const char *key, float value)
+{
+    char digits[32] = "";
+    double shown = (double)value;
+    for (int precision = 6; precision <= 9; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
+        shown = strtod(digits, NULL);
+        if ((float)shown == value)
+            break;
+    }
+    smol_json_member_real(json, key, shown);
+}
+
+static void member_id(struct json_out *json, const char *key, uint32_t id)
+{
+    if (id != NO_TOKEN) {
+        smol_json_member_whole(json, key, id);
+        return;
+    }
+    smol_json_key(json, key);
+    smol_json_literal(json, "null");
+}
+
+/* --- the model ----------------------------------------------------------------------------- */
+
+static void write_bits(struct json_out *json, const char *key, uint32_t bits,
+                       const char *const names[], size_t n)
+{
+    smol_json_key(json, key);
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n; i++)
+        if (bits >> i & 1)
+            smol_json_text(json, names[i], strlen(names[i]));
+    smol_json_close(json, ']');
+}
+
+static void write_layers(struct json_out *json, const char *key, const struct blob *blob,
+                         enum layer_bit bit)
+{
+    smol_json_key(json, key);
+    smol_json_open(json, '[');
+    for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
+        if (blob->layers[i] & bit)
+            smol_json_whole(json, i);
+    smol_json_close(json, ']');
+}
+
+static void write_sizes(struct json_out *json, const struct blob_model *m)
+{
+    smol_json_member_whole(json, "layers", m->n_layers);
+    smol_json_member_whole(json, "hidden_size", m->hidden_size);
+    smol_json_member_whole(json, "intermediate_size", m->intermediate_size);
+    smol_json_member_whole(json, "n_heads", m->n_heads);
+    smol_json_member_whole(json, "n_kv_heads", m->n_kv_heads);
+    smol_json_member_whole(json, "head_dim", m->head_dim);
+    smol_json_member_whole(json, "vocab_size", m->vocab_size);
+    smol_json_member_whole(json, "context_length", m->context_length);
+    smol_json_member_real(json, "rope_theta", m->rope_theta);
+    member_float(json, "rms_norm_eps", m->rms_norm_eps);
+    smol_json_member_flag(json, "tied_embeddings", m->tied_embeddings);
+}
+
+static void write_blocks(struct json_out *json, const struct blob_model *m)
+{
+    static const char *const biases[] = {
+        [BIAS_NONE] = "none", [BIAS_QKVO] = "qkvo", [BIAS_QKV] = "qkv"};
+    static const char *const blocks[] = {"norm_outputs", "no_input_norms", "qk_norm_heads",
+                                         "qk_norm_all"};
+    smol_json_member_text(json, "attention_bias", biases[m->attention_bias]);
+    smol_json_member_flag(json, "mlp_bias", m->mlp_bias);
+    smol_json_member_text(json, "activation",
+                          m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+    write_bits(json, "blocks", m->blocks, blocks, sizeof blocks / sizeof blocks[0]);
+    member_float(json, "embedding_scale", m->embedding_scale);
+    member_float(json, "residual_scale", m->residual_scale);
+    member_float(json, "attention_scale", m->attention_scale);
+    member_float(json, "attention_softcap", m->attention_softcap);
+    member_float(json, "logit_divisor", m->logit_divisor);
+    member_float(json, "logit_softcap", m->logit_softcap);
+    smol_json_member_whole(json, "sliding_window", m->sliding_window);
+    smol_json_member_whole(json, "rotary_dim", m->rotary_dim);
+}
+
+static void write_model(struct json_out *json, const struct blob *blob)
+{
+    struct blob_model model = *blob->model;
+    if (smol_model_is_plain(&model))
+        smol_model_fill(&model);
+    smol_json_key(json, "model");
+    smol_json_open(json, '{');
+    write_sizes(json, &model);
+    write_blocks(json, &model);
+    write_layers(json, "windowed_layers", blob, LAYER_WINDOWED);
+    write_layers(json, "not_rotated_layers", blob, LAYER_NO_ROTATION);
+    write_layers(json, "second_table_layers", blob, LAYER_SECOND_TABLE);
+    smol_json_close(json, '}');
+}
+
+/* --- what belongs to the text --------------------------------------------------------------- */
+
+static void write_tokenizer(struct json_out *json, const struct blob *blob)
+{
+    const struct blob_tokenizer *t = &blob->tokenizer.header;
+    smol_json_key(json, "tokenizer");
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "kind",
+                          blob->tokenizer.rules.header.flags & TEXT_CHARACTERS ? "character-level"
+                                                                               : "byte-level");
+    smol_json_member_whole(json, "tokens", t->n_tokens);
+    smol_json_member_whole(json, "added", t->n_added);
+    smol_json_close(json, '}');
+    member_id(json, "bos", blob->model->bos_id);
+    smol_json_key(json, "stop");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < blob->n_stop; i++)
+        smol_json_whole(json, blob->stop[i]);
+    smol_json_close(json, ']');
+}
+
+static void write_template(struct json_out *json, const struct blob *blob)
+{
+    const struct template_code *code = &blob->template;
+    smol_json_key(json, "chat_template");
+    if (!blob->template_section) {
+        smol_json_literal(json, "null");
+        return;
+    }
+    const struct template_constant *name = &code->constants[code->header.name];
+    const struct template_constant *reason = &code->constants[code->header.reason];
+    smol_json_open(json, '{');
+    member_size_text(json, "name", (const char *)code->text + name->value, name->length);
+    smol_json_member_whole(json, "bytes", code->header.source_size);
+    smol_json_member_flag(json, "supported", code->header.n_functions > 0);
+    if (code->header.n_functions == 0)
+        member_size_text(json, "reason", (const char *)code->text + reason->value, reason->length);
+    smol_json_close(json, '}');
+}
+
+static void write_generation(struct json_out *json, const struct blob_generation *g)
+{
+    smol_json_key(json, "generation");
+    smol_json_open(json, '{');
+    if (g->present & GENERATION_DO_SAMPLE)
+        smol_json_member_flag(json, "do_sample", g->do_sample);
+    if (g->present & GENERATION_TEMPERATURE)
+        member_float(json, "temperature", g->temperature);
+    if (g->present & GENERATION_TOP_K)
+        smol_json_member_whole(json, "top_k", g->top_k);
+    if (g->present & GENERATION_TOP_P)
+        member_float(json, "top_p", g->top_p);
+    if (g->present & GENERATION_MIN_P)
+        member_float(json, "min_p", g->min_p);
+    if (g->present & GENERATION_REPETITION_PENALTY)
+        member_float(json, "repetition_penalty", g->repetition_penalty);
+    smol_json_close(json, '}');
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+static void write_error(struct json_out *json, const struct int8_error *error)
+{
+    smol_json_key(json, "int8");
+    if (error->kind == ERROR_NONE) {
+        smol_json_literal(json, "null");
+        return;
+    }
+    smol_json_open(json, '{');
+    smol_json_member_flag(json, "estimated", error->kind == ERROR_ESTIMATED);
+    smol_json_member_real(json, "rmse", error->rmse);
+    smol_json_member_real(json, "max_error", error->largest);
+    smol_json_member_real(json, "snr_db", error->snr);
+    smol_json_close(json, '}');
+}
+
+static void write_statistics(struct json_out *json, const struct statistics *s)
+{
+    smol_json_key(json, "statistics");
+    if (!s->is_known) {
+        smol_json_literal(json, "null");
+        return;
+    }
+    smol_json_open(json, '{');
+    smol_json_member_real(json, "mean", s->mean);
+    smol_json_member_real(json, "variance", s->variance);
+    smol_json_member_real(json, "min", s->min);
+    smol_json_member_real(json, "max", s->max);
+    smol_json_member_real(json, "sum", s->sum);
+    smol_json_member_whole(json, "zeros", s->n_zeros);
+    smol_json_member_whole(json, "outliers", s->n_outliers);
+    smol_json_member_whole(json, "nan", s->n_nan);
+    smol_json_member_whole(json, "infinite", s->n_infinite);
+    if (s->n_nan + s->n_infinite > 0)
+        smol_json_member_whole(json, "first_not_finite", s->first_not_finite);
+    write_error(json, &s->int8);
+    smol_json_close(json, '}');
+}
+
+static void write_tensor(struct json_out *json, const struct model_tensor *tensor,
+                         const struct statistics *statistics)
+{
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "name", tensor->name);
+    smol_json_member_text(json, "dtype", smol_tensor_dtype(tensor));
+    smol_json_key(json, "shape");
+    smol_json_open(json, '[');
+    for (unsigned i = 0; i < tensor->rank; i++)
+        smol_json_whole(json, tensor->shape[i]);
+    smol_json_close(json, ']');
+    smol_json_member_whole(json, "parameters", tensor->n_elements);
+    smol_json_member_whole(json, "bytes", smol_tensor_size(tensor));
+    if (tensor->tiled)
+        smol_json_member_whole(json, "offset", tensor->tiled->offset);
+    else
+        smol_json_member_text(json, "file", smol_base_name(tensor->raw->path));
+    smol_json_member_text(json, "part", smol_part_name(smol_part_of(tensor)));
+    smol_json_member_flag(json, "alias", tensor->is_alias);
+    if (statistics)
+        write_statistics(json, statistics);
+    smol_json_close(json, '}');
+}
+
+/* --- sums ---------------------------------------------------------------------------------- */
+
+static void write_parts(struct json_out *json, const struct subject *subject)
+{
+    smol_json_key(json, "parts");
+    smol_json_open(json, '[');
+    for (int i = 0; i < PART_COUNT; i++) {
+        const struct part_sum *part = &subject->parts[i];
+        if (part->bytes == 0)
+            continue;
+        smol_json_open(json, '{');
+        smol_json_member_text(json, "part", smol_part_name(i));
+        smol_json_member_whole(json, "tensors", part->n_tensors);
+        smol_json_member_whole(json, "parameters", part->n_parameters);
+        smol_json_member_whole(json, "bytes", part->bytes);
+        smol_json_close(json, '}');
+    }
+    smol_json_close(json, ']');
+}
+
+static void write_memory(struct json_out *json, const struct subject *subject)
+{
+    smol_json_key(json, "memory");
+    smol_json_open(json, '[');
+    for (size_t n = 0; n < subject->n_needs; n++)
+        for (size_t i = 0; i < subject->n_contexts; i++) {
+            const struct memory_need *need = &subject->needs[n];
+            smol_json_open(json, '{');
+            smol_json_member_text(json, "dtype", smol_dtype_name(need->dtype));
+            smol_json_member_whole(json, "context", subject->contexts[i]);
+            smol_json_member_whole(json, "blob_bytes", need->blob);
+            smol_json_member_whole(json, "kv_bytes", need->cache[i]);
+            smol_json_member_whole(json, "total_bytes", need->blob + need->cache[i]);
+            smol_json_close(json, '}');
+        }
+    smol_json_close(json, ']');
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static void write_blob(struct json_out *json, const struct blob *blob)
+{
+    const char *text = blob->provenance, *end = text + blob->n_provenance;
+    char version[16];
+    snprintf(version, sizeof version, "%u.%u", blob->header->major, blob->header->minor);
+    smol_json_member_text(json, "version", version);
+    smol_json_member_whole(json, "required_features", blob->header->required_features);
+    smol_json_member_whole(json, "optional_features", blob->header->optional_features);
+    smol_json_member_text(json, "dtype", smol_dtype_name(blob->model->dtype));
+    smol_json_key(json, "provenance");
+    smol_json_open(json, '[');
+    while (text < end) {
+        const char *feed = memchr(text, '\n', (size_t)(end - text));
+        smol_json_text(json, text, (size_t)((feed ? feed : end) - text));
+        text = feed ? feed + 1 : end;
+    }
+    smol_json_close(json, ']');
+}
+
+static void write_checkpoint(struct json_out *json, const struct subject *subject)
+{
+    bool supported = subject->reason.status == STATUS_OK;
+    const json_t *list = json_object_get(subject->config.object, "architectures");
+    const char *architecture = json_string_value(json_array_get(list, 0));
+    smol_json_member_flag(json, "supported", supported);
+    if (!supported)
+        smol_json_member_text(json, "reason", subject->reason.message);
+    if (architecture)
+        smol_json_member_text(json, "architecture", architecture);
+    if (subject->template_in)
+        smol_json_member_text(json, "template_from", subject->template_in);
+    if (supported && subject->source.config.longrope)
+        smol_json_member_text(json, "longrope",
+                              subject->source.config.longrope == LONGROPE_SHORT ? "short" : "long");
+}
+
+static void write_tensors(struct json_out *json, const struct subject *subject,
+                          const struct statistics *all)
+{
+    smol_json_key(json, "tensors");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < subject->n_tensors; i++)
+        write_tensor(json, &subject->tensors[i], all ? &all[i] : NULL);
+    smol_json_close(json, ']');
+}
+
+void smol_inspect_json(const struct subject *subject, const struct statistics *all, FILE *out)
+{
+    static const char *const kinds[] = {"blob", "checkpoint", "safetensors"};
+    struct json_out json = {.file = out};
+    smol_json_open(&json, '{');
+    smol_json_member_text(&json, "kind", kinds[subject->kind]);
+    smol_json_member_text(&json, "path", subject->path);
+    if (subject->kind == SUBJECT_BLOB)
+        write_blob(&json, subject->blob);
+    if (subject->kind == SUBJECT_CHECKPOINT)
+        write_checkpoint(&json, subject);
+    if (subject->blob) {
+        write_model(&json, subject->blob);
+        write_tokenizer(&json, subject->blob);
+        write_template(&json, subject->blob);
+        write_generation(&json, subject->blob->generation);
+    }
+    smol_json_member_whole(&json, "parameters", subject->n_parameters);
+    write_parts(&json, subject);
+    write_memory(&json, subject);
+    write_tensors(&json, subject, all);
+    smol_json_close(&json, '}');
+    fputc('\n', out);
+}

@@ -1,0 +1,37 @@
+/* Going through the elements of many tensors, on all threads, in pieces. */
+#ifndef SMOL_CONVERT_SCAN_H
+#define SMOL_CONVERT_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "common/pool.h"
+#include "convert/inspect/model_tensor.h"
+
+/* Elements of one tensor: whole rows, or a part of one row that starts at a multiple of
+ * TENSOR_PIECE. Tensors that are no matrices are one row. */
+struct scan_chunk {
+    size_t tensor; /* its index */
+    uint64_t row, col, rows, cols;
+    uint64_t start; /* flat index of the first element */
+    size_t n;       /* elements, at most TENSOR_PIECE */
+    double values[TENSOR_PIECE];
+};
+
+/* Neighbouring chunks of a tensor make a piece, of which `add` makes a result, on any thread;
+ * `collect` gets the results in the order of the elements, on the caller's. */
+struct scan {
+    size_t result_size; /* a result starts as zeros */
+    void (*add)(const void *context, struct scan_chunk *chunk, void *result);
+    void (*collect)(void *context, size_t tensor, const void *result);
+    void *context;
+};
+
+/* Goes through tensors[0..n), in order, but those whose elements are no numbers. Draws a progress
+ * bar unless `quiet`. Errors: STATUS_MEMORY. */
+enum status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
+                      struct pool *pool, bool quiet, struct error *error);
+
+#endif

@@ -1,0 +1,349 @@
+/* Opening what is looked at, see subject.h. A checkpoint is opened as for a conversion, so that the
+ * answer is the one that a conversion would give; where that fails because it is not supported,
+ * what is known of it all the same is opened. */
+#include "convert/inspect/subject.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/checked.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/provenance.h"
+#include "format/writer.h"
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+enum part smol_part_of(const struct model_tensor *tensor)
+{
+    if (!tensor->has_role)
+        return PART_OTHER;
+    switch (tensor->key.role) {
+    case ROLE_EMBED:
+        return PART_EMBEDDING;
+    case ROLE_OUTPUT:
+        return PART_OUTPUT;
+    case ROLE_ATTN_Q:
+    case ROLE_ATTN_K:
+    case ROLE_ATTN_V:
+    case ROLE_ATTN_O:
+    case ROLE_ATTN_Q_BIAS:
+    case ROLE_ATTN_K_BIAS:
+    case ROLE_ATTN_V_BIAS:
+    case ROLE_ATTN_O_BIAS:
+        return PART_ATTENTION;
+    case ROLE_MLP_GATE:
+    case ROLE_MLP_UP:
+    case ROLE_MLP_DOWN:
+    case ROLE_MLP_GATE_BIAS:
+    case ROLE_MLP_UP_BIAS:
+    case ROLE_MLP_DOWN_BIAS:
+        return PART_MLP;
+    default:
+        return PART_NORMS;
+    }
+}
+
+const char *smol_part_name(enum part part)
+{
+    static const char *const names[] = {
+        [PART_EMBEDDING] = "embedding",
+        [PART_ATTENTION] = "attention",
+        [PART_MLP] = "mlp",
+        [PART_NORMS] = "norms",
+        [PART_OUTPUT] = "output",
+        [PART_OTHER] = "other tensors",
+        [PART_TOKENIZER] = "tokenizer",
+        [PART_SECTIONS] = "headers, tables",
+    };
+    return names[part];
+}
+
+static void list_blob(struct subject *subject)
+{
+    const struct blob *blob = subject->blob;
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *tiled = &blob->tensors[i];
+        struct model_tensor *tensor = &subject->tensors[i];
+        tensor->key = (struct tensor_key){tiled->role, tiled->layer};
+        tensor->name = smol_tensor_name(tensor->key, subject->names[i]);
+        tensor->has_role = true;
+        tensor->is_alias = tiled->role == ROLE_OUTPUT && blob->model->tied_embeddings;
+        smol_tensor_set_tiled(tensor, blob, tiled);
+    }
+}
+
+static void list_safetensors(struct subject *subject, const struct safetensors *reader)
+{
+    for (size_t i = 0; i < reader->n_tensors; i++) {
+        struct model_tensor *tensor = &subject->tensors[i];
+        tensor->name = reader->tensors[i].name;
+        tensor->has_role = smol_checkpoint_find(tensor->name, &tensor->key);
+        smol_tensor_set_raw(tensor, &reader->tensors[i]);
+    }
+}
+
+static enum status list_tensors(struct subject *subject, struct error *error)
+{
+    const struct safetensors *reader = subject->kind == SUBJECT_CHECKPOINT
+                                           ? &subject->source.shards.all
+                                           : &subject->file.safetensors;
+    bool is_blob = subject->kind == SUBJECT_BLOB;
+    subject->n_tensors = is_blob ? subject->blob->n_tensors : reader->n_tensors;
+    subject->tensors = calloc(subject->n_tensors + 1, sizeof *subject->tensors);
+    subject->names = calloc(is_blob ? subject->n_tensors : 1, sizeof *subject->names);
+    if (!subject->tensors || !subject->names)
+        return smol_fail_memory(error, "the tensor list");
+    if (is_blob)
+        list_blob(subject);
+    else
+        list_safetensors(subject, reader);
+    return STATUS_OK;
+}
+
+/* --- sums --------------------------------------------------------------------------------- */
+
+static uint64_t file_bytes(const struct subject *subject)
+{
+    switch (subject->kind) {
+    case SUBJECT_BLOB:
+        return subject->blob->file.size;
+    case SUBJECT_CHECKPOINT:
+        return smol_shards_size(&subject->source.shards);
+    case SUBJECT_SAFETENSORS:
+        break;
+    }
+    return subject->file.safetensors.file.size;
+}
+
+/* An alias has no bytes of its own. Of a checkpoint the tokenizer is a file beside the weights. */
+static void add_up(struct subject *subject)
+{
+    struct part_sum *parts = subject->parts;
+    uint64_t rest = file_bytes(subject);
+    for (size_t i = 0; i < subject->n_tensors; i++) {
+        const struct model_tensor *tensor = &subject->tensors[i];
+        struct part_sum *part = &parts[smol_part_of(tensor)];
+        if (tensor->is_alias)
+            continue;
+        part->n_tensors++;
+        part->n_parameters += tensor->n_elements;
+        part->bytes += smol_tensor_size(tensor);
+        subject->n_parameters += tensor->n_elements;
+        rest -= smol_tensor_size(tensor);
+    }
+    if (subject->kind == SUBJECT_BLOB) {
+        parts[PART_TOKENIZER].bytes = subject->blob->tokenizer_section->size;
+        rest -= parts[PART_TOKENIZER].bytes;
+    } else {
+        parts[PART_TOKENIZER].bytes = subject->source.tokenizer_mark.size;
+    }
+    parts[PART_SECTIONS].bytes = rest;
+}
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+/* Keys and values of `context` positions; they come in blocks of 64, and values in sixteens, and
+ * have 32 bits with an f32 blob, otherwise 16. */
+static uint64_t cache_size(const struct blob_model *model, enum blob_dtype dtype, uint64_t context)
+{
+    enum { POSITIONS = 64, CHANNELS = 16 };
+    uint64_t channels = model->head_dim + round_up(model->head_dim, CHANNELS);
+    return model->n_layers * (uint64_t)model->n_kv_heads * round_up(context, POSITIONS) * channels *
+           (dtype == DTYPE_F32 ? 4 : 2);
+}
+
+static void add_context(struct subject *subject, uint32_t context)
+{
+    size_t i = subject->n_contexts, most = subject->blob->model->context_length;
+    context = context < most ? context : (uint32_t)most;
+    for (size_t k = 0; k < subject->n_contexts; k++)
+        if (subject->contexts[k] == context)
+            return;
+    for (; i > 0 && subject->contexts[i - 1] > context; i--)
+        subject->contexts[i] = subject->contexts[i - 1];
+    subject->contexts[i] = context;
+    subject->n_contexts++;
+}
+
+static void add_need(struct subject *subject, enum blob_dtype dtype, uint64_t blob)
+{
+    struct memory_need *need = &subject->needs[subject->n_needs++];
+    need->dtype = dtype;
+    need->blob = blob;
+    for (size_t i = 0; i < subject->n_contexts; i++)
+        need->cache[i] = cache_size(subject->blob->model, dtype, subject->contexts[i]);
+}
+
+/* The writer's plan gives a blob's size without writing one. The source's dtype is changed on the
+ * way. */
+static enum status plan_blob(struct subject *subject, enum blob_dtype dtype, struct error *error)
+{
+    struct source *source = &subject->source;
+    char *provenance = NULL;
+    struct blob_contents contents = smol_source_contents(source);
+    source->config.model.dtype = dtype;
+    enum status status =
+        smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
+    free(provenance);
+    if (!status)
+        add_need(subject, dtype, smol_writer_size(&contents));
+    return status;
+}
+
+/* `context`: a length that was asked for, or 0. */
+static enum status find_needs(struct subject *subject, uint32_t context, struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (!subject->blob)
+        return STATUS_OK;
+    uint32_t most = subject->blob->model->context_length;
+    if (context > most)
+        return smol_fail(error, STATUS_USAGE, "--context %u: the model has at most %u", context,
+                         most);
+    add_context(subject, 2048);
+    add_context(subject, 8192);
+    add_context(subject, context ? context : most);
+    if (subject->kind == SUBJECT_BLOB) {
+        add_need(subject, subject->blob->model->dtype, subject->blob->file.size);
+        return STATUS_OK;
+    }
+    static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};
+    for (size_t i = 0; !status && i < sizeof dtypes / sizeof dtypes[0]; i++)
+        status = plan_blob(subject, dtypes[i], error);
+    return status;
+}
+
+/* --- opening ------------------------------------------------------------------------------- */
+
+/* As far as descriptions look at a blob. */
+static enum status settle_settings(struct subject *subject, struct error *error)
+{
+    struct source *source = &subject->source;
+    const struct config *config = &source->config;
+    struct blob *blob = &subject->would_be;
+    *blob = (struct blob){
+        .model = &config->model,
+        .layers = config->layers,
+        .stop = config->stop,
+        .n_stop = config->n_stop,
+        .generation = &config->generation,
+        .n_text = source->tokenizer.text.size,
+        .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
+        .template_section = source->template.section.data,
+        .n_template = source->template.section.size,
+    };
+    enum status status = smol_source_open_tokenizer(source, &blob->tokenizer, error);
+    blob->scanner = blob->tokenizer.scanner;
+    if (!status && blob->template_section)
+        status =
+            smol_template_open(blob->template_section, blob->n_template, &blob->template, error);
+    subject->blob = blob;
+    return status;
+}
+
+/* The file of the chat template: chat_template.jinja wins over the key in tokenizer_config.json, as
+ * for the reference. */
+static enum status find_template(struct subject *subject, const struct source_options *options,
+                                 struct error *error)
+{
+    struct stat info;
+    char *path = smol_path_join(subject->source.folder, "chat_template.jinja");
+    if (!path)
+        return smol_fail_memory(error, "a file name");
+    const json_t *key = json_object_get(subject->source.tokenizer_config.object, "chat_template");
+    if (options->template_file)
+        subject->template_in = smol_base_name(options->template_file);
+    else if (stat(path, &info) == 0)
+        subject->template_in = "chat_template.jinja";
+    else if (json_is_string(key) || json_array_size(key) > 0)
+        subject->template_in = "tokenizer_config.json";
+    free(path);
+    return STATUS_OK;
+}
+
+/* What there is of a checkpoint that is not supported; nothing where the reason lies in the weights
+ * themselves. */
+static enum status open_weights(struct subject *subject, const struct source_options *options,
+                                struct error *error)
+{
+    enum status status = smol_source_open_weights(subject->path, options, &subject->source, error);
+    subject->has_weights = !status;
+    if (status)
+        return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+    return smol_settings_open(subject->source.folder, "tokenizer_config.json", false,
+                              &subject->source.tokenizer_config, error);
+}
+
+static enum status open_checkpoint(struct subject *subject, const struct source_options *options,
+                                   struct error *error)
+{
+    struct source *source = &subject->source;
+    struct error *reason = &subject->reason;
+    subject->kind = SUBJECT_CHECKPOINT;
+    enum status status = smol_source_open(subject->path, options, DTYPE_INT8, source, reason);
+    if (!status)
+        status = smol_source_compile_tokenizer(source, reason);
+    if (status == STATUS_UNSUPPORTED) {
+        smol_source_close(source);
+        status = open_weights(subject, options, error);
+    } else if (status) {
+        *error = *reason;
+    } else {
+        subject->has_weights = true;
+        reason->status = STATUS_OK;
+        status = settle_settings(subject, error);
+    }
+    if (status || !subject->has_weights)
+        return status;
+    status = smol_settings_open(source->folder, source->config_name, true, &subject->config, error);
+    return status ? status : find_template(subject, options, error);
+}
+
+static enum status open_file(struct subject *subject, enum verify verify, struct error *error)
+{
+    enum status status = smol_model_file_open(subject->path, verify, &subject->file, error);
+    subject->kind = subject->file.is_blob ? SUBJECT_BLOB : SUBJECT_SAFETENSORS;
+    subject->blob = subject->file.is_blob ? &subject->file.blob : NULL;
+    subject->has_weights = true;
+    return status;
+}
+
+enum status smol_subject_open(const char *path, const struct source_options *options,
+                              enum verify verify, struct subject *subject, struct error *error)
+{
+    *subject = (struct subject){.path = path};
+    enum status status =
+        options ? open_checkpoint(subject, options, error) : open_file(subject, verify, error);
+    if (!status && subject->has_weights) {
+        status = list_tensors(subject, error);
+        if (!status)
+            add_up(subject);
+    }
+    if (!status)
+        status = find_needs(subject, options ? options->context : 0, error);
+    if (status) {
+        status = smol_subject_settle(subject, status, error);
+        smol_subject_close(subject);
+    }
+    return status;
+}
+
+enum status smol_subject_settle(const struct subject *subject, enum status status,
+                                struct error *error)
+{
+    if (subject->kind == SUBJECT_CHECKPOINT)
+        return smol_source_settle(&subject->source, status, error);
+    enum status lost = smol_model_file_check(&subject->file, subject->path, error);
+    return lost ? lost : status;
+}
+
+void smol_subject_close(struct subject *subject)
+{
+    free(subject->names);
+    free(subject->tensors);
+    smol_settings_close(&subject->config);
+    smol_source_close(&subject->source);
+    smol_model_file_close(&subject->file);
+    *subject = (struct subject){0};
+}

@@ -1,0 +1,81 @@
+/* What is looked at: a blob, a safetensors file or a checkpoint, open. */
+#ifndef SMOL_CONVERT_SUBJECT_H
+#define SMOL_CONVERT_SUBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/checkpoint/source.h"
+#include "convert/inspect/model_file.h"
+#include "convert/inspect/model_tensor.h"
+
+enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
+
+/* What tensors are for; and what else takes bytes. */
+enum part {
+    PART_EMBEDDING,
+    PART_ATTENTION,
+    PART_MLP,
+    PART_NORMS,
+    PART_OUTPUT,
+    PART_OTHER, /* tensors that have no name which we know */
+    PART_TOKENIZER,
+    PART_SECTIONS, /* headers, tables, padding */
+    PART_COUNT,
+};
+
+struct part_sum {
+    uint64_t n_tensors, n_parameters, bytes;
+};
+
+/* Bytes of a blob of one dtype, and of keys and values with `n_contexts` lengths of text. */
+enum { SUBJECT_CONTEXTS = 3 };
+struct memory_need {
+    enum blob_dtype dtype;
+    uint64_t blob;
+    uint64_t cache[SUBJECT_CONTEXTS];
+};
+
+struct subject {
+    const char *path; /* not owned */
+    enum subject_kind kind;
+    struct model_file file; /* unless it is a checkpoint */
+    /* of a checkpoint */
+    struct source source;
+    struct settings config;  /* config.json */
+    struct error reason;     /* why it is not supported; STATUS_OK: it is */
+    struct blob would_be;    /* the settings of the blob that it would become */
+    bool has_weights;        /* false: they are of another kind */
+    const char *template_in; /* the file that its chat template is in, or NULL */
+    /* of all */
+    const struct blob *blob; /* the settings; NULL: none are known */
+    struct model_tensor *tensors;
+    size_t n_tensors;
+    char (*names)[MAX_NAME]; /* behind the names of a blob's */
+    uint64_t n_parameters;
+    struct part_sum parts[PART_COUNT];
+    uint32_t contexts[SUBJECT_CONTEXTS]; /* (n_contexts), ascending */
+    size_t n_contexts;
+    struct memory_need needs[3];
+    size_t n_needs; /* 0: not known */
+};
+
+/* Opens `path` as a checkpoint, read as `options` say, or, where they are NULL, as a file whose
+ * blob's data are checked as `verify` says. A checkpoint that cannot be converted is no error. On
+ * an error nothing stays open. Errors: STATUS_USAGE (options->context is too long), STATUS_FILE,
+ * STATUS_DAMAGED, STATUS_UNSUPPORTED (a file of another kind), STATUS_MEMORY. */
+enum status smol_subject_open(const char *path, const struct source_options *options,
+                              enum verify verify, struct subject *subject, struct error *error);
+
+/* What has become of a step that ended with `status`, see file_settle. */
+enum status smol_subject_settle(const struct subject *subject, enum status status,
+                                struct error *error);
+
+void smol_subject_close(struct subject *subject);
+
+enum part smol_part_of(const struct model_tensor *tensor);
+const char *smol_part_name(enum part part); /* "embedding" */
+
+#endif
