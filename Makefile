@@ -90,7 +90,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
 .PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers templates perplexity \
+	tokenizers templates perplexity report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -238,6 +238,11 @@ soak-thread: SOAK_SECONDS = 300
 soak-thread: ## the same under the thread sanitizer, for five minutes
 	$(MAKE) CC=clang BUILD=$(BUILD)/thread CFLAGS="-O1 -g" EXTRA_CFLAGS="-fsanitize=thread" \
 		LDFLAGS="-fsanitize=thread" SOAK_SECONDS=$(SOAK_SECONDS) soak
+
+report-check: all ## look at reports in headless Chromium (which it installs)
+	./scripts/setup report
+	"$$(./scripts/venv)" scripts/build-test-model
+	./scripts/check-report $(BUILD)
 
 # On the real model's int8 blob; the long version of tests/oracle/test_damage.py
 DAMAGE_ROUNDS ?= 10000

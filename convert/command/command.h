@@ -15,6 +15,7 @@ smolconv_command smolconv_diff;
 smolconv_command smolconv_inspect;
 smolconv_command smolconv_pack;
 smolconv_command smolconv_patch;
+smolconv_command smolconv_report;
 smolconv_command smolconv_unpack;
 smolconv_command smolconv_verify;
 
@@ -33,13 +34,15 @@ smolconv_command smolconv_verify;
         "quiet", 0, NULL, "no progress bar, no summary", OPTION_FLAG, FIELD(quiet), 0, 0, NULL     \
     }
 
+#define RULE_CONFIG                                                                                \
+    {                                                                                              \
+        "config", 0, "FILE", "config.json, and with it the other JSON files, elsewhere",           \
+            OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
+    }
+
 /* How a checkpoint is read: FIELD(source) is a struct source_options. */
 #define RULES_SOURCE                                                                               \
-    {"config",    0,                                                                               \
-     "FILE",      "config.json, and with it the other JSON files, elsewhere",                      \
-     OPTION_TEXT, FIELD(source.config),                                                            \
-     0,           0,                                                                               \
-     NULL},                                                                                        \
+    RULE_CONFIG,                                                                                   \
         {"lora",                                                                                   \
          0,                                                                                        \
          "DIR[:SCALE]",                                                                            \

@@ -28,6 +28,7 @@ static const struct command_line line = {
              "shards.\n\n"
              "  smolconv diff        how two models differ\n"
              "  smolconv inspect     what is in a file\n"
+             "  smolconv report      a model as a page for a browser\n"
              "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
              "  smolconv pack        compress a blob for shipping\n"
              "  smolconv unpack      restore it, while it arrives\n"

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 
 #include "common/mapping.h"
@@ -14,7 +15,7 @@ static const struct {
 } commands[] = {
     {"inspect", smolconv_inspect}, {"diff", smolconv_diff},     {"verify", smolconv_verify},
     {"pack", smolconv_pack},       {"unpack", smolconv_unpack}, {"delta", smolconv_delta},
-    {"patch", smolconv_patch},
+    {"patch", smolconv_patch},     {"report", smolconv_report},
 };
 
 static enum status run(int argc, char **argv, struct error *error)
@@ -31,6 +32,8 @@ int main(int argc, char **argv)
     smol_output_remove_on_signals();
     smol_mapping_guard();
     enum status status = run(argc, argv, &error);
+    if (ferror(stdout)) /* nothing may stand behind what was lost */
+        __fpurge(stdout);
     bool answered = status == STATUS_OK || status == STATUS_NO;
     if (answered && (fflush(stdout) || ferror(stdout)))
         status = smol_fail(&error, STATUS_FILE, "standard output: cannot write");

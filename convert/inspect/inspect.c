@@ -147,19 +147,25 @@ static void show_checkpoint(const struct subject *subject, FILE *out)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static void show(const struct subject *subject, const struct statistics *all, FILE *out)
+void smol_inspect_lines(const struct subject *subject, FILE *out)
 {
     if (subject->kind == SUBJECT_BLOB)
         show_blob(subject->blob, out);
     if (subject->kind == SUBJECT_CHECKPOINT)
         show_checkpoint(subject, out);
+}
+
+static void show(const struct subject *subject, const struct statistics *all, FILE *out)
+{
+    smol_inspect_lines(subject, out);
     if (!subject->has_weights)
         return;
     if (subject->kind != SUBJECT_CHECKPOINT)
         smol_inspect_tensors(subject, out);
-    if (all)
+    if (all && !ferror(out))
         smol_inspect_statistics(subject, all, out);
-    smol_inspect_summary(subject, out);
+    if (!ferror(out))
+        smol_inspect_summary(subject, out);
 }
 
 static enum status measure(const struct subject *subject, uint32_t n_threads,

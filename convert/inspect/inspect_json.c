@@ -317,7 +317,7 @@ static void write_tensors(struct json_out *json, const struct subject *subject,
 {
     smol_json_key(json, "tensors");
     smol_json_open(json, '[');
-    for (size_t i = 0; i < subject->n_tensors; i++)
+    for (size_t i = 0; i < subject->n_tensors && !ferror(json->file); i++)
         write_tensor(json, &subject->tensors[i], all ? &all[i] : NULL);
     smol_json_close(json, ']');
 }

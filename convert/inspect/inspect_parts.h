@@ -18,6 +18,11 @@ const char *smol_count_text(uint64_t n, char text[AMOUNT]);
 enum { SHAPE_TEXT = SAFETENSORS_MAX_RANK * 22 + 2 };
 const char *smol_shape_text(unsigned rank, const uint64_t *shape, char text[SHAPE_TEXT]);
 
+/* --- inspect.c: lines ------------------------------------------------------------------------ */
+
+/* What a blob or a checkpoint is, its provenance included; of safetensors there is nothing. */
+void smol_inspect_lines(const struct subject *subject, FILE *out);
+
 /* --- inspect_settings.c: lines -------------------------------------------------------------- */
 
 /* Hyper-parameters, features, tokenizer, stop ids and sampling defaults. Of the blob are read

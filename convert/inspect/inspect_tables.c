@@ -34,7 +34,7 @@ void smol_inspect_tensors(const struct subject *subject, FILE *out)
     bool is_blob = subject->kind == SUBJECT_BLOB;
     fprintf(out, "%s%-8s %-20s %15s %11s%s  %s\n", is_blob ? "\n" : "", "dtype", "shape",
             "parameters", "size", is_blob ? "         offset" : "", "tensor");
-    for (size_t i = 0; i < subject->n_tensors; i++)
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
         print_tensor(&subject->tensors[i], out);
 }
 
@@ -92,12 +92,12 @@ void smol_inspect_statistics(const struct subject *subject, const struct statist
     fprintf(out, "\n %11s %11s %11s %11s %11s %10s %10s %11s %11s %8s  %s\n", "mean", "variance",
             "min", "max", "sum", "zeros", "outliers", "int8 rmse", "int8 max", "SNR, dB ",
             "tensor");
-    for (size_t i = 0; i < subject->n_tensors; i++) {
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++) {
         print_statistics(&all[i], out);
         end_line(&subject->tensors[i], out);
         estimated |= all[i].int8.kind == ERROR_ESTIMATED;
     }
-    for (size_t i = 0; i < subject->n_tensors; i++)
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
         print_not_finite(&subject->tensors[i], &all[i], out);
     fprintf(out, "outliers: farther than %d standard deviations from the mean\n",
             OUTLIER_DEVIATIONS);

@@ -14,7 +14,7 @@ static bool next_character(const char *text, size_t size, uint32_t *code_point, 
 }
 
 /* Controls (Cc), line and paragraph separators, and what sets the direction (Bidi_Control). */
-static bool is_steering(uint32_t c)
+bool smol_is_steering(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
@@ -25,7 +25,7 @@ void smol_print_text(FILE *out, const char *text, size_t size)
     uint32_t c;
     size_t length;
     for (size_t i = 0; i < size; i += length) {
-        bool shown = next_character(text + i, size - i, &c, &length) && !is_steering(c);
+        bool shown = next_character(text + i, size - i, &c, &length) && !smol_is_steering(c);
         if (shown)
             fwrite(text + i, 1, length, out);
         else
@@ -45,7 +45,7 @@ static size_t quote_character(const char *text, size_t size, char *out, size_t r
         return (size_t)snprintf(out, room, "\\%c", c == '\n' ? 'n' : 't');
     if (c == '"' || c == '\\')
         return (size_t)snprintf(out, room, "\\%c", (char)c);
-    if (is_steering(c))
+    if (smol_is_steering(c))
         return (size_t)snprintf(out, room, "\\u{%" PRIx32 "}", c);
     return (size_t)snprintf(out, room, "%.*s", (int)*length, text);
 }

@@ -62,7 +62,7 @@ static void compare(const struct scan_chunk *chunk, const float *held, struct lo
 /* Quantizes row by row. */
 static void measure_loss(const struct scan_chunk *chunk, struct losses *losses)
 {
-    float values[TENSOR_PIECE], held[TENSOR_PIECE];
+    float values[TENSOR_PIECE], held[TENSOR_PIECE] = {0};
     losses->unfit = !isfinite(smol_sum(chunk->values, chunk->n)); /* of floats: nothing overflows */
     for (size_t i = 0; i < chunk->n; i++)
         values[i] = (float)chunk->values[i]; /* exact */

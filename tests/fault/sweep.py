@@ -131,6 +131,8 @@ def commands(material):
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("inspect --json", ("smolconv", "inspect", "--json", source)),
         Command("inspect --stats", ("smolconv", "inspect", "--stats", *threads, blob)),
+        Command("report", ("smolconv", "report", *threads, blob, "-o", "OUT")),
+        Command("report --force", ("smolconv", "report", "--force", source, "-o", "OUT"), old=True),
         Command("diff checkpoint", ("smolconv", "diff", source, weights)),
         Command("generate", ("smolrun", blob, "abc 12", "-n", "3", *threads)),
         Command("generate --json", ("smolrun", blob, "ab", "-n", "3", "--json", "--stop", "zz")),

@@ -29,6 +29,7 @@ WRITERS = {
     "delta": ["smolconv", "delta", "--quiet", "FORCE", "BLOB", "NEWER", "OUT"],
     "patch": ["smolconv", "patch", "FORCE", "BLOB", "DELTA", "OUT"],
     "perplexity": ["smolrun", "perplexity", "BLOB", DEMO / "config.json", "--save-logits", "OUT"],
+    "report": ["smolconv", "report", "--quiet", "FORCE", "BLOB", "-o", "OUT"],
     "logits": ["smolrun", "logits", "BLOB", "--tokens", "5 6 " * 100, "-o", "OUT"],
 }
 FORCED = {name for name, words in WRITERS.items() if "FORCE" not in words}
@@ -321,6 +322,7 @@ def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole,
 READERS = {
     "convert": ["smolconv", "FILE", "OUT"],
     "inspect": ["smolconv", "inspect", "FILE"],
+    "report": ["smolconv", "report", "FILE", "-o", "OUT"],
     "verify": ["smolconv", "verify", "FILE"],
     "pack": ["smolconv", "pack", "FILE", "OUT"],
     "unpack": ["smolconv", "unpack", "FILE", "OUT"],

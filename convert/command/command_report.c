@@ -1,0 +1,44 @@
+/* smolconv report FILE -o PAGE: a model as a page for a browser. */
+#include <stddef.h>
+
+#include "convert/command/command.h"
+#include "convert/inspect/report.h"
+
+#define FIELD(name) offsetof(struct report_options, name)
+
+static const struct option_rule rules[] = {
+    {NULL, 'o', "PAGE", "write to PAGE (required)", OPTION_TEXT, FIELD(output), 0, 0, NULL},
+    RULE_CONFIG,
+    RULE_THREADS,
+    RULE_FORCE("PAGE"),
+    RULE_QUIET,
+};
+
+static const struct command_line line = {
+    .program = "smolconv",
+    .words = "report FILE -o PAGE",
+    .about =
+        "Writes what FILE is as one page of HTML, without scripts and with nothing outside "
+        "it:\n"
+        "its size and memory, histograms of its weights, int8's error by layer, statistics of\n"
+        "every tensor, its settings and provenance. FILE is a .smol blob, a safetensors file\n"
+        "or a checkpoint's folder.\n",
+    .notes = "The page is the same, byte for byte, for any number of threads.\n",
+    .min_words = 1,
+    .max_words = 1,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum status smolconv_report(int argc, char **argv, struct error *error)
+{
+    struct report_options options = {.n_threads = smol_cpu_count()};
+    const char *path;
+    bool shown;
+    enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
+    if (status || shown)
+        return status;
+    if (!options.output)
+        return smol_fail(error, STATUS_USAGE, "report: no page to write: name it with -o PAGE");
+    return smol_report(path, &options, error);
+}

@@ -1,0 +1,38 @@
+/* Writes a page of HTML that is XML too, piece by piece, into a file under construction. What goes
+ * wrong on the way is kept until the end. */
+#ifndef SMOL_CONVERT_HTML_H
+#define SMOL_CONVERT_HTML_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "common/output.h"
+
+struct page {
+    struct buffer text; /* that is not written yet */
+    struct output *output;
+    uint64_t offset;
+    enum status status;
+    struct error *error;
+};
+
+/* Adds markup. The formatted text is at most 255 bytes, none of it a stranger's. */
+void smol_page_add(struct page *page, const char *markup);
+void smol_page_print(struct page *page, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Adds text, whatever it is: markup in it stays text, and what XML cannot hold or what sets the
+ * direction of writing becomes U+FFFD. */
+void smol_page_text(struct page *page, const char *text, size_t size);
+
+/* A stream into smol_page_text, for those who print text; NULL when out of memory. The caller
+ * closes it. */
+FILE *smol_page_stream(struct page *page);
+
+/* Writes what is left and frees the page's memory. Errors: STATUS_FILE, STATUS_MEMORY. */
+enum status smol_page_end(struct page *page);
+
+#endif

@@ -1,0 +1,25 @@
+/* A model as one page for a browser. */
+#ifndef SMOL_CONVERT_REPORT_H
+#define SMOL_CONVERT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "convert/checkpoint/source.h"
+
+struct report_options {
+    struct source_options source;
+    const char *output;
+    uint32_t n_threads;
+    int force, quiet;
+};
+
+/* Writes options->output, one page of HTML with nothing outside it and no script: what `path` is (a
+ * .smol blob, a safetensors file or a checkpoint), histograms of its weights, int8's error by
+ * layer, statistics of every tensor, where it comes from. The bytes are the same for any number of
+ * threads. Reads all elements three times. Errors: those of smol_inspect and smol_output_commit. */
+enum status smol_report(const char *path, const struct report_options *options,
+                        struct error *error);
+
+#endif

@@ -1,0 +1,236 @@
+/* Plots as SVG, see report_parts.h. Coordinates have two digits behind the point; colours and type
+ * are the page's (report_style.c). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert/inspect/report_parts.h"
+
+/* --- axes --------------------------------------------------------------------------------- */
+
+/* A frame within a picture of width x height, and the values at its edges. */
+struct frame {
+    double left, top, right, bottom;
+    double x_low, x_high, y_low, y_high;
+};
+
+static double x_at(const struct frame *frame, double value)
+{
+    return frame->left +
+           (value - frame->x_low) / (frame->x_high - frame->x_low) * (frame->right - frame->left);
+}
+
+static double y_at(const struct frame *frame, double value)
+{
+    return frame->bottom -
+           (value - frame->y_low) / (frame->y_high - frame->y_low) * (frame->bottom - frame->top);
+}
+
+/* The step of 1, 2 or 5 times a power of ten of which some `n` make `span`. */
+static double nice_step(double span, double n)
+{
+    double power = pow(10, floor(log10(span / n)));
+    double steps = span / n / power;
+    return power * (steps < 1.5 ? 1 : steps < 3.5 ? 2 : steps < 7.5 ? 5 : 10);
+}
+
+static void add_tick_x(struct page *page, const struct frame *frame, double value, int digits,
+                       const char *anchor)
+{
+    smol_page_print(page,
+                    "<text class=\"x\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\">%.*g</text>\n",
+                    x_at(frame, value), frame->bottom + 15, anchor, digits, value);
+}
+
+static void add_ticks_y(struct page *page, const struct frame *frame)
+{
+    double step = nice_step(frame->y_high - frame->y_low, 5);
+    double first = ceil(frame->y_low / step - 1e-9);
+    for (int i = 0; (first + i) * step <= frame->y_high + step * 1e-9; i++) {
+        double y = y_at(frame, (first + i) * step);
+        smol_page_print(page,
+                        "<line class=\"grid\" x1=\"%.2f\" x2=\"%.2f\" y1=\"%.2f\" y2=\"%.2f\"/>",
+                        frame->left, frame->right, y, y);
+        smol_page_print(page,
+                        "<text class=\"y\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"end\">%.4g</text>\n",
+                        frame->left - 7, y + 4, (first + i) * step);
+    }
+}
+
+/* --- parts -------------------------------------------------------------------------------- */
+
+void smol_plot_parts(struct page *page, const struct subject *subject)
+{
+    enum { WIDTH = 960, HEIGHT = 26 };
+    double total = 0, x = 0;
+    for (int i = 0; i < PART_COUNT; i++)
+        total += (double)subject->parts[i].bytes;
+    smol_page_print(page,
+                    "<svg class=\"bar\" viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" "
+                    "role=\"img\" aria-label=\"bytes by part\">\n",
+                    WIDTH, HEIGHT);
+    for (int i = 0; total > 0 && i < PART_COUNT; i++) {
+        double width = (double)subject->parts[i].bytes / total * WIDTH;
+        if (width > 0)
+            smol_page_print(page, "<rect class=\"p%d\" x=\"%.2f\" width=\"%.2f\" height=\"%d\"/>\n",
+                            i, x, width, HEIGHT);
+        x += width;
+    }
+    smol_page_add(page, "</svg>\n");
+}
+
+/* --- histograms --------------------------------------------------------------------------- */
+
+static uint64_t fullest(const struct histogram *histogram)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < HISTOGRAM_BINS; i++)
+        most = histogram->bins[i] > most ? histogram->bins[i] : most;
+    return most;
+}
+
+/* The outline of all bins, as one path. */
+static void add_outline(struct page *page, const struct frame *frame,
+                        const struct histogram *histogram)
+{
+    smol_page_print(page, "<path class=\"area\" d=\"M%.2f %.2f", frame->left, frame->bottom);
+    for (unsigned i = 0; i < HISTOGRAM_BINS; i++)
+        smol_page_print(page, "V%.2fH%.2f", y_at(frame, (double)histogram->bins[i]),
+                        x_at(frame, smol_histogram_edge(histogram, i + 1)));
+    smol_page_print(page, "V%.2fZ\"/>\n", frame->bottom);
+}
+
+void smol_plot_histogram(struct page *page, const struct histogram *histogram)
+{
+    enum { WIDTH = 220, HEIGHT = 118, ROOM = 48 };
+    uint64_t most = fullest(histogram), n = histogram->n_outside;
+    struct frame frame = {.left = 6, .top = 18, .right = WIDTH - 6, .bottom = HEIGHT - 20};
+    for (unsigned i = 0; i < HISTOGRAM_BINS; i++)
+        n += histogram->bins[i];
+    frame.x_low = histogram->low;
+    frame.x_high = histogram->high;
+    frame.y_high = most ? (double)most : 1;
+    smol_page_print(page, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"histogram\">\n",
+                    WIDTH, HEIGHT);
+    add_outline(page, &frame, histogram);
+    smol_page_print(page,
+                    "<line class=\"axis\" x1=\"%.2f\" x2=\"%.2f\" y1=\"%.2f\" y2=\"%.2f\"/>\n",
+                    frame.left, frame.right, frame.bottom, frame.bottom);
+    add_tick_x(page, &frame, histogram->low, 3, "start");
+    add_tick_x(page, &frame, histogram->high, 3, "end");
+    if (histogram->low < 0 && histogram->high > 0 && x_at(&frame, 0) > frame.left + ROOM &&
+        x_at(&frame, 0) < frame.right - ROOM)
+        add_tick_x(page, &frame, 0, 1, "middle");
+    smol_page_print(page, "<text class=\"y\" x=\"%.2f\" y=\"12\">peak %.2g%%</text>\n</svg>\n",
+                    frame.left, n ? 100 * (double)most / (double)n : 0);
+}
+
+/* --- lines -------------------------------------------------------------------------------- */
+
+/* Where a line's label stands, at its last point or near it. */
+struct end_label {
+    size_t line;
+    double y;
+};
+
+static int compare_labels(const void *left, const void *right)
+{
+    const struct end_label *a = left, *b = right;
+    return a->y < b->y ? -1 : a->y > b->y;
+}
+
+/* Moves labels apart, n > 0: down from the top, then up from the bottom. */
+static void spread(struct end_label *labels, size_t n, const struct frame *frame)
+{
+    enum { LINE = 15 };
+    qsort(labels, n, sizeof *labels, compare_labels);
+    for (size_t i = 1; i < n; i++)
+        labels[i].y = fmax(labels[i].y, labels[i - 1].y + LINE);
+    labels[n - 1].y = fmin(labels[n - 1].y, frame->bottom);
+    for (size_t i = n - 1; i-- > 0;)
+        labels[i].y = fmin(labels[i].y, labels[i + 1].y - LINE);
+}
+
+/* At most `most` characters, and a mark where there are more. */
+static void add_short(struct page *page, const char *text, size_t most)
+{
+    size_t size = strlen(text), n = 0, i = 0;
+    for (; i < size; i++) {
+        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (starts && n++ == most)
+            break;
+    }
+    smol_page_text(page, text, i);
+    smol_page_add(page, i < size ? "\xe2\x80\xa6" : "");
+}
+
+/* Points that have values, and a title for each; returns the last one's height, or NaN. */
+static double add_line(struct page *page, const struct frame *frame, const struct line_plot *plot,
+                       size_t line)
+{
+    const struct tensor_group *group = plot->groups[line];
+    double last = NAN;
+    smol_page_print(page, "<polyline class=\"line l%zu\" points=\"", line);
+    for (size_t i = 0; i < group->n; i++) {
+        double value = plot->values[group->in[i].tensor];
+        if (!isfinite(value))
+            continue;
+        last = y_at(frame, value);
+        smol_page_print(page, "%.2f,%.2f ", x_at(frame, group->in[i].layer), last);
+    }
+    smol_page_add(page, "\"/>\n");
+    for (size_t i = 0; i < group->n; i++) {
+        double value = plot->values[group->in[i].tensor];
+        if (!isfinite(value))
+            continue;
+        smol_page_print(page,
+                        "<circle class=\"dot l%zu\" cx=\"%.2f\" cy=\"%.2f\" r=\"2.2\"><title>",
+                        line, x_at(frame, group->in[i].layer), y_at(frame, value));
+        add_short(page, group->label, 40);
+        smol_page_print(page, ", layer %u: %.4g %s</title></circle>\n", group->in[i].layer, value,
+                        plot->unit);
+    }
+    return last;
+}
+
+static void add_layers_axis(struct page *page, const struct frame *frame)
+{
+    double step = fmax(nice_step(frame->x_high - frame->x_low, 6), 1);
+    for (unsigned i = 0; i * step <= frame->x_high; i++)
+        add_tick_x(page, frame, i * step, 6, "middle");
+    smol_page_print(page,
+                    "<text class=\"unit\" x=\"%.2f\" y=\"%.2f\" text-anchor=\"end\">layer</text>\n",
+                    frame->right, frame->bottom + 30);
+}
+
+void smol_plot_lines(struct page *page, const struct line_plot *plot)
+{
+    enum { WIDTH = 560, HEIGHT = 280, NAMES = 96 };
+    struct frame frame = {60, 24, WIDTH - NAMES, HEIGHT - 36, 0, 1, plot->low, plot->high};
+    struct end_label labels[PLOT_LINES];
+    size_t n_labels = 0;
+    for (size_t i = 0; i < plot->n; i++) {
+        const struct tensor_group *group = plot->groups[i];
+        frame.x_high = fmax(frame.x_high, group->in[group->n - 1].layer);
+    }
+    smol_page_print(page, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s by layer\">\n",
+                    WIDTH, HEIGHT, plot->unit);
+    add_ticks_y(page, &frame);
+    smol_page_print(page, "<text class=\"unit\" x=\"%.2f\" y=\"12\">%s</text>\n", frame.left,
+                    plot->unit);
+    add_layers_axis(page, &frame);
+    for (size_t i = 0; i < plot->n; i++) {
+        double y = add_line(page, &frame, plot, i);
+        if (isfinite(y))
+            labels[n_labels++] = (struct end_label){i, y};
+    }
+    if (n_labels > 0)
+        spread(labels, n_labels, &frame);
+    for (size_t i = 0; i < n_labels; i++) {
+        smol_page_print(page, "<text class=\"name n%zu\" x=\"%.2f\" y=\"%.2f\">", labels[i].line,
+                        frame.right + 8, labels[i].y + 4);
+        add_short(page, plot->groups[labels[i].line]->label, 14);
+        smol_page_add(page, "</text>\n");
+    }
+    smol_page_add(page, "</svg>\n");
+}
