@@ -25,6 +25,11 @@ struct smol_context {
     struct listener listener;
 };
 
+/* Whether ids[0..n) may come next. Errors: STATUS_USAGE (an id out of range), STATUS_CONTEXT_FULL.
+ */
+enum status smol_check_tokens(const struct smol_context *context, const uint32_t *ids, size_t n,
+                              struct error *error);
+
 /* Room for n ids, at most context->capacity and one more. */
 enum status smol_context_reserve_ids(struct smol_context *context, size_t n, struct error *error);
 

@@ -23,11 +23,26 @@ static bool failed(const smol_eval_part *part)
 
 /* --- before the first pass ---------------------------------------------------------------- */
 
+enum status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
+                              struct error *error)
+{
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= vocab_size)
+            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u", ids[i],
+                             vocab_size);
+    if (n > c->capacity - c->length)
+        return smol_fail(error, STATUS_CONTEXT_FULL,
+                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
+                         "context or a shorter text",
+                         c->length, c->capacity, n);
+    return STATUS_OK;
+}
+
 static enum status check_part(const struct engine *e, const smol_eval_part *part,
                               struct error *error)
 {
     const smol_context *c = part->context;
-    uint32_t vocab_size = c->model->blob.model->vocab_size;
     if (c->engine != e)
         return smol_fail(error, STATUS_USAGE,
                          "contexts that do not share: see smol_context_params");
@@ -36,16 +51,7 @@ static enum status check_part(const struct engine *e, const smol_eval_part *part
     if (part->n == 0 || part->n_logits > part->n)
         return smol_fail(error, STATUS_USAGE, "%zu tokens, logits of %zu: ask for 0 to n", part->n,
                          part->n_logits);
-    for (size_t i = 0; i < part->n; i++)
-        if (part->ids[i] >= vocab_size)
-            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u",
-                             part->ids[i], vocab_size);
-    if (part->n > c->capacity - c->length)
-        return smol_fail(error, STATUS_CONTEXT_FULL,
-                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
-                         "context or a shorter text",
-                         c->length, c->capacity, part->n);
-    return STATUS_OK;
+    return smol_check_tokens(c, part->ids, part->n, error);
 }
 
 /* Checks a part and makes room for it. */

@@ -1,4 +1,5 @@
-/* The generation loop, see smol.h: evaluate, sample, stream, until something ends it. */
+/* Generation, see smol.h: evaluate, sample, stream, until something ends it; of one sequence, or of
+ * several in step. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -8,42 +9,49 @@
 #include "runtime/report.h"
 #include "runtime/stream.h"
 
-struct generation {
+struct smol_generation {
     smol_context *context;
     smol_sampler *sampler;
-    const smol_generate_params *params;
-    smol_generate_result *result;
+    smol_generate_params params; /* its stop strings are the stream's */
+    smol_generate_result result;
+    smol_error error; /* what it failed with, or OK */
     struct stream *stream;
     float *logits;     /* (vocab_size): after the newest token */
     uint32_t *history; /* prompt and output */
     size_t n_history;
-    bool finished; /* result->finish says why */
+    bool started, finished; /* finished: result.finish or error says why */
+    uint32_t *prompt;       /* (n_prompt) */
+    size_t n_prompt, n_read;
+    uint32_t newest; /* once the prompt is read: the token that is to be evaluated */
+    /* the context before the prompt */
+    size_t length, n_ids;
+    uint32_t last; /* id number n_ids - 1 */
     double start, first_token;
 };
 
-static void finish(struct generation *g, smol_finish why)
+static void finish(smol_generation *g, smol_finish why)
 {
-    g->result->finish = why;
+    g->result.finish = why;
     g->finished = true;
 }
 
 /* --- text --------------------------------------------------------------------------------- */
 
 /* Hands text to the caller, who may cancel. */
-static void tell(struct generation *g, const struct stream_text *text, uint32_t id)
+static void tell(smol_generation *g, const struct stream_text *text, uint32_t id)
 {
-    const smol_generate_params *params = g->params;
+    const smol_generate_params *params = &g->params;
     if (params->on_text && params->on_text(params->user, text->text, text->size, id))
         finish(g, SMOL_FINISH_CANCELLED);
 }
 
-static smol_status tell_token(struct generation *g, uint32_t id, smol_error *error)
+static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error)
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
     struct error detail;
     enum status status = smol_stream_token(g->stream, &blob->tokenizer, id,
-                                           g->params->show_special != 0, &text, &detail);
+                                           g->params.show_special != 0, &text, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail); /* the bytes lie in the file */
     if (status)
         return report(error, status, &detail);
@@ -54,7 +62,7 @@ static smol_status tell_token(struct generation *g, uint32_t id, smol_error *err
 }
 
 /* The text that was held back in case more tokens come. */
-static smol_status tell_rest(struct generation *g, smol_error *error)
+static smol_status tell_rest(smol_generation *g, smol_error *error)
 {
     struct stream_text text;
     struct error detail;
@@ -68,25 +76,42 @@ static smol_status tell_rest(struct generation *g, smol_error *error)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-static smol_status evaluate_prompt(struct generation *g, const uint32_t *prompt, size_t n,
-                                   smol_error *error)
+/* Before the first token of the prompt: there is room for all of them. */
+static enum status start(smol_generation *g, struct error *error)
 {
-    smol_status status = SMOL_OK;
-    if (g->params->slide)
-        status = smol_context_slide(g->context, g->params->n_keep, n, error);
-    if (!status)
-        status = smol_eval(g->context, prompt, n, 1, g->logits, error);
-    if (status)
-        return status;
-    g->result->n_prompt = n;
-    g->result->prompt_seconds = clock_seconds() - g->start;
-    g->n_history = g->params->penalize_context ? g->context->length : n;
-    memcpy(g->history, g->context->ids + g->context->length - g->n_history,
-           g->n_history * sizeof *g->history);
-    return SMOL_OK;
+    smol_context *c = g->context;
+    if (g->params.slide && smol_context_slide(c, g->params.n_keep, g->n_prompt, &g->error)) {
+        memcpy(error->message, g->error.message, sizeof error->message);
+        return (enum status)g->error.status;
+    }
+    g->length = c->length;
+    g->n_ids = c->n_ids;
+    g->last = c->n_ids ? c->ids[c->n_ids - 1] : 0;
+    g->started = true;
+    return smol_check_tokens(c, g->prompt, g->n_prompt, error);
 }
 
-static bool is_stop_id(const struct generation *g, uint32_t id)
+/* As if nothing of the prompt had been read. */
+static void take_back(smol_generation *g)
+{
+    g->context->length = g->length;
+    g->context->n_ids = g->n_ids;
+    if (g->n_ids > 0)
+        g->context->ids[g->n_ids - 1] = g->last;
+}
+
+static void end_prompt(smol_generation *g)
+{
+    g->result.n_prompt = g->n_prompt;
+    g->result.prompt_seconds = clock_seconds() - g->start;
+    g->n_history = g->params.penalize_context ? g->context->length : g->n_prompt;
+    memcpy(g->history, g->context->ids + g->context->length - g->n_history,
+           g->n_history * sizeof *g->history);
+    if (g->params.max_tokens == 0)
+        finish(g, SMOL_FINISH_LENGTH);
+}
+
+static bool is_stop_id(const smol_generation *g, uint32_t id)
 {
     size_t n;
     const uint32_t *stop = smol_model_stop_ids(g->context->model, &n);
@@ -98,35 +123,35 @@ static bool is_stop_id(const struct generation *g, uint32_t id)
 
 /* Called when a token was sampled: the first one ends the wait, the time up to the others counts
  * as decoding unless it brought a stop token. */
-static void take_time(struct generation *g, bool stop)
+static void take_time(smol_generation *g, bool stop)
 {
     double now = clock_seconds();
-    if (g->result->n_generated == 0) {
+    if (g->result.n_generated == 0) {
         g->first_token = now;
-        g->result->first_token_seconds = now - g->start;
+        g->result.first_token_seconds = now - g->start;
     }
     if (!stop)
-        g->result->decode_seconds = now - g->first_token;
+        g->result.decode_seconds = now - g->first_token;
 }
 
 /* The context is full: it slides. The history becomes what the context holds and the newest token,
  * as it would be had it begun there. */
-static smol_status slide(struct generation *g, smol_error *error)
+static smol_status slide(smol_generation *g, smol_error *error)
 {
     double start = clock_seconds();
     uint32_t newest = g->history[g->n_history - 1];
-    smol_status status = smol_context_slide(g->context, g->params->n_keep, 1, error);
+    smol_status status = smol_context_slide(g->context, g->params.n_keep, 1, error);
     if (status)
         return status;
     const uint32_t *ids = smol_context_ids(g->context, &g->n_history);
     memcpy(g->history, ids, g->n_history * sizeof newest);
     g->history[g->n_history++] = newest;
-    g->result->n_slides++;
-    g->result->slide_seconds += clock_seconds() - start;
+    g->result.n_slides++;
+    g->result.slide_seconds += clock_seconds() - start;
     return SMOL_OK;
 }
 
-static smol_status next_token(struct generation *g, smol_error *error)
+static smol_status next_token(smol_generation *g, smol_error *error)
 {
     uint32_t id;
     size_t vocab_size = g->context->model->blob.model->vocab_size;
@@ -143,79 +168,220 @@ static smol_status next_token(struct generation *g, smol_error *error)
     g->history[g->n_history++] = id;
     g->context->ids[g->context->length] = id; /* room for one more is there after each smol_eval */
     g->context->n_ids = g->context->length + 1;
-    g->result->n_generated++;
+    g->newest = id;
+    g->result.n_generated++;
+    if (g->params.on_token)
+        g->params.on_token(g->params.user, id, g->logits, vocab_size);
     status = tell_token(g, id, error);
     if (status || g->finished)
         return status;
     bool full = smol_context_length(g->context) == smol_context_capacity(g->context);
-    if (g->result->n_generated == g->params->max_tokens)
+    if (g->result.n_generated == g->params.max_tokens)
         finish(g, SMOL_FINISH_LENGTH);
-    else if (full && !g->params->slide)
+    else if (full && !g->params.slide)
         finish(g, SMOL_FINISH_CONTEXT_FULL);
     else if (full)
         status = slide(g, error);
-    if (!status && !g->finished)
-        status = smol_eval(g->context, &id, 1, 1, g->logits, error);
     return status;
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+static bool reads_prompt(const smol_generation *g)
+{
+    return g->n_read < g->n_prompt;
+}
+
+static void fail(smol_generation *g, const smol_error *error)
+{
+    if (g->started && reads_prompt(g))
+        take_back(g);
+    g->finished = true;
+    if (error->status == SMOL_ERROR_CANCELLED)
+        g->result.finish = SMOL_FINISH_CANCELLED;
+    else
+        g->error = *error;
+}
+
+/* What is behind the evaluation of n tokens. */
+static void advance(smol_generation *g, size_t n)
+{
+    smol_error error;
+    smol_status status = SMOL_OK;
+    if (reads_prompt(g)) {
+        g->n_read += n;
+        if (reads_prompt(g))
+            return;
+        end_prompt(g);
+    }
+    if (!g->finished)
+        status = next_token(g, &error);
+    if (!status && g->finished && g->result.finish != SMOL_FINISH_CANCELLED)
+        status = tell_rest(g, &error);
+    if (status)
+        fail(g, &error);
+}
+
+/* The next token, or at most `room` of the prompt. */
+static smol_eval_part next_part(const smol_generation *g, size_t room)
+{
+    smol_eval_part part = {g->context, &g->newest, 1, 1, g->logits, {SMOL_OK, {0}}};
+    if (reads_prompt(g)) {
+        size_t left = g->n_prompt - g->n_read;
+        part.ids = g->prompt + g->n_read;
+        part.n = left < room ? left : room;
+        part.n_logits = part.n == left;
+    }
+    return part;
+}
+
+/* Fills parts with what those that have not finished need next, and which[i] with whose part i is:
+ * a token each, then prompts in what is left of the last pass, or all of a prompt that nobody waits
+ * behind. Returns how many parts. */
+static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
+                   smol_generation **which)
+{
+    size_t n_parts = 0, n_left = 0;
+    for (size_t i = 0; i < n; i++)
+        n_left += !generations[i]->finished;
+    size_t room = n_left == 1 ? SIZE_MAX : BATCH;
+    for (int prompts = 0; prompts < 2; prompts++)
+        for (size_t i = 0; i < n; i++) {
+            smol_generation *g = generations[i];
+            if (g->finished || reads_prompt(g) != prompts || room == 0)
+                continue;
+            which[n_parts] = g;
+            parts[n_parts] = next_part(g, room);
+            room -= parts[n_parts++].n;
+            room = room || prompts ? room : BATCH; /* each token has its turn in every step */
+        }
+    return n_parts;
+}
+
+static void start_all(smol_generation *const *generations, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct error detail;
+        smol_error error;
+        if (generations[i]->started || generations[i]->finished)
+            continue;
+        if (report(&error, start(generations[i], &detail), &detail))
+            fail(generations[i], &error);
+    }
+}
+
+void smol_generation_step(smol_generation *const *generations, size_t n)
+{
+    start_all(generations, n);
+    smol_eval_part *parts = smol_reallocarray(NULL, n, sizeof *parts);
+    smol_generation **which = smol_reallocarray(NULL, n, sizeof(void *));
+    if (parts && which) {
+        size_t n_parts = plan(generations, n, parts, which);
+        smol_eval_many(parts, n_parts, NULL);
+        for (size_t i = 0; i < n_parts; i++)
+            if (parts[i].error.status)
+                fail(which[i], &parts[i].error);
+            else
+                advance(which[i], parts[i].n);
+    } else {
+        struct error detail;
+        smol_error error;
+        report(&error, smol_fail_memory(&detail, "a step of generation"), &detail);
+        for (size_t i = 0; i < n; i++)
+            if (!generations[i]->finished)
+                fail(generations[i], &error);
+    }
+    smol_free(parts);
+    smol_free(which);
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
 /* Every token but the last takes a place in the context, which bounds the history. */
-static enum status prepare(struct generation *g, size_t n_prompt, struct error *error)
+static enum status prepare(smol_generation *g, const uint32_t *prompt, struct error *error)
 {
     size_t capacity = smol_context_capacity(g->context);
     size_t room = capacity - smol_context_length(g->context) + 1;
-    size_t most = g->params->max_tokens < room ? g->params->max_tokens : room;
-    size_t before = g->params->penalize_context ? smol_context_length(g->context) : 0;
-    size_t n_history = g->params->slide ? capacity + 1 : before + n_prompt + most;
-    if (g->params->slide && g->params->n_keep >= capacity) {
-        smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
-                  g->params->n_keep, capacity);
+    size_t most = g->params.max_tokens < room ? g->params.max_tokens : room;
+    size_t before = g->params.penalize_context ? smol_context_length(g->context) : 0;
+    size_t n_history = g->params.slide ? capacity + 1 : before + g->n_prompt + most;
+    if (g->n_prompt == 0) {
+        smol_fail(error, STATUS_USAGE, "no tokens to begin with: give a prompt");
         return STATUS_USAGE; /* as analyzers can see */
+    }
+    if (g->params.slide && g->params.n_keep >= capacity) {
+        smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
+                  g->params.n_keep, capacity);
+        return STATUS_USAGE;
     }
     g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
     g->history = smol_calloc(n_history, sizeof *g->history);
-    if (!g->logits || !g->history)
+    g->prompt = smol_reallocarray(NULL, g->n_prompt, sizeof *g->prompt);
+    if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");
-    return smol_stream_create(g->params->stop, g->params->n_stop, &g->stream, error);
+    memcpy(g->prompt, prompt, g->n_prompt * sizeof *prompt);
+    return smol_stream_create(g->params.stop, g->params.n_stop, &g->stream, error);
 }
 
-static smol_status run(struct generation *g, const uint32_t *prompt, size_t n, smol_error *error)
+smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
+                                   const uint32_t *prompt, size_t n,
+                                   const smol_generate_params *params, smol_generation **out,
+                                   smol_error *error)
 {
-    smol_status status = evaluate_prompt(g, prompt, n, error);
-    if (!status && g->params->max_tokens == 0)
-        finish(g, SMOL_FINISH_LENGTH);
-    while (!status && !g->finished)
-        status = next_token(g, error);
-    if (status == SMOL_ERROR_CANCELLED) {
-        finish(g, SMOL_FINISH_CANCELLED);
-        return SMOL_OK;
-    }
-    if (!status && g->result->finish != SMOL_FINISH_CANCELLED)
-        status = tell_rest(g, error);
-    return status;
+    struct error detail;
+    *out = NULL;
+    smol_generation *g = smol_calloc(1, sizeof *g);
+    if (!g)
+        return report(error, smol_fail_memory(&detail, "generation"), &detail);
+    g->context = context;
+    g->sampler = sampler;
+    g->params = *params;
+    g->n_prompt = n;
+    g->start = clock_seconds();
+    enum status status = prepare(g, prompt, &detail);
+    if (status)
+        smol_generation_free(g);
+    else
+        *out = g;
+    return report(error, status, &detail);
+}
+
+int smol_generation_finished(const smol_generation *generation, smol_generate_result *result,
+                             smol_error *error)
+{
+    *result = generation->result;
+    if (error)
+        *error = generation->error;
+    return generation->finished;
+}
+
+void smol_generation_free(smol_generation *generation)
+{
+    if (!generation)
+        return;
+    smol_stream_free(generation->stream);
+    smol_free(generation->prompt);
+    smol_free(generation->history);
+    smol_free(generation->logits);
+    smol_free(generation);
 }
 
 static smol_status generate(smol_context *context, smol_sampler *sampler, const uint32_t *prompt,
                             size_t n, const smol_generate_params *params,
                             smol_generate_result *result, smol_error *error)
 {
-    struct generation g = {.context = context,
-                           .sampler = sampler,
-                           .params = params,
-                           .result = result,
-                           .start = clock_seconds()};
-    struct error detail;
+    smol_generation *g;
+    smol_error detail;
     *result = (smol_generate_result){0};
-    enum status prepared = prepare(&g, n, &detail);
-    smol_status status = prepared ? report(error, prepared, &detail) : run(&g, prompt, n, error);
-    if (!status)
-        report(error, STATUS_OK, NULL);
-    smol_stream_free(g.stream);
-    smol_free(g.history);
-    smol_free(g.logits);
-    return status;
+    smol_status status = smol_generation_create(context, sampler, prompt, n, params, &g, error);
+    if (status)
+        return status;
+    while (!smol_generation_finished(g, result, &detail))
+        smol_generation_step(&g, 1);
+    smol_generation_free(g);
+    if (error)
+        *error = detail;
+    return detail.status;
 }
 
 /* The last id of the sequence becomes the prompt: its logits are not kept. */

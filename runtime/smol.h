@@ -418,18 +418,23 @@ typedef enum smol_finish {
  * not reported. Return 0 to go on, anything else to cancel. */
 typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
 
+/* Sees each token as it is chosen, before its text is reported, and the logits (n) that it was
+ * chosen from, as the model gave them; they are the library's. */
+typedef void smol_on_token(void *user, uint32_t id, const float *logits, size_t n);
+
 typedef struct smol_generate_params {
     size_t max_tokens; /* SIZE_MAX: no limit but the context's */
     /* (n_stop) texts, UTF-8 and not empty, that end generation and are not reported, whatever
      * tokens they are spread over: the first to be complete, of several the longest. */
     const char *const *stop;
     size_t n_stop;
-    int show_special;      /* 1: text of special tokens is reported too */
-    int slide;             /* 1: a full context does not end it: see smol_context_slide ... */
-    size_t n_keep;         /* ... which keeps so many of the context's first tokens */
-    int penalize_context;  /* 1: what was in the context before the prompt is history too */
-    smol_on_text *on_text; /* may be NULL */
-    void *user;            /* passed to on_text */
+    int show_special;        /* 1: text of special tokens is reported too */
+    int slide;               /* 1: a full context does not end it: see smol_context_slide ... */
+    size_t n_keep;           /* ... which keeps so many of the context's first tokens */
+    int penalize_context;    /* 1: what was in the context before the prompt is history too */
+    smol_on_text *on_text;   /* may be NULL */
+    void *user;              /* passed to on_text and on_token */
+    smol_on_token *on_token; /* may be NULL */
 } smol_generate_params;
 
 typedef struct smol_generate_result {
@@ -496,6 +501,31 @@ SMOL_API smol_status smol_context_save_memory(const smol_context *context,
                                               size_t *size, smol_error *error);
 SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
                                                  const void *bytes, size_t size, smol_error *error);
+
+/* The same for several sequences at once, a step at a time: each step evaluates them together (see
+ * smol_eval_many), and generations may join and leave between steps. Each brings what smol_generate
+ * would, to the bit. */
+typedef struct smol_generation smol_generation;
+
+/* A generation that is about to begin, with the arguments of smol_generate, n > 0; nothing is
+ * evaluated yet. What is given is copied, but context, sampler and params->user, which must
+ * outlive it. Errors: MEMORY, USAGE (of params). */
+SMOL_API smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
+                                            const uint32_t *prompt, size_t n,
+                                            const smol_generate_params *params,
+                                            smol_generation **generation, smol_error *error);
+/* NULL is fine. */
+SMOL_API void smol_generation_free(smol_generation *generation);
+
+/* One step of generations[0..n), whose contexts share and are each another's: those that generate
+ * get their next token, and as many tokens of prompts are read beside them as go into the same
+ * pass. One that fails has finished, and the others go on. */
+SMOL_API void smol_generation_step(smol_generation *const *generations, size_t n);
+
+/* Whether it has finished. *result is how far it has come, *error (may be NULL) what it failed
+ * with, or OK. */
+SMOL_API int smol_generation_finished(const smol_generation *generation,
+                                      smol_generate_result *result, smol_error *error);
 
 #ifdef __cplusplus
 }

@@ -82,6 +82,7 @@ class GenerateParams(ctypes.Structure):
         ("penalize_context", ctypes.c_int),
         ("on_text", ON_TEXT),
         ("user", ctypes.c_void_p),
+        ("on_token", ctypes.c_void_p),
     ]
 
 

@@ -401,9 +401,117 @@ static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
     smol_context_free(context);
 }
 
+/* --- several in step ---------------------------------------------------------------------- */
+
+enum { N_TOGETHER = 6 };
+
+/* Sampling `prompt` in a context that shares with `share`, NULL: with none. */
+static smol_generation *begin(const char *prompt, size_t most, smol_context *share,
+                              smol_context **context, smol_sampler **sampler, struct recording *r)
+{
+    const smol_context_params context_params = {.n_threads = share ? 0 : 2, .share = share};
+    const smol_sampler_params params = {.temperature = 1, .seed = 5, .repetition_penalty = 1.2f};
+    const smol_generate_params generate_params = {.max_tokens = most, .on_text = record, .user = r};
+    smol_generation *generation;
+    uint32_t *ids;
+    size_t n;
+    assert_int_equal(smol_context_create(model, &context_params, context, NULL), SMOL_OK);
+    assert_int_equal(smol_sampler_create(&params, sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), 0, &ids, &n, NULL), SMOL_OK);
+    assert_int_equal(
+        smol_generation_create(*context, *sampler, ids, n, &generate_params, &generation, NULL),
+        SMOL_OK);
+    smol_free(ids);
+    return generation;
+}
+
+/* A prompt of some length, other ones for other i. */
+static const char *draw_prompt(size_t i)
+{
+    static char text[2048];
+    text[0] = '\0';
+    for (size_t k = 0; k < 1 + i * i * 8; k++)
+        strcat(text, k % 3 ? " little cat" : " once");
+    return text;
+}
+
+static void generations_in_step_are_as_if_alone(void **state)
+{
+    (void)state;
+    static struct recording alone[N_TOGETHER], together[N_TOGETHER];
+    smol_context *contexts[N_TOGETHER];
+    smol_sampler *samplers[N_TOGETHER];
+    smol_generation *generations[N_TOGETHER];
+    for (size_t i = 0; i < N_TOGETHER; i++) {
+        generations[i] =
+            begin(draw_prompt(i), 20 + 7 * i, NULL, &contexts[i], &samplers[i], &alone[i]);
+        while (!smol_generation_finished(generations[i], &alone[i].result, NULL))
+            smol_generation_step(&generations[i], 1);
+        smol_generation_free(generations[i]);
+        smol_sampler_free(samplers[i]);
+        smol_context_free(contexts[i]);
+    }
+    size_t n = 0, n_finished = 0;
+    for (size_t step = 0; n_finished < N_TOGETHER; step++) {
+        if (n < N_TOGETHER && step % 5 == 0) { /* one more joins */
+            generations[n] = begin(draw_prompt(n), 20 + 7 * n, n ? contexts[0] : NULL, &contexts[n],
+                                   &samplers[n], &together[n]);
+            n++;
+        }
+        smol_generation_step(generations, n);
+        n_finished = 0;
+        for (size_t i = 0; i < n; i++)
+            n_finished +=
+                (size_t)smol_generation_finished(generations[i], &together[i].result, NULL);
+    }
+    for (size_t i = 0; i < N_TOGETHER; i++) {
+        assert_string_equal(together[i].text, alone[i].text);
+        assert_int_equal(together[i].n_ids, alone[i].n_ids);
+        assert_memory_equal(together[i].ids, alone[i].ids, alone[i].n_ids * sizeof(uint32_t));
+        assert_int_equal(together[i].result.finish, alone[i].result.finish);
+        assert_int_equal(together[i].result.n_prompt, alone[i].result.n_prompt);
+        assert_int_equal(together[i].result.n_generated, together[i].n_ids);
+        smol_generation_free(generations[i]);
+        smol_sampler_free(samplers[i]);
+        smol_context_free(contexts[i]);
+    }
+}
+
+/* A prompt that is read in pieces, because another generates, and then cancelled: nothing of it is
+ * left, and the other has not noticed. */
+static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
+{
+    (void)state;
+    static struct recording one, other;
+    smol_context *contexts[2];
+    smol_sampler *samplers[2];
+    smol_generation *generations[2];
+    generations[0] = begin("Once", 30, NULL, &contexts[0], &samplers[0], &one);
+    generations[1] = begin(draw_prompt(5), 30, contexts[0], &contexts[1], &samplers[1], &other);
+    smol_generation_step(generations, 2);
+    smol_generation_step(generations, 2);
+    assert_int_equal(one.n_ids, 2);
+    assert_int_equal(other.n_ids, 0);
+    assert_true(smol_context_length(contexts[1]) > 128);
+    smol_context_cancel(contexts[1], 1);
+    smol_generation_step(generations, 2);
+    assert_true(smol_generation_finished(generations[1], &other.result, NULL));
+    assert_int_equal(other.result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(smol_context_length(contexts[1]), 0);
+    assert_false(smol_generation_finished(generations[0], &one.result, NULL));
+    assert_int_equal(one.n_ids, 3);
+    for (size_t i = 0; i < 2; i++) {
+        smol_generation_free(generations[i]);
+        smol_sampler_free(samplers[i]);
+        smol_context_free(contexts[1 - i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(generations_in_step_are_as_if_alone),
+        cmocka_unit_test(a_prompt_that_is_cancelled_leaves_nothing),
         cmocka_unit_test(at_most_max_tokens_are_generated),
         cmocka_unit_test(a_stop_token_ends_the_text_and_is_not_reported),
         cmocka_unit_test(the_text_is_that_of_the_tokens),
