@@ -344,19 +344,72 @@ static bool read_value(struct reader *reader, struct value *value)
     }
 }
 
-bool smol_template_read_json(struct machine *machine, const char *name, const char *text,
-                             size_t size, struct value *value)
+static bool begin(struct reader *reader, struct machine *machine, const char *name,
+                  const char *text, size_t size)
 {
-    struct reader reader = {machine, name, (const uint8_t *)text, size, 0, 0};
+    *reader = (struct reader){machine, name, (const uint8_t *)text, size, 0, 0};
     if (size > TEMPLATE_MEMORY)
         return smol_template_fail(machine, STATUS_UNSUPPORTED, "%s: longer than %d MiB", name,
                                   TEMPLATE_MEMORY >> 20);
-    reader.at = utf8_well_formed(reader.text, size);
-    if (reader.at < size)
-        return fail(&reader, "ill-formed UTF-8");
-    reader.at = 0;
-    if (!read_value(&reader, value))
+    reader->at = utf8_well_formed(reader->text, size);
+    if (reader->at < size)
+        return fail(reader, "ill-formed UTF-8");
+    reader->at = 0;
+    return true;
+}
+
+bool smol_template_read_json(struct machine *machine, const char *name, const char *text,
+                             size_t size, struct value *value)
+{
+    struct reader reader;
+    if (!begin(&reader, machine, name, text, size) || !read_value(&reader, value))
         return false;
+    skip_space(&reader);
+    return reader.at == size || fail(&reader, "something behind the value");
+}
+
+/* --- an object, member by member ------------------------------------------------------------ */
+
+static bool give_member(struct reader *reader, json_member *member, void *user)
+{
+    struct value name, value;
+    skip_space(reader);
+    if (peek(reader) != '"')
+        return fail(reader, "a member's name is due");
+    if (!read_text(reader, &name))
+        return false;
+    skip_space(reader);
+    if (peek(reader) != ':')
+        return fail(reader, "a colon is due");
+    reader->at++;
+    skip_space(reader);
+    size_t start = reader->at;
+    if (!read_value(reader, &value))
+        return false;
+    const char *text = (const char *)reader->text + start;
+    return member(user, &name, &value, text, reader->at - start);
+}
+
+bool smol_template_read_members(struct machine *machine, const char *name, const char *text,
+                                size_t size, json_member *member, void *user)
+{
+    struct reader reader;
+    bool more = true;
+    if (!begin(&reader, machine, name, text, size))
+        return false;
+    skip_space(&reader);
+    if (peek(&reader) != '{')
+        return fail(&reader, "an object is due");
+    reader.at++;
+    reader.depth++;
+    skip_space(&reader);
+    if (peek(&reader) == '}') {
+        reader.at++;
+        more = false;
+    }
+    while (more)
+        if (!give_member(&reader, member, user) || !read_separator(&reader, '}', &more))
+            return false;
     skip_space(&reader);
     return reader.at == size || fail(&reader, "something behind the value");
 }

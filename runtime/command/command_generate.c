@@ -6,6 +6,8 @@
 
 #include "common/buffer.h"
 #include "common/json_out.h"
+#include "runtime/command/answer.h"
+#include "runtime/command/batch.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/command/prompt.h"
@@ -30,6 +32,10 @@ static const struct option_rule rules[] = {
     RULES_PROMPT,
     {"session", 0, "FILE", "go on from the session in FILE, if it is there, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
+    {"jsonl", 0, NULL, "answer requests from standard input, a JSON object a line (see below)",
+     OPTION_FLAG, FIELD(jsonl), 0, 0, NULL},
+    {"sequences", 0, "N", "with --jsonl: generate for N requests at a time (8)", OPTION_COUNT,
+     FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
     RULES_MODEL,
@@ -56,6 +62,14 @@ static const struct command_line command = {
         "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
         "and the newest half of the others, and goes on as if the text had begun so. It first\n"
         "reads that half anew: a pause as for a prompt of that length.\n\n"
+        "A request of --jsonl has a `prompt` (text) or `messages` (a list, for the chat "
+        "template),\n"
+        "and may have `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`,\n"
+        "`repetition_penalty`, `seed`, `stop` (a text or a list), `logprobs` (how many\n"
+        "alternatives of each token to show, 0 to 20) and `id` (echoed); what it lacks is as on "
+        "the\n"
+        "command line. A line of at most 1 MiB each. Answers are printed in order, each as if its\n"
+        "request had been the only one; one that makes no sense gets an error for an answer.\n\n"
         "The same blob, prompt, settings and seed give the same text on every machine.\n"
         "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
         "program keep rights that it does not need (network, other files, other programs).\n\n"
@@ -127,11 +141,6 @@ static void print_timings(struct json_out *json, const struct run *run)
 
 static void print_json(const struct run *run)
 {
-    static const char *const reasons[] = {
-        [SMOL_FINISH_STOP] = "stop",
-        [SMOL_FINISH_LENGTH] = "length",
-        [SMOL_FINISH_CONTEXT_FULL] = "context_full",
-    };
     struct json_out json = {.file = stdout};
     const uint32_t *ids = (const void *)run->ids.text;
     smol_json_open(&json, '{');
@@ -142,7 +151,7 @@ static void print_json(const struct run *run)
     for (size_t i = 0; i < run->n_ids; i++)
         smol_json_whole(&json, ids[i]);
     smol_json_close(&json, ']');
-    smol_json_member_text(&json, "finish_reason", reasons[run->result.finish]);
+    smol_json_member_text(&json, "finish_reason", smol_finish_words[run->result.finish]);
     if (run->settings->session)
         smol_json_member_whole(&json, "session_tokens", run->n_kept);
     smol_json_member_whole(&json, "prompt_tokens", run->result.n_prompt);
@@ -274,6 +283,32 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     return status;
 }
 
+/* --jsonl has requests instead of a prompt, and what is said there is not said here. */
+static smol_status check_words(const struct settings *settings, smol_error *error)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } refused[] = {
+        {"a PROMPT", settings->text},   {"--chat", settings->chat},
+        {"--system", settings->system}, {"--session", settings->session},
+        {"--slide", settings->slide},   {"--keep", settings->keep != UINT32_MAX},
+        {"--ids", settings->ids},       {"--json", settings->json},
+    };
+    if (!settings->jsonl && settings->n_sequences)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--sequences is for --jsonl: add that, or leave it out");
+    if (!settings->jsonl && !settings->text)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "the prompt is missing: give one, or - for standard input");
+    for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].given)
+            return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                     "%s with --jsonl: leave it out, see smolrun --help",
+                                     refused[i].name);
+    return SMOL_OK;
+}
+
 int smol_command_generate(int argc, char **argv)
 {
     struct settings settings = {
@@ -283,13 +318,12 @@ int smol_command_generate(int argc, char **argv)
         return exit_status;
     struct run run = {.settings = &settings, .argc = argc, .argv = argv};
     smol_error error;
-    smol_status status =
-        settings.text ? smol_session_open(&settings, &run.session, &error)
-                      : smol_command_fail(&error, SMOL_ERROR_USAGE,
-                                          "the prompt is missing: give one, or - for standard "
-                                          "input");
+    smol_status status = check_words(&settings, &error);
     if (!status)
-        status = run_prompt(&run, &error);
+        status = smol_session_open(&settings, &run.session, &error);
+    if (!status)
+        status = settings.jsonl ? smol_batch_run(&settings, &run.session, &error)
+                                : run_prompt(&run, &error);
     free(run.text.text);
     free(run.ids.text);
     smol_session_close(&run.session);

@@ -112,6 +112,7 @@ static const struct rule rules[] = {
     {SYS_brk, 0, 0, 0},
     {SYS_read, 0, 0, 0}, /* files; of those that are there none is opened for writing */
     {SYS_readv, 0, 0, 0},
+    {SYS_ppoll, 0, 0, 0}, /* is there more? */
     {SYS_write, 0, 0, 0},
     {SYS_writev, 0, 0, 0},
     {SYS_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
@@ -135,6 +136,7 @@ static const struct rule rules[] = {
     {SYS_sysinfo, 0, 0, 0},
 #if defined(__x86_64__)
     {SYS_open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}, /* what aarch64 never had */
+    {SYS_poll, 0, 0, 0},
     {SYS_stat, 0, 0, 0},
     {SYS_lstat, 0, 0, 0},
 #endif

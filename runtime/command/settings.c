@@ -55,7 +55,7 @@ static smol_status give_up_rights(const struct settings *settings, smol_error *e
 static void read_clock(struct settings *settings)
 {
     time_t now = time(NULL);
-    if (settings->chat)
+    if (settings->chat || settings->jsonl)
         localtime_r(&now, &settings->now);
 }
 

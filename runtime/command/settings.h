@@ -25,6 +25,7 @@ struct settings {
     int slide;
     uint32_t keep; /* UINT32_MAX: not given */
     int ids;
+    int jsonl;
     int chat;
     const char *system; /* of a chat: its first message, or NULL */
     const char *session;
@@ -43,6 +44,7 @@ struct settings {
     const char *kl_from;
     /* bench; 0: not given */
     uint32_t n_prefill, n_decode, depth;
+    /* generate, bench; 0: not given */
     uint32_t n_sequences; /* decoded together */
 };
 

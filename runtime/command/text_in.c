@@ -134,9 +134,16 @@ smol_status smol_text_prompt(const char *argument, const smol_model *model, uint
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    status =
-        smol_tokenize(model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, ids, n, error);
+    status = smol_text_prompt_ids(in.text, in.size, model, ids, n, error);
     free(in.owned);
+    return status;
+}
+
+smol_status smol_text_prompt_ids(const char *text, size_t size, const smol_model *model,
+                                 uint32_t **ids, size_t *n, smol_error *error)
+{
+    smol_status status =
+        smol_tokenize(model, text, size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, ids, n, error);
     if (status || *n > 0)
         return status;
     uint32_t bos = smol_model_get_info(model).bos_id;

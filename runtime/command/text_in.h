@@ -26,4 +26,8 @@ smol_status smol_text_ids(const char *argument, uint32_t vocab_size, uint32_t **
 smol_status smol_text_prompt(const char *argument, const smol_model *model, uint32_t **ids,
                              size_t *n, smol_error *error);
 
+/* The same for text[0..size). Errors: USAGE, MEMORY. */
+smol_status smol_text_prompt_ids(const char *text, size_t size, const smol_model *model,
+                                 uint32_t **ids, size_t *n, smol_error *error);
+
 #endif

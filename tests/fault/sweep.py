@@ -29,6 +29,10 @@ import tiny
 
 MEMORY, FILE = 6, 3
 TEXT = b"abc 12 ab"
+REQUESTS = b"""{"prompt": "abc 12", "max_tokens": 3, "logprobs": 1}
+{"prompt": "ab", "stop": ["zz"], "temperature": 1, "max_tokens": 2, "id": 1}
+{"prompt": "abc", "max_tokens": 1}
+"""
 TIMEOUT = 60
 SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
 
@@ -93,6 +97,7 @@ class Command:
     status: int = 0  # what it ends with when nothing fails
     resume: bool = False
     part: bytes = b""
+    requests: bool = False  # one that finds no memory is answered with that, and the rest goes on
 
 
 def commands(material):
@@ -139,6 +144,8 @@ def commands(material):
         Command("sample", ("smolrun", blob, "-", "-n", "3", "--temp", "1", "--top-k", "9",
                            "--top-p", "0.9", "--repeat-penalty", "1.1", "--no-mmap", *threads),
                 stdin=b"ab 12 " * 5),
+        Command("generate --jsonl", ("smolrun", blob, "--jsonl", "--sequences", "2", *threads),
+                stdin=REQUESTS, requests=True),
         Command("digest", ("smolrun", blob, "ab", "-n", "1", "--ids", "--verify", "open",
                            "--require-digest", hashlib.sha256(blob.read_bytes()).hexdigest())),
         Command("session", ("smolrun", blob, "abc 12", "-n", "3", "--session", "OUT", *threads)),
@@ -232,6 +239,8 @@ def complaint(command, fault, good, got):
         if got.status not in (fault.action, good.status):
             return f"status {got.status}, not the signal's"
         return None if left in (before, good.files) else f"left {sizes(got.files)}"
+    if command.requests and got.status == 0 and are_answers(got.stdout, good.stdout):
+        return None
     if got.status == good.status and (got.stdout, got.files) != (good.stdout, good.files):
         return f"says {got.status}, but stdout {got.stdout[:200]!r}, files {sizes(got.files)}"
     if got.status == good.status:
@@ -250,6 +259,12 @@ def complaint(command, fault, good, got):
     if not re.fullmatch(r"smol(conv|run): [^\n]+\n", got.stderr) and not about_stderr:
         return f"stderr {got.stderr!r}"
     return None
+
+
+def are_answers(got, good):
+    """Whether requests have their answers, but for some that there was no memory for."""
+    pairs = itertools.zip_longest(got.splitlines(), good.splitlines())
+    return all(a == b or (a and b and b'"code": "memory"' in a) for a, b in pairs)
 
 
 def is_kept(name, command, killed):

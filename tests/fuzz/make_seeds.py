@@ -449,7 +449,18 @@ def template_code():
     yield "calls", section(b"a", [1], calls, 0, 2)
 
 
+def requests():
+    yield "prompt", compact({"prompt": "a b", "max_tokens": 3, "temperature": 0.5, "seed": 7})
+    yield "messages", compact({"messages": [{"role": "user", "content": "\u00e9"}], "id": "x"})
+    yield "all", compact(
+        {"id": 1, "prompt": "", "max_tokens": 0, "temperature": 1e2, "top_k": 4, "top_p": 0,
+         "min_p": 0.5, "repetition_penalty": 1.5, "seed": 0, "stop": ["a", "\n"], "logprobs": 20}
+    )  # fmt: skip
+    yield "nulls", b' { "prompt" : "\\ud83d\\ude00" , "stop" : "b" , "seed" : null } '
+
+
 TARGETS = {
+    "request": requests,
     "template": templates,
     "template_code": template_code,
     "safetensors": safetensors,

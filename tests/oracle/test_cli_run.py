@@ -297,7 +297,7 @@ def test_without_arguments_usage_goes_to_standard_error(command):
 
 def test_help_names_every_option_and_no_other():
     options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
-        --keep --threads --kv --chat --system --session --ids --json --verify --no-mmap
+        --keep --threads --kv --chat --system --session --jsonl --sequences --ids --json --verify --no-mmap
         --require-digest -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options
 

@@ -17,9 +17,12 @@ OK, USAGE, FILE, DAMAGED = 0, 2, 3, 4
 HARMLESS = re.compile(r"(<\.\.\. )?(clone3\b.*ENOSYS|ioctl\b.*ENOTTY)")
 
 
+REQUESTS = b'{"prompt": "Once", "max_tokens": 5, "logprobs": 2}\n' * 12 + b"{}"
+
+
 def run(program, words, **options):
     environment = {**os.environ, **options.pop("environment", {})}
-    options.setdefault("input", b"Once upon")
+    options.setdefault("input", REQUESTS if "--jsonl" in words else b"Once upon")
     return subprocess.run(
         [program, *map(str, words)], capture_output=True, env=environment, timeout=120, **options
     )
@@ -52,6 +55,7 @@ BLOB Once -n 8 --require-digest DIGEST
 BLOB -n 8 -
 BLOB Once -n 600 --ctx 20
 BLOB Once -n 8 --session OUT
+BLOB --jsonl --sequences 3 --threads 2
 tokenize BLOB Once
 tokenize BLOB -
 tokenize BLOB --decode 12,13

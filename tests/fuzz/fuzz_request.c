@@ -1,0 +1,34 @@
+/* A request of smolrun --jsonl. An input is a line. What is accepted is what samplers and streams
+ * accept, so that a request that is bad is refused before it takes a sequence's place. */
+#include "runtime/command/request.h"
+#include "runtime/stream.h"
+#include "tests/fuzz/fuzz.h"
+
+static void use(const struct request *request)
+{
+    smol_sampler *sampler;
+    struct stream *stream;
+    struct error error;
+    CLAIM(!request->prompt != !request->messages);
+    CLAIM(request->logprobs >= -1 && request->logprobs <= MAX_LOGPROBS);
+    CLAIM(!smol_sampler_create(&request->sampler, &sampler, NULL));
+    smol_sampler_free(sampler);
+    CLAIM(!smol_stream_create(request->stop.items, request->stop.n, &stream, &error));
+    smol_stream_free(stream);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
+    struct request request;
+    smol_error error;
+    uint8_t *line = exact_copy(data, size);
+    smol_status status = smol_request_read((const char *)line, size, &settings, &request, &error);
+    CLAIM(status == error.status && (status == SMOL_OK || error.message[0]));
+    CLAIM(status == SMOL_OK || status == SMOL_ERROR_USAGE || status == SMOL_ERROR_UNSUPPORTED);
+    if (!status)
+        use(&request);
+    smol_request_free(&request);
+    free(line);
+    return 0;
+}

@@ -1,0 +1,326 @@
+"""smolrun --jsonl: many requests, each answered as if it had been the only one."""
+
+import json
+import os
+import random
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from engine import Model
+from internal import BUILD, ROOT
+from tokenizers import Tokenizer
+
+OK, USAGE, FILE = 0, 2, 3
+CONTEXT = 512  # of the bundled model
+LIMIT = 1 << 20  # bytes of a line
+LONG = int(os.environ.get("SMOL_JSONL_LINES", 5000))  # make soak-like runs: 100000
+
+
+@pytest.fixture(scope="module")
+def blob(demo_blob):
+    return demo_blob("int8")
+
+
+def as_line(request):
+    return request if isinstance(request, bytes) else json.dumps(request).encode()
+
+
+def smolrun(*words, **options):
+    return subprocess.run(
+        [BUILD / "smolrun", *map(str, words)], capture_output=True, timeout=300, **options
+    )
+
+
+def answers(blob, requests, *words):
+    """The answers to requests, dictionaries or lines; all lines are answered."""
+    result = smolrun(blob, "--jsonl", *words, input=b"\n".join(map(as_line, requests)) + b"\n")
+    assert result.returncode == OK and result.stderr == b"", result.stderr
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["index"] for answer in found] == list(range(len(found)))
+    return found
+
+
+def error_of(blob, line):
+    """What is wrong with a line; the requests around it are answered."""
+    good = {"prompt": "Once", "max_tokens": 2}
+    first, bad, last = answers(blob, [good, line, good], "--sequences", 2)
+    assert set(bad) - {"id"} == {"index", "error"} and set(bad["error"]) == {"code", "message"}
+    assert first["ids"] == last["ids"] and len(first["ids"]) == 2
+    return bad["error"]
+
+
+# --- each as if alone -----------------------------------------------------------------------------
+
+WORDS = "Once upon a time there was little cat who lived in the big house and she said no".split()
+
+
+def draw_request(rng):
+    text = " ".join(rng.choice(WORDS) for _ in range(rng.choice([1, 3, 20, 200])))
+    request = {"max_tokens": rng.randint(0, 40), "seed": rng.randint(0, 2**63 - 1)}
+    if rng.random() < 0.3:
+        request["messages"] = [{"role": "user", "content": text}]
+    else:
+        request["prompt"] = text
+    if rng.random() < 0.6:
+        request["temperature"] = rng.choice([0.5, 1, 1.7])
+        request["top_k"] = rng.choice([0, 5, 40])
+        request["top_p"] = rng.choice([0, 0.8, 1])
+        request["min_p"] = rng.choice([0, 0.05])
+        request["repetition_penalty"] = rng.choice([1, 1.2])
+    if rng.random() < 0.4:
+        request["stop"] = rng.choice([".", [" the", "a t"], []])
+    return request
+
+
+def alone(blob, request):
+    """The same on smolrun's command line."""
+    options = {
+        "max_tokens": "-n", "seed": "--seed", "temperature": "--temp", "top_k": "--top-k",
+        "top_p": "--top-p", "min_p": "--min-p", "repetition_penalty": "--repeat-penalty",
+    }  # fmt: skip
+    stop = request.get("stop", [])
+    words = [word for text in ([stop] if isinstance(stop, str) else stop) for word in ("--stop", text)]
+    for name, option in options.items():
+        words += [option, request[name]] if name in request else []
+    if "messages" in request:
+        words += ["--chat", request["messages"][0]["content"]]
+    else:
+        words.append(request["prompt"])
+    result = smolrun(blob, "--json", "--threads", 1, *words)
+    assert result.returncode == OK, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_each_answer_is_that_of_its_request_alone(blob):
+    rng = random.Random(1)
+    requests = [draw_request(rng) for _ in range(24)]
+    expected = [alone(blob, request) for request in requests]
+    for answer, one in zip(answers(blob, requests), expected, strict=True):
+        assert set(answer) == {"index", "text", "ids", "finish_reason", "usage"}
+        for name in ("text", "ids", "finish_reason"):
+            assert answer[name] == one[name]
+        assert answer["usage"] == {
+            "prompt_tokens": one["prompt_tokens"],
+            "completion_tokens": one["completion_tokens"],
+            "total_tokens": one["prompt_tokens"] + one["completion_tokens"],
+        }
+    assert {one["finish_reason"] for one in expected} == {"stop", "length"}
+
+
+def test_how_many_at_a_time_and_on_how_many_threads_changes_no_byte(blob):
+    rng = random.Random(2)
+    requests = [draw_request(rng) | {"logprobs": rng.randint(0, 20)} for _ in range(24)]
+    text = b"\n".join(map(as_line, requests))  # the last line lacks its end
+    ways = [(1, 1), (3, 2), (8, 3), (64, 1)]
+    found = {
+        smolrun(blob, "--jsonl", "--sequences", n, "--threads", t, input=text).stdout
+        for n, t in ways
+    }
+    assert len(found) == 1 and found.pop().count(b"\n") == len(requests)
+
+
+def test_greedy_ids_are_those_of_transformers(demo_blob):
+    import torch
+    from checkpoints import load_reference
+
+    prompts = ["Once upon a time", "The cat", "One day, a little girl named Lily"]
+    tokenizer = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
+    reference = load_reference(ROOT / "demo/model")
+    requests = [{"prompt": prompt, "max_tokens": 20, "logprobs": 3} for prompt in prompts]
+    for prompt, answer in zip(prompts, answers(demo_blob("f32"), requests), strict=True):
+        ids = tokenizer.encode(prompt).ids
+        n = len(answer["ids"])
+        with torch.inference_mode():
+            logits = reference(torch.tensor([ids + answer["ids"]])).logits[0, len(ids) - 1 : -1]
+        expected = logits.double().log_softmax(-1)
+        assert n > 5 and answer["ids"] == expected.argmax(-1).tolist()
+        for row, shown in zip(expected, answer["logprobs"], strict=True):
+            best = row.topk(3)
+            assert [top["id"] for top in shown["top"]] == best.indices.tolist()
+            assert shown["id"] == best.indices[0] and shown["logprob"] == shown["top"][0]["logprob"]
+            np.testing.assert_allclose(
+                [top["logprob"] for top in shown["top"]], best.values, atol=1e-4
+            )
+
+
+def test_logprobs_are_those_of_the_logits(blob):
+    request = {"prompt": "Once upon", "max_tokens": 5, "temperature": 2, "seed": 5, "logprobs": 4}
+    (answer,) = answers(blob, [request])
+    tokenizer = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
+    ids = tokenizer.encode(request["prompt"]).ids + answer["ids"]
+    with Model(blob) as model:
+        logits = model.logits(ids).astype(np.float64)[-1 - len(answer["ids"]) : -1]
+    expected = logits - np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True))
+    expected -= logits.max(1, keepdims=True)
+    for id_, row, shown in zip(answer["ids"], expected, answer["logprobs"], strict=True):
+        assert shown["id"] == id_ and abs(shown["logprob"] - row[id_]) < 1e-9
+        order = np.argsort(-row, kind="stable")[:4]
+        assert [top["id"] for top in shown["top"]] == order.tolist()
+        assert [top["logprob"] for top in shown["top"]] == pytest.approx(row[order], abs=1e-9)
+    assert any(shown["id"] != shown["top"][0]["id"] for shown in answer["logprobs"])
+
+
+def test_the_command_line_says_what_a_request_does_not(blob):
+    words = ("-n", 3, "--temp", 1, "--seed", 9, "--stop", "zz")
+    (plain,) = answers(blob, [{"prompt": "The cat", "seed": None}], *words)
+    (full,) = answers(
+        blob, [{"prompt": "The cat", "max_tokens": 3, "temperature": 1, "seed": 9, "stop": "zz"}]
+    )
+    assert plain == full and len(plain["ids"]) == 3
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def test_blank_lines_are_no_requests_and_ids_come_back(blob):
+    lines = [b"", b" \t", {"prompt": "a", "max_tokens": 1, "id": "x\u00e9\n"}, b"\r",
+             {"prompt": "b", "max_tokens": 1, "id": -7}, b'{"id": 5, "prompt": 5}']  # fmt: skip
+    assert [answer["id"] for answer in answers(blob, lines)] == ["x\u00e9\n", -7, 5]
+    assert answers(blob, []) == []
+
+
+NEST = 5000
+BAD_LINES = {
+    "no JSON": (b"hello", "usage"),
+    "a list": (b"[]", "usage"),
+    "nothing to continue": (b"{}", "usage"),
+    "two at once": (b'{"prompt": "a", "messages": []}', "usage"),
+    "unknown": (b'{"prompt": "a", "max_token": 1}', "usage"),
+    "twice": (b'{"prompt": "a", "prompt": "b"}', "usage"),
+    "behind it": (b'{"prompt": "a"} {"prompt": "b"}', "usage"),
+    "unfinished": (b'{"prompt": "a"', "usage"),
+    "NUL": (b'{"prompt": "a\0"}', "usage"),
+    "NUL outside": (b'{"prompt": "a"}\0', "usage"),
+    "not UTF-8": (b'{"prompt": "\xff"}', "usage"),
+    "half a pair": (rb'{"prompt": "\ud800"}', "usage"),
+    "the other half": (rb'{"prompt": "\udc00\ud800"}', "usage"),
+    "type of prompt": (b'{"prompt": ["a"]}', "usage"),
+    "type of messages": (b'{"messages": "a"}', "usage"),
+    "no messages": (b'{"messages": []}', "usage"),
+    "messages of texts": (b'{"messages": ["a"]}', "usage"),
+    "negative": (b'{"prompt": "a", "max_tokens": -1}', "usage"),
+    "real": (b'{"prompt": "a", "max_tokens": 1.0}', "usage"),
+    "boolean": (b'{"prompt": "a", "max_tokens": true}', "usage"),
+    "huge": (b'{"prompt": "a", "max_tokens": 4294967296}', "usage"),
+    "beyond 64 bits": (b'{"prompt": "a", "seed": 18446744073709551616}', "unsupported"),
+    "many digits": (b'{"prompt": "a", "seed": ' + b"9" * 100000 + b"}", "unsupported"),
+    "huge real": (b'{"prompt": "a", "temperature": 1e999}', "unsupported"),
+    "temperature": (b'{"prompt": "a", "temperature": -0.1}', "usage"),
+    "top_p": (b'{"prompt": "a", "top_p": 1.01}', "usage"),
+    "penalty": (b'{"prompt": "a", "repetition_penalty": 0}', "usage"),
+    "logprobs": (b'{"prompt": "a", "logprobs": 21}', "usage"),
+    "stop": (b'{"prompt": "a", "stop": [""]}', "usage"),
+    "NUL in stop": (rb'{"prompt": "a", "stop": "\u0000"}', "usage"),
+    "many stops": (b'{"prompt": "a", "stop": [' + b'"a",' * 64 + b'"a"]}', "usage"),
+    "id": (b'{"prompt": "a", "id": [1]}', "usage"),
+    "long id": (b'{"prompt": "a", "id": "' + b"i" * 256 + b'"}', "usage"),
+    "deep": (b'{"prompt": ' + b"[" * NEST + b"]" * NEST + b"}", "unsupported"),
+    "deeper": (b"[" * LIMIT, "usage"),
+    "too long": (b'{"prompt": "' + b"a" * LIMIT + b'"}', "usage"),
+    "ten times": (b'{"prompt": "' + b"a" * 10 * LIMIT + b'"}', "usage"),
+    "a full context": (b'{"prompt": "' + b"cat " * 600 + b'"}', "context_full"),
+    "many numbers": (b'{"messages": [' + b"0," * (LIMIT // 2 - 20) + b"0]}", "usage"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_a_bad_line_gets_an_error_and_the_rest_goes_on(blob, name):
+    line, code = BAD_LINES[name]
+    assert error_of(blob, line)["code"] == code
+
+
+def test_a_line_may_have_a_mebibyte(blob):
+    start, end = b'{"prompt": "a", "max_tokens": 1', b"}"
+    line = start + b" " * (LIMIT - len(start) - len(end)) + end
+    assert len(answers(blob, [line, line + b"\n", line])) == 3
+    assert "error" in answers(blob, [line[:-1] + b" }"])[0]
+
+
+def test_a_text_that_fills_the_context_ends_there(blob):
+    (answer,) = answers(blob, [{"prompt": "Once", "max_tokens": 99, "temperature": 1}], "--ctx", 16)
+    assert answer["finish_reason"] in ("context_full", "stop")
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def test_answers_come_while_input_is_open(blob):
+    """A reader that waits for an answer before it asks on is not kept waiting, nor does an open
+    input hold up what was asked."""
+    words = [BUILD / "smolrun", str(blob), "--jsonl"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for _ in range(3):
+            process.stdin.write(b'{"prompt": "a", "max_tokens": 300, "repetition_penalty": 2}\n{"pro')
+            process.stdin.flush()
+            assert "ids" in json.loads(process.stdout.readline())
+            process.stdin.write(b'mpt": "b", "max_tokens": 1}\n')
+            process.stdin.flush()
+            assert len(json.loads(process.stdout.readline())["ids"]) <= 1
+        process.stdin.close()
+        assert process.stdout.read() == b"" and process.wait() == OK
+
+
+def test_memory_does_not_grow_with_the_input(blob):
+    """Peak memory after few lines and after many, of all kinds; and a writer is held back when
+    nobody reads the answers."""
+    kinds = [b'{"prompt": "a b c", "max_tokens": 2, "logprobs": 2}', b"{", b'{"prompt": "'
+             + b"x" * 3000, b'{"prompt": "a", "max_tokens": 30}']  # fmt: skip
+
+    def peak(n):
+        with subprocess.Popen(
+            [BUILD / "smolrun", str(blob), "--jsonl", "--threads", "1"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            pid = os.fork()
+            if pid == 0:
+                process.stdout.close()
+                for i in range(n):
+                    process.stdin.write(kinds[0 if i % 50 == 0 else 3 if i % 50 == 1 else 1 + i % 2] + b"\n")
+                process.stdin.close()
+                os._exit(0)
+            process.stdin.close()
+            time.sleep(0.2)  # unread answers pile up in the pipe, not in smolrun
+            n_lines = sum(1 for _ in process.stdout)
+            os.waitpid(pid, 0)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == OK and n_lines == n
+        return usage.ru_maxrss * 1024
+
+    few = peak(200)
+    assert peak(LONG) < few + (4 << 20)
+
+
+def test_a_reader_that_goes_away_ends_it_without_words(blob):
+    lines = b'{"prompt": "a", "max_tokens": 1}\n' * 5000
+    with subprocess.Popen(
+        [BUILD / "smolrun", str(blob), "--jsonl"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdout.close()
+        try:
+            process.stdin.write(lines)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        assert process.stderr.read() == b"" and process.wait() == FILE
+
+
+def test_input_that_cannot_be_read_is_a_failure(blob, tmp_path):
+    with (tmp_path / "out").open("w") as out:  # not open for reading
+        result = smolrun(blob, "--jsonl", stdin=out)
+    assert result.returncode == FILE and b"standard input: cannot read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["a", "--chat", "--system x", "--session x", "--slide", "--ids", "--json", "--keep 3"]
+)
+def test_what_requests_say_is_not_said_twice(blob, words):
+    result = smolrun(blob, "--jsonl", *words.split(), input=b"")
+    assert result.returncode == USAGE and b"with --jsonl" in result.stderr
+
+
+def test_sequences_are_for_requests(blob):
+    assert smolrun(blob, "a", "--sequences", 2).returncode == USAGE
