@@ -4,6 +4,7 @@
 #define SMOL_RUNTIME_COMMAND_COMMAND_H
 
 int smol_command_generate(int argc, char **argv); /* the one without a name */
+int smol_command_chat(int argc, char **argv);
 int smol_command_tokenize(int argc, char **argv);
 int smol_command_logits(int argc, char **argv);
 int smol_command_bench(int argc, char **argv);

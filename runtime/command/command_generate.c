@@ -13,16 +13,14 @@
 #include "runtime/command/prompt.h"
 #include "runtime/command/session.h"
 #include "runtime/command/session_file.h"
+#include "runtime/command/stats.h"
 #include "runtime/command/text_in.h"
 
 static const struct option_rule rules[] = {
-    {NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,
-     FIELD(max_tokens), 0, 0, NULL},
+    RULE_MAX_TOKENS,
     RULES_SAMPLING,
-    {"stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0, 0,
-     NULL},
-    {"ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,
-     FIELD(context.n_ctx), 1, UINT32_MAX, NULL},
+    RULE_STOP,
+    RULE_CTX,
     {"slide", 0, NULL, "when the context is full, forget its middle and go on", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
     {"keep", 0, "N", "with --slide: never forget the first N tokens (see below)", OPTION_COUNT,
@@ -38,6 +36,7 @@ static const struct option_rule rules[] = {
      FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
+    RULE_STATS,
     RULES_MODEL,
 };
 
@@ -53,6 +52,7 @@ static const struct command_line command = {
         "to\n"
         "it; a PROMPT (with --chat: a conversation) that begins with it is the whole text, of\n"
         "which only the rest is evaluated.\n\n"
+        "  smolrun chat         a conversation\n"
         "  smolrun tokenize     text to token ids and back\n"
         "  smolrun logits       logits into a file\n"
         "  smolrun bench        speed\n"
@@ -111,7 +111,7 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
         return run->text.failed || run->ids.failed;
     }
     if (!settings->ids)
-        fwrite(text, 1, size, stdout);
+        smol_command_print(text, size);
     else if (id != SMOL_NO_TOKEN)
         printf(run->n_ids > 1 ? " %u" : "%u", id);
     run->output_status = smol_command_flush(&run->output_error);
@@ -219,6 +219,11 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         status = finish_output(run, error);
     if (!status)
         status = save(run, sampler, error);
+    if (!status && settings->stats) {
+        struct stats stats = {0};
+        smol_stats_add(&stats, &run->result);
+        smol_stats_print(stderr, &stats, &run->session);
+    }
     if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "

@@ -11,8 +11,11 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"tokenize", smol_command_tokenize}, {"logits", smol_command_logits},
-    {"bench", smol_command_bench},       {"perplexity", smol_command_perplexity},
+    {"chat", smol_command_chat},
+    {"tokenize", smol_command_tokenize},
+    {"logits", smol_command_logits},
+    {"bench", smol_command_bench},
+    {"perplexity", smol_command_perplexity},
     {"explain", smol_command_explain},
 };
 

@@ -28,6 +28,34 @@ int smol_command_status(smol_status status, const smol_error *error)
     return (int)status;
 }
 
+/* The bytes of the control character that text begins with, C0 or C1; 0: there is none. */
+static size_t control_size(const char *text, size_t size)
+{
+    unsigned char first = (unsigned char)text[0];
+    if (first == '\n' || first == '\t')
+        return 0;
+    if (first < 0x20 || first == 0x7f)
+        return 1;
+    return first == 0xc2 && size > 1 && ((unsigned char)text[1] & 0xe0) == 0x80 ? 2 : 0;
+}
+
+void smol_command_print(const char *text, size_t size)
+{
+    static int terminal = -1; /* asked once */
+    if (terminal < 0)
+        terminal = isatty(STDOUT_FILENO);
+    for (size_t start = 0, i = 0; i < size;) {
+        size_t control = terminal ? control_size(text + i, size - i) : 0;
+        i += control ? 0 : 1;
+        if (control || i == size)
+            fwrite(text + start, 1, i - start, stdout);
+        if (control)
+            fputs("\xef\xbf\xbd", stdout);
+        i += control;
+        start = control ? i : start;
+    }
+}
+
 smol_status smol_command_flush(smol_error *error)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

@@ -13,6 +13,10 @@ smol_status smol_command_fail(smol_error *error, smol_status status, const char 
 /* Prints the message of a failure and returns the exit status. */
 int smol_command_status(smol_status status, const smol_error *error);
 
+/* Prints text of the model. On a terminal, control characters but line feed and tab become U+FFFD:
+ * nobody knows what a model, or a text that it repeats, would have the terminal do. */
+void smol_command_print(const char *text, size_t size);
+
 /* Sends on what was printed to standard output. Errors: FILE. When the reader has gone away
  * (`smolrun ... | head`) the message is empty: nobody needs to be told. */
 smol_status smol_command_flush(smol_error *error);

@@ -159,10 +159,18 @@ static const struct rule output_rules[] = {
 #endif
 };
 
+/* What editing a line takes besides (libedit): still nothing is typed into the terminal. */
+static const struct rule terminal_rules[] = {
+    {SYS_ioctl, 1, UINT32_MAX, TCSETS},
+    {SYS_ioctl, 1, UINT32_MAX, TCSETSW},
+    {SYS_ioctl, 1, UINT32_MAX, TCSETSF},
+};
+
 enum {
+    N_TERMINAL_RULES = sizeof terminal_rules / sizeof terminal_rules[0],
     N_RULES = sizeof rules / sizeof rules[0],
     N_OUTPUT_RULES = sizeof output_rules / sizeof output_rules[0],
-    MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + 2) + 8,
+    MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + N_TERMINAL_RULES + 2) + 8,
 };
 
 /* The filter: a program of the kernel's packet filter machine, run for each call. */
@@ -212,7 +220,7 @@ static void refuse(struct program *program, const struct rule *rule)
  * than killing the process: newer C libraries try newer calls first (clone3 for threads) and then
  * do without; a way to go on is no help to an attacker, and one who only wants to end the process
  * can. */
-static void write_program(struct program *program, bool with_output)
+static void write_program(struct program *program, bool with_output, bool with_terminal)
 {
 #if defined(__x86_64__)
     const uint32_t architecture = 0xc000003e;
@@ -225,41 +233,44 @@ static void write_program(struct program *program, bool with_output)
     const struct {
         const struct rule *rules;
         size_t n;
-    } lists[] = {{rules, N_RULES}, {own, 2}, {output_rules, with_output ? N_OUTPUT_RULES : 0}};
+    } lists[] = {{rules, N_RULES},
+                 {own, 2},
+                 {output_rules, with_output ? N_OUTPUT_RULES : 0},
+                 {terminal_rules, with_terminal ? N_TERMINAL_RULES : 0}};
     add(program, LOAD, ARCHITECTURE, 0);
     program->instructions[program->n++] = (struct instruction){IF_EQUAL, 1, 0, architecture};
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
     add(program, LOAD, CALL, 0);
     void (*const steps[])(struct program *, const struct rule *) = {allow, refuse};
     for (int step = 0; step < 2; step++)
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             for (size_t j = 0; j < lists[i].n; j++)
                 steps[step](program, &lists[i].rules[j]);
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
 }
 
-static void give_up_calls(bool with_output)
+static void give_up_calls(bool with_output, bool with_terminal)
 {
     enum { SET_FILTER = 1, KEEP_SPECULATION = 4 };
     struct instruction instructions[MAX_INSTRUCTIONS];
     struct program program = {0, instructions};
-    write_program(&program, with_output);
+    write_program(&program, with_output, with_terminal);
     /* Kernels before 5.16 otherwise slow down every process with a filter, against speculation
      * between parts of it that do not trust each other. The flag is known since 4.17. */
     if (syscall(SYS_seccomp, SET_FILTER, KEEP_SPECULATION, &program) && errno == EINVAL)
         syscall(SYS_seccomp, SET_FILTER, 0, &program);
 }
 #else
-static void give_up_calls(bool with_output)
+static void give_up_calls(bool with_output, bool with_terminal)
 {
-    (void)with_output; /* no list for this kind of processor */
+    (void)with_output, (void)with_terminal; /* no list for this kind of processor */
 }
 #endif
 
 /* --- all of it ---------------------------------------------------------------------------- */
 
 smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const char *output,
-                               smol_error *error)
+                               bool with_terminal, smol_error *error)
 {
     const char *wish = getenv("SMOL_SANDBOX");
     if (wish && strcmp(wish, "off") == 0)
@@ -273,7 +284,7 @@ smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const
     if (output && !folder)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
     give_up_files(inputs, n_inputs, folder);
-    give_up_calls(output != NULL);
+    give_up_calls(output != NULL, with_terminal);
     free(folder);
     return SMOL_OK;
 }

@@ -42,12 +42,15 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
 /* What one has talked about is nobody else's business; and the files that the sandbox allows. */
 static smol_status give_up_rights(const struct settings *settings, smol_error *error)
 {
+    if (settings->before_sandbox)
+        settings->before_sandbox();
     if (settings->session)
         umask(S_IRWXG | S_IRWXO);
     const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,
                                   settings->kl_from};
     const char *output = settings->session ? settings->session : settings->output;
-    return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output, error);
+    return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output,
+                              settings->before_sandbox != NULL, error);
 }
 
 /* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not

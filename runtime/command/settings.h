@@ -30,6 +30,8 @@ struct settings {
     const char *system; /* of a chat: its first message, or NULL */
     const char *session;
     struct tm now; /* the local time, where there is a chat */
+    int stats;
+    void (*before_sandbox)(void); /* of a chat, or NULL */
     /* generate, bench */
     int json;
     /* tokenize */
@@ -65,6 +67,26 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
     {                                                                                              \
         "kv", 0, "TYPE", "KV cache: f32, f16 or int8 (f32 for f32 blobs, otherwise f16)",          \
             OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words                        \
+    }
+#define RULE_MAX_TOKENS                                                                            \
+    {                                                                                              \
+        NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,             \
+            FIELD(max_tokens), 0, 0, NULL                                                          \
+    }
+#define RULE_STOP                                                                                  \
+    {                                                                                              \
+        "stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0,   \
+            0, NULL                                                                                \
+    }
+#define RULE_CTX                                                                                   \
+    {                                                                                              \
+        "ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,       \
+            FIELD(context.n_ctx), 1, UINT32_MAX, NULL                                              \
+    }
+#define RULE_STATS                                                                                 \
+    {                                                                                              \
+        "stats", 0, NULL, "say on standard error how fast it was", OPTION_FLAG, FIELD(stats), 0,   \
+            0, NULL                                                                                \
     }
 #define RULE_JSON                                                                                  \
     {                                                                                              \

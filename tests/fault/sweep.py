@@ -151,6 +151,8 @@ def commands(material):
         Command("session", ("smolrun", blob, "abc 12", "-n", "3", "--session", "OUT", *threads)),
         Command("session, again", ("smolrun", blob, "", "-n", "3", "--session", "OUT"),
                 old=(material / "session").read_bytes()),
+        Command("chat", ("smolrun", "chat", material / "chat.smol", "-n", "3", "--session", "OUT"),
+                stdin=b"ab\n/regen\n"),
         Command("bench", ("smolrun", "bench", blob, "-p", "1", "-n", "1", "--json", *threads)),
         Command("logits", ("smolrun", "logits", blob, "abc", "-o", "OUT", *threads)),
         Command("logits, old", ("smolrun", "logits", blob, "--tokens", "5 6", "-o", "OUT"), old=True),
@@ -320,6 +322,9 @@ def make_material(build, folder):
     tiny.adapt(folder / "adapter")
     two = (folder / "larger.smol", folder / "newer.smol")
     subprocess.run([tool, "delta", "--quiet", *two, folder / "delta"], check=True)
+    (folder / "template").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    chat = ("--chat-template", folder / "template", folder / "tiny", folder / "chat.smol")
+    subprocess.run([tool, "--quiet", *chat], check=True)
     packed = folder / "larger.smol.zst"
     subprocess.run([tool, "pack", "--quiet", folder / "larger.smol", packed], check=True)
     size = packed.stat().st_size

@@ -259,7 +259,7 @@ static void enter_with(const char *out)
 {
     smol_error error;
     const char *const inputs[] = {model, NULL, text};
-    if (smol_sandbox_enter(inputs, COUNT(inputs), out, &error))
+    if (smol_sandbox_enter(inputs, COUNT(inputs), out, false, &error))
         _exit(100);
 }
 
@@ -554,7 +554,7 @@ static void try_another_word(void)
 {
     smol_error error;
     setenv("SMOL_SANDBOX", "false", 1);
-    results[0] = smol_sandbox_enter(NULL, 0, NULL, &error);
+    results[0] = smol_sandbox_enter(NULL, 0, NULL, false, &error);
     results[1] = strstr(error.message, "SMOL_SANDBOX=false") != NULL;
 }
 

@@ -1,0 +1,187 @@
+/* What a chat's lines that begin with a slash do, and saving and loading, see chat.h. */
+#include <string.h>
+
+#include "runtime/command/chat.h"
+#include "runtime/command/chat_input.h"
+#include "runtime/command/print.h"
+#include "runtime/command/session_file.h"
+
+/* --- sessions ----------------------------------------------------------------------------- */
+
+smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, smol_error *error)
+{
+    struct buffer bytes = {0};
+    smol_conversation_pack(&chat->conversation, &bytes);
+    if (bytes.failed) {
+        smol_free(bytes.text);
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    }
+    const smol_session session = {chat->sampler, bytes.text, bytes.size};
+    smol_status status = smol_session_write(path, replace, chat->session.context, &session, error);
+    smol_free(bytes.text);
+    return status;
+}
+
+smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smol_error *error)
+{
+    smol_session session = {.sampler = chat->sampler};
+    struct conversation loaded = {0};
+    smol_status status = smol_session_read(path, chat->session.context, &session, found, error);
+    if (status || !*found)
+        return status;
+    /* one that is no chat's is of use too: what it knows need not be read again */
+    bool chats = smol_conversation_unpack(&loaded, session.data, session.size);
+    smol_free(session.data);
+    if (!chats) {
+        smol_conversation_clear(&loaded, true);
+        return SMOL_OK;
+    }
+    smol_conversation_clear(&chat->conversation, true);
+    chat->conversation = loaded;
+    return SMOL_OK;
+}
+
+/* The file that /save and /load mean; NULL: none, which was said. */
+static const char *session_path(const struct chat *chat, const char *argument)
+{
+    if (!chat->settings->session)
+        fputs("start the chat with --session FILE: smolrun can write nowhere else\n", stdout);
+    return chat->settings->session && argument[0] ? argument : chat->settings->session;
+}
+
+static bool is_own(const struct chat *chat, const char *path)
+{
+    return path == chat->settings->session && chat->saved;
+}
+
+/* What went wrong is said, and the conversation goes on. */
+static smol_status say(const char *done, const char *path, smol_status status, smol_error *error)
+{
+    if (status)
+        smol_command_status(status, error);
+    else
+        printf("%s %s\n", done, path);
+    return SMOL_OK;
+}
+
+static smol_status save(struct chat *chat, const char *argument, smol_error *error)
+{
+    const char *path = session_path(chat, argument);
+    if (!path)
+        return SMOL_OK;
+    smol_status status = smol_chat_save(chat, path, is_own(chat, path), error);
+    chat->saved = chat->saved || (!status && path == chat->settings->session);
+    return say("saved to", path, status, error);
+}
+
+static smol_status load(struct chat *chat, const char *argument, smol_error *error)
+{
+    const char *path = session_path(chat, argument);
+    bool found;
+    if (!path)
+        return SMOL_OK;
+    smol_status status = smol_chat_load(chat, path, &found, error);
+    if (!status && !found)
+        status = smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
+    return say("loaded", path, status, error);
+}
+
+/* --- the others --------------------------------------------------------------------------- */
+
+static smol_status help(struct chat *chat, const char *argument, smol_error *error);
+
+static smol_status set_system(struct chat *chat, const char *argument, smol_error *error)
+{
+    const struct message *first = chat->conversation.messages;
+    if (!argument[0]) {
+        bool there = chat->conversation.n > 0 && first->role == ROLE_SYSTEM;
+        printf("%.*s\n", there ? (int)first->size : 17, there ? first->text : "no system message");
+        return SMOL_OK;
+    }
+    smol_conversation_clear(&chat->conversation, true);
+    return smol_conversation_add(&chat->conversation, ROLE_SYSTEM, argument, strlen(argument),
+                                 error);
+}
+
+static smol_status reset(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    smol_conversation_clear(&chat->conversation, false);
+    return SMOL_OK;
+}
+
+static smol_status regenerate(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    if (!smol_conversation_ends_with(&chat->conversation, ROLE_ASSISTANT)) {
+        fputs("there is no answer yet\n", stdout);
+        return SMOL_OK;
+    }
+    struct conversation *conversation = &chat->conversation;
+    struct message old = conversation->messages[--conversation->n];
+    smol_status status = smol_chat_answer(chat, error);
+    if (status) /* there is room for it: nothing was added */
+        conversation->messages[conversation->n++] = old;
+    else
+        smol_free(old.text);
+    return status;
+}
+
+static smol_status show_stats(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    printf("%-9s %zu tokens were known, %zu were evaluated\n", "prompt", chat->n_known,
+           chat->n_read);
+    smol_stats_print(stdout, &chat->stats, &chat->session);
+    return SMOL_OK;
+}
+
+static smol_status quit(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    chat->quit = true;
+    return SMOL_OK;
+}
+
+static const struct {
+    const char *name, *argument, *help;
+    smol_status (*run)(struct chat *chat, const char *argument, smol_error *error);
+} commands[] = {
+    {"help", "", "this", help},
+    {"system", "TEXT", "begin anew with this system message; without TEXT, show it", set_system},
+    {"reset", "", "begin anew, with the same system message", reset},
+    {"regen", "", "answer again (with --temp: otherwise)", regenerate},
+    {"save", "[FILE]", "save the conversation; FILE lies in the folder of --session's", save},
+    {"load", "[FILE]", "go on with a conversation that was saved", load},
+    {"stats", "", "tokens, speed, memory", show_stats},
+    {"quit", "", "end (Ctrl-D)", quit},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static smol_status help(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)chat;
+    (void)argument;
+    (void)error;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("/%-7s %-7s %s\n", commands[i].name, commands[i].argument, commands[i].help);
+    printf("A line that ends with \\ goes on in the next one; \"\"\" begins and ends a text of\n"
+           "several lines; // begins a message with a slash. Ctrl-C stops an answer.\n"
+           "%c%s.\n",
+           smol_chat_editing()[0] - 'a' + 'A', smol_chat_editing() + 1);
+    return SMOL_OK;
+}
+
+smol_status smol_chat_command(struct chat *chat, const char *line, smol_error *error)
+{
+    size_t length = strcspn(++line, " \t\n");
+    const char *argument = line + length + strspn(line + length, " \t\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strlen(commands[i].name) == length && memcmp(commands[i].name, line, length) == 0)
+            return commands[i].run(chat, argument, error);
+    printf("/%.*s: there is no such command: see /help\n", (int)(length < 40 ? length : 40), line);
+    return SMOL_OK;
+}

@@ -1,0 +1,158 @@
+/* smolrun chat: a conversation. */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/chat.h"
+#include "runtime/command/chat_input.h"
+#include "runtime/command/command.h"
+#include "runtime/command/print.h"
+#include "runtime/command/session_file.h"
+
+static const struct option_rule rules[] = {
+    RULE_MAX_TOKENS,
+    RULES_SAMPLING,
+    RULE_STOP,
+    RULE_CTX,
+    RULE_THREADS,
+    RULE_KV,
+    {"system", 0, "TEXT", "the system message", OPTION_TEXT, FIELD(system), 0, 0, NULL},
+    {"session", 0, "FILE", "go on with the conversation in FILE, if it is there, and save it there",
+     OPTION_TEXT, FIELD(session), 0, 0, NULL},
+    RULE_STATS,
+    RULES_MODEL,
+};
+
+static const struct command_line command = {
+    .program = "smolrun",
+    .words = "chat FILE.smol",
+    .about =
+        "Answers what is typed, line by line, by the model's chat template. /help says what else\n"
+        "there is. Ctrl-C stops an answer, Ctrl-D ends the chat. What is already in the context\n"
+        "is not read again.\n",
+    .notes =
+        "Where standard input is no terminal, each line of it is answered, and nothing else is\n"
+        "printed. NO_COLOR in the environment leaves out colours. At a terminal lines are\n"
+        "edited with libedit, if it is there; its history is smol/chat_history below\n"
+        "XDG_STATE_HOME (~/.local/state).\n",
+    .max_words = 1,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* What the command line says wins over what the session says: the words are read again. */
+static smol_status resume(struct chat *chat, int argc, char **argv, smol_error *error)
+{
+    const char *path = chat->settings->session;
+    smol_status status = path ? smol_chat_load(chat, path, &chat->saved, error) : SMOL_OK;
+    if (status || !chat->saved)
+        return status;
+    struct settings again = {.sampler = smol_sampler_get_params(chat->sampler)};
+    status = smol_settings_reread(&command, argc, argv, &again, error);
+    return status ? status : smol_sampler_set_params(chat->sampler, &again.sampler, error);
+}
+
+static smol_status prepare(struct chat *chat, int argc, char **argv, smol_error *error)
+{
+    const struct settings *settings = chat->settings;
+    smol_status status = smol_session_open(settings, &chat->session, error);
+    if (!status)
+        status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
+    if (!status)
+        status = resume(chat, argc, argv, error);
+    if (!status && settings->system) {
+        smol_conversation_clear(&chat->conversation, true);
+        status = smol_conversation_add(&chat->conversation, ROLE_SYSTEM, settings->system,
+                                       strlen(settings->system), error);
+    }
+    return status;
+}
+
+/* At a terminal a mistake, or a conversation that is too long, does not end it. */
+static bool goes_on(smol_status status)
+{
+    return smol_chat_is_interactive() &&
+           (status == SMOL_ERROR_CONTEXT_FULL || status == SMOL_ERROR_USAGE ||
+            status == SMOL_ERROR_NUMERIC);
+}
+
+static smol_status take_message(struct chat *chat, const struct buffer *text, smol_error *error)
+{
+    bool slash = text->text[0] == '/'; /* two of them stand for one */
+    smol_status status = smol_conversation_add(&chat->conversation, ROLE_USER, text->text + slash,
+                                               text->size - slash, error);
+    if (status)
+        return status;
+    status = smol_chat_answer(chat, error);
+    if (status)
+        smol_conversation_pop(&chat->conversation);
+    return status;
+}
+
+static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error *error)
+{
+    if (text->size == 0)
+        return SMOL_OK;
+    if (text->text[0] != '/' || (text->size > 1 && text->text[1] == '/'))
+        return take_message(chat, text, error);
+    smol_buffer_add(text, "", 1);
+    if (text->failed)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+    return smol_chat_command(chat, text->text, error);
+}
+
+static smol_status talk(struct chat *chat, smol_error *error)
+{
+    struct buffer text = {0};
+    smol_status status = SMOL_OK;
+    while (!status && !chat->quit) {
+        smol_chat_forget_interrupt();
+        enum entry entry = smol_chat_read(&text, error);
+        if (entry == ENTRY_INTERRUPTED)
+            continue;
+        if (entry == ENTRY_END) {
+            status = error->status;
+            break;
+        }
+        status = take_entry(chat, &text, error);
+        if (goes_on(status))
+            status = (smol_command_status(status, error), SMOL_OK);
+        if (!status)
+            status = smol_command_flush(error);
+    }
+    smol_free(text.text);
+    return status;
+}
+
+static smol_status run(struct chat *chat, int argc, char **argv, smol_error *error)
+{
+    const char *path = chat->settings->session;
+    smol_status status = prepare(chat, argc, argv, error);
+    if (!status)
+        status = talk(chat, error);
+    if (!status && path)
+        status = smol_chat_save(chat, path, chat->saved, error);
+    if (!status && chat->settings->stats)
+        smol_stats_print(stderr, &chat->stats, &chat->session);
+    return status;
+}
+
+int smol_command_chat(int argc, char **argv)
+{
+    struct settings settings = {.max_tokens = 256,
+                                .sampler = {.top_p = 1, .seed = 42},
+                                .chat = 1,
+                                .before_sandbox = smol_chat_input_open};
+    int exit_status;
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    struct chat chat = {.settings = &settings};
+    smol_error error = {.status = SMOL_OK};
+    smol_status status = run(&chat, argc, argv, &error);
+    smol_conversation_clear(&chat.conversation, true);
+    smol_free(chat.answer.text);
+    smol_sampler_free(chat.sampler);
+    smol_session_close(&chat.session);
+    smol_chat_input_close();
+    return smol_command_status(status, &error);
+}

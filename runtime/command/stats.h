@@ -1,0 +1,20 @@
+/* How fast it went, for --stats and a chat's /stats. */
+#ifndef SMOL_RUNTIME_COMMAND_STATS_H
+#define SMOL_RUNTIME_COMMAND_STATS_H
+
+#include <stdio.h>
+
+#include "runtime/command/session.h"
+
+/* Sums over all generations. */
+struct stats {
+    size_t n_prefill, n_decode; /* the first token of an answer comes with its prompt */
+    double prefill_seconds, decode_seconds;
+};
+
+void smol_stats_add(struct stats *stats, const smol_generate_result *result);
+
+/* One line for each of load, prefill, decode and memory. */
+void smol_stats_print(FILE *out, const struct stats *stats, const struct session *session);
+
+#endif

@@ -1,0 +1,422 @@
+"""smolrun chat, through pipes and through a real terminal: answers are those of the whole conversation
+asked at once, and what is known is not evaluated again."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import stat
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from engine import blob_of
+from internal import BUILD, ROOT
+from transformers import AutoTokenizer
+
+OK, FILE, DAMAGED, UNSUPPORTED, CONTEXT_FULL = 0, 3, 4, 5, 8
+FIRST, SECOND = "Where do you live?", "Tell me a story about a cat."
+SYSTEM = "You are a painter."
+
+
+def run(*words, **options):
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    words = [BUILD / "smolrun", *map(str, words)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, **options)
+
+
+def chat(blob, *lines, words=(), status=OK):
+    done = run("chat", blob, "-n", 24, *words, input="".join(f"{line}\n" for line in lines))
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+def known_and_read(output):
+    """Of the last prompt, as /stats says."""
+    return tuple(map(int, re.search(r"(\d+) tokens were known, (\d+) were evaluated", output).groups()))
+
+
+@pytest.fixture(scope="module")
+def blob(demo_blob):
+    return demo_blob("int8")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(ROOT / "demo/model")
+
+
+@pytest.fixture(scope="module")
+def at_once(blob, tokenizer):
+    """at_once(message, answer, message ...): (answer, number of its prompt's tokens), from nothing."""
+
+    def ask(*texts, system=None, n=24):
+        roles = ("user", "assistant")
+        messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        done = run(blob, "-", "-n", n, "--json", input=prompt)
+        assert done.returncode == OK, done.stderr
+        answer = json.loads(done.stdout)
+        return answer["text"], answer["prompt_tokens"]
+
+    return ask
+
+
+# --- pipes ----------------------------------------------------------------------------------------
+
+
+def test_one_message_is_answered_as_by_chat_once(blob):
+    once = run(blob, "--chat", FIRST, "-n", 24)
+    assert chat(blob, FIRST) == once.stdout
+    once = run(blob, "--chat", FIRST, "-n", 24, "--system", SYSTEM)
+    assert chat(blob, FIRST, words=["--system", SYSTEM]) == once.stdout
+    assert chat(blob, f"/system {SYSTEM}", FIRST) == once.stdout
+
+
+def test_each_answer_is_that_to_the_whole_conversation(blob, at_once):
+    first, _ = at_once(FIRST)
+    second, n_prompt = at_once(FIRST, first, SECOND)
+    third, _ = at_once(FIRST, first, SECOND, second, FIRST)
+    output = chat(blob, FIRST, SECOND, "/stats", FIRST)
+    before, _, rest = output.partition("prompt  ")
+    assert before == f"{first}\n{second}\n" and rest.endswith(f"\n{third}\n")
+    known, read = known_and_read(output)
+    assert known + read == n_prompt
+
+
+def test_a_turn_evaluates_only_its_new_tokens(blob, at_once, tokenizer):
+    """The conversation's beginning is known up to where the answer stops, or was tokenized otherwise."""
+    first, n_first = at_once(FIRST, n=3)
+    _, n_second = at_once(FIRST, first, SECOND, n=3)
+    output = chat(blob, FIRST, SECOND, "/stats", words=["-n", 3])
+    known, read = known_and_read(output)
+    assert known + read == n_second and known >= n_first + 2
+    output = chat(blob, FIRST, "/regen", "/stats")
+    assert known_and_read(output) == (n_first - 1, 1)
+
+
+def test_regen_answers_again(blob):
+    sampled = ["--temp", "1", "--seed", "3"]
+    first, second = (
+        chat(blob, FIRST, *again, words=[*sampled, "--stop", "\n"]) for again in ((), ("/regen",))
+    )
+    assert second.startswith(first) and second != first + first
+    assert chat(blob, FIRST, "/regen") == 2 * chat(blob, FIRST)
+    assert chat(blob, "/regen") == "there is no answer yet\n"
+
+
+def test_reset_begins_anew_with_the_same_system_message(blob):
+    words = ["--system", SYSTEM]
+    once = chat(blob, SECOND, words=words)
+    assert chat(blob, FIRST, "/reset", SECOND, words=words) == chat(blob, FIRST, words=words) + once
+
+
+def test_lines_make_a_message(blob):
+    done = run(blob, "--chat", "one\ntwo\n\nthree", "-n", 24)
+    assert chat(blob, "one\\", "two\\", "\\", "three") == done.stdout
+    assert chat(blob, '"""', "one", "two", "", "three", '"""') == done.stdout
+    assert chat(blob, '"""one', "two", "", 'three"""') == done.stdout
+    assert chat(blob, "", '"""one', "two", "", "three") == done.stdout  # and what is not closed
+    assert chat(blob, "//help") == run(blob, "--chat", "/help", "-n", 24).stdout
+
+
+def test_commands_say_what_they_do(blob):
+    shown = chat(blob, "/help", "/system", "/nonsense", "/save", "/quit", "never said")
+    for part in ("/regen", "no system message", "/nonsense: there is no such", "--session FILE"):
+        assert part in shown
+    assert "read from a pipe" in shown
+
+
+def test_a_conversation_that_is_too_long_ends_a_pipe(blob):
+    done = run("chat", blob, "--ctx", 40, "-n", 8, input=f"{FIRST}\n{SECOND * 4}\n{FIRST}\n")
+    assert done.returncode == CONTEXT_FULL and "the context is full (40 tokens" in done.stderr
+    assert done.stdout.count("\n") >= 1
+
+
+def test_a_model_without_a_template_is_refused(tmp_path, blob):
+    source = tmp_path / "model"
+    shutil.copytree(ROOT / "demo/model", source)
+    settings = json.loads((source / "tokenizer_config.json").read_text())
+    del settings["chat_template"]
+    (source / "tokenizer_config.json").write_text(json.dumps(settings))
+    subprocess.run([BUILD / "smolconv", "--quiet", source, tmp_path / "a.smol"], check=True)
+    done = run("chat", tmp_path / "a.smol", input="Hello\n")
+    assert done.returncode == UNSUPPORTED and "template" in done.stderr
+
+
+def test_stats_go_to_standard_error(blob):
+    for done in (run("chat", blob, "--stats", input="Hello\n"), run(blob, "Hello", "--stats", "-n", 5)):
+        assert done.returncode == OK and "tokens/s" not in done.stdout
+        assert re.findall(r"^\w+", done.stderr, re.M) == "load prefill decode context memory".split()
+
+
+# --- sessions -------------------------------------------------------------------------------------
+
+
+def test_a_session_goes_on_as_if_nothing_had_come_between(blob, tmp_path):
+    words = ["--system", SYSTEM, "--temp", "0.8", "--seed", "11"]
+    whole = chat(blob, FIRST, SECOND, FIRST, words=words)
+    saved = ["--session", tmp_path / "saved"]
+    parts = chat(blob, FIRST, words=[*words, *saved])
+    parts += chat(blob, SECOND, words=saved)
+    assert stat.S_IMODE((tmp_path / "saved").stat().st_mode) == 0o600
+    output = chat(blob, FIRST, "/stats", words=saved)
+    assert parts + output.partition("prompt  ")[0] == whole
+    assert known_and_read(output)[0] > known_and_read(output)[1]
+    assert os.listdir(tmp_path) == ["saved"]
+
+
+def test_save_and_load(blob, tmp_path):
+    words = ["--session", tmp_path / "here"]
+    other = tmp_path / "other"
+    output = chat(blob, FIRST, f"/save {other}", f"/save {other}", f"/load {other}", words=words)
+    assert f"saved to {other}" in output and f"loaded {other}" in output
+    assert output.count("saved to") == 1  # not over a file that is there
+    assert sorted(os.listdir(tmp_path)) == ["here", "other"]
+    assert chat(blob, f"/load {other}", SECOND, words=words).endswith(chat(blob, FIRST, SECOND)[-20:])
+    outside = tmp_path.parent / "outside"
+    chat(blob, FIRST, f"/save {outside}", words=words)
+    assert not outside.exists()
+
+
+def test_a_session_that_is_damaged_is_refused(blob, tmp_path):
+    path = tmp_path / "saved"
+    chat(blob, FIRST, words=["--session", path])
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    done = run("chat", blob, "--session", path, input="Hello\n")
+    assert done.returncode == DAMAGED and done.stdout == ""
+    assert path.read_bytes() == data[:-1]
+
+
+# --- a terminal -----------------------------------------------------------------------------------
+
+
+class Terminal:
+    """smolrun chat at a terminal of 80 columns."""
+
+    def __init__(self, blob, *words, program=BUILD / "smolrun", **environment):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "XDG_STATE_HOME")}
+        self.process = subprocess.Popen(
+            [program, "chat", blob, *map(str, words)],
+            stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env={**base, "TERM": "xterm", "LC_ALL": "C.UTF-8", **environment},
+        )  # fmt: skip
+        os.close(slave)
+        self.seen = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+    def until(self, pattern):
+        """Reads until the pattern is there, and returns all up to its end."""
+        deadline = time.monotonic() + 60
+        while not (match := re.search(pattern, self.seen)):
+            ready, _, _ = select.select([self.master], [], [], max(0, deadline - time.monotonic()))
+            assert ready, (pattern, self.seen)
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # the other side is closed
+                data = b""
+            assert data, (pattern, self.seen)
+            self.seen += data
+        self.seen, text = self.seen[match.end() :], self.seen[: match.end()]
+        return text
+
+    def type(self, text):
+        os.write(self.master, text.encode() if isinstance(text, str) else text)
+
+    def wait(self):
+        """Its exit status, once all that it writes was read."""
+        try:
+            while select.select([self.master], [], [], 60)[0] and os.read(self.master, 4096):
+                pass
+        except OSError:  # the other side is closed
+            pass
+        return self.process.wait(60)
+
+
+def shown(text):
+    """What is left on the screen, escape sequences taken out."""
+    return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]|\r", b"", text).decode()
+
+
+PROMPT = rb"> (\x1b\[0m)?(\x1b\[K)?$"
+EDITED, PLAIN = {}, {"TERM": "dumb"}
+
+
+@pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
+def test_a_terminal_chats(blob, tmp_path, environment):
+    once = run(blob, "--chat", FIRST, "-n", 12).stdout
+    with Terminal(blob, "-n", 12, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(FIRST + "\n")
+        assert once in shown(terminal.until(PROMPT))
+        terminal.type("/help\n")
+        text = shown(terminal.until(PROMPT))
+        assert ("edited with libedit" if environment is EDITED else "libedit is not there") in text
+        terminal.type("/quit\n")
+        assert terminal.wait() == OK
+
+
+@pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
+def test_ctrl_d_ends_it_and_ctrl_c_drops_a_line(blob, tmp_path, environment):
+    with Terminal(blob, "-n", 5, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("never sent")
+        terminal.until(rb"never sent")
+        terminal.type(b"\x03")
+        terminal.until(PROMPT)
+        terminal.type("/stats\n")
+        assert known_and_read(shown(terminal.until(PROMPT))) == (0, 0)
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+
+
+@pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
+def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(real_model_dir, tmp_path, environment):
+    """A real model, as the bundled one has answered before anybody could press a key."""
+    blob = blob_of(real_model_dir, "int8")
+    with Terminal(blob, "-n", -1, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Write a very long story about the sea.\n")
+        terminal.until(rb"sea\.[^\n]*\n[^\n]*\w+ \w+")
+        terminal.type(b"\x03")
+        assert "[stopped]" in shown(terminal.until(PROMPT))
+        terminal.type("And now about the mountains, just as long.\n")
+        terminal.until(rb"long\.[^\n]*\n[^\n]*\w+ \w+")
+        terminal.type(b"\x03")
+        terminal.until(PROMPT)
+        terminal.type("/stats\n")
+        known, read = known_and_read(shown(terminal.until(PROMPT)))
+        assert known > 30 and read < known  # the first message, and what was answered to it
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+
+
+def test_a_full_context_is_said_and_the_chat_goes_on(blob, tmp_path):
+    with Terminal(blob, "-n", 4, "--ctx", 60, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(SECOND * 6 + "\n")
+        assert "the context is full (60 tokens" in shown(terminal.until(PROMPT))
+        terminal.type(FIRST + "\n")
+        assert run(blob, "--chat", FIRST, "-n", 4).stdout.strip() in shown(terminal.until(PROMPT))
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+
+
+def test_lines_are_edited_and_remembered(blob, tmp_path):
+    history = tmp_path / "smol/chat_history"
+    once = run(blob, "--chat", "Hello there", "-n", 6).stdout.strip()
+    with Terminal(blob, "-n", 6, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("there\x01Hello \n")  # Ctrl-A: to the start of the line
+        assert once in shown(terminal.until(PROMPT))
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+    assert history.read_text() == "Hello there\n"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert stat.S_IMODE(history.parent.stat().st_mode) == 0o700
+    with Terminal(blob, "-n", 6, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(b"\x1b[A\n")  # up
+        assert once in shown(terminal.until(PROMPT))
+        terminal.type("/quit\n")
+        assert terminal.wait() == OK
+    assert history.read_text() == "Hello there\nHello there\n/quit\n"
+
+
+def test_characters_beyond_ascii_are_edited(blob, tmp_path):
+    with Terminal(blob, "-n", 1, XDG_STATE_HOME=str(tmp_path), LC_ALL="C") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Zoëü\x7f\n")  # the last one is taken back
+        terminal.until(PROMPT)
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+    assert (tmp_path / "smol/chat_history").read_text() == "Zoë\n"
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"NO_COLOR": ""}])
+def test_there_is_colour_unless_it_is_not_wanted(blob, tmp_path, environment):
+    with Terminal(blob, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
+        text = terminal.until(PROMPT)
+        assert (b"\x1b[1m" in text) == (environment == {"NO_COLOR": ""})
+        if environment == {"TERM": "dumb"}:
+            assert text == b"> "
+
+
+def test_no_home_is_no_reason_to_fail(blob):
+    with Terminal(blob, "-n", 1, HOME="/nonexistent") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("Hello\n")
+        terminal.until(PROMPT)
+        terminal.type(b"\x04")
+        assert terminal.wait() == OK
+
+
+EVIL = "\x1b]0;owned\x07\x9b31m\f\x08\x7f."
+
+
+def byte_level(text):
+    """As a vocabulary has it: bytes that cannot be shown are characters from U+0100 on."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return "".join(chr(b if b in shown else 256 + hidden.index(b)) for b in text.encode())
+
+
+def parts(merge):
+    return merge.split(" ") if isinstance(merge, str) else merge
+
+
+def test_a_model_cannot_steer_the_terminal(blob, tmp_path):
+    """A model whose greedy answer is made of control characters: its tokens' texts are exchanged."""
+    source = tmp_path / "model"
+    shutil.copytree(ROOT / "demo/model", source)
+    path = source / "tokenizer.json"
+    data = json.loads(path.read_text())
+    answer = int(run(blob, "--chat", FIRST, "-n", 1, "--ids").stdout)
+    model = data["model"]
+    (name,) = (text for text, number in model["vocab"].items() if number == answer)
+    del model["vocab"][name]
+    model["vocab"][byte_level(EVIL)] = answer
+    model["merges"] = [m for m in model["merges"] if name not in (*parts(m), "".join(parts(m)))]
+    path.write_text(json.dumps(data))
+    subprocess.run([BUILD / "smolconv", "--quiet", source, tmp_path / "a.smol"], check=True)
+    piped = run("chat", tmp_path / "a.smol", "-n", 1, input=FIRST + "\n").stdout
+    assert EVIL in piped  # as it is, where nothing is steered
+    with Terminal(tmp_path / "a.smol", "-n", 1, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
+        terminal.until(PROMPT)
+        terminal.type(FIRST + "\n")
+        text = terminal.until(PROMPT)
+        assert "\ufffd]0;owned\ufffd\ufffd31m\ufffd\ufffd\ufffd." in text.decode()
+        assert b"\x1b" not in text and b"\x07" not in text and b"\xc2\x9b" not in text
+
+
+def test_the_program_does_without_libedit(blob):
+    """It is neither linked nor loaded unless a chat is at a terminal."""
+    needed = subprocess.run(["readelf", "-d", BUILD / "smolrun"], capture_output=True, text=True)
+    assert "edit" not in needed.stdout
+    traced = subprocess.run(
+        ["strace", "-f", "-e", "trace=openat", BUILD / "smolrun", "chat", blob, "-n", "1"],
+        input="Hello\n", capture_output=True, text=True,
+    )  # fmt: skip
+    if "ptrace" in traced.stderr:
+        pytest.skip("nothing can be traced here")
+    assert traced.returncode == OK and "edit" not in traced.stderr
+
