@@ -299,6 +299,7 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
         {"--system", settings->system}, {"--session", settings->session},
         {"--slide", settings->slide},   {"--keep", settings->keep != UINT32_MAX},
         {"--ids", settings->ids},       {"--json", settings->json},
+        {"--stats", settings->stats},
     };
     if (!settings->jsonl && settings->n_sequences)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
