@@ -110,9 +110,11 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     if (!status) {
         chat->n_known = smol_session_keep(chat->session.context, ids, n);
         status = generate(chat, ids + chat->n_known, n - chat->n_known, &result, error);
-        if (!chat->output_status)
-            print_end(chat, &result);
         status = settle(chat, status, error);
+        if (!status)
+            print_end(chat, &result);
+        else if (smol_chat_is_interactive())
+            putchar('\n'); /* the message begins a line */
     }
     smol_free(ids);
     if (!status)

@@ -270,7 +270,9 @@ static enum entry read_plain(struct buffer *text, smol_error *error)
         putchar('\n');
     if (interrupted)
         return ENTRY_INTERRUPTED;
-    if (ferror(stdin))
+    if (errno == ENOMEM) /* which the stream does not note */
+        smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+    else if (ferror(stdin))
         smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
                           strerror(errno));
     return ENTRY_END;
