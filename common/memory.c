@@ -50,7 +50,12 @@ void *smol_reallocarray(void *memory, size_t n, size_t size)
 
 void *smol_aligned_alloc(size_t alignment, size_t size)
 {
-    return source.allocate ? allocate(alignment, size) : aligned_alloc(alignment, size);
+    if (source.allocate)
+        return allocate(alignment, size);
+    size_t rest = size % alignment; /* C11 wants multiples of the alignment */
+    if (rest > 0 && __builtin_add_overflow(size, alignment - rest, &size))
+        return NULL;
+    return aligned_alloc(alignment, size);
 }
 
 char *smol_strdup(const char *text)
