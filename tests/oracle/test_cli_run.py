@@ -297,8 +297,8 @@ def test_without_arguments_usage_goes_to_standard_error(command):
 
 def test_help_names_every_option_and_no_other():
     options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
-        --keep --threads --kv --chat --system --session --jsonl --sequences --ids --json --verify --no-mmap
-        --require-digest -h --version""".split()
+        --keep --threads --kv --chat --system --session --jsonl --sequences --ids --json --stats --verify
+        --no-mmap --require-digest -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options
 
 
@@ -362,7 +362,7 @@ def test_numbers_are_read_the_same_in_every_locale(blob):
 
 def test_a_missing_file_is_status_3(tmp_path):
     assert_fails(smolrun(tmp_path / "no.smol", "x"), FILE, "no.smol")
-    assert_fails(smolrun("chat", "x"), FILE, "chat: ")  # not a sub-command: a file
+    assert_fails(smolrun("chatter", "x"), FILE, "chatter: ")  # not a sub-command: a file
     assert_fails(smolrun(tmp_path, "x"), FILE, "folder")
 
 
