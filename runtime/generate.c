@@ -297,14 +297,11 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-/* Every token but the last takes a place in the context, which bounds the history. */
+/* Every token but the last takes a place in the context, which bounds the history, whatever the
+ * context holds when the first step comes. */
 static enum status prepare(smol_generation *g, const uint32_t *prompt, struct error *error)
 {
     size_t capacity = smol_context_capacity(g->context);
-    size_t room = capacity - smol_context_length(g->context) + 1;
-    size_t most = g->params.max_tokens < room ? g->params.max_tokens : room;
-    size_t before = g->params.penalize_context ? smol_context_length(g->context) : 0;
-    size_t n_history = g->params.slide ? capacity + 1 : before + g->n_prompt + most;
     if (g->n_prompt == 0) {
         smol_fail(error, STATUS_USAGE, "no tokens to begin with: give a prompt");
         return STATUS_USAGE; /* as analyzers can see */
@@ -315,7 +312,7 @@ static enum status prepare(smol_generation *g, const uint32_t *prompt, struct er
         return STATUS_USAGE;
     }
     g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
-    g->history = smol_calloc(n_history, sizeof *g->history);
+    g->history = smol_calloc(capacity + 1, sizeof *g->history);
     g->prompt = smol_reallocarray(NULL, g->n_prompt, sizeof *g->prompt);
     if (!g->logits || !g->history || !g->prompt)
         return smol_fail_memory(error, "generation");

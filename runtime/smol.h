@@ -509,7 +509,8 @@ typedef struct smol_generation smol_generation;
 
 /* A generation that is about to begin, with the arguments of smol_generate, n > 0; nothing is
  * evaluated yet. What is given is copied, but context, sampler and params->user, which must
- * outlive it. Errors: MEMORY, USAGE (of params). */
+ * outlive it. From the first step until it has finished, the context is its alone. Errors: MEMORY,
+ * USAGE (of params). */
 SMOL_API smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
                                             const uint32_t *prompt, size_t n,
                                             const smol_generate_params *params,

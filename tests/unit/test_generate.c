@@ -507,6 +507,48 @@ static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
     }
 }
 
+static smol_context *new_context(uint32_t n_ctx)
+{
+    const smol_context_params params = {.n_ctx = n_ctx, .n_threads = 1};
+    smol_context *context;
+    assert_int_equal(smol_context_create(model, &params, &context, NULL), SMOL_OK);
+    return context;
+}
+
+/* Between its creation and the first step, a context may become longer or shorter. */
+static void a_generation_begins_with_the_context_of_its_first_step(void **state)
+{
+    (void)state;
+    const uint32_t prompt[] = {5, 6};
+    uint32_t filler[100];
+    for (size_t i = 0; i < 100; i++)
+        filler[i] = 5;
+    for (int shorter = 0; shorter < 2; shorter++) {
+        const smol_generate_params params = {.max_tokens = shorter ? 80 : 1,
+                                             .penalize_context = !shorter};
+        smol_context *context = new_context(104);
+        smol_sampler *sampler;
+        smol_generation *generation;
+        smol_generate_result result;
+        assert_int_equal(smol_sampler_create(NULL, &sampler, NULL), SMOL_OK);
+        if (shorter)
+            assert_int_equal(smol_eval(context, filler, 100, 0, NULL, NULL), SMOL_OK);
+        assert_int_equal(
+            smol_generation_create(context, sampler, prompt, 2, &params, &generation, NULL),
+            SMOL_OK);
+        if (shorter)
+            smol_context_truncate(context, 0);
+        else
+            assert_int_equal(smol_eval(context, filler, 100, 0, NULL, NULL), SMOL_OK);
+        while (!smol_generation_finished(generation, &result, NULL))
+            smol_generation_step(&generation, 1);
+        assert_true(result.n_generated > 0);
+        smol_generation_free(generation);
+        smol_sampler_free(sampler);
+        smol_context_free(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +568,7 @@ int main(void)
         cmocka_unit_test(what_stays_is_the_start_and_the_newest_half),
         cmocka_unit_test(a_context_with_room_does_not_slide_and_one_without_any_says_so),
         cmocka_unit_test(a_prompt_gets_room_in_a_full_context_that_may_slide),
+        cmocka_unit_test(a_generation_begins_with_the_context_of_its_first_step),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
