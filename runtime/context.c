@@ -147,6 +147,8 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
                                 "kept: use a longer context or a shorter text, or keep less",
                                 capacity, n_room, kept),
                       &detail);
+    if (smol_context_is_cancelled(context)) /* before anything is given up */
+        return report(error, smol_fail(&detail, STATUS_CANCELLED, "cancelled"), &detail);
     size_t n = newest_part(length - kept, capacity - kept - n_room);
     smol_context_truncate(context, kept);
     return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)

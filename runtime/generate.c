@@ -134,6 +134,14 @@ static void take_time(smol_generation *g, bool stop)
         g->result.decode_seconds = now - g->first_token;
 }
 
+/* The newest token is behind the sequence: room for one more is there after each smol_eval. */
+static void put_newest(smol_generation *g, uint32_t id)
+{
+    g->context->ids[g->context->length] = id;
+    g->context->n_ids = g->context->length + 1;
+    g->newest = id;
+}
+
 /* The context is full: it slides. The history becomes what the context holds and the newest token,
  * as it would be had it begun there. */
 static smol_status slide(smol_generation *g, smol_error *error)
@@ -141,6 +149,7 @@ static smol_status slide(smol_generation *g, smol_error *error)
     double start = clock_seconds();
     uint32_t newest = g->history[g->n_history - 1];
     smol_status status = smol_context_slide(g->context, g->params.n_keep, 1, error);
+    put_newest(g, newest); /* it comes next, however far that came */
     if (status)
         return status;
     const uint32_t *ids = smol_context_ids(g->context, &g->n_history);
@@ -166,9 +175,7 @@ static smol_status next_token(smol_generation *g, smol_error *error)
         return SMOL_OK;
     }
     g->history[g->n_history++] = id;
-    g->context->ids[g->context->length] = id; /* room for one more is there after each smol_eval */
-    g->context->n_ids = g->context->length + 1;
-    g->newest = id;
+    put_newest(g, id);
     g->result.n_generated++;
     if (g->params.on_token)
         g->params.on_token(g->params.user, id, g->logits, vocab_size);
@@ -396,7 +403,8 @@ static smol_status go_on(smol_context *context, smol_sampler *sampler,
     uint32_t last = context->ids[n_ids - 1];
     smol_context_truncate(context, n_ids - 1);
     smol_status status = generate(context, sampler, &last, 1, params, result, error);
-    if (status && context->length == n_ids - 1) { /* nothing was changed but that */
+    bool unread = status || (result->finish == SMOL_FINISH_CANCELLED && result->n_prompt == 0);
+    if (unread && context->length == n_ids - 1) { /* nothing was changed but that */
         context->length = length;
         context->n_ids = n_ids;
     }

@@ -285,8 +285,8 @@ SMOL_API void smol_context_truncate(smol_context *context, size_t n);
  * others the newest half, or a half of that and so on where it takes more, and evaluates these anew
  * at their new places. That takes as long as a prompt of as many tokens. What follows has the same
  * bits as in a new context with these ids (smol_context_ids). Errors: CONTEXT_FULL (n_keep and
- * n_room together are too many; nothing was changed); after others, as of smol_eval, the sequence
- * is its first n_keep tokens. */
+ * n_room together are too many; nothing was changed), CANCELLED (nothing either, if that came
+ * before); after others, as of smol_eval, the sequence is its first n_keep tokens. */
 SMOL_API smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
                                         smol_error *error);
 

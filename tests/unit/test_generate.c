@@ -507,12 +507,107 @@ static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
     }
 }
 
+/* --- what a cancelled or late generation leaves ------------------------------------------- */
+
 static smol_context *new_context(uint32_t n_ctx)
 {
     const smol_context_params params = {.n_ctx = n_ctx, .n_threads = 1};
     smol_context *context;
     assert_int_equal(smol_context_create(model, &params, &context, NULL), SMOL_OK);
     return context;
+}
+
+/* Whether a token is pending or the sequence is whole, nothing is lost by a cancelled call. */
+static void going_on_that_is_cancelled_changes_nothing(void **state)
+{
+    (void)state;
+    const uint32_t prompt[] = {5, 6, 7};
+    const smol_generate_params params = {.max_tokens = 4};
+    smol_context *context = new_context(0);
+    smol_sampler *sampler;
+    smol_generate_result result;
+    assert_int_equal(smol_sampler_create(NULL, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_eval(context, prompt, 3, 0, NULL, NULL), SMOL_OK);
+    smol_context_cancel(context, 1);
+    assert_int_equal(smol_generate(context, sampler, NULL, 0, &params, &result, NULL), SMOL_OK);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(result.n_prompt, 0);
+    assert_int_equal(smol_context_length(context), 3);
+    smol_context_cancel(context, 0);
+    assert_int_equal(smol_generate(context, sampler, NULL, 0, &params, &result, NULL), SMOL_OK);
+    uint32_t pending = smol_context_pending(context);
+    size_t length = smol_context_length(context);
+    assert_int_not_equal(pending, SMOL_NO_TOKEN);
+    smol_context_cancel(context, 1);
+    assert_int_equal(smol_generate(context, sampler, NULL, 0, &params, &result, NULL), SMOL_OK);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(smol_context_length(context), length);
+    assert_int_equal(smol_context_pending(context), pending);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+}
+
+struct canceller {
+    smol_context *context;
+    size_t n, at; /* tokens so far, and at which the context is cancelled */
+    uint32_t last;
+};
+
+static int cancel_at(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct canceller *c = user;
+    (void)text, (void)size;
+    c->last = id == SMOL_NO_TOKEN ? c->last : id;
+    c->n += id != SMOL_NO_TOKEN;
+    if (c->n == c->at)
+        smol_context_cancel(c->context, 1);
+    return 0;
+}
+
+/* The token that fills the context comes, and the context does not get to slide. */
+static void a_slide_that_is_cancelled_loses_no_token(void **state)
+{
+    (void)state;
+    const uint32_t prompt[] = {5, 6, 7, 8};
+    struct canceller canceller = {.context = new_context(12), .at = 9};
+    const smol_generate_params params = {
+        .max_tokens = 40, .slide = 1, .n_keep = 2, .on_text = cancel_at, .user = &canceller};
+    smol_context *context = canceller.context;
+    smol_sampler *sampler;
+    smol_generate_result result;
+    assert_int_equal(smol_sampler_create(NULL, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(context, sampler, prompt, 4, &params, &result, NULL), SMOL_OK);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(result.n_generated, 9);
+    assert_int_equal(smol_context_length(context), 12);
+    assert_int_equal(smol_context_pending(context), canceller.last);
+    smol_context_cancel(context, 0);
+    assert_int_equal(smol_context_slide(context, 2, 1, NULL), SMOL_OK);
+    size_t length = smol_context_length(context);
+    assert_true(length > 2 && length < 12);
+    smol_context_cancel(context, 1);
+    smol_sampler_free(sampler);
+    smol_context_free(context);
+}
+
+/* A slide that keeps nothing but the first tokens evaluates nothing: the newest one comes next all
+ * the same. */
+static void a_token_is_pending_behind_a_slide(void **state)
+{
+    (void)state;
+    const uint32_t prompt[] = {5, 6, 7, 8};
+    struct canceller canceller = {.context = new_context(4), .at = 1};
+    const smol_generate_params params = {
+        .max_tokens = 40, .slide = 1, .n_keep = 3, .on_text = cancel_at, .user = &canceller};
+    smol_sampler *sampler;
+    smol_generate_result result;
+    assert_int_equal(smol_sampler_create(NULL, &sampler, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(canceller.context, sampler, prompt, 4, &params, &result, NULL),
+                     SMOL_OK);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    assert_int_equal(smol_context_pending(canceller.context), canceller.last);
+    smol_sampler_free(sampler);
+    smol_context_free(canceller.context);
 }
 
 /* Between its creation and the first step, a context may become longer or shorter. */
@@ -568,6 +663,9 @@ int main(void)
         cmocka_unit_test(what_stays_is_the_start_and_the_newest_half),
         cmocka_unit_test(a_context_with_room_does_not_slide_and_one_without_any_says_so),
         cmocka_unit_test(a_prompt_gets_room_in_a_full_context_that_may_slide),
+        cmocka_unit_test(going_on_that_is_cancelled_changes_nothing),
+        cmocka_unit_test(a_slide_that_is_cancelled_loses_no_token),
+        cmocka_unit_test(a_token_is_pending_behind_a_slide),
         cmocka_unit_test(a_generation_begins_with_the_context_of_its_first_step),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
