@@ -36,6 +36,8 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
                                  struct settings *settings, smol_error *error)
 {
     bool shown;
+    if (settings->sampler.top_p == 0) /* of a session that the library made: as 1 */
+        settings->sampler.top_p = 1;
     return parse(command, argc, argv, settings, &shown, error);
 }
 

@@ -83,3 +83,16 @@ def edited(data, **changes):
     header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True)) | changes
     record = HEADER.pack(*header.values())
     return record + struct.pack("<Q", digest(0, record)) + data[HEADER.size + 8 :]
+
+
+def rewritten(data, n_layers, n_heads, head_dim, **changes):
+    """The session with other fields in its header and every digest right; sizes stay."""
+    header = dict(zip(FIELDS, HEADER.unpack_from(data), strict=True))
+    sizes, _ = record_sizes(header, n_layers, n_heads, head_dim)
+    out, at, before = b"", 0, 0
+    for size in sizes:
+        record = data[at : at + size] if at else HEADER.pack(*(header | changes).values())
+        before = digest(before, record)
+        out += record + struct.pack("<Q", before)
+        at += size + 8
+    return out

@@ -109,6 +109,15 @@ def test_settings_come_from_the_session_unless_they_are_given(blob, file):
     assert (sampler()["seed"], sampler()["n_calls"]) == (8, 3)
 
 
+def test_all_zeros_but_a_temperature_are_the_library_s_defaults(blob, file):
+    """Of a session that a program made: to the library a top_p of 0 is none."""
+    answer(blob, TEXT, "-n", 4, "--session", file, "--temp", 1.5)
+    saved = file.read_bytes()
+    whole = answer(blob, "", "-n", 12, "--session", file)
+    file.write_bytes(session_reader.rewritten(saved, LAYERS, HEADS, HEAD_DIM, top_p=0.0))
+    assert answer(blob, "", "-n", 12, "--session", file)["ids"] == whole["ids"]
+
+
 def test_a_full_context_goes_on_in_a_longer_one(blob, file):
     at_once = answer(blob, TEXT, "-n", 60)
     done = smolrun(blob, TEXT, "-n", 60, "--ctx", 24, "--session", file, "--ids")
