@@ -8,6 +8,8 @@
 
 struct chat {
     const struct settings *settings;
+    int argc;
+    char **argv; /* what they were read from */
     struct session session;
     smol_sampler *sampler;
     struct conversation conversation;
@@ -28,6 +30,10 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error);
 /* Does what a line that begins with a slash asks for. Errors end the chat; what is only wrong in
  * the line is said. */
 smol_status smol_chat_command(struct chat *chat, const char *line, smol_error *error);
+
+/* What the command line says of sampling wins over what a session says: its words are read again.
+ */
+smol_status smol_chat_reread(struct chat *chat, smol_error *error);
 
 /* Saves to `path`, replacing a session if `replace`; restores from there, where *found. */
 smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, smol_error *error);

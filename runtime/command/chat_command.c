@@ -27,8 +27,12 @@ smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smo
     smol_session session = {.sampler = chat->sampler};
     struct conversation loaded = {0};
     smol_status status = smol_session_read(path, chat->session.context, &session, found, error);
-    if (status || !*found)
+    if (!status && *found)
+        status = smol_chat_reread(chat, error);
+    if (status || !*found) {
+        smol_free(session.data);
         return status;
+    }
     /* one that is no chat's is of use too: what it knows need not be read again */
     bool chats = smol_conversation_unpack(&loaded, session.data, session.size);
     smol_free(session.data);
@@ -95,7 +99,9 @@ static smol_status set_system(struct chat *chat, const char *argument, smol_erro
     const struct message *first = chat->conversation.messages;
     if (!argument[0]) {
         bool there = chat->conversation.n > 0 && first->role == ROLE_SYSTEM;
-        printf("%.*s\n", there ? (int)first->size : 17, there ? first->text : "no system message");
+        if (there) /* a session may have brought it */
+            smol_command_print(first->text, first->size);
+        puts(there ? "" : "no system message");
         return SMOL_OK;
     }
     smol_conversation_clear(&chat->conversation, true);

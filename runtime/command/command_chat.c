@@ -40,26 +40,21 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-/* What the command line says wins over what the session says: the words are read again. */
-static smol_status resume(struct chat *chat, int argc, char **argv, smol_error *error)
+smol_status smol_chat_reread(struct chat *chat, smol_error *error)
 {
-    const char *path = chat->settings->session;
-    smol_status status = path ? smol_chat_load(chat, path, &chat->saved, error) : SMOL_OK;
-    if (status || !chat->saved)
-        return status;
     struct settings again = {.sampler = smol_sampler_get_params(chat->sampler)};
-    status = smol_settings_reread(&command, argc, argv, &again, error);
+    smol_status status = smol_settings_reread(&command, chat->argc, chat->argv, &again, error);
     return status ? status : smol_sampler_set_params(chat->sampler, &again.sampler, error);
 }
 
-static smol_status prepare(struct chat *chat, int argc, char **argv, smol_error *error)
+static smol_status prepare(struct chat *chat, smol_error *error)
 {
     const struct settings *settings = chat->settings;
     smol_status status = smol_session_open(settings, &chat->session, error);
     if (!status)
         status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
-    if (!status)
-        status = resume(chat, argc, argv, error);
+    if (!status && settings->session)
+        status = smol_chat_load(chat, settings->session, &chat->saved, error);
     if (!status && settings->system) {
         smol_conversation_clear(&chat->conversation, true);
         status = smol_conversation_add(&chat->conversation, ROLE_SYSTEM, settings->system,
@@ -124,10 +119,10 @@ static smol_status talk(struct chat *chat, smol_error *error)
     return status;
 }
 
-static smol_status run(struct chat *chat, int argc, char **argv, smol_error *error)
+static smol_status run(struct chat *chat, smol_error *error)
 {
     const char *path = chat->settings->session;
-    smol_status status = prepare(chat, argc, argv, error);
+    smol_status status = prepare(chat, error);
     if (!status)
         status = talk(chat, error);
     if (!status && path)
@@ -146,9 +141,9 @@ int smol_command_chat(int argc, char **argv)
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
-    struct chat chat = {.settings = &settings};
+    struct chat chat = {.settings = &settings, .argc = argc, .argv = argv};
     smol_error error = {.status = SMOL_OK};
-    smol_status status = run(&chat, argc, argv, &error);
+    smol_status status = run(&chat, &error);
     smol_conversation_clear(&chat.conversation, true);
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);

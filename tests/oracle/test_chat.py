@@ -187,6 +187,16 @@ def test_save_and_load(blob, tmp_path):
     assert not outside.exists()
 
 
+def test_what_the_command_line_says_wins_over_what_is_loaded(blob, tmp_path):
+    here, other = tmp_path / "here", tmp_path / "other"
+    sampled = ["--temp", 1.5, "--seed", 7]
+    chat(blob, FIRST, words=["--session", other, *sampled])
+    greedy = ["--session", here, "--temp", 0]
+    loaded = chat(blob, f"/load {other}", SECOND, words=greedy)
+    shutil.copyfile(other, here)
+    assert loaded.endswith(chat(blob, SECOND, words=greedy))
+
+
 def test_a_session_that_is_damaged_is_refused(blob, tmp_path):
     path = tmp_path / "saved"
     chat(blob, FIRST, words=["--session", path])
@@ -403,6 +413,19 @@ def test_a_model_cannot_steer_the_terminal(blob, tmp_path):
     with Terminal(tmp_path / "a.smol", "-n", 1, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
         terminal.until(PROMPT)
         terminal.type(FIRST + "\n")
+        text = terminal.until(PROMPT)
+        assert "\ufffd]0;owned\ufffd\ufffd31m\ufffd\ufffd\ufffd." in text.decode()
+        assert b"\x1b" not in text and b"\x07" not in text and b"\xc2\x9b" not in text
+
+
+def test_a_session_cannot_steer_the_terminal(blob, tmp_path):
+    """A stranger's system message, when it is shown."""
+    path = tmp_path / "saved"
+    chat(blob, FIRST, words=["--session", path, "--system", EVIL])
+    words = ["--session", path]
+    with Terminal(blob, *words, XDG_STATE_HOME=str(tmp_path), TERM="dumb") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("/system\n")
         text = terminal.until(PROMPT)
         assert "\ufffd]0;owned\ufffd\ufffd31m\ufffd\ufffd\ufffd." in text.decode()
         assert b"\x1b" not in text and b"\x07" not in text and b"\xc2\x9b" not in text
