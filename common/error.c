@@ -3,8 +3,15 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+/* U+0080 to U+009F, which terminals obey too: both bytes of it go. */
+static bool is_second_control(const char *c)
+{
+    return (uint8_t)c[0] == 0xc2 && ((uint8_t)c[1] & 0xe0) == 0x80;
+}
 
 enum status smol_fail(struct error *error, enum status status, const char *format, ...)
 {
@@ -16,6 +23,8 @@ enum status smol_fail(struct error *error, enum status status, const char *forma
     for (char *c = error->message; *c; c++)
         if (is_control(*c))
             *c = '?';
+        else if (is_second_control(c))
+            c[0] = c[1] = '?';
     return status;
 }
 

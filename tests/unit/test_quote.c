@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/error.h"
 #include "common/utf8.h"
 #include "runtime/command/choice.h"
 #include "runtime/command/quote.h"
@@ -95,6 +96,17 @@ static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
     assert_int_equal(few.top[0].id, 1);
 }
 
+/* Of both kinds; other characters that share their first byte stay. */
+static void messages_do_not_steer_a_terminal(void **state)
+{
+    (void)state;
+    struct error error;
+    smol_fail(&error, STATUS_USAGE, "%s",
+              "a\x1b[1m\xc2\x9b"
+              "2J\xc2\x80\x7f \xc2\xa0\xc3\x9f\xc2");
+    assert_string_equal(error.message, "a?[1m??2J??? \xc2\xa0\xc3\x9f\xc2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +115,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_text_are_shown_as_numbers),
         cmocka_unit_test(long_text_is_cut_between_characters),
         cmocka_unit_test(nothing_gets_through),
+        cmocka_unit_test(messages_do_not_steer_a_terminal),
         cmocka_unit_test(ranks_and_the_most_likely_are_those_of_a_sort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
