@@ -437,8 +437,9 @@ static int read_memory(void *user, void *data, size_t size, size_t *n)
 {
     struct bytes *rest = user;
     *n = smaller(size, rest->size);
-    if (*n > 0)
-        memcpy(data, rest->data, *n);
+    if (*n == 0)
+        return 0;
+    memcpy(data, rest->data, *n);
     rest->data += *n;
     rest->size -= *n;
     return 0;

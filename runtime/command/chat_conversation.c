@@ -106,10 +106,10 @@ static bool may_follow(const struct conversation *c, uint32_t role)
 
 bool smol_conversation_unpack(struct conversation *conversation, const void *bytes, size_t size)
 {
-    const char *data = bytes, *end = data + size;
+    const char *data = bytes, *end;
     if (size < MAGIC_SIZE || memcmp(data, PACK_MAGIC, MAGIC_SIZE) != 0)
-        return false;
-    for (data += MAGIC_SIZE; data < end;) {
+        return false; /* NULL among them: a session without data */
+    for (end = data + size, data += MAGIC_SIZE; data < end;) {
         uint32_t head[2];
         if ((size_t)(end - data) < sizeof head)
             return false;

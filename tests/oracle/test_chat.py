@@ -187,6 +187,12 @@ def test_save_and_load(blob, tmp_path):
     assert not outside.exists()
 
 
+def test_a_session_without_a_conversation_begins_one(blob, tmp_path):
+    path = tmp_path / "saved"
+    assert run(blob, "Once", "-n", 3, "--session", path).returncode == OK
+    assert chat(blob, FIRST, words=["--session", path]) == chat(blob, FIRST)
+
+
 def test_what_the_command_line_says_wins_over_what_is_loaded(blob, tmp_path):
     here, other = tmp_path / "here", tmp_path / "other"
     sampled = ["--temp", 1.5, "--seed", 7]

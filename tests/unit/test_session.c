@@ -611,6 +611,14 @@ static void callbacks_may_bring_little_and_may_fail(void **state)
     drop(&f);
 }
 
+static void no_bytes_are_no_session(void **state)
+{
+    (void)state;
+    smol_context *context = create(demo, SMOL_KV_F16, 1);
+    assert_int_equal(smol_context_restore_memory(context, NULL, NULL, 0, NULL), SMOL_ERROR_DAMAGED);
+    smol_context_free(context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -630,6 +638,7 @@ int main(void)
         cmocka_unit_test(keys_and_values_that_are_no_numbers_are_refused),
         cmocka_unit_test(scales_that_are_no_scales_are_refused),
         cmocka_unit_test(callbacks_may_bring_little_and_may_fail),
+        cmocka_unit_test(no_bytes_are_no_session),
     };
     return cmocka_run_group_tests(tests, open_models, close_models);
 }
