@@ -312,10 +312,11 @@ static enum entry read_block(struct buffer *text, smol_error *error)
         text->size -= N_QUOTES;
     else if (entry == ENTRY_END && !error->status)
         entry = ENTRY_TEXT; /* what there is */
-    text->size -= N_QUOTES;
-    memmove(text->text, text->text + N_QUOTES, text->size);
-    while (text->size > 0 && text->text[0] == '\n')
-        memmove(text->text, text->text + 1, --text->size);
+    size_t first = N_QUOTES;
+    while (first < text->size && text->text[first] == '\n')
+        first++;
+    text->size -= first;
+    memmove(text->text, text->text + first, text->size);
     while (text->size > 0 && text->text[text->size - 1] == '\n')
         text->size--;
     return entry;

@@ -187,6 +187,10 @@ def test_save_and_load(blob, tmp_path):
     assert not outside.exists()
 
 
+def test_empty_lines_of_a_block_take_no_time(blob):
+    assert run("chat", blob, input='"""\n' + "\n" * 4_000_000 + '"""\n').stdout == ""
+
+
 def test_a_session_without_a_conversation_begins_one(blob, tmp_path):
     path = tmp_path / "saved"
     assert run(blob, "Once", "-n", 3, "--session", path).returncode == OK
