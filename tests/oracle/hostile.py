@@ -1011,9 +1011,10 @@ for value in (0, -1, "4096", [4096]):
     asking(f"sliding_window {value!r}", GEMMA2 | {"sliding_window": value}, "sliding_window")
 for value in (0, -1, "30", 1e300):
     asking(f"a soft-cap of {value!r}", GEMMA2 | {"final_logit_softcapping": value}, "softcapping")
-for value in (3, {"rope_theta": 1}, {"full_attention": 1}, {"sliding_attention": [1]}):
+for value, word in ((3, "rope_parameters"), ({"rope_theta": 1}, "rope_parameters"),
+                    ({"full_attention": 1}, "rope_parameters"), ({"sliding_attention": [1]}, "rope_theta")):
     asking(f"rope_parameters {value} [type]", GEMMA3 | {"rope_theta": None, "rope_parameters": value,
-           "sliding_window_pattern": 2}, "rope_parameters")  # fmt: skip
+           "sliding_window_pattern": 2}, word)  # fmt: skip
 asking("another family's tensors", GEMMA2 | {"head_dim": 28}, "pre_feedforward_layernorm")
 changed(CONFIG, "tied to a text [type]", "tie_word_embeddings", "yes", "tie_word_embeddings")
 changed("generation_config.json", "a temperature that is a text [type]", "temperature", "hot",
