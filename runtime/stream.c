@@ -112,7 +112,7 @@ void smol_stream_free(struct stream *stream)
 {
     if (!stream)
         return;
-    for (size_t i = 0; i < stream->n_stop; i++) {
+    for (size_t i = 0; stream->stop && i < stream->n_stop; i++) {
         smol_free(stream->stop[i].text);
         smol_free(stream->stop[i].fallback);
     }

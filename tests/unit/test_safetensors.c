@@ -530,7 +530,7 @@ static void costs_little(const char *header, size_t size, enum status expected)
     size_t cost = cost_of_opening(temporary.path, expected);
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_in_range(cost, 0, (size_t)5 * HOSTILE_SIZE); /* a fifth of it is the mapped file */
-    assert_in_range(end.tv_sec - start.tv_sec, 0, 30);
+    assert_in_range(end.tv_sec - start.tv_sec, 0, 300); /* not for ever, on any machine */
     remove(temporary.path);
 }
 
