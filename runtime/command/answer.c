@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/json_out.h"
+#include "runtime/command/choice.h"
 #include "runtime/command/log_softmax.h"
 
 const char *const smol_finish_words[] = {
@@ -14,11 +15,6 @@ const char *const smol_finish_words[] = {
 
 /* --- gathering ---------------------------------------------------------------------------- */
 
-struct token_logprob {
-    uint32_t id;
-    double logprob;
-};
-
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct answer *answer = user;
@@ -28,22 +24,6 @@ int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
     return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
 }
 
-/* The ids of the `most` largest of logits (n), the largest first, the lowest id among equals.
- * Returns how many there are. */
-static size_t find_best(const float *logits, size_t n, size_t most, uint32_t *best)
-{
-    size_t n_best = 0;
-    for (uint32_t id = 0; most > 0 && id < n; id++) {
-        if (n_best == most && !(logits[id] > logits[best[most - 1]]))
-            continue;
-        size_t at = n_best < most ? n_best++ : most - 1;
-        for (; at > 0 && logits[id] > logits[best[at - 1]]; at--)
-            best[at] = best[at - 1];
-        best[at] = id;
-    }
-    return n_best;
-}
-
 /* The token's, then those of the alternatives. */
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
 {
@@ -51,10 +31,10 @@ void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
     uint32_t shown[1 + MAX_LOGPROBS] = {id};
     if (answer->request.logprobs < 0)
         return;
-    size_t n_shown = 1 + find_best(logits, n, (size_t)answer->request.logprobs, shown + 1);
+    size_t n_shown = 1 + smol_top_tokens(logits, n, (size_t)answer->request.logprobs, shown + 1);
     double sum = smol_log_sum_exp(logits, n);
     for (size_t i = 0; i < n_shown; i++) {
-        const struct token_logprob one = {shown[i], (double)logits[shown[i]] - sum};
+        const struct ranked one = {shown[i], (double)logits[shown[i]] - sum};
         smol_buffer_add(&answer->logprobs, (const char *)&one, sizeof one);
     }
 }
@@ -86,15 +66,15 @@ static void print_ids(struct json_out *json, const struct buffer *ids)
 }
 
 /* The members of an object that is open. */
-static void print_logprob(struct json_out *json, const struct token_logprob *one)
+static void print_logprob(struct json_out *json, const struct ranked *one)
 {
     smol_json_member_whole(json, "id", one->id);
-    smol_json_member_real(json, "logprob", one->logprob);
+    smol_json_member_real(json, "logprob", one->log_probability);
 }
 
 static void print_logprobs(struct json_out *json, const struct answer *answer)
 {
-    const struct token_logprob *next = (const void *)answer->logprobs.text;
+    const struct ranked *next = (const void *)answer->logprobs.text;
     size_t n_tokens = answer->ids.size / sizeof(uint32_t);
     size_t n_all = answer->logprobs.size / sizeof *next;
     if (answer->request.logprobs < 0)

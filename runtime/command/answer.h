@@ -11,7 +11,7 @@ struct answer {
     struct request request;
     smol_error error; /* or OK */
     smol_generate_result result;
-    struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct token_logprob */
+    struct buffer text, ids, logprobs; /* UTF-8, uint32_t, struct ranked (choice.h) */
     bool done;
 };
 

@@ -62,13 +62,25 @@ static double log_of(double x)
     return e * ln2_high + (e * ln2_low + 2 * (s * series + s));
 }
 
+size_t smol_top_tokens(const float *logits, size_t n, size_t most, uint32_t *top)
+{
+    size_t n_top = 0;
+    for (uint32_t id = 0; most > 0 && id < n; id++) {
+        if (n_top == most && !(logits[id] > logits[top[most - 1]]))
+            continue;
+        size_t at = n_top < most ? n_top++ : most - 1;
+        for (; at > 0 && logits[id] > logits[top[at - 1]]; at--)
+            top[at] = top[at - 1];
+        top[at] = id;
+    }
+    return n_top;
+}
+
 uint32_t smol_top_token(const float *logits, size_t n)
 {
-    size_t top = 0;
-    for (size_t i = 1; i < n; i++)
-        if (logits[i] > logits[top])
-            top = i;
-    return (uint32_t)top;
+    uint32_t top = 0;
+    smol_top_tokens(logits, n, 1, &top);
+    return top;
 }
 
 /* Less the largest, so that nothing overflows; by index modulo LANES, so that vectors can do it. */

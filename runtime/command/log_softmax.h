@@ -14,7 +14,11 @@ double smol_log_sum_exp(const float *logits, size_t n);
  * give infinity. */
 double smol_exp(double x);
 
-/* The lowest id of the largest of logits (n), n > 0. */
+/* The ids of the `most` largest of logits (n), the largest first, of equals the lowest id first:
+ * `top`, the caller's (most). Returns how many there are, fewer in a small vocabulary. */
+size_t smol_top_tokens(const float *logits, size_t n, size_t most, uint32_t *top);
+
+/* The first of these, n > 0. */
 uint32_t smol_top_token(const float *logits, size_t n);
 
 #endif

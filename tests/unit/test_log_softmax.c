@@ -76,6 +76,19 @@ static void the_lowest_of_the_largest_is_the_top(void **unused)
     assert_int_equal(smol_top_token(logits + 2, 3), 1);
 }
 
+static void the_largest_come_in_order_of_equals_the_lowest_first(void **unused)
+{
+    (void)unused;
+    const float logits[] = {-5, 2, 1, 2, -7, 3, 1};
+    const uint32_t order[] = {5, 1, 3, 2, 6, 0, 4};
+    for (size_t n = 0; n <= 9; n++) {
+        uint32_t top[9];
+        size_t expected = n < 7 ? n : 7;
+        assert_int_equal(smol_top_tokens(logits, 7, n, top), expected);
+        assert_memory_equal(top, order, expected * sizeof *top);
+    }
+}
+
 static void means_have_their_standard_error(void **unused)
 {
     (void)unused;
@@ -96,6 +109,7 @@ int main(void)
         cmocka_unit_test(sums_are_those_of_long_doubles),
         cmocka_unit_test(nothing_overflows),
         cmocka_unit_test(the_lowest_of_the_largest_is_the_top),
+        cmocka_unit_test(the_largest_come_in_order_of_equals_the_lowest_first),
         cmocka_unit_test(means_have_their_standard_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
