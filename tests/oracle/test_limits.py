@@ -41,6 +41,35 @@ def stated(limit):
     return int(number.replace(",", "")) * UNITS.get(unit.split(",")[0], 1)
 
 
+# Constants that nobody can run into, and why.
+EXCUSED = {
+    "FAMILY_MAX_FUSED": "of our own table of families",
+    "FAMILY_MAX_PARTS": "of our own table of families",
+    "LABEL_MAX": "bytes of a text that are quoted",
+    "MAX_ARGUMENTS": "of our own filters",
+    "MAX_CHECKPOINT_NAME": "room for a name of our own table",
+    "MAX_BUFFER": "memory at a time; the rest comes later",
+    "MAX_DIGITS": "room for a number",
+    "MAX_FRAME_HEADER": "zstd's own",
+    "MAX_INSTRUCTIONS": "of our own filter of system calls",
+    "MAX_LETTERS": "of our own tables of Unicode",
+    "MAX_MODULE": "room for a name of our own table",
+    "MAX_NAME": "room for a name that we make",
+    "MAX_NAME_SIZE": "room for a name in a message",
+    "MAX_PLACE": "room for a place in a message",
+    "MAX_PRINTED": "room for numbers and words of ours",
+    "MAX_REAL": "room for a number",
+    "MAX_ROWS": "rows at a time; the rest comes later",
+    "MAX_RULES": "of our own tables of options",
+    "MAX_SECTIONS": "as many as there are kinds",
+    "MAX_SHAPE": "room for a shape in a message",
+    "MAX_SHOWN": "how many a message lists",
+    "MAX_TRIES": "names tried for a temporary",
+    "PACKED_MAX_FRAME": "what PACKED_PIECE comes to, compressed",
+    "RULE_MAX_TOKENS": "the option -n",
+    "UTF8_MAX": "bytes of a character in UTF-8",
+}
+
 ROWS = ROW.findall((ROOT / "docs/limits.md").read_text())
 
 
@@ -60,3 +89,20 @@ def test_each_limit_is_that_of_the_code(what, limit, place):
         return
     less = 1 if "less one" in place else 0
     assert stated(limit) == value(definition(name, source(file))) - less
+
+
+def constants():
+    """(name, file) of all constants that say MAX."""
+    for house in ("common", "format", "convert", "runtime"):
+        for path in sorted((ROOT / house).rglob("*.[ch]")):
+            for name in re.findall(r"\b([A-Z0-9_]*MAX(?:_[A-Z0-9_]+)?)(?: = | +\\$)", path.read_text(), re.M):
+                yield name, str(path.relative_to(ROOT))
+
+
+def test_each_limit_of_the_code_is_in_the_table_or_excused():
+    found = set(constants())
+    assert len(found) >= 80
+    table = {tuple(re.findall(r"`(.+?)`", place)) for _, _, place in ROWS}
+    missing = {(name, file) for name, file in found - table if name not in EXCUSED}
+    assert missing == set()
+    assert set(EXCUSED) <= {name for name, _ in found}
