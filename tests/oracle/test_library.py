@@ -116,6 +116,18 @@ def run(*command, text=None):
     return done.stdout
 
 
+def test_a_program_starts_where_the_guide_has_the_loader_look(installed, tmp_path):
+    flags = pkg_config(installed / "lib/pkgconfig", "--cflags", "--libs")
+    command = [tmp_path / "generate", blob_of(DEMO, "int8"), "Hello"]
+    source = ROOT / "examples/generate.c"
+    subprocess.run(["cc", source, *flags, "-o", command[0]], check=True)
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 127 and "libsmol.so.0" in found.stderr
+    subprocess.run(command, env={**os.environ, "LD_LIBRARY_PATH": f"{installed}/lib"}, check=True, capture_output=True)
+    subprocess.run(["cc", source, f"-Wl,-rpath,{installed}/lib", *flags, "-o", command[0]], check=True)
+    subprocess.run(command, check=True, capture_output=True)
+
+
 @pytest.fixture(scope="session")
 def expected():
     """What the examples say, as the reference computes it."""
