@@ -89,7 +89,7 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 .SECONDARY: # keep the tests' objects
-.PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -126,6 +126,11 @@ $(BUILD)/static/include/xxhash.h:
 	@mkdir -p $(@D)
 	ln -sf /usr/include/xxhash.h $@
 
+# Of this the C tests take what they call: linking all of it for each of them takes longer.
+$(BUILD)/tests/libsmol_internal.a: $(INTERNAL_OBJ)
+	@mkdir -p $(@D)
+	rm -f $@ && $(AR) rcs $@ $^
+
 # Everything with its internal symbols, for the Python oracles to call through ctypes.
 $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/internal/%)
 	@mkdir -p $(@D)
@@ -138,19 +143,21 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-tests: check_kernels fuzz_targets $(TESTS) $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/replay \
-	$(BUILD)/tests/soak $(BUILD)/tests/damage $(BUILD)/tests/change.so ## build the tests
+tests: c_tests $(BUILD)/tests/libsmol_internal.so ## build the tests
+# what needs no Python: all that is run of builds with sanitizers, for instance
+c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so)
+unit_tests: check_kernels $(TESTS)
 # What makes calls fail takes them over here.
 comma := ,
 WRAP := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc posix_memalign strdup \
 	strndup pthread_create)
 $(BUILD)/tests/test_memory: FILE_LDFLAGS := $(WRAP) -Wl,--wrap=mmap
-$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(INTERNAL_OBJ)
+$(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/tests/libsmol_internal.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ -lcmocka $(LDLIBS_CONVERT)
 
 fuzz_targets: $(FUZZ_TARGETS)
-$(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(INTERNAL_OBJ)
+$(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(BUILD)/tests/libsmol_internal.a
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
 
