@@ -33,16 +33,13 @@ static void begin(struct request *r, const char *text)
 /* The most likely token comes next, unless it ends the answer. */
 static void go_on(struct request *r)
 {
-    size_t i, n_stop, best = 0, n = smol_model_get_info(model).vocab_size;
-    const uint32_t *stop = smol_model_stop_ids(model, &n_stop);
+    size_t i, best = 0, n = smol_model_get_info(model).vocab_size;
     for (i = 1; i < n; i++)
         best = r->part.logits[i] > r->part.logits[best] ? i : best;
     r->answer[r->n] = (uint32_t)best;
     r->part.ids = &r->answer[r->n];
     r->part.n = 1;
-    for (i = 0; i < n_stop; i++)
-        r->done |= best == stop[i];
-    r->done = r->done || ++r->n == MOST_TOKENS;
+    r->done = smol_model_is_stop_id(model, (uint32_t)best) || ++r->n == MOST_TOKENS;
 }
 
 int main(int argc, char **argv)

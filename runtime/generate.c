@@ -111,16 +111,6 @@ static void end_prompt(smol_generation *g)
         finish(g, SMOL_FINISH_LENGTH);
 }
 
-static bool is_stop_id(const smol_generation *g, uint32_t id)
-{
-    size_t n;
-    const uint32_t *stop = smol_model_stop_ids(g->context->model, &n);
-    for (size_t i = 0; i < n; i++)
-        if (stop[i] == id)
-            return true;
-    return false;
-}
-
 /* Called when a token was sampled: the first one ends the wait, the time up to the others counts
  * as decoding unless it brought a stop token. */
 static void take_time(smol_generation *g, bool stop)
@@ -168,7 +158,7 @@ static smol_status next_token(smol_generation *g, smol_error *error)
         smol_sample(g->sampler, g->logits, vocab_size, g->history, g->n_history, &id, error);
     if (status)
         return status;
-    bool stop = is_stop_id(g, id);
+    bool stop = smol_model_is_stop_id(g->context->model, id);
     take_time(g, stop);
     if (stop) {
         finish(g, SMOL_FINISH_STOP);

@@ -187,6 +187,14 @@ const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n)
     return model->blob.stop;
 }
 
+int smol_model_is_stop_id(const smol_model *model, uint32_t id)
+{
+    for (size_t i = 0; i < model->blob.n_stop; i++)
+        if (model->blob.stop[i] == id)
+            return 1;
+    return 0;
+}
+
 _Static_assert((int)SMOL_PARSE_SPECIAL == ENCODE_SPECIAL && (int)SMOL_WHOLE_TEXT == ENCODE_AROUND,
                "the library's flags are the tokenizer's");
 

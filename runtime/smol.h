@@ -164,6 +164,9 @@ SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
 /* The ids that end a text, ascending; the model's, *n may be 0. */
 SMOL_API const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n);
 
+/* Whether `id` is one of them: 1 or 0. */
+SMOL_API int smol_model_is_stop_id(const smol_model *model, uint32_t id);
+
 /* --- tokens ------------------------------------------------------------------------------- */
 
 /* What smol_tokenize finds besides ordinary text: any of these, added. */

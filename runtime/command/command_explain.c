@@ -180,16 +180,6 @@ static smol_status read_prompt(struct explanation *e, smol_error *error)
     return SMOL_OK;
 }
 
-static bool is_stop_id(const smol_model *model, uint32_t id)
-{
-    size_t n;
-    const uint32_t *stop = smol_model_stop_ids(model, &n);
-    for (size_t i = 0; i < n; i++)
-        if (stop[i] == id)
-            return true;
-    return false;
-}
-
 static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol_error *error)
 {
     smol_context *context = e->session.context;
@@ -202,7 +192,7 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
     if (status)
         return status;
     e->n_generated++;
-    if (is_stop_id(e->session.model, id))
+    if (smol_model_is_stop_id(e->session.model, id))
         e->finish = "stop";
     else if (e->n_generated == e->settings->max_tokens)
         e->finish = "length";

@@ -116,6 +116,20 @@ static void a_stop_token_ends_the_text_and_is_not_reported(void **state)
     assert_true(r.size > 0 && r.n_ids == r.result.n_generated);
 }
 
+static void stop_tokens_are_told_from_others(void **state)
+{
+    (void)state;
+    size_t n, n_found = 0;
+    const uint32_t *stop = smol_model_stop_ids(model, &n);
+    assert_true(n > 0);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(smol_model_is_stop_id(model, stop[i]), 1);
+    for (uint32_t id = 0; id < smol_model_get_info(model).vocab_size; id++)
+        n_found += (size_t)smol_model_is_stop_id(model, id);
+    assert_int_equal(n_found, n);
+    assert_int_equal(smol_model_is_stop_id(model, SMOL_NO_TOKEN), 0);
+}
+
 static void the_text_is_that_of_the_tokens(void **state)
 {
     (void)state;
@@ -651,6 +665,7 @@ int main(void)
         cmocka_unit_test(a_prompt_that_is_cancelled_leaves_nothing),
         cmocka_unit_test(at_most_max_tokens_are_generated),
         cmocka_unit_test(a_stop_token_ends_the_text_and_is_not_reported),
+        cmocka_unit_test(stop_tokens_are_told_from_others),
         cmocka_unit_test(the_text_is_that_of_the_tokens),
         cmocka_unit_test(a_stop_string_ends_the_text_before_it),
         cmocka_unit_test(text_that_was_held_back_comes_at_the_end),
