@@ -232,14 +232,6 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     return status;
 }
 
-/* Of a conversation, what the session holds of it need not be evaluated again. */
-static void drop_known(const struct run *run, uint32_t *ids, size_t *n)
-{
-    size_t n_kept = smol_session_keep(run->session.context, ids, *n);
-    *n -= n_kept;
-    memmove(ids, ids + n_kept, *n * sizeof *ids);
-}
-
 static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
 {
     const struct settings *settings = run->settings;
@@ -250,8 +242,8 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (run->resumed && !settings->chat && !settings->system)
         return smol_session_prompt(settings->text, model, run->session.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
-    if (!status && settings->chat)
-        drop_known(run, *ids, n);
+    if (!status && settings->chat) /* what the session holds of it need not be evaluated again */
+        smol_session_drop_kept(run->session.context, *ids, n);
     return status;
 }
 

@@ -109,6 +109,13 @@ size_t smol_session_keep(smol_context *context, const uint32_t *ids, size_t n)
     return same;
 }
 
+void smol_session_drop_kept(smol_context *context, uint32_t *ids, size_t *n)
+{
+    size_t n_kept = smol_session_keep(context, ids, *n);
+    *n -= n_kept;
+    memmove(ids, ids + n_kept, *n * sizeof *ids);
+}
+
 static bool begins_with_sequence(const smol_context *context, const uint32_t *ids, size_t n)
 {
     size_t n_held;
@@ -118,12 +125,6 @@ static bool begins_with_sequence(const smol_context *context, const uint32_t *id
         if (i == n || ids[i] != held[i])
             return false;
     return pending == SMOL_NO_TOKEN || (n > n_held && ids[n_held] == pending);
-}
-
-static void drop_first(uint32_t *ids, size_t *n, size_t n_dropped)
-{
-    *n -= n_dropped;
-    memmove(ids, ids + n_dropped, *n * sizeof *ids);
 }
 
 /* The last id of the sequence, where it was not evaluated, comes before the prompt's. */
@@ -153,7 +154,7 @@ static smol_status continue_with(const struct text_in *in, const smol_model *mod
     if (status)
         return status;
     if (begins_with_sequence(context, *ids, *n)) {
-        drop_first(*ids, n, smol_session_keep(context, *ids, *n));
+        smol_session_drop_kept(context, *ids, n);
         return SMOL_OK;
     }
     smol_free(*ids);

@@ -29,4 +29,7 @@ smol_status smol_session_prompt(const char *argument, const smol_model *model,
  * all of them, as the last one's logits are wanted. Returns how many are kept. */
 size_t smol_session_keep(smol_context *context, const uint32_t *ids, size_t n);
 
+/* The same, and takes those that are kept from ids (*n). */
+void smol_session_drop_kept(smol_context *context, uint32_t *ids, size_t *n);
+
 #endif
