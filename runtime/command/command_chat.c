@@ -42,9 +42,7 @@ static const struct command_line command = {
 
 smol_status smol_chat_reread(struct chat *chat, smol_error *error)
 {
-    struct settings again = {.sampler = smol_sampler_get_params(chat->sampler)};
-    smol_status status = smol_settings_reread(&command, chat->argc, chat->argv, &again, error);
-    return status ? status : smol_sampler_set_params(chat->sampler, &again.sampler, error);
+    return smol_settings_reread(&command, chat->argc, chat->argv, chat->sampler, error);
 }
 
 static smol_status prepare(struct chat *chat, smol_error *error)

@@ -247,8 +247,7 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     return status;
 }
 
-/* The sampler's settings come from the session where the command line does not say otherwise: it is
- * read again, with those as defaults. */
+/* The sampler's settings come from the session where the command line does not say otherwise. */
 static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *error)
 {
     const struct settings *settings = run->settings;
@@ -258,9 +257,7 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     smol_free(session.data);
     if (status || !run->resumed)
         return status;
-    struct settings again = {.sampler = smol_sampler_get_params(sampler)};
-    status = smol_settings_reread(&command, run->argc, run->argv, &again, error);
-    return status ? status : smol_sampler_set_params(sampler, &again.sampler, error);
+    return smol_settings_reread(&command, run->argc, run->argv, sampler, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)

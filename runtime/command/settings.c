@@ -33,12 +33,14 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
 }
 
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
-                                 struct settings *settings, smol_error *error)
+                                 smol_sampler *sampler, smol_error *error)
 {
     bool shown;
-    if (settings->sampler.top_p == 0) /* of a session that the library made: as 1 */
-        settings->sampler.top_p = 1;
-    return parse(command, argc, argv, settings, &shown, error);
+    struct settings settings = {.sampler = smol_sampler_get_params(sampler)};
+    if (settings.sampler.top_p == 0) /* of a session that the library made: as 1 */
+        settings.sampler.top_p = 1;
+    smol_status status = parse(command, argc, argv, &settings, &shown, error);
+    return status ? status : smol_sampler_set_params(sampler, &settings.sampler, error);
 }
 
 /* What one has talked about is nobody else's business; and the files that the sandbox allows. */

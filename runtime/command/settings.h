@@ -161,8 +161,9 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
-/* The same words again, behind smol_settings_parse, into other defaults. */
+/* The same words again, behind smol_settings_parse: what they say of sampling wins over what the
+ * sampler was restored with. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
-                                 struct settings *settings, smol_error *error);
+                                 smol_sampler *sampler, smol_error *error);
 
 #endif
