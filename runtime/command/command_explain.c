@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/json_out.h"
+#include "runtime/command/answer.h"
 #include "runtime/command/choice.h"
 #include "runtime/command/command.h"
 #include "runtime/command/log_softmax.h"
@@ -52,7 +53,8 @@ struct explanation {
     struct json_out json;
     struct tally nll; /* of all that were explained */
     bool color;
-    const char *finish;
+    bool finished;
+    smol_finish finish; /* why */
 };
 
 /* --- text --------------------------------------------------------------------------------- */
@@ -179,6 +181,12 @@ static smol_status read_prompt(struct explanation *e, smol_error *error)
     return SMOL_OK;
 }
 
+static void finish(struct explanation *e, smol_finish why)
+{
+    e->finish = why;
+    e->finished = true;
+}
+
 static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol_error *error)
 {
     smol_context *context = e->session.context;
@@ -192,11 +200,11 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
         return status;
     e->n_generated++;
     if (smol_model_is_stop_id(e->session.model, id))
-        e->finish = "stop";
+        finish(e, SMOL_FINISH_STOP);
     else if (e->n_generated == e->settings->max_tokens)
-        e->finish = "length";
+        finish(e, SMOL_FINISH_LENGTH);
     else if (smol_context_length(context) == smol_context_capacity(context))
-        e->finish = "context_full";
+        finish(e, SMOL_FINISH_CONTEXT_FULL);
     else
         status = smol_eval(context, &id, 1, 1, e->rows, error);
     return status;
@@ -210,8 +218,8 @@ static smol_status generate(struct explanation *e, smol_error *error)
         return status;
     open_part(e, "tokens");
     if (e->settings->max_tokens == 0)
-        e->finish = "length";
-    while (!status && !e->finish)
+        finish(e, SMOL_FINISH_LENGTH);
+    while (!status && !e->finished)
         status = next_token(e, sampler, error);
     smol_sampler_free(sampler);
     if (!status)
@@ -224,7 +232,7 @@ static smol_status generate(struct explanation *e, smol_error *error)
 static void print_end(struct explanation *e)
 {
     if (e->settings->json) {
-        smol_json_member_text(&e->json, "finish_reason", e->finish);
+        smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
         smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
         smol_json_close(&e->json, '}');
     } else if (e->nll.n > 0) {
@@ -276,7 +284,7 @@ static smol_status explain(struct explanation *e, smol_error *error)
     e->rows = rows;
     status = explain_prompt(e, error);
     free(rows);
-    if (!status && strcmp(e->finish, "context_full") == 0)
+    if (!status && e->finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
                                    "use a longer --ctx or a shorter prompt",
