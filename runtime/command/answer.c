@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/json_out.h"
 #include "runtime/command/choice.h"
 #include "runtime/command/log_softmax.h"
 
@@ -125,6 +124,14 @@ static void print_error(struct json_out *json, const smol_error *error)
     smol_json_close(json, '}');
 }
 
+void smol_answer_members(struct json_out *json, const struct answer *answer)
+{
+    smol_json_key(json, "text");
+    smol_json_text(json, answer->text.text, answer->text.size);
+    print_ids(json, &answer->ids);
+    smol_json_member_text(json, "finish_reason", smol_finish_words[answer->result.finish]);
+}
+
 void smol_answer_print(const struct answer *answer, uint64_t index)
 {
     struct json_out json = {.file = stdout};
@@ -135,10 +142,7 @@ void smol_answer_print(const struct answer *answer, uint64_t index)
     if (answer->error.status) {
         print_error(&json, &answer->error);
     } else {
-        smol_json_key(&json, "text");
-        smol_json_text(&json, answer->text.text, answer->text.size);
-        print_ids(&json, &answer->ids);
-        smol_json_member_text(&json, "finish_reason", smol_finish_words[answer->result.finish]);
+        smol_answer_members(&json, answer);
         print_logprobs(&json, answer);
         print_usage(&json, &answer->result);
     }

@@ -3,6 +3,7 @@
 #define SMOL_RUNTIME_COMMAND_ANSWER_H
 
 #include "common/buffer.h"
+#include "common/json_out.h"
 #include "runtime/command/request.h"
 
 extern const char *const smol_finish_words[]; /* "stop" ..., by smol_finish */
@@ -18,6 +19,10 @@ struct answer {
 /* smol_on_text and smol_on_token of an answer, which is `user`. */
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id);
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n);
+
+/* The members of JSON that every answer has, text, ids and finish_reason, in an object that is
+ * open. */
+void smol_answer_members(struct json_out *json, const struct answer *answer);
 
 /* Prints it as one line, number `index` of its kind. */
 void smol_answer_print(const struct answer *answer, uint64_t index);

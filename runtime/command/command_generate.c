@@ -1,11 +1,7 @@
 /* smolrun FILE.smol PROMPT: generates text. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "common/buffer.h"
-#include "common/json_out.h"
 #include "runtime/command/answer.h"
 #include "runtime/command/batch.h"
 #include "runtime/command/command.h"
@@ -88,11 +84,10 @@ struct run {
     int argc;
     char **argv; /* what they were read from */
     struct session session;
-    smol_generate_result result;
-    size_t n_ids;
     bool resumed;              /* there was a session */
     size_t n_kept;             /* tokens of it that the prompt goes on from */
-    struct buffer ids, text;   /* generated: uint32_t and UTF-8, for --json */
+    struct answer answer;      /* its text and ids for --json alone */
+    bool any_id;               /* printed */
     smol_status output_status; /* an error in between, which cancelled the generation */
     smol_error output_error;
 };
@@ -103,17 +98,14 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct run *run = user;
     const struct settings *settings = run->settings;
-    run->n_ids += id != SMOL_NO_TOKEN;
-    if (settings->json) {
-        smol_buffer_add(&run->text, text, size);
-        if (id != SMOL_NO_TOKEN)
-            smol_buffer_add(&run->ids, (const char *)&id, sizeof id);
-        return run->text.failed || run->ids.failed;
-    }
-    if (!settings->ids)
+    if (settings->json)
+        return smol_answer_text(&run->answer, text, size, id);
+    if (!settings->ids) {
         smol_command_print(text, size);
-    else if (id != SMOL_NO_TOKEN)
-        printf(run->n_ids > 1 ? " %u" : "%u", id);
+    } else if (id != SMOL_NO_TOKEN) {
+        printf(run->any_id ? " %u" : "%u", id);
+        run->any_id = true;
+    }
     run->output_status = smol_command_flush(&run->output_error);
     return run->output_status != SMOL_OK;
 }
@@ -122,7 +114,7 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
  * measured. */
 static void print_timings(struct json_out *json, const struct run *run)
 {
-    const smol_generate_result *result = &run->result;
+    const smol_generate_result *result = &run->answer.result;
     double decoded = (double)result->n_generated - 1;
     smol_json_key(json, "timings");
     smol_json_open(json, '{');
@@ -142,20 +134,12 @@ static void print_timings(struct json_out *json, const struct run *run)
 static void print_json(const struct run *run)
 {
     struct json_out json = {.file = stdout};
-    const uint32_t *ids = (const void *)run->ids.text;
     smol_json_open(&json, '{');
-    smol_json_key(&json, "text");
-    smol_json_text(&json, run->text.text, run->text.size);
-    smol_json_key(&json, "ids");
-    smol_json_open(&json, '[');
-    for (size_t i = 0; i < run->n_ids; i++)
-        smol_json_whole(&json, ids[i]);
-    smol_json_close(&json, ']');
-    smol_json_member_text(&json, "finish_reason", smol_finish_words[run->result.finish]);
+    smol_answer_members(&json, &run->answer);
     if (run->settings->session)
         smol_json_member_whole(&json, "session_tokens", run->n_kept);
-    smol_json_member_whole(&json, "prompt_tokens", run->result.n_prompt);
-    smol_json_member_whole(&json, "completion_tokens", run->result.n_generated);
+    smol_json_member_whole(&json, "prompt_tokens", run->answer.result.n_prompt);
+    smol_json_member_whole(&json, "completion_tokens", run->answer.result.n_generated);
     print_timings(&json, run);
     smol_json_close(&json, '}');
 }
@@ -166,7 +150,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
         *error = run->output_error;
         return run->output_status;
     }
-    if (run->text.failed || run->ids.failed)
+    if (run->answer.text.failed || run->answer.ids.failed)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
     if (run->settings->json)
         print_json(run);
@@ -202,6 +186,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
                             size_t n, smol_error *error)
 {
     const struct settings *settings = run->settings;
+    smol_generate_result *result = &run->answer.result;
     run->n_kept = smol_context_length(run->session.context);
     const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
@@ -214,17 +199,17 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .user = run,
     };
     smol_status status =
-        smol_generate(run->session.context, sampler, prompt, n, &params, &run->result, error);
+        smol_generate(run->session.context, sampler, prompt, n, &params, result, error);
     if (!status)
         status = finish_output(run, error);
     if (!status)
         status = save(run, sampler, error);
     if (!status && settings->stats) {
         struct stats stats = {0};
-        smol_stats_add(&stats, &run->result);
+        smol_stats_add(&stats, result);
         smol_stats_print(stderr, &stats, &run->session);
     }
-    if (!status && run->result.finish == SMOL_FINISH_CONTEXT_FULL)
+    if (!status && result->finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
                                    "use --slide, a longer --ctx or a shorter prompt",
@@ -319,8 +304,7 @@ int smol_command_generate(int argc, char **argv)
     if (!status)
         status = settings.jsonl ? smol_batch_run(&settings, &run.session, &error)
                                 : run_prompt(&run, &error);
-    free(run.text.text);
-    free(run.ids.text);
+    smol_answer_free(&run.answer);
     smol_session_close(&run.session);
     return smol_command_status(status, &error);
 }
