@@ -18,37 +18,27 @@ size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
     return n * (2 * cache->head_dim * element_bytes(cache) + scales);
 }
 
-/* Copies `rows` by `columns` elements of `size` bytes; `step` is how many elements lie between one
- * and the next of a row, `stride` between one row and the next. */
+/* Transposes `in` (rows, columns), whose rows lie in_stride elements apart, into `out` (columns,
+ * rows), whose rows lie out_stride apart. */
 static inline __attribute__((always_inline)) void
-copy_elements(uint8_t *out, size_t out_step, size_t out_stride, const uint8_t *in, size_t in_step,
-              size_t in_stride, size_t rows, size_t columns, size_t size)
+transpose_elements(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
+                   size_t rows, size_t columns, size_t size)
 {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++)
-            memcpy(out + (r * out_stride + c * out_step) * size,
-                   in + (r * in_stride + c * in_step) * size, size);
+            memcpy(out + (c * out_stride + r) * size, in + (r * in_stride + c) * size, size);
 }
 
-/* Keys lie (head_dim, KV_BLOCK) in a block. */
-static void get_keys(size_t n, size_t dim, size_t size, const uint8_t *block, uint8_t *rows)
+/* Of elements of `size` bytes: a loop for each size, where that is a constant. */
+static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
+                      size_t rows, size_t columns, size_t size)
 {
     if (size == 4)
-        copy_elements(rows, 1, dim, block, KV_BLOCK, 1, n, dim, 4);
+        transpose_elements(out, out_stride, in, in_stride, rows, columns, 4);
     else if (size == 2)
-        copy_elements(rows, 1, dim, block, KV_BLOCK, 1, n, dim, 2);
+        transpose_elements(out, out_stride, in, in_stride, rows, columns, 2);
     else
-        copy_elements(rows, 1, dim, block, KV_BLOCK, 1, n, dim, 1);
-}
-
-static void put_keys(size_t n, size_t dim, size_t size, const uint8_t *rows, uint8_t *block)
-{
-    if (size == 4)
-        copy_elements(block, KV_BLOCK, 1, rows, 1, dim, n, dim, 4);
-    else if (size == 2)
-        copy_elements(block, KV_BLOCK, 1, rows, 1, dim, n, dim, 2);
-    else
-        copy_elements(block, KV_BLOCK, 1, rows, 1, dim, n, dim, 1);
+        transpose_elements(out, out_stride, in, in_stride, rows, columns, 1);
 }
 
 void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
@@ -57,7 +47,8 @@ void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     struct kv_block block = smol_kv_block(cache, layer, head, index);
     size_t size = element_bytes(cache), row = cache->head_dim * size;
     size_t stride = round_up(cache->head_dim, 16) * size;
-    get_keys(n, cache->head_dim, size, block.k, rows);
+    /* keys lie (head_dim, KV_BLOCK) in a block */
+    transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
     rows += n * row;
     for (size_t i = 0; i < n; i++, rows += row)
         memcpy(rows, (const uint8_t *)block.v + i * stride, row);
@@ -74,7 +65,8 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     size_t size = element_bytes(cache), row = cache->head_dim * size;
     size_t stride = round_up(cache->head_dim, 16) * size;
     /* the view is read-only for everyone but smol_kv_store and this */
-    put_keys(n, cache->head_dim, size, rows, (uint8_t *)(uintptr_t)block.k);
+    transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n, cache->head_dim,
+              size);
     rows += n * row;
     for (size_t i = 0; i < n; i++, rows += row)
         memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows, row);
