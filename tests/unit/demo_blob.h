@@ -1,73 +1,34 @@
-/* The bundled model's blob, and a copy of it for tests to change; one of each file that includes
- * this. Digests can be made right again, so that nothing but the change gives it away. */
+/* The bundled model's blob in a temporary folder; one of each file that includes this. */
 #ifndef SMOL_TESTS_UNIT_DEMO_BLOB_H
 #define SMOL_TESTS_UNIT_DEMO_BLOB_H
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/checked.h"
-#include "common/file.h"
-#include "common/hash.h"
 #include "convert/convert.h"
 #include "tests/unit/temporary.h"
 
 static struct temporary folder;
-static struct error error;
-static struct file_view original; /* the file's bytes */
-static uint8_t *copy;             /* (original.size), aligned to 64 */
+static char demo_blob[128]; /* its path */
 
-static int make_demo_blob(void **state)
+/* Converts the bundled model to `dtype`; `path` (128) is where the blob lies. */
+static inline int convert_demo(enum blob_dtype dtype, char *path)
 {
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    char path[128];
-    temporary_make(&folder);
-    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
-    if (smol_convert("demo/model", path, &options, &error) ||
-        smol_file_read(path, SIZE_MAX, &original, &error))
-        return -1;
-    copy = aligned_alloc(64, round_up(original.size, 64));
-    return copy ? 0 : -1;
+    const struct convert_options options = {.dtype = dtype, .n_threads = 2, .quiet = true};
+    struct error error;
+    snprintf(path, 128, "%s/demo-%d.smol", folder.folder, (int)dtype);
+    return smol_convert("demo/model", path, &options, &error);
 }
 
-static int remove_demo_blob(void **state)
+static inline int make_demo_blob(void **state)
 {
     (void)state;
-    free(copy);
-    smol_file_close(&original);
+    temporary_make(&folder);
+    return convert_demo(DTYPE_INT8, demo_blob);
+}
+
+static inline int remove_demo_blob(void **state)
+{
+    (void)state;
     temporary_remove(&folder);
     return 0;
-}
-
-static int restore(void **state)
-{
-    (void)state;
-    memcpy(copy, original.data, original.size);
-    return 0;
-}
-
-static inline struct blob_header *header(void)
-{
-    return (void *)copy;
-}
-
-/* The section table: model, inv_freq, stop, generation, provenance, tensors, digests, template,
- * tokenizer, weights. */
-static inline struct blob_section *sections(void)
-{
-    return (void *)(copy + sizeof(struct blob_header));
-}
-
-static inline void repair_digests(void)
-{
-    uint64_t *digests = (void *)(copy + sections()[6].offset);
-    for (uint64_t at = header()->data_offset; at < original.size; at += BLOB_CHUNK_SIZE) {
-        uint64_t rest = original.size - at;
-        *digests++ = smol_digest(copy + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
-    }
-    header()->front_digest = smol_digest(copy + 16, header()->data_offset - 16);
 }
 
 #endif

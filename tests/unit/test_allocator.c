@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/convert.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 
 /* --- an allocator that keeps books -------------------------------------------------------- */
 
@@ -83,9 +82,6 @@ static void *resize(void *user, void *memory, size_t size)
 
 /* --- what a program does ------------------------------------------------------------------ */
 
-static struct temporary folder;
-static char blob[128];
-
 struct session {
     smol_model *model;
     smol_context *context;
@@ -128,7 +124,7 @@ static smol_status go(struct session *s, const smol_model_params *model_params, 
     const smol_chat_params chat = {.messages = &message, .n_messages = 1};
     const smol_context_params context_params = {.n_threads = 2};
     const smol_sampler_params sampler_params = {.temperature = 1, .top_k = 40, .top_p = 0.9f};
-    smol_status status = smol_model_open(blob, model_params, &s->model, error);
+    smol_status status = smol_model_open(demo_blob, model_params, &s->model, error);
     if (!status)
         status = smol_context_create(s->model, &context_params, &s->context, error);
     if (!status)
@@ -202,7 +198,7 @@ static void take_logits(float *logits, size_t *n)
     static const uint32_t ids[] = {30, 41, 52, 63};
     smol_model *model;
     smol_context *context;
-    assert_int_equal(smol_model_open(blob, NULL, &model, NULL), SMOL_OK);
+    assert_int_equal(smol_model_open(demo_blob, NULL, &model, NULL), SMOL_OK);
     *n = smol_model_get_info(model).vocab_size;
     assert_int_equal(smol_context_create(model, NULL, &context, NULL), SMOL_OK);
     assert_int_equal(smol_eval(context, ids, 4, 1, logits, NULL), SMOL_OK);
@@ -225,24 +221,6 @@ static void logits_are_the_same_wherever_memory_comes_from(void **state)
     assert_memory_equal(got, expected, n * sizeof *got);
 }
 
-static int make_blob(void **state)
-{
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    struct error error;
-    temporary_make(&folder);
-    snprintf(blob, sizeof blob, "%s/demo.smol", folder.folder);
-    return smol_convert("demo/model", blob, &options, &error);
-}
-
-static int remove_blob(void **state)
-{
-    (void)state;
-    temporary_remove(&folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,5 +228,5 @@ int main(void)
         cmocka_unit_test(so_is_that_of_a_model_in_memory),
         cmocka_unit_test(logits_are_the_same_wherever_memory_comes_from),
     };
-    return cmocka_run_group_tests(tests, make_blob, remove_blob);
+    return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);
 }

@@ -9,7 +9,7 @@
 
 #include "convert/provenance.h"
 #include "format/writer.h"
-#include "tests/unit/demo_blob.h"
+#include "tests/unit/demo_copy.h"
 
 /* Compares the copy, which is a blob that verifies, with the checkpoint. */
 static enum status compare(bool *same_release)
@@ -293,5 +293,5 @@ int main(void)
         cmocka_unit_test(an_error_of_the_sink_ends_the_blob),
         cmocka_unit_test_setup(every_byte_has_a_place, restore),
     };
-    return cmocka_run_group_tests_name("compare", tests, make_demo_blob, remove_demo_blob);
+    return cmocka_run_group_tests_name("compare", tests, make_demo_copy, remove_demo_copy);
 }

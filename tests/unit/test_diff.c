@@ -14,7 +14,7 @@
 #include "convert/inspect/diff.h"
 #include "convert/inspect/diff_parts.h"
 #include "convert/inspect/print_text.h"
-#include "tests/unit/demo_blob.h"
+#include "tests/unit/demo_copy.h"
 #include "tests/unit/guarded.h"
 
 /* --- elements -------------------------------------------------------------------------------- */
@@ -462,5 +462,5 @@ int main(void)
         cmocka_unit_test_setup(the_same_numbers_in_other_bytes_are_a_difference, restore),
         cmocka_unit_test_setup(damage_is_refused_before_anything_is_shown, restore),
     };
-    return cmocka_run_group_tests_name("diff", tests, make_demo_blob, remove_demo_blob);
+    return cmocka_run_group_tests_name("diff", tests, make_demo_copy, remove_demo_copy);
 }

@@ -9,32 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/convert.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 
-static struct temporary folder;
 static smol_model *model;
 
 static int open_model(void **state)
 {
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    struct error error;
-    char path[128];
-    temporary_make(&folder);
-    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
-    return smol_convert("demo/model", path, &options, &error) ||
-           smol_model_open(path, NULL, &model, NULL);
+    return make_demo_blob(state) || smol_model_open(demo_blob, NULL, &model, NULL);
 }
 
 static int close_model(void **state)
 {
-    (void)state;
     smol_model_close(model);
-    temporary_remove(&folder);
-    return 0;
+    return remove_demo_blob(state);
 }
 
 /* --- a recording of one generation -------------------------------------------------------- */

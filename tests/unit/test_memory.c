@@ -14,12 +14,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "convert/convert.h"
 #include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
 #include "runtime/scanner.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 
 /* --- allocations that fail ---------------------------------------------------------------- */
 
@@ -109,9 +108,6 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 enum { N_PROMPT = 200, N_CTX = 230 };
 
-static struct temporary folder;
-static char blob[128];
-
 struct session {
     smol_model *model;
     smol_context *context;
@@ -127,14 +123,14 @@ struct session {
 
 static smol_status open_model(struct session *s, smol_error *error)
 {
-    return smol_model_open(blob, NULL, &s->model, error);
+    return smol_model_open(demo_blob, NULL, &s->model, error);
 }
 
 static smol_status open_copy(struct session *s, smol_error *error)
 {
     const smol_model_params params = {.no_mmap = 1, .verify = SMOL_VERIFY_OPEN};
     smol_model *copy;
-    smol_status status = smol_model_open(blob, &params, &copy, error);
+    smol_status status = smol_model_open(demo_blob, &params, &copy, error);
     (void)s;
     smol_model_close(copy);
     return status;
@@ -357,29 +353,11 @@ static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
     end(&got);
 }
 
-static int make_blob(void **state)
-{
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    struct error error;
-    temporary_make(&folder);
-    snprintf(blob, sizeof blob, "%s/demo.smol", folder.folder);
-    return smol_convert("demo/model", blob, &options, &error);
-}
-
-static int remove_blob(void **state)
-{
-    (void)state;
-    temporary_remove(&folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_that_run_out_of_memory_say_so),
         cmocka_unit_test(every_call_can_be_repeated_after_it_ran_out_of_memory),
     };
-    return cmocka_run_group_tests(tests, make_blob, remove_blob);
+    return cmocka_run_group_tests(tests, make_demo_blob, remove_demo_blob);
 }

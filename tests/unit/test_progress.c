@@ -13,12 +13,9 @@
 
 #include "common/file.h"
 #include "common/sha256.h"
-#include "convert/convert.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 
-static struct temporary folder;
-static char blob[128];
 static char digest[SHA256_TEXT_SIZE];
 
 /* --- a listener --------------------------------------------------------------------------- */
@@ -55,7 +52,7 @@ static smol_status open_heard(smol_model_params params, struct heard *heard, smo
     smol_error error;
     params.on_progress = hear;
     params.user = heard;
-    smol_status status = smol_model_open(blob, &params, opened, &error);
+    smol_status status = smol_model_open(demo_blob, &params, opened, &error);
     assert_int_equal(error.status, status);
     assert_true((status == SMOL_OK) == (*opened != NULL));
     return status;
@@ -345,31 +342,23 @@ static void generation_ends_at_the_token_where_it_was_cancelled(void **state)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static int make_blob(void **state)
+static int open_model(void **state)
 {
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
     struct file_view file;
     struct error error;
-    temporary_make(&folder);
-    snprintf(blob, sizeof blob, "%s/demo.smol", folder.folder);
-    if (smol_convert("demo/model", blob, &options, &error) ||
-        smol_file_read(blob, SIZE_MAX, &file, &error))
+    if (make_demo_blob(state) || smol_file_read(demo_blob, SIZE_MAX, &file, &error))
         return -1;
     smol_sha256(file.data, file.size, digest);
     smol_file_close(&file);
     for (uint32_t i = 0; i < N_LONG; i++)
         ids[i] = 20 + i * 7 % 300;
-    return (int)smol_model_open(blob, NULL, &model, NULL);
+    return (int)smol_model_open(demo_blob, NULL, &model, NULL);
 }
 
-static int remove_blob(void **state)
+static int close_model(void **state)
 {
-    (void)state;
     smol_model_close(model);
-    temporary_remove(&folder);
-    return 0;
+    return remove_demo_blob(state);
 }
 
 int main(void)
@@ -386,5 +375,5 @@ int main(void)
         cmocka_unit_test(a_call_that_is_cancelled_at_any_moment_is_done_or_not),
         cmocka_unit_test(generation_ends_at_the_token_where_it_was_cancelled),
     };
-    return cmocka_run_group_tests(tests, make_blob, remove_blob);
+    return cmocka_run_group_tests(tests, open_model, close_model);
 }

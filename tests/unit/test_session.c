@@ -12,15 +12,13 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "convert/convert.h"
 #include "runtime/session.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 #include "tests/unit/tiny_blob.h"
 
 enum { VOCABULARY = 1990, TINY_VOCABULARY = 19, TINY_CONTEXT = 11 };
 
-static struct temporary folder;
 static smol_model *demo;       /* 3 key-value heads, several blocks of positions */
 static smol_model *rich;       /* windowed layers, soft-caps, odd shapes */
 static smol_model *rich_other; /* the same shape, other numbers */
@@ -39,30 +37,22 @@ static smol_model *open_tiny(const char *name, const struct blob_model *model)
 
 static int open_models(void **state)
 {
-    (void)state;
-    static const struct convert_options options = {
-        .dtype = DTYPE_INT8, .n_threads = 2, .quiet = true};
-    struct error error;
-    char path[128];
-    temporary_make(&folder);
+    if (make_demo_blob(state) || smol_model_open(demo_blob, NULL, &demo, NULL))
+        return -1;
     make_tokenizer();
     rich = open_tiny("rich", &rich_model);
     struct blob_model other = rich_model;
     other.rms_norm_eps = 1e-4f;
     rich_other = open_tiny("other", &other);
-    snprintf(path, sizeof path, "%s/demo.smol", folder.folder);
-    return smol_convert("demo/model", path, &options, &error) ||
-           smol_model_open(path, NULL, &demo, NULL);
+    return 0;
 }
 
 static int close_models(void **state)
 {
-    (void)state;
     smol_model_close(demo);
     smol_model_close(rich);
     smol_model_close(rich_other);
-    temporary_remove(&folder);
-    return 0;
+    return remove_demo_blob(state);
 }
 
 static smol_context *create(const smol_model *model, smol_kv kv, uint32_t n_threads)

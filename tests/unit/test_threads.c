@@ -12,13 +12,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include "convert/convert.h"
 #include "runtime/smol.h"
-#include "tests/unit/temporary.h"
+#include "tests/unit/demo_blob.h"
 
 enum { N_THREADS = 6, N_ROUNDS = 3, MOST_TEXT = 2048 };
 
-static struct temporary folder;
 static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
 enum { N_BLOBS = sizeof dtypes / sizeof dtypes[0] };
 static char blobs[N_BLOBS][128];
@@ -150,15 +148,10 @@ static void nothing_of_the_process_is_changed(void **state)
 static int open_models(void **state)
 {
     (void)state;
-    struct error error;
     temporary_make(&folder);
-    for (unsigned i = 0; i < N_BLOBS; i++) {
-        const struct convert_options options = {.dtype = dtypes[i], .n_threads = 2, .quiet = true};
-        snprintf(blobs[i], sizeof blobs[i], "%s/%u.smol", folder.folder, i);
-        if (smol_convert("demo/model", blobs[i], &options, &error) ||
-            smol_model_open(blobs[i], NULL, &shared[i], NULL))
+    for (unsigned i = 0; i < N_BLOBS; i++)
+        if (convert_demo(dtypes[i], blobs[i]) || smol_model_open(blobs[i], NULL, &shared[i], NULL))
             return -1;
-    }
     return 0;
 }
 
