@@ -88,7 +88,8 @@ FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/
 	$(addprefix runtime/,chat.c scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
-.SECONDARY: # keep the tests' objects
+# Only patterns lead to these objects, so make would remove them behind itself.
+.SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
 .PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
