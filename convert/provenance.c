@@ -87,3 +87,15 @@ const char *smol_provenance_release(const char *text, size_t size, size_t *lengt
     *length = (size_t)(end - text) - start;
     return text + start;
 }
+
+const char *smol_provenance_line(const char **text, size_t *size, size_t *length)
+{
+    const char *line = *text, *feed = *size ? memchr(line, '\n', *size) : NULL;
+    if (*size == 0)
+        return NULL;
+    *length = feed ? (size_t)(feed - line) : *size;
+    size_t taken = feed ? *length + 1 : *length;
+    *text += taken;
+    *size -= taken;
+    return line;
+}

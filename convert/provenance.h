@@ -20,4 +20,8 @@ enum status smol_provenance_make(const struct source *source, bool digests, char
  * not say that smolconv made the blob. */
 const char *smol_provenance_release(const char *text, size_t size, size_t *length);
 
+/* Cuts the first line off (*text)[0..*size) and returns it, *length bytes without its line feed;
+ * NULL at the end. */
+const char *smol_provenance_line(const char **text, size_t *size, size_t *length);
+
 #endif

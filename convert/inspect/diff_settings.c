@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "convert/inspect/diff_parts.h"
 #include "convert/inspect/print_text.h"
+#include "convert/provenance.h"
 #include "format/model.h"
 
 /* --- values as text: out has DIFF_CELL bytes ---------------------------------------------- */
@@ -298,19 +299,6 @@ void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
 
 /* --- provenance --------------------------------------------------------------------------- */
 
-/* Cuts the first line, without its line feed, off text[0..size); NULL at the end. */
-static const char *next_line(const char **text, size_t *size, size_t *length)
-{
-    const char *line = *text, *feed = *size ? memchr(line, '\n', *size) : NULL;
-    if (*size == 0)
-        return NULL;
-    *length = feed ? (size_t)(feed - line) : *size;
-    size_t taken = feed ? *length + 1 : *length;
-    *text += taken;
-    *size -= taken;
-    return line;
-}
-
 static void show_line(FILE *out, char side, const char *line, size_t length)
 {
     if (!line)
@@ -329,8 +317,8 @@ bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out)
     fprintf(out, "\nprovenance\n");
     while (n_left > 0 || n_right > 0) {
         size_t x = 0, y = 0;
-        const char *from_a = next_line(&left, &n_left, &x);
-        const char *from_b = next_line(&right, &n_right, &y);
+        const char *from_a = smol_provenance_line(&left, &n_left, &x);
+        const char *from_b = smol_provenance_line(&right, &n_right, &y);
         if (from_a && from_b && x == y && memcmp(from_a, from_b, x) == 0)
             continue;
         show_line(out, 'A', from_a, x);

@@ -21,19 +21,16 @@ static void print_line(FILE *out, const char *name, const char *text)
 /* What the file says of itself; anybody can write that. */
 static void print_provenance(const struct blob *blob, FILE *out)
 {
-    const char *text = blob->provenance, *end = text + blob->n_provenance;
-    size_t length;
-    bool ours = smol_provenance_release(text, blob->n_provenance, &length);
+    const char *line, *text = blob->provenance;
+    size_t length, size = blob->n_provenance;
+    bool ours = smol_provenance_release(text, size, &length);
     fprintf(out, "\nprovenance%s\n", ours ? "" : " (not made by smolconv)");
-    if (text == end)
+    if (size == 0)
         fprintf(out, "  none\n");
-    while (text < end) {
-        const char *feed = memchr(text, '\n', (size_t)(end - text));
-        const char *stop = feed ? feed : end;
+    while ((line = smol_provenance_line(&text, &size, &length))) {
         fprintf(out, "  ");
-        smol_print_text(out, text, (size_t)(stop - text));
+        smol_print_text(out, line, length);
         fprintf(out, "\n");
-        text = feed ? feed + 1 : end;
     }
 }
 

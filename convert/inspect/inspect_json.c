@@ -6,6 +6,7 @@
 
 #include "common/json_out.h"
 #include "convert/inspect/inspect_parts.h"
+#include "convert/provenance.h"
 #include "format/model.h"
 
 static void member_size_text(struct json_out *json, const char *key, const char *text, size_t size)
@@ -278,7 +279,8 @@ static void write_memory(struct json_out *json, const struct subject *subject)
 
 static void write_blob(struct json_out *json, const struct blob *blob)
 {
-    const char *text = blob->provenance, *end = text + blob->n_provenance;
+    const char *line, *text = blob->provenance;
+    size_t length, size = blob->n_provenance;
     char version[16];
     snprintf(version, sizeof version, "%u.%u", blob->header->major, blob->header->minor);
     smol_json_member_text(json, "version", version);
@@ -287,11 +289,8 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_member_text(json, "dtype", smol_dtype_name(blob->model->dtype));
     smol_json_key(json, "provenance");
     smol_json_open(json, '[');
-    while (text < end) {
-        const char *feed = memchr(text, '\n', (size_t)(end - text));
-        smol_json_text(json, text, (size_t)((feed ? feed : end) - text));
-        text = feed ? feed + 1 : end;
-    }
+    while ((line = smol_provenance_line(&text, &size, &length)))
+        smol_json_text(json, line, length);
     smol_json_close(json, ']');
 }
 
