@@ -6,6 +6,7 @@
 
 #include "common/memory.h"
 #include "runtime/command/print.h"
+#include "runtime/command/prompt.h"
 
 #define PACK_MAGIC "chat"
 enum { MAGIC_SIZE = 4, FIRST_ROOM = 16 };
@@ -71,15 +72,9 @@ smol_status smol_conversation_ids(const struct conversation *conversation, const
         const struct message *message = &conversation->messages[i];
         messages[i] = (smol_chat_message){names[message->role], message->text, message->size};
     }
-    const smol_chat_params params = {.messages = messages,
-                                     .n_messages = conversation->n,
-                                     .add_generation_prompt = 1,
-                                     .now = now};
-    smol_status status = smol_chat_tokenize(model, &params, ids, n, error);
+    const smol_chat_params chat = {.messages = messages, .n_messages = conversation->n, .now = now};
+    smol_status status = smol_prompt_chat(model, chat, ids, n, error);
     smol_free(messages);
-    if (!status && *n == 0)
-        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "the chat template writes nothing for this message");
     return status;
 }
 

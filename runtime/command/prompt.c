@@ -7,9 +7,19 @@
 #include "runtime/command/print.h"
 #include "runtime/command/text_in.h"
 
-/* The ids of a conversation of one message, up to where the answer starts. */
-static smol_status chat_prompt(const struct settings *settings, const smol_model *model,
-                               uint32_t **ids, size_t *n, smol_error *error)
+smol_status smol_prompt_chat(const smol_model *model, smol_chat_params chat, uint32_t **ids,
+                             size_t *n, smol_error *error)
+{
+    chat.add_generation_prompt = 1;
+    smol_status status = smol_chat_tokenize(model, &chat, ids, n, error);
+    if (!status && *n == 0)
+        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                   "the chat template writes nothing for these messages");
+    return status;
+}
+
+static smol_status read_message(const struct settings *settings, const smol_model *model,
+                                uint32_t **ids, size_t *n, smol_error *error)
 {
     struct text_in in;
     smol_status status = smol_text_read(settings->text, &in, error);
@@ -21,15 +31,10 @@ static smol_status chat_prompt(const struct settings *settings, const smol_model
         messages[n_messages++] =
             (smol_chat_message){"system", settings->system, strlen(settings->system)};
     messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
-    const smol_chat_params params = {.messages = messages,
-                                     .n_messages = n_messages,
-                                     .add_generation_prompt = 1,
-                                     .now = &settings->now};
-    status = smol_chat_tokenize(model, &params, ids, n, error);
+    const smol_chat_params chat = {
+        .messages = messages, .n_messages = n_messages, .now = &settings->now};
+    status = smol_prompt_chat(model, chat, ids, n, error);
     free(in.owned);
-    if (!status && *n == 0)
-        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "the chat template writes nothing for this message");
     return status;
 }
 
@@ -37,7 +42,7 @@ smol_status smol_prompt_read(const struct settings *settings, const smol_model *
                              uint32_t **ids, size_t *n, smol_error *error)
 {
     if (settings->chat)
-        return chat_prompt(settings, model, ids, n, error);
+        return read_message(settings, model, ids, n, error);
     if (settings->system)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "--system is for a chat: add --chat, or leave it out");

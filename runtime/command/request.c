@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/command/print.h"
+#include "runtime/command/prompt.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
 #include "runtime/template_json.h"
@@ -263,13 +264,8 @@ void smol_request_free(struct request *request)
 smol_status smol_request_ids(const struct request *request, const struct settings *settings,
                              const smol_model *model, uint32_t **ids, size_t *n, smol_error *error)
 {
-    const smol_chat_params chat = {
-        .messages_json = request->messages, .add_generation_prompt = 1, .now = &settings->now};
+    const smol_chat_params chat = {.messages_json = request->messages, .now = &settings->now};
     if (request->prompt)
         return smol_text_prompt_ids(request->prompt, request->n_prompt, model, ids, n, error);
-    smol_status status = smol_chat_tokenize(model, &chat, ids, n, error);
-    if (!status && *n == 0)
-        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "the chat template writes nothing for these messages");
-    return status;
+    return smol_prompt_chat(model, chat, ids, n, error);
 }
