@@ -1,80 +1,26 @@
 """libsmol through ctypes, as runtime/smol.h declares it: what the benchmark needs of it."""
 
 import ctypes
+import sys
 
 import numpy as np
 
-from .paths import BUILD, Unmeasured
+from .paths import BUILD, ROOT, Unmeasured
+
+sys.path.append(str(ROOT / "tests/oracle"))
+import smol_h  # noqa: E402
+from smol_h import ContextParams, Error, ModelParams  # noqa: E402
 
 VERIFY = {"first": 0, "open": 1, "off": 2}
 
 
-class _Error(ctypes.Structure):
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
-
-
-class _ModelParams(ctypes.Structure):
-    _fields_ = [
-        ("verify", ctypes.c_int),
-        ("no_mmap", ctypes.c_int),
-        ("require_digest", ctypes.c_char_p),
-        ("on_progress", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-class _ContextParams(ctypes.Structure):
-    _fields_ = [
-        ("n_ctx", ctypes.c_uint32),
-        ("n_threads", ctypes.c_uint32),
-        ("kv", ctypes.c_int),
-        ("share", ctypes.c_void_p),
-        ("on_progress", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-class _ContextInfo(ctypes.Structure):
-    _fields_ = [
-        ("n_threads", ctypes.c_uint32),
-        ("kv", ctypes.c_char_p),
-        ("isa", ctypes.c_char_p),
-        ("kv_bytes", ctypes.c_size_t),
-        ("state_bytes", ctypes.c_size_t),
-    ]
-
-
-def _load():
-    lib = ctypes.CDLL(str(BUILD / "libsmol.so"))
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    signatures = {
-        "smol_version": (ctypes.c_char_p, []),
-        "smol_model_open": (ctypes.c_int, [ctypes.c_char_p, pointer, pointer, pointer]),
-        "smol_model_close": (None, [pointer]),
-        "smol_tokenize": (
-            ctypes.c_int,
-            [pointer, ctypes.c_char_p, size, ctypes.c_int, pointer, pointer, pointer],
-        ),
-        "smol_free": (None, [pointer]),
-        "smol_context_create": (ctypes.c_int, [pointer] * 4),
-        "smol_context_free": (None, [pointer]),
-        "smol_eval": (ctypes.c_int, [pointer, pointer, size, size, pointer, pointer]),
-        "smol_context_truncate": (None, [pointer, size]),
-        "smol_context_get_info": (_ContextInfo, [pointer]),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
-    return lib
-
-
-lib = _load()
+lib = smol_h.load(BUILD / "libsmol.so")
 
 
 def _call(function, *arguments):
-    error = _Error()
+    error = Error()
     if function(*arguments, ctypes.byref(error)):
-        raise Unmeasured(error.message.decode())
+        raise Unmeasured(str(error))
 
 
 def version():
@@ -84,7 +30,7 @@ def version():
 class Model:
     def __init__(self, path, verify="first"):
         self.handle = ctypes.c_void_p()
-        params = _ModelParams(VERIFY[verify], 0)
+        params = ModelParams(VERIFY[verify], 0)
         _call(lib.smol_model_open, str(path).encode(), ctypes.byref(params),
               ctypes.byref(self.handle))  # fmt: skip
 
@@ -108,11 +54,11 @@ class Context:
 
     def __init__(self, model, n_threads, n_ctx=0, vocab_size=49152):
         self.handle = ctypes.c_void_p()
-        params = _ContextParams(n_ctx, n_threads, 0)
+        params = ContextParams(n_ctx, n_threads, 0)
         _call(lib.smol_context_create, model.handle, ctypes.byref(params),
               ctypes.byref(self.handle))  # fmt: skip
         self.logits = np.empty(vocab_size, np.float32)
-        self.error = _Error()
+        self.error = Error()
 
     def close(self):
         lib.smol_context_free(self.handle)
@@ -121,7 +67,7 @@ class Context:
         """`ids` (uint32, contiguous)."""
         if lib.smol_eval(self.handle, ids.ctypes.data, len(ids), 1, self.logits.ctypes.data,
                          ctypes.byref(self.error)):  # fmt: skip
-            raise Unmeasured(self.error.message.decode())
+            raise Unmeasured(str(self.error))
         return self.logits
 
     def truncate(self, n):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from internal import BUILD, OK, ROOT, Error, lib
+from smol_h import ContextParams, EvalPart, ModelParams
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
@@ -58,114 +59,6 @@ class ConvertOptions(ctypes.Structure):
         ("force", ctypes.c_int),
         ("quiet", ctypes.c_int),
     ]
-
-
-class ModelParams(ctypes.Structure):
-    """smol_model_params."""
-
-    _fields_ = [
-        ("verify", ctypes.c_int),
-        ("no_mmap", ctypes.c_int),
-        ("require_digest", ctypes.c_char_p),
-        ("on_progress", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-class ModelInfo(ctypes.Structure):
-    """smol_model_info."""
-
-    _fields_ = [("dtype", ctypes.c_char_p)] + [
-        (name, ctypes.c_uint32)
-        for name in """n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
-            vocab_size context_length bos_id""".split()
-    ] + [("blob_bytes", ctypes.c_uint64)]  # fmt: skip
-
-
-class ContextParams(ctypes.Structure):
-    """smol_context_params."""
-
-    _fields_ = [
-        ("n_ctx", ctypes.c_uint32),
-        ("n_threads", ctypes.c_uint32),
-        ("kv", ctypes.c_int),
-        ("share", ctypes.c_void_p),
-        ("on_progress", ctypes.c_void_p),
-        ("user", ctypes.c_void_p),
-    ]
-
-
-class EvalPart(ctypes.Structure):
-    """smol_eval_part."""
-
-    _fields_ = [
-        ("context", ctypes.c_void_p),
-        ("ids", ctypes.c_void_p),
-        ("n", ctypes.c_size_t),
-        ("n_logits", ctypes.c_size_t),
-        ("logits", ctypes.c_void_p),
-        ("error", Error),
-    ]
-
-
-class SamplerParams(ctypes.Structure):
-    """smol_sampler_params."""
-
-    _fields_ = [
-        ("temperature", ctypes.c_float),
-        ("top_k", ctypes.c_uint32),
-        ("top_p", ctypes.c_float),
-        ("min_p", ctypes.c_float),
-        ("repetition_penalty", ctypes.c_float),
-        ("seed", ctypes.c_uint64),
-    ]
-
-
-class ContextInfo(ctypes.Structure):
-    """smol_context_info."""
-
-    _fields_ = [
-        ("n_threads", ctypes.c_uint32),
-        ("kv", ctypes.c_char_p),
-        ("isa", ctypes.c_char_p),
-        ("kv_bytes", ctypes.c_size_t),
-        ("state_bytes", ctypes.c_size_t),
-    ]
-
-
-lib.smol_model_get_info.argtypes = [ctypes.c_void_p]
-lib.smol_model_get_info.restype = ModelInfo
-lib.smol_model_stop_ids.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-lib.smol_model_stop_ids.restype = ctypes.POINTER(ctypes.c_uint32)
-lib.smol_model_close.argtypes = [ctypes.c_void_p]
-lib.smol_model_close.restype = None
-lib.smol_tokenize.argtypes = [
-    ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
-    ctypes.c_void_p, ctypes.c_void_p,
-]  # fmt: skip
-lib.smol_free.argtypes = [ctypes.c_void_p]
-lib.smol_free.restype = None
-lib.smol_context_create.argtypes = [ctypes.c_void_p] * 4
-lib.smol_context_free.argtypes = [ctypes.c_void_p]
-lib.smol_context_free.restype = None
-lib.smol_context_get_info.argtypes = [ctypes.c_void_p]
-lib.smol_context_get_info.restype = ContextInfo
-lib.smol_context_length.argtypes = [ctypes.c_void_p]
-lib.smol_context_length.restype = ctypes.c_size_t
-lib.smol_context_truncate.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-lib.smol_context_truncate.restype = None
-lib.smol_eval.argtypes = [
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p,
-    ctypes.c_void_p,
-]  # fmt: skip
-lib.smol_embed.argtypes = [
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p,
-    ctypes.c_void_p,
-]  # fmt: skip
-lib.smol_eval_many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-lib.smol_sampler_create.argtypes = [ctypes.c_void_p] * 3
-lib.smol_sampler_free.argtypes = [ctypes.c_void_p]
-lib.smol_sampler_free.restype = None
 
 
 def as_ids(ids):

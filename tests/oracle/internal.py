@@ -4,22 +4,16 @@ import ctypes
 import os
 from pathlib import Path
 
+import smol_h
+from smol_h import Error
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("SMOL_BUILD", ROOT / "build"))
 
-lib = ctypes.CDLL(str(BUILD / "tests" / "libsmol_internal.so"))
+lib = smol_h.load(BUILD / "tests" / "libsmol_internal.so")
 
 # enum status of common/error.h
 OK, NO, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC, CONTEXT_FULL = range(9)
-
-
-class Error(ctypes.Structure):
-    """struct error of common/error.h."""
-
-    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
-
-    def __str__(self):
-        return self.message.decode(errors="replace")
 
 
 class Settings(ctypes.Structure):

@@ -5,8 +5,9 @@ import ctypes
 import pytest
 import torch
 from checkpoints import load_reference
-from engine import Model, SamplerParams, as_ids, blob_of, check
+from engine import Model, as_ids, blob_of, check
 from internal import Error, lib
+from smol_h import SamplerParams
 from tokenizers import Tokenizer
 
 N_NEW = 64

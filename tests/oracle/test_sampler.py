@@ -9,10 +9,10 @@ import ctypes
 import numpy as np
 import pytest
 import torch
-from engine import SamplerParams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import Error, lib
+from smol_h import SamplerParams
 from transformers import (
     GenerationConfig,
     LogitsProcessorList,

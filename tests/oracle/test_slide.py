@@ -90,8 +90,6 @@ def test_the_ids_of_a_context_are_those_given(demo_blob):
         n = ctypes.c_size_t()
         return lib.smol_context_ids(context.handle, ctypes.byref(n))[: n.value]
 
-    lib.smol_context_ids.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    lib.smol_context_ids.restype = ctypes.POINTER(ctypes.c_uint32)
     ids = np.random.default_rng(5).integers(20, 1900, 300).tolist()
     with Model(demo_blob("int8")) as model, model.context() as context:
         for first, last in ((0, 1), (1, 7), (7, 140), (140, 300)):

@@ -1,0 +1,119 @@
+"""runtime/smol.h as ctypes sees it, for the oracle tests and the benchmark: structs, and the types of
+functions. No library is loaded here."""
+
+import ctypes
+
+
+class Error(ctypes.Structure):
+    """smol_error; struct error of common/error.h is the same."""
+
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+    def __str__(self):
+        return self.message.decode(errors="replace")
+
+
+class ModelParams(ctypes.Structure):
+    """smol_model_params."""
+
+    _fields_ = [
+        ("verify", ctypes.c_int),
+        ("no_mmap", ctypes.c_int),
+        ("require_digest", ctypes.c_char_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+    ]
+
+
+class ModelInfo(ctypes.Structure):
+    """smol_model_info."""
+
+    _fields_ = [("dtype", ctypes.c_char_p)] + [
+        (name, ctypes.c_uint32)
+        for name in """n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
+            vocab_size context_length bos_id""".split()
+    ] + [("blob_bytes", ctypes.c_uint64)]  # fmt: skip
+
+
+class ContextParams(ctypes.Structure):
+    """smol_context_params."""
+
+    _fields_ = [
+        ("n_ctx", ctypes.c_uint32),
+        ("n_threads", ctypes.c_uint32),
+        ("kv", ctypes.c_int),
+        ("share", ctypes.c_void_p),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+    ]
+
+
+class EvalPart(ctypes.Structure):
+    """smol_eval_part."""
+
+    _fields_ = [
+        ("context", ctypes.c_void_p),
+        ("ids", ctypes.c_void_p),
+        ("n", ctypes.c_size_t),
+        ("n_logits", ctypes.c_size_t),
+        ("logits", ctypes.c_void_p),
+        ("error", Error),
+    ]
+
+
+class SamplerParams(ctypes.Structure):
+    """smol_sampler_params."""
+
+    _fields_ = [
+        ("temperature", ctypes.c_float),
+        ("top_k", ctypes.c_uint32),
+        ("top_p", ctypes.c_float),
+        ("min_p", ctypes.c_float),
+        ("repetition_penalty", ctypes.c_float),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
+class ContextInfo(ctypes.Structure):
+    """smol_context_info."""
+
+    _fields_ = [
+        ("n_threads", ctypes.c_uint32),
+        ("kv", ctypes.c_char_p),
+        ("isa", ctypes.c_char_p),
+        ("kv_bytes", ctypes.c_size_t),
+        ("state_bytes", ctypes.c_size_t),
+    ]
+
+
+POINTER, SIZE, TEXT, INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_int
+
+FUNCTIONS = {
+    "smol_version": (TEXT, []),
+    "smol_free": (None, [POINTER]),
+    "smol_model_open": (INT, [TEXT, POINTER, POINTER, POINTER]),
+    "smol_model_close": (None, [POINTER]),
+    "smol_model_get_info": (ModelInfo, [POINTER]),
+    "smol_model_stop_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
+    "smol_tokenize": (INT, [POINTER, TEXT, SIZE, INT, POINTER, POINTER, POINTER]),
+    "smol_context_create": (INT, [POINTER] * 4),
+    "smol_context_free": (None, [POINTER]),
+    "smol_context_get_info": (ContextInfo, [POINTER]),
+    "smol_context_length": (SIZE, [POINTER]),
+    "smol_context_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
+    "smol_context_truncate": (None, [POINTER, SIZE]),
+    "smol_eval": (INT, [POINTER, POINTER, SIZE, SIZE, POINTER, POINTER]),
+    "smol_eval_many": (INT, [POINTER, SIZE, POINTER]),
+    "smol_embed": (INT, [POINTER, POINTER, SIZE, INT, POINTER, POINTER]),
+    "smol_sampler_create": (INT, [POINTER] * 3),
+    "smol_sampler_free": (None, [POINTER]),
+}
+
+
+def load(path):
+    """The library at `path`, which has these functions."""
+    lib = ctypes.CDLL(str(path))
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib
