@@ -73,8 +73,9 @@ static char *tell_prompt(void *editor)
 {
     static char text[32];
     (void)editor;
-    /* \1 surrounds what takes no room on the screen */
-    snprintf(text, sizeof text, colored ? "\1\033[1m\1%s\1\033[0m\1" : "%s", prompt);
+    /* \1 surrounds what takes no room on the screen; behind the last character libedit loses it */
+    snprintf(text, sizeof text, colored ? "\1\033[1m\1%c\1\033[0m\1%s" : "%c%s", prompt[0],
+             prompt + 1);
     return text;
 }
 
