@@ -233,7 +233,7 @@ static bool set_time(struct machine *machine, const struct tm *now)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* Copies the result out of the machine's memory. */
+/* Copies the result, which goes when the machine's memory does. */
 static bool take_text(struct machine *machine, const struct value *result, smol_chat_text *text)
 {
     text->size = result->n;
@@ -273,13 +273,10 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
     struct value result;
     struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
     *text = (smol_chat_text){0};
-    machine.memory = smol_malloc(TEMPLATE_MEMORY);
-    if (!machine.memory)
-        return smol_fail_memory(error, "the chat template");
     if (set_time(&machine, params->now) && set_all(&machine, params) &&
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
-    smol_free(machine.memory);
+    smol_template_free(&machine);
     if (machine.status)
         smol_chat_text_free(text);
     return machine.status;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/memory.h"
 #include "common/utf8.h"
 
 /* --- failures ----------------------------------------------------------------------------- */
@@ -54,18 +55,51 @@ bool smol_template_step(struct machine *machine, uint64_t bytes)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
+static void *add_block(struct machine *machine, size_t size)
+{
+    struct template_block *block = smol_malloc(sizeof *block + size);
+    if (!block) {
+        machine->status = smol_fail_memory(machine->error, "a conversation or request");
+        return NULL;
+    }
+    block->next = machine->blocks;
+    machine->blocks = block;
+    return block->values;
+}
+
+/* What is large has a block of its own, so that of no other more than a quarter is left over. */
 void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each)
 {
     uint64_t size;
-    if (checked_mul(n, each, &size) && size <= TEMPLATE_MEMORY - machine->used) {
-        void *memory = machine->memory + machine->used;
-        machine->used += round_up(size, 8); /* of which TEMPLATE_MEMORY is a multiple */
-        return memory;
+    if (!checked_mul(n, each, &size) || size > TEMPLATE_MEMORY - machine->used) {
+        smol_template_fail(machine, STATUS_UNSUPPORTED,
+                           "takes more than %d MiB of memory: give fewer or shorter messages",
+                           TEMPLATE_MEMORY >> 20);
+        return NULL;
     }
-    smol_template_fail(machine, STATUS_UNSUPPORTED,
-                       "takes more than %d MiB of memory: give fewer or shorter messages",
-                       TEMPLATE_MEMORY >> 20);
-    return NULL;
+    size = round_up(size, 8); /* of which TEMPLATE_MEMORY is a multiple */
+    machine->used += (size_t)size;
+    if (size > TEMPLATE_BLOCK / 4)
+        return add_block(machine, (size_t)size);
+    if (!machine->rest || size > machine->n_rest) {
+        machine->rest = add_block(machine, TEMPLATE_BLOCK);
+        machine->n_rest = machine->rest ? TEMPLATE_BLOCK : 0;
+    }
+    if (!machine->rest)
+        return NULL;
+    void *memory = machine->rest;
+    machine->rest += size;
+    machine->n_rest -= (size_t)size;
+    return memory;
+}
+
+void smol_template_free(struct machine *machine)
+{
+    while (machine->blocks) {
+        struct template_block *block = machine->blocks;
+        machine->blocks = block->next;
+        smol_free(block);
+    }
 }
 
 static bool builder_reserve(struct machine *machine, struct text_builder *builder, size_t n)

@@ -16,6 +16,7 @@
 
 enum {
     TEMPLATE_MEMORY = 64 << 20,  /* bytes for all values of a run, the result included */
+    TEMPLATE_BLOCK = 64 << 10,   /* bytes of them that are asked for at once */
     TEMPLATE_STEPS = 1 << 25,    /* operations, elements and 16 bytes of text count one each */
     TEMPLATE_STACK = 1 << 13,    /* values: slots and stacks of all calls */
     TEMPLATE_MAX_CALLS = 64,     /* macros that call each other */
@@ -148,12 +149,21 @@ struct text_builder {
     size_t n, capacity;
 };
 
+/* A piece of a machine's memory, in a list. */
+struct template_block {
+    struct template_block *next;
+    uint64_t values[];
+};
+
+/* Made by naming code, error and steps; smol_template_free is due. */
 struct machine {
     const struct template_code *code;
     struct error *error;
     enum status status; /* what went wrong, or STATUS_OK */
-    uint8_t *memory;    /* (TEMPLATE_MEMORY) */
-    size_t used;
+    struct template_block *blocks;
+    uint8_t *rest; /* (n_rest), of the block that is being filled, or NULL */
+    size_t n_rest;
+    size_t used;    /* bytes of all values */
     uint64_t steps; /* that are left */
     unsigned line;  /* of the operation that runs; 0: none */
     unsigned depth; /* of functions that call themselves */
@@ -183,8 +193,10 @@ bool smol_template_step(struct machine *machine, uint64_t bytes);
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Memory for n entries of `each` bytes, aligned to 8; NULL on failure. */
+/* Memory for n entries of `each` bytes, aligned to 8; NULL on failure. It is kept until all of it
+ * is freed at once. */
 void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each);
+void smol_template_free(struct machine *machine);
 
 bool smol_builder_add(struct machine *machine, struct text_builder *builder, const uint8_t *bytes,
                       size_t n, bool argument);

@@ -237,11 +237,8 @@ smol_status smol_request_read(const char *line, size_t size, const struct settin
         .stop = settings->stop,
         .logprobs = -1,
     };
-    r.machine.memory = malloc(TEMPLATE_MEMORY);
-    if (!r.machine.memory)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a request");
     read(&r, line, size);
-    free(r.machine.memory);
+    smol_template_free(&r.machine);
     return report(error, r.machine.status, &detail);
 }
 

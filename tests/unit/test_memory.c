@@ -119,6 +119,7 @@ struct session {
     uint32_t chosen;
     uint32_t generated[32];
     size_t n_generated;
+    smol_chat_text text;
 };
 
 static smol_status open_model(struct session *s, smol_error *error)
@@ -146,6 +147,19 @@ static smol_status tokenize(struct session *s, smol_error *error)
 {
     static const char text[] = "Once upon a time, unbelievably, 42 <|im_end|> \xff.";
     return smol_tokenize(s->model, text, sizeof text - 1, 1, &s->ids, &s->n, error);
+}
+
+/* So many messages that they take several blocks of a template's memory, and one of its own. */
+static smol_status converse(struct session *s, smol_error *error)
+{
+    static char json[1 << 15];
+    size_t n = (size_t)sprintf(json, "[");
+    for (unsigned i = 0; i < 600; i++)
+        n += (size_t)sprintf(json + n, "{\"role\":\"user\",\"content\":\"\\n%u\"},", i);
+    json[n - 1] = ']';
+    const smol_chat_params params = {.messages_json = json};
+    smol_chat_text_free(&s->text);
+    return smol_chat_format(s->model, &params, &s->text, error);
 }
 
 static smol_status evaluate(struct session *s, smol_error *error)
@@ -242,9 +256,9 @@ static smol_status generate(struct session *s, smol_error *error)
 
 typedef smol_status session_step(struct session *s, smol_error *error);
 
-static session_step *const steps[] = {open_model,       open_copy,    create_context, tokenize,
-                                      evaluate,         evaluate_two, create_sampler, sample,
-                                      save_and_restore, generate};
+static session_step *const steps[] = {open_model, open_copy,        create_context, tokenize,
+                                      converse,   evaluate,         evaluate_two,   create_sampler,
+                                      sample,     save_and_restore, generate};
 
 /* Takes the step until nothing fails any more; with_faults false: once. */
 static void take(struct session *s, session_step *step, bool with_faults)
@@ -281,6 +295,7 @@ static struct session go(bool with_faults)
 static void end(struct session *s)
 {
     smol_free(s->ids);
+    smol_chat_text_free(&s->text);
     smol_sampler_free(s->sampler);
     smol_context_free(s->context);
     smol_model_close(s->model);
@@ -347,6 +362,8 @@ static void every_call_can_be_repeated_after_it_ran_out_of_memory(void **state)
     size_t vocab_size = smol_model_get_info(got.model).vocab_size;
     assert_memory_equal(got.logits, expected.logits, vocab_size * sizeof *got.logits);
     assert_int_equal(got.chosen, expected.chosen);
+    assert_int_equal(got.text.size, expected.text.size);
+    assert_memory_equal(got.text.text, expected.text.text, got.text.size);
     assert_int_equal(got.n_generated, expected.n_generated);
     assert_memory_equal(got.generated, expected.generated, sizeof got.generated);
     end(&expected);
