@@ -1,8 +1,21 @@
 /* A request of smolrun --jsonl. An input is a line. What is accepted is what samplers and streams
- * accept, so that a request that is bad is refused before it takes a sequence's place. */
+ * accept, so that a request that is bad is refused before it takes a sequence's place; what of it
+ * is kept as JSON is JSON by itself, the id of one line. */
 #include "runtime/command/request.h"
 #include "runtime/stream.h"
+#include "runtime/template_json.h"
 #include "tests/fuzz/fuzz.h"
+
+static bool is_type(const char *json, enum value_type type)
+{
+    struct error error;
+    struct value value;
+    struct machine machine = {.error = &error, .steps = TEMPLATE_STEPS};
+    bool is =
+        smol_template_read_json(&machine, "part", json, strlen(json), &value) && value.type == type;
+    smol_template_free(&machine);
+    return is;
+}
 
 static void use(const struct request *request)
 {
@@ -10,6 +23,9 @@ static void use(const struct request *request)
     struct stream *stream;
     struct error error;
     CLAIM(!request->prompt != !request->messages);
+    CLAIM(!request->messages || is_type(request->messages, VALUE_LIST));
+    CLAIM(!request->id || is_type(request->id, VALUE_TEXT) || is_type(request->id, VALUE_INTEGER));
+    CLAIM(!request->id || !strpbrk(request->id, "\r\n"));
     CLAIM(request->logprobs >= -1 && request->logprobs <= MAX_LOGPROBS);
     CLAIM(!smol_sampler_create(&request->sampler, &sampler, NULL));
     smol_sampler_free(sampler);

@@ -1,42 +1,74 @@
-/* Sessions that are a stranger's. An input is a blob (build.h), how a context on it is filled, and
- * damages to its session, before digests are made right again or after. What is restored is a
- * session to the byte; it is run, and ends as any run does. */
+/* Sessions that are a stranger's. An input says how a context is filled, what its session holds
+ * besides, and damages to that session, before digests are made right again or after; records then
+ * lie as the damaged header says, so that what is behind the digests is reached. What is restored
+ * is a session to the byte; it is run, and ends as any run does. What `smolrun chat` reads of it is
+ * a conversation to the byte, or none. */
 #include "common/hash.h"
+#include "runtime/command/chat_conversation.h"
+#include "runtime/kv.h"
 #include "runtime/session.h"
 #include "runtime/smol.h"
 #include "tests/fuzz/files.h"
 
-enum { MAX_IDS = 12, MAX_DATA = 64 };
-
-struct way {
-    uint8_t kv, n_ids, n_data, repaired, n_damages, other_length;
-    uint8_t ids[MAX_IDS];
+enum {
+    MAX_IDS = 140,           /* three blocks of positions */
+    MAX_DATA = 3 * 16384,    /* of the caller, in three records */
+    MAX_SESSION = 256 << 10, /* a damaged header may ask for as much and get it */
 };
 
-/* An open model and two contexts on it. */
+struct way {
+    uint8_t model, kv, n_ids, repaired, n_damages, slide, with_sampler, reserved;
+    uint16_t n_data, other_length;
+};
+
+/* The models that sessions are of: they differ in their shapes. Kept from one input to the next. */
+static const struct {
+    struct blob_recipe blob;
+    struct blocks_recipe blocks;
+} recipes[] = {
+    {{0, 1, 7, 7, 1, 1, 3, 18, 255, BLOB_TIED, 0, 2, 0, 0, 0, 0}, {0}},
+    {{2, 0, 31, 31, 0, 2, 0, 200, 70, BLOB_MLP_BIAS, 1, 0, 0, 0, 0, 0}, {0}},
+    {{1, 2, 15, 15, 2, 0, 5, 30, 140, BLOB_BLOCKS, 1, 1, 0, 0, 0, 0}, {2, 1, 5, 127, 2, 1, {5, 2}}},
+};
+enum { N_MODELS = sizeof recipes / sizeof recipes[0] };
+
+static smol_model *model_of(unsigned number)
+{
+    static smol_model *models[N_MODELS];
+    const smol_model_params params = {.no_mmap = 1}; /* a sanitizer sees where memory ends */
+    if (models[number])
+        return models[number];
+    uint8_t bytes[sizeof recipes[0]];
+    memcpy(bytes, &recipes[number], sizeof bytes);
+    struct fuzz_input in = {bytes, sizeof bytes};
+    struct built file = fuzz_build_blob(&in);
+    CLAIM(
+        !smol_model_open(fuzz_write("blob", file.data, file.size), &params, &models[number], NULL));
+    free(file.data);
+    return models[number];
+}
+
+/* Two contexts on a model. */
 struct place {
-    smol_model *model;
+    smol_model_info info;
     smol_context *from, *to;
     smol_sampler *sampler;
     size_t row_bytes; /* of one position and head */
+    char *data;       /* (MAX_DATA), the caller's */
 };
 
-static bool open_place(const struct built *file, const struct way *way, struct place *place)
+static void open_place(const struct way *way, struct place *place)
 {
     static const size_t element[] = {4, 4, 2, 1};
-    const smol_model_params params = {.no_mmap = 1};
+    const smol_model *model = model_of(way->model % N_MODELS);
     const smol_sampler_params sampling = {.temperature = 1, .top_p = 0.5f, .seed = way->n_ids};
-    *place = (struct place){0};
-    smol_model_open(fuzz_write("blob", file->data, file->size), &params, &place->model, NULL);
-    if (!place->model || smol_model_get_info(place->model).vocab_size > 256)
-        return false;
     const smol_context_params context = {.n_threads = 1, .kv = (smol_kv)(1 + way->kv % 3)};
-    CLAIM(!smol_context_create(place->model, &context, &place->from, NULL));
-    CLAIM(!smol_context_create(place->model, &context, &place->to, NULL));
+    *place = (struct place){.info = smol_model_get_info(model)};
+    CLAIM(!smol_context_create(model, &context, &place->from, NULL));
+    CLAIM(!smol_context_create(model, &context, &place->to, NULL));
     CLAIM(!smol_sampler_create(&sampling, &place->sampler, NULL));
-    place->row_bytes = 2 * smol_model_get_info(place->model).head_dim * element[context.kv] +
-                       (context.kv == SMOL_KV_INT8 ? 8 : 0);
-    return true;
+    place->row_bytes = 2 * place->info.head_dim * element[context.kv] +
+                       (context.kv == SMOL_KV_INT8 ? 2 * sizeof(float) : 0);
 }
 
 static void close_place(struct place *place)
@@ -44,99 +76,187 @@ static void close_place(struct place *place)
     smol_context_free(place->from);
     smol_context_free(place->to);
     smol_sampler_free(place->sampler);
-    smol_model_close(place->model);
+    free(place->data);
 }
 
-static bool fill(struct place *place, const struct way *way)
+/* Fills a context with n ids. They are evaluated once, as that takes long; after that, their
+ * session is restored. */
+static void fill_context(const struct place *place, const struct way *way, size_t n)
 {
-    const smol_model_info info = smol_model_get_info(place->model);
+    static struct built sessions[N_MODELS][3][MAX_IDS + 1];
+    struct built *session = &sessions[way->model % N_MODELS][way->kv % 3][n];
     uint32_t ids[MAX_IDS];
-    size_t n = way->n_ids % (MAX_IDS + 1);
-    n = n < info.context_length ? n : info.context_length;
-    for (size_t i = 0; i < n; i++)
-        ids[i] = way->ids[i] % info.vocab_size;
-    return n == 0 || !smol_eval(place->from, ids, n, 0, NULL, NULL);
-}
-
-/* Makes the digests right, of records as the header that was saved says. */
-static void repair(const struct place *place, const struct session_header *header, uint8_t *data,
-                   size_t size)
-{
-    const size_t firsts[] = {sizeof *header, header->n_ids * sizeof(uint32_t), header->n_data};
-    const size_t rows = header->n_positions * place->row_bytes;
-    uint64_t digest = 0;
-    size_t at = 0;
-    for (unsigned i = 0; at < size; i++) {
-        size_t n = i < 3 ? firsts[i] : rows;
-        if (n == 0 && i < 3)
-            continue;
-        CLAIM(n > 0 && at + n + sizeof digest <= size);
-        uint8_t *memory = exact_zeros(sizeof digest + n);
-        memcpy(memory, &digest, sizeof digest);
-        memcpy(memory + sizeof digest, data + at, n);
-        digest = smol_digest(memory, sizeof digest + n);
-        memcpy(data + at + n, &digest, sizeof digest);
-        free(memory);
-        at += n + sizeof digest;
-    }
-}
-
-/* What was restored is what was read, and can be gone on from. */
-static void use(const struct place *place, const smol_session *restored, const uint8_t *data,
-                size_t size)
-{
-    void *again;
-    size_t n_again, n_ids;
-    smol_error error;
-    smol_session same = *restored;
-    struct session_header header;
-    memcpy(&header, data, sizeof header);
-    same.sampler = header.has_sampler ? restored->sampler : NULL;
-    CLAIM(!smol_context_save_memory(place->to, &same, &again, &n_again, &error));
-    CLAIM(n_again == size && memcmp(again, data, size) == 0);
-    smol_free(again);
-    const smol_generate_params params = {.max_tokens = 2, .penalize_context = 1};
-    smol_generate_result result;
-    smol_context_ids(place->to, &n_ids);
-    n_ids += smol_context_pending(place->to) != SMOL_NO_TOKEN;
-    smol_status status =
-        smol_generate(place->to, place->sampler, NULL, 0, &params, &result, &error);
-    CLAIM(n_ids > 0 ? status == SMOL_OK || status == SMOL_ERROR_NUMERIC ||
-                          status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_CONTEXT_FULL
-                    : status == SMOL_ERROR_USAGE);
-}
-
-static void spoil_and_restore(struct fuzz_input *in, const struct place *place,
-                              const struct way *way)
-{
-    char own[MAX_DATA] = "the caller's";
-    const smol_session session = {place->sampler, own, way->n_data % (MAX_DATA + 1)};
-    void *bytes;
-    size_t size;
-    smol_error error;
-    if (smol_context_save_memory(place->from, &session, &bytes, &size, &error)) {
-        CLAIM(error.status == SMOL_ERROR_NUMERIC);
+    if (session->data) {
+        CLAIM(!smol_context_restore_memory(place->from, NULL, session->data, session->size, NULL));
         return;
     }
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (3 + 7 * i) % place->info.vocab_size;
+    CLAIM(n == 0 || !smol_eval(place->from, ids, n, 0, NULL, NULL));
+    CLAIM(!smol_context_save_memory(place->from, NULL, (void **)&session->data, &session->size,
+                                    NULL));
+}
+
+static void fill(struct fuzz_input *in, struct place *place, const struct way *way)
+{
+    size_t n = way->n_ids % (MAX_IDS + 1), most = place->info.context_length;
+    fill_context(place, way, n < most ? n : most);
+    place->data = (char *)exact_zeros(way->n_data % (MAX_DATA + 1));
+    fuzz_take(in, place->data, way->n_data % (MAX_DATA + 1));
+}
+
+/* --- records -------------------------------------------------------------------------------- */
+
+/* What is still to come, as a header says. */
+struct layout {
+    uint64_t ids, data, positions;
+    size_t head; /* of the block's */
+    bool begun;
+};
+
+static struct layout layout_of(const uint8_t *data)
+{
     struct session_header header;
-    memcpy(&header, bytes, sizeof header);
-    fuzz_damage(in, way->n_damages % 4, bytes, size);
+    memcpy(&header, data, sizeof header);
+    return (struct layout){header.n_ids, header.n_data, header.n_positions, 0, false};
+}
+
+static uint64_t take_some(uint64_t *left, uint64_t most)
+{
+    uint64_t n = *left < most ? *left : most;
+    *left -= n;
+    return n;
+}
+
+/* The bytes of the next record; 0: there is none. */
+static uint64_t next_record(const struct place *place, struct layout *left)
+{
+    if (!left->begun) {
+        left->begun = true;
+        return sizeof(struct session_header);
+    }
+    if (left->ids > 0)
+        return take_some(&left->ids, SESSION_RECORD_IDS) * sizeof(uint32_t);
+    if (left->data > 0)
+        return take_some(&left->data, SESSION_RECORD_DATA);
+    uint64_t n = left->positions < KV_BLOCK ? left->positions : KV_BLOCK;
+    if (++left->head == (size_t)place->info.n_layers * place->info.n_kv_heads) {
+        left->head = 0;
+        left->positions -= n;
+    }
+    return n * place->row_bytes;
+}
+
+/* As many bytes as the header asks for, where that is not too much; what is new is zero. */
+static void resize(const struct place *place, struct built *session)
+{
+    struct layout left = layout_of(session->data);
+    uint64_t size = 0, n;
+    while (size <= MAX_SESSION && (n = next_record(place, &left)) > 0)
+        size += n + sizeof(uint64_t);
+    if (size > MAX_SESSION)
+        return;
+    uint8_t *resized = exact_zeros(size);
+    memcpy(resized, session->data, size < session->size ? size : session->size);
+    free(session->data);
+    *session = (struct built){resized, size};
+}
+
+/* Makes the digests right. */
+static void repair(const struct place *place, const struct built *session)
+{
+    struct layout left = layout_of(session->data);
+    uint64_t digest = 0, n;
+    for (size_t at = 0; (n = next_record(place, &left)) > 0; at += n + sizeof digest) {
+        if (n + sizeof digest > session->size - at)
+            return;
+        uint8_t *memory = exact_zeros(sizeof digest + n);
+        memcpy(memory, &digest, sizeof digest);
+        memcpy(memory + sizeof digest, session->data + at, n);
+        digest = smol_digest(memory, sizeof digest + n);
+        memcpy(session->data + at + n, &digest, sizeof digest);
+        free(memory);
+    }
+}
+
+/* --- what is restored ----------------------------------------------------------------------- */
+
+static void check_conversation(const smol_session *restored)
+{
+    struct conversation conversation = {0};
+    struct buffer packed = {0};
+    if (smol_conversation_unpack(&conversation, restored->data, restored->size)) {
+        smol_conversation_pack(&conversation, &packed);
+        CLAIM(packed.size == restored->size &&
+              memcmp(packed.text, restored->data, packed.size) == 0);
+    }
+    smol_free(packed.text);
+    smol_conversation_clear(&conversation, true);
+}
+
+static void check_same(const struct place *place, const smol_session *restored,
+                       const struct built *session)
+{
+    void *again;
+    size_t n_again;
+    smol_session same = *restored;
+    struct session_header header;
+    memcpy(&header, session->data, sizeof header);
+    same.sampler = header.has_sampler ? restored->sampler : NULL;
+    CLAIM(!smol_context_save_memory(place->to, &same, &again, &n_again, NULL));
+    CLAIM(n_again == session->size && memcmp(again, session->data, n_again) == 0);
+    smol_free(again);
+}
+
+static void go_on(const struct place *place, const struct way *way)
+{
+    const smol_generate_params params = {
+        .max_tokens = 2, .penalize_context = 1, .slide = way->slide % 2, .n_keep = way->slide / 2};
+    smol_generate_result result;
+    size_t n_ids;
+    smol_context_ids(place->to, &n_ids);
+    n_ids += smol_context_pending(place->to) != SMOL_NO_TOKEN;
+    smol_status status = smol_generate(place->to, place->sampler, NULL, 0, &params, &result, NULL);
+    CLAIM(n_ids > 0
+              ? status == SMOL_OK || status == SMOL_ERROR_NUMERIC ||
+                    status == SMOL_ERROR_CONTEXT_FULL || (way->slide && status == SMOL_ERROR_USAGE)
+              : status == SMOL_ERROR_USAGE);
+}
+
+/* Damages keep off the digests where these come last. */
+static struct built spoil(struct fuzz_input *in, const struct place *place, const struct way *way,
+                          const void *bytes, size_t size)
+{
+    struct built session = {exact_copy(bytes, size), size};
+    fuzz_damage(in, way->n_damages % 4, session.data, session.size);
+    if (way->repaired % 4 > 1)
+        resize(place, &session);
     if (way->repaired % 2)
-        repair(place, &header, bytes, size);
-    uint8_t *exact = exact_copy(bytes, size);
-    size_t given = way->other_length ? way->other_length % (size + 1) : size;
+        repair(place, &session);
+    size_t length = way->other_length ? way->other_length % (session.size + 1) : session.size;
+    uint8_t *cut = exact_copy(session.data, length);
+    free(session.data);
+    return (struct built){cut, length};
+}
+
+static void restore(const struct place *place, const struct way *way, const struct built *session,
+                    bool good)
+{
     smol_session restored = {.sampler = place->sampler};
-    smol_status status = smol_context_restore_memory(place->to, &restored, exact, given, &error);
-    CLAIM(way->n_damages % 4 || given < size || status == SMOL_OK);
-    CLAIM(given == size || status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_UNSUPPORTED ||
+    smol_error error;
+    smol_status status =
+        smol_context_restore_memory(place->to, &restored, session->data, session->size, &error);
+    CLAIM(status == SMOL_OK || status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_UNSUPPORTED ||
           status == SMOL_ERROR_CONTEXT_FULL);
-    if (status)
-        CLAIM(smol_context_length(place->to) == 0 && !restored.data);
-    else
-        use(place, &restored, exact, size);
+    CLAIM(good ? status == SMOL_OK : status != SMOL_OK || way->repaired % 2);
+    if (status) {
+        CLAIM(error.message[0] && smol_context_length(place->to) == 0 && !restored.data);
+        return;
+    }
+    check_same(place, &restored, session);
+    check_conversation(&restored);
+    go_on(place, way);
     smol_free(restored.data);
-    smol_free(bytes);
-    free(exact);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -144,11 +264,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = {data, size};
     struct way way;
     struct place place;
-    struct built file = fuzz_build_blob(&in);
+    void *bytes;
+    size_t n_bytes;
     fuzz_take(&in, &way, sizeof way);
-    if (open_place(&file, &way, &place) && fill(&place, &way))
-        spoil_and_restore(&in, &place, &way);
+    open_place(&way, &place);
+    fill(&in, &place, &way);
+    const smol_session own = {way.with_sampler % 2 ? place.sampler : NULL, place.data,
+                              way.n_data % (MAX_DATA + 1)};
+    CLAIM(!smol_context_save_memory(place.from, &own, &bytes, &n_bytes, NULL));
+    struct built session = spoil(&in, &place, &way, bytes, n_bytes);
+    restore(&place, &way, &session,
+            session.size == n_bytes && memcmp(session.data, bytes, n_bytes) == 0);
+    free(session.data);
+    smol_free(bytes);
     close_place(&place);
-    free(file.data);
     return 0;
 }

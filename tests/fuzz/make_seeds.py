@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 import checkpoints  # noqa: E402
 import families  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import given  # noqa: E402
 from safetensors.torch import save  # noqa: E402
 from tokenizers import AddedToken  # noqa: E402
 from transformers import AutoModelForCausalLM, LlamaConfig  # noqa: E402
@@ -122,6 +123,30 @@ def settings(**changes):
     return {key: value for key, value in config.items() if value is not None}
 
 
+def hubs():
+    main = b"0123456789abcdef0123456789abcdef01234567"
+    yield "main", b"\x03" + main + b"\n"
+    yield "missing", b"\x02" + main
+    yield "only", b"\x02"
+    yield "several", b"\x3f"
+    yield "hidden", b"\x08.hidden"
+    yield "outside", b"\x04../snapshots/main"
+    yield "none", b""
+
+
+def draw_config(family):
+    """One of several, always the same; the first ones are the simplest."""
+    drawn = []
+
+    @families.cases(9)
+    @given(families.configs(family))
+    def draw(config):
+        drawn.append(config)
+
+    draw()
+    return drawn[-1]
+
+
 def config():
     rope = {
         "rope_type": "llama3",
@@ -148,8 +173,8 @@ def config():
     yield "all", b"\0".join(map(compact, [settings(bos_token_id=1), generation, names, tokenizer]))
     yield "unsupported", compact(settings(rope_parameters=rope | {"rope_type": "dynamic"}))
     yield "llama3", compact(settings(rope_parameters=rope, max_position_embeddings=16384))
-    for family in families.FAMILIES:  # the fourth has a list for layers where there may be one
-        drawn = families.draw(family, 3)
+    for family in families.CONFIGS:
+        drawn = draw_config(family)
         architecture = AutoModelForCausalLM._model_mapping[type(drawn)].__name__
         keys = drawn.to_dict() | {"architectures": [architecture]}
         yield family, compact({key: value for key, value in keys.items() if value is not None})
@@ -334,21 +359,58 @@ def runs():
 
 
 def sessions():
-    blobs_by_name = dict(blobs())
+    repair, resize = 1, 2
 
-    def session(blob, kv, damages=(), repaired=1, data=0, length=0):
-        way = [kv, 9, data, repaired, len(damages), length, 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
-        return blobs_by_name[blob] + bytes(way) + b"".join(damages)
+    def session(model, kv, n_ids=9, damages=(), after=repair, data=b"", length=0, slide=0):
+        head = [model, kv, n_ids, after, len(damages), slide, kv != 1, 0]
+        return bytes(head) + struct.pack("<HH", len(data), length) + data + b"".join(damages)
 
-    yield "f32", session("f32", 0)
-    yield "f16", session("bf16", 1, data=20)
-    yield "int8", session("int8", 2, data=64)
-    yield "cut", session("blocks", 0, length=200)
-    yield "flip", session("f32", 1, [damage(64, b"\1")], repaired=0)
-    yield "ids", session("f32", 1, [damage(100, b"\2")])
-    yield "counts", session("int8", 2, [damage(32, b"\xff" * 8), damage(40, b"\xff" * 4)])
-    yield "infinite", session("f32", 0, [damage(160, b"\x00\x00\x80\x7f")])
-    yield "sampler", session("f32", 0, [damage(48, b"\x00\x00\xc0\x7f"), damage(72, b"\7")])
+    def header(offset, content):  # in the first 1,024 bytes
+        return damage(2 * offset + 1, content)
+
+    def messages(*texts):
+        return b"chat" + b"".join(struct.pack("<II", role, len(text)) + text for role, text in texts)
+
+    def counts(n_ids, n_positions, n_data=0):
+        return [header(32, struct.pack("<II", n_ids, n_positions)), header(40, struct.pack("<I", n_data))]
+
+    chat = messages((0, b"Be kind."), (1, b"Hi"), (2, b"Hello."))
+    yield "f32", session(0, 0)
+    yield "f16", session(2, 1, 130, data=bytes(20))
+    yield "int8", session(1, 2, 66, data=bytes(range(64)))
+    yield "empty", session(0, 1, 0)
+    yield "chat", session(2, 2, 3, data=chat)
+    yield "turns", session(0, 0, 3, data=messages((1, b"a"), (0, b"b")))
+    yield "cut", session(2, 0, length=200)
+    yield "flip", session(0, 1, damages=[header(64, b"\1")], after=0)
+    yield "ids", session(0, 1, damages=[header(100, b"\2")])
+    yield "more", session(0, 2, damages=counts(80, 79, 20000), after=repair | resize, slide=5)
+    yield "fewer", session(2, 0, 70, damages=counts(65, 64), after=repair | resize)
+    yield "counts", session(1, 2, damages=counts(2**32 - 1, 2**32 - 1, 2**32 - 1), after=repair | resize)
+    yield "infinite", session(0, 0, damages=[header(160, b"\x00\x00\x80\x7f")])
+    yield "sampler", session(0, 0, damages=[header(48, b"\x00\x00\xc0\x7f"), header(72, b"\7")])
+
+
+def saved_logits():
+    """A text, and what is done to the file of its logits."""
+    repair, raw = 1, 2
+
+    def saved(vocabulary, n_ids, n_rows, damages=(), after=repair, length=0, rest=b""):
+        return struct.pack("<BBBBBBH", vocabulary, n_ids, n_rows, 5, after, len(damages), length) + b"".join(damages) + rest
+
+    def at(offset, content):
+        return damage(2 * offset + 1, content)
+
+    yield "plain", saved(7, 9, 8)
+    yield "long", saved(1, 200, 3)
+    yield "none", saved(0, 0, 0)
+    yield "version", saved(7, 9, 8, [at(8, b"\2")])
+    yield "counts", saved(7, 9, 8, [at(24, b"\xff" * 8), at(32, b"\xff" * 8)])
+    yield "ids", saved(7, 9, 8, [at(60, b"\1")])
+    yield "infinite", saved(7, 9, 8, [at(128, b"\x00\x00\x80\x7f")])
+    yield "flip", saved(7, 9, 8, [at(128, b"\1")], after=0)
+    yield "cut", saved(7, 9, 8, length=150)
+    yield "raw", saved(7, 9, 8, after=raw, rest=b"\x8bLOGIT\r\n" + bytes(48))
 
 
 TWICE, REST, ODD, SUM, NO_SIZE, NO_TABLE = (1 << bit for bit in range(6))
@@ -466,6 +528,7 @@ TARGETS = {
     "safetensors": safetensors,
     "shards": shards,
     "lora": adapters,
+    "hub": hubs,
     "config": config,
     "tokenizer_json": tokenizer_json,
     "scanner": scanners,
@@ -473,6 +536,7 @@ TARGETS = {
     "blob": pieces,
     "run": runs,
     "session": sessions,
+    "saved_logits": saved_logits,
     "unpack": packed,
     "patch": deltas,
     "diff": comparisons,
