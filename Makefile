@@ -91,7 +91,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 # Only patterns lead to these objects, so make would remove them behind itself.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
 .PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers templates perplexity report-check \
+	tokenizers templates perplexity requests report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -279,6 +279,10 @@ tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokeni
 perplexity: tests ## compare perplexities with transformers on the real model too
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_PERPLEXITY=1 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_perplexity.py
+
+requests: tests ## give --jsonl 100,000 lines: its memory does not grow
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_JSONL_LINES=100000 "$$(./scripts/venv)" -m pytest -q -rP \
+		tests/oracle/test_jsonl.py -k memory
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \

@@ -390,17 +390,19 @@ static void a_session_that_is_cut_is_refused_at_every_length(void **state)
 static void every_flipped_bit_is_refused(void **state)
 {
     (void)state;
-    struct fixture f = make(SMOL_KV_INT8);
-    for (size_t bit = 0; bit < 8 * f.bytes.size; bit++) {
-        f.bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_refused(&f, f.bytes.size, SMOL_OK, "session");
-        f.bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
+        struct fixture f = make((smol_kv)kv);
+        for (size_t bit = 0; bit < 8 * f.bytes.size; bit++) {
+            f.bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            assert_refused(&f, f.bytes.size, SMOL_OK, "session");
+            f.bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        }
+        smol_session session = {.sampler = f.sampler};
+        assert_int_equal(
+            smol_context_restore_memory(f.context, &session, f.bytes.data, f.bytes.size, NULL),
+            SMOL_OK);
+        drop(&f);
     }
-    smol_session session = {.sampler = f.sampler};
-    assert_int_equal(
-        smol_context_restore_memory(f.context, &session, f.bytes.data, f.bytes.size, NULL),
-        SMOL_OK);
-    drop(&f);
 }
 
 static void records_that_change_places_are_refused(void **state)
