@@ -3,10 +3,13 @@
  *
  *     soak BLOB SECONDS [SEED]
  *
- * What a question is (text, KV type, sampling, length, a context too short for it) follows from its
- * number. What it is asked under is drawn anew each time: threads, batches, a new context or a used
- * one, cancellations from the callback. Several workers ask at once. After each epoch they end, and
- * the memory in use is compared with that of the first epochs. It uses smol.h alone. */
+ * What a question is (text, KV type, sampling, length, a context too short for it, which may slide)
+ * follows from its number. What it is asked under is drawn anew each time: threads, batches, a new
+ * context or a used one, cancellations from the callback, moves to another context through a saved
+ * session, other questions that are evaluated in the same passes. An answer is what was generated,
+ * the logits after the prompt, and the session at the end. Several workers ask at once. After each
+ * epoch they end, and the memory in use is compared with that of the first epochs. It uses smol.h
+ * alone. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,6 +31,7 @@ enum {
     MAX_PROMPT = 300, /* more than two batches of the library */
     MAX_ANSWER = 24,
     MAX_TEXT = 1200,
+    MAX_TOGETHER = 4,
     CEILING = 384 << 20, /* address space, beside the blob's */
     HEAP_SLACK = 64 << 10,
     RESIDENT_SLACK = 8 << 20,
@@ -38,16 +42,8 @@ struct soak {
     smol_model_info info;
     uint64_t seed;
     _Atomic uint64_t answers[N_QUESTIONS]; /* digests; 0: not asked yet */
-    atomic_ulong n_asked, n_again, n_cancelled, n_reused;
+    atomic_ulong n_asked, n_again, n_cancelled, n_reused, n_slides, n_moved, n_together;
     atomic_bool failed;
-};
-
-struct worker {
-    struct soak *soak;
-    pthread_t thread;
-    uint64_t random;       /* of the circumstances */
-    smol_context *context; /* used before, or NULL */
-    float *logits;         /* (vocab_size) */
 };
 
 struct question {
@@ -57,6 +53,8 @@ struct question {
     size_t n_prompt;
     uint32_t prompt[MAX_PROMPT];
     uint32_t n_ctx; /* too short for the answer; 0: any that is long enough */
+    int slide;      /* then the context slides, and keeps so many of its first tokens */
+    size_t n_keep;
 };
 
 /* What has come so far, and the token at which to cancel. */
@@ -66,12 +64,35 @@ struct answer {
     size_t cancel_at; /* of all ids */
 };
 
+/* A question that is being asked. */
+struct sequence {
+    struct question question;
+    struct answer answer;
+    size_t number; /* of the question */
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_generation *generation; /* when others are asked at the same time */
+    float *logits;               /* (vocab_size), after the prompt */
+    uint64_t hash;
+    int finished;
+};
+
+struct worker {
+    struct soak *soak;
+    pthread_t thread;
+    uint64_t random;       /* of the circumstances */
+    smol_context *context; /* used before, or NULL */
+    struct sequence sequences[MAX_TOGETHER];
+};
+
 /* --- small things ------------------------------------------------------------------------- */
 
-static void fail(struct soak *soak, const char *what, const char *detail)
+/* Returns 0. */
+static int fail(struct soak *soak, const char *what, const char *detail)
 {
     if (!atomic_exchange(&soak->failed, 1))
         fprintf(stderr, "soak: %s: %s\n", what, detail);
+    return 0;
 }
 
 /* SplitMix64. */
@@ -131,10 +152,8 @@ static int make_question(struct soak *soak, size_t number, struct question *ques
     uint32_t *ids;
     size_t size = make_text(soak, &random, text), n;
     smol_error error;
-    if (smol_tokenize(soak->model, text, size, (int)pick(&random, 2), &ids, &n, &error)) {
-        fail(soak, "tokenize", error.message);
-        return 0;
-    }
+    if (smol_tokenize(soak->model, text, size, (int)pick(&random, 2), &ids, &n, &error))
+        return fail(soak, "tokenize", error.message);
     *question = (struct question){
         .kv = (smol_kv)pick(&random, 4),
         .max_tokens = 1 + pick(&random, MAX_ANSWER),
@@ -151,23 +170,29 @@ static int make_question(struct soak *soak, size_t number, struct question *ques
             .repetition_penalty = pick(&random, 2) ? 1.2f : 0,
             .seed = next(&random),
         };
-    if (pick(&random, 6) == 0)
+    if (pick(&random, 4) == 0)
         question->n_ctx = (uint32_t)(question->n_prompt + pick(&random, question->max_tokens));
+    question->slide = question->n_ctx > 0 && pick(&random, 2);
+    question->n_keep = question->slide ? pick(&random, question->n_ctx) : 0;
     return 1;
 }
 
-/* --- asking ------------------------------------------------------------------------------- */
+/* --- contexts ----------------------------------------------------------------------------- */
 
-/* A context for the question: the one at hand, when it will do, or a new one. */
-static int take_context(struct worker *w, const struct question *question)
+/* A context for a question alone, or for the first of several: the one at hand, when it will do, or
+ * a new one. */
+static int take_context(struct worker *w, struct sequence *s)
 {
     struct soak *soak = w->soak;
+    const struct question *question = &s->question;
     size_t needed = question->n_prompt + question->max_tokens;
     static const char *const kv_names[] = {NULL, "f32", "f16", "int8"};
-    if (w->context && question->n_ctx == 0 && pick(&w->random, 3) &&
-        smol_context_capacity(w->context) >= needed && question->kv != SMOL_KV_DEFAULT &&
-        strcmp(smol_context_get_info(w->context).kv, kv_names[question->kv]) == 0) {
-        smol_context_truncate(w->context, 0);
+    s->context = w->context;
+    w->context = NULL;
+    if (s->context && question->n_ctx == 0 && pick(&w->random, 3) &&
+        smol_context_capacity(s->context) >= needed && question->kv != SMOL_KV_DEFAULT &&
+        strcmp(smol_context_get_info(s->context).kv, kv_names[question->kv]) == 0) {
+        smol_context_truncate(s->context, 0);
         soak->n_reused++;
         return 1;
     }
@@ -179,29 +204,102 @@ static int take_context(struct worker *w, const struct question *question)
     };
     if (params.n_ctx == 0 && pick(&w->random, 2)) /* otherwise the model's */
         params.n_ctx = (uint32_t)(needed + pick(&w->random, 100));
-    smol_context_free(w->context);
-    w->context = NULL;
-    if (!smol_context_create(soak->model, &params, &w->context, &error))
-        return 1;
-    fail(soak, "context", error.message);
-    return 0;
+    smol_context_free(s->context);
+    return !smol_context_create(soak->model, &params, &s->context, &error) ||
+           fail(soak, "context", error.message);
 }
 
-/* Evaluates the prompt in random parts; *hash takes the logits after it. */
-static int read_prompt(struct worker *w, const struct question *question, uint64_t *hash)
+/* A context for one more question, to be asked together with the first. */
+static int share_context(struct worker *w, struct sequence *s)
 {
     smol_error error;
+    const smol_context_params params = {
+        .kv = s->question.kv, .n_ctx = s->question.n_ctx, .share = w->sequences[0].context};
+    return !smol_context_create(w->soak->model, &params, &s->context, &error) ||
+           fail(w->soak, "context", error.message);
+}
+
+/* Saves the sequence and goes on with it in a new context, which shares with the old one while
+ * there are others that do, and a new sampler. */
+static int move(struct worker *w, struct sequence *s, int is_alone)
+{
+    const smol_sampler_params other = {.seed = 1};
+    smol_session session = {.sampler = s->sampler};
+    smol_context_params params = {.kv = s->question.kv,
+                                  .n_ctx = (uint32_t)smol_context_capacity(s->context)};
+    void *bytes;
+    size_t size;
+    smol_error error;
+    if (smol_context_save_memory(s->context, &session, &bytes, &size, &error))
+        return fail(w->soak, "save", error.message);
+    smol_context *old = s->context;
+    s->context = NULL;
+    if (is_alone) { /* its threads end before others start */
+        smol_context_free(old);
+        old = NULL;
+        params.n_threads = (uint32_t)(1 + pick(&w->random, 4));
+    }
+    params.share = old;
+    smol_sampler_free(s->sampler);
+    s->sampler = NULL;
+    smol_status status = smol_sampler_create(&other, &s->sampler, &error);
+    session.sampler = s->sampler;
+    if (!status)
+        status = smol_context_create(w->soak->model, &params, &s->context, &error);
+    if (!status)
+        status = smol_context_restore_memory(s->context, &session, bytes, size, &error);
+    smol_context_free(old);
+    smol_free(bytes);
+    w->soak->n_moved++;
+    return !status || fail(w->soak, "restore", error.message);
+}
+
+/* --- prompts ------------------------------------------------------------------------------ */
+
+/* Evaluates the prompt in random parts. */
+static int read_prompt(struct worker *w, struct sequence *s)
+{
+    smol_error error;
+    const struct question *question = &s->question;
     for (size_t done = 0; done < question->n_prompt;) {
         size_t left = question->n_prompt - done, n = 1 + pick(&w->random, left);
-        if (smol_eval(w->context, question->prompt + done, n, n == left, w->logits, &error)) {
-            fail(w->soak, "eval", error.message);
-            return 0;
-        }
+        if (smol_eval(s->context, question->prompt + done, n, n == left, s->logits, &error))
+            return fail(w->soak, "eval", error.message);
         done += n;
     }
-    *hash = digest(*hash, w->logits, w->soak->info.vocab_size * sizeof *w->logits);
     return 1;
 }
+
+/* Evaluates several prompts in random parts, some of them at a time. */
+static int read_prompts(struct worker *w, size_t n)
+{
+    smol_error error;
+    for (size_t n_left = 1; n_left > 0;) {
+        smol_eval_part parts[MAX_TOGETHER];
+        size_t n_parts = 0;
+        n_left = 0;
+        for (size_t i = 0; i < n; i++) {
+            struct sequence *s = &w->sequences[i];
+            size_t done = smol_context_length(s->context), left = s->question.n_prompt - done;
+            n_left += left > 0;
+            if (left == 0 || pick(&w->random, 4) == 0)
+                continue;
+            size_t some = 1 + pick(&w->random, left);
+            parts[n_parts++] = (smol_eval_part){
+                .context = s->context,
+                .ids = s->question.prompt + done,
+                .n = some,
+                .n_logits = some == left,
+                .logits = s->logits,
+            };
+        }
+        if (n_parts > 0 && smol_eval_many(parts, n_parts, &error))
+            return fail(w->soak, "eval_many", error.message);
+    }
+    return 1;
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
 
 static int take_token(void *user, const char *text, size_t size, uint32_t id)
 {
@@ -213,47 +311,184 @@ static int take_token(void *user, const char *text, size_t size, uint32_t id)
     return answer->n >= answer->cancel_at;
 }
 
-/* Generates, cancels now and then, and goes on as if nothing had happened: behind the same
- * context, with the same history, and the sampler where it was. */
-static int generate(struct worker *w, const struct question *question, smol_sampler *sampler,
-                    uint64_t *hash)
+/* How many ids there are at the end, unless a stop token comes. */
+static size_t end_of(const struct sequence *s)
 {
-    struct answer answer = {.n = question->n_prompt};
-    smol_generate_params params = {.on_text = take_token, .user = &answer};
-    smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
-    smol_error error;
-    size_t n_prompt = question->n_prompt;
-    memcpy(answer.ids, question->prompt, n_prompt * sizeof *answer.ids);
     /* the last token that a full context brings takes no place in it */
-    size_t end = n_prompt + question->max_tokens, most = smol_context_capacity(w->context) + 1;
-    while (result.finish == SMOL_FINISH_CANCELLED && answer.n < (end < most ? end : most)) {
-        params.max_tokens = end - answer.n;
-        answer.cancel_at = pick(&w->random, 2) ? SIZE_MAX : answer.n + 1 + pick(&w->random, 8);
-        smol_context_truncate(w->context, n_prompt - 1);
-        if (smol_generate(w->context, sampler, answer.ids + n_prompt - 1, answer.n - n_prompt + 1,
-                          &params, &result, &error)) {
-            fail(w->soak, "generate", error.message);
-            return 0;
-        }
-        w->soak->n_cancelled += result.finish == SMOL_FINISH_CANCELLED;
+    size_t end = s->question.n_prompt + s->question.max_tokens;
+    size_t most = smol_context_capacity(s->context) + 1;
+    return s->question.slide || end < most ? end : most;
+}
+
+/* What a generation begins with, as if there had been no other before: what is chosen and not
+ * evaluated, or all behind the prompt anew, as long as that is where it was. */
+static const uint32_t *next_ids(struct worker *w, struct sequence *s, uint32_t *pending, size_t *n)
+{
+    size_t n_prompt = s->question.n_prompt;
+    *pending = smol_context_pending(s->context);
+    if (s->answer.n > n_prompt && *pending != SMOL_NO_TOKEN &&
+        (s->question.slide || pick(&w->random, 2))) {
+        *n = 1;
+        return pending;
     }
-    *hash = digest(*hash, answer.ids, answer.n * sizeof *answer.ids);
+    if (s->answer.n > n_prompt && s->question.slide)
+        fail(w->soak, "a cancelled generation", "left no token");
+    smol_context_truncate(s->context, n_prompt - 1);
+    *n = s->answer.n - n_prompt + 1;
+    return s->answer.ids + n_prompt - 1;
+}
+
+static smol_generate_params params_of(struct worker *w, struct sequence *s)
+{
+    s->answer.cancel_at = pick(&w->random, 2) ? SIZE_MAX : s->answer.n + 1 + pick(&w->random, 8);
+    return (smol_generate_params){
+        .max_tokens = s->question.n_prompt + s->question.max_tokens - s->answer.n,
+        .slide = s->question.slide,
+        .n_keep = s->question.n_keep,
+        .penalize_context = 1,
+        .on_text = take_token,
+        .user = &s->answer,
+    };
+}
+
+/* After a generation: whether the answer is whole; if not, it may go on elsewhere. */
+static int settle(struct worker *w, struct sequence *s, const smol_generate_result *result,
+                  int is_alone)
+{
+    w->soak->n_slides += result->n_slides;
+    s->finished = result->finish != SMOL_FINISH_CANCELLED || s->answer.n >= end_of(s);
+    w->soak->n_cancelled += result->finish == SMOL_FINISH_CANCELLED;
+    return s->finished || pick(&w->random, 3) || move(w, s, is_alone);
+}
+
+/* Generates, cancels now and then, and goes on as if nothing had happened. */
+static int generate(struct worker *w, struct sequence *s)
+{
+    smol_generate_result result;
+    smol_error error;
+    while (!s->finished) {
+        uint32_t pending;
+        size_t n;
+        const uint32_t *ids = next_ids(w, s, &pending, &n);
+        const smol_generate_params params = params_of(w, s);
+        if (n == 1 && ids == &pending && pick(&w->random, 2))
+            n = 0; /* means the same */
+        if (smol_generate(s->context, s->sampler, ids, n, &params, &result, &error))
+            return fail(w->soak, "generate", error.message);
+        if (!settle(w, s, &result, 1))
+            return 0;
+    }
     return 1;
 }
 
-static int ask(struct worker *w, const struct question *question, uint64_t *hash)
+static int begin(struct worker *w, struct sequence *s)
+{
+    uint32_t pending;
+    size_t n;
+    smol_error error;
+    const uint32_t *ids = next_ids(w, s, &pending, &n);
+    const smol_generate_params params = params_of(w, s);
+    return !smol_generation_create(s->context, s->sampler, ids, n, &params, &s->generation,
+                                   &error) ||
+           fail(w->soak, "generation", error.message);
+}
+
+static int finish(struct worker *w, struct sequence *s)
+{
+    smol_generate_result result;
+    smol_error error;
+    if (!smol_generation_finished(s->generation, &result, &error))
+        return 1;
+    smol_generation_free(s->generation);
+    s->generation = NULL;
+    if (error.status && error.status != SMOL_ERROR_CANCELLED)
+        return fail(w->soak, "generation", error.message);
+    return settle(w, s, &result, 0);
+}
+
+/* The same for several, which join and leave as they like. */
+static int generate_together(struct worker *w, size_t n)
+{
+    for (size_t n_left = 1; n_left > 0;) {
+        smol_generation *generations[MAX_TOGETHER];
+        size_t n_active = 0;
+        n_left = 0;
+        for (size_t i = 0; i < n; i++) {
+            struct sequence *s = &w->sequences[i];
+            n_left += !s->finished;
+            if (!s->finished && !s->generation && pick(&w->random, 2) && !begin(w, s))
+                return 0;
+            if (s->generation)
+                generations[n_active++] = s->generation;
+        }
+        if (n_active > 0)
+            smol_generation_step(generations, n_active);
+        for (size_t i = 0; i < n; i++)
+            if (w->sequences[i].generation && !finish(w, &w->sequences[i]))
+                return 0;
+    }
+    return 1;
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+/* The answer's digest: logits, ids, and the session. */
+static int sign(struct worker *w, struct sequence *s)
+{
+    const smol_session session = {.sampler = s->sampler};
+    void *bytes;
+    size_t size;
+    smol_error error;
+    s->hash = digest(0xcbf29ce484222325, s->logits, w->soak->info.vocab_size * sizeof *s->logits);
+    s->hash = digest(s->hash, s->answer.ids, s->answer.n * sizeof *s->answer.ids);
+    if (smol_context_save_memory(s->context, &session, &bytes, &size, &error))
+        return fail(w->soak, "save", error.message);
+    s->hash = digest(s->hash, bytes, size);
+    smol_free(bytes);
+    return 1;
+}
+
+static int open_sequence(struct worker *w, struct sequence *s)
 {
     smol_error error;
-    smol_sampler *sampler;
-    *hash = 0xcbf29ce484222325;
-    if (!take_context(w, question) || !read_prompt(w, question, hash))
-        return 0;
-    if (smol_sampler_create(&question->sampler, &sampler, &error)) {
-        fail(w->soak, "sampler", error.message);
-        return 0;
-    }
-    int good = generate(w, question, sampler, hash);
-    smol_sampler_free(sampler);
+    s->finished = 0;
+    s->answer.n = s->question.n_prompt;
+    memcpy(s->answer.ids, s->question.prompt, s->question.n_prompt * sizeof *s->answer.ids);
+    if (smol_sampler_create(&s->question.sampler, &s->sampler, &error))
+        return fail(w->soak, "sampler", error.message);
+    return s == w->sequences ? take_context(w, s) : share_context(w, s);
+}
+
+/* The first context is kept for the next question. */
+static void close_sequence(struct worker *w, struct sequence *s)
+{
+    smol_generation_free(s->generation);
+    smol_sampler_free(s->sampler);
+    if (s == w->sequences)
+        w->context = s->context;
+    else
+        smol_context_free(s->context);
+    s->generation = NULL;
+    s->sampler = NULL;
+    s->context = NULL;
+}
+
+/* The first n sequences, each with a question. */
+static int ask(struct worker *w, size_t n)
+{
+    struct sequence *first = w->sequences;
+    int good = 1;
+    for (size_t i = 0; good && i < n; i++)
+        good = open_sequence(w, &first[i]);
+    if (n == 1)
+        good = good && read_prompt(w, first) && generate(w, first);
+    else
+        good = good && read_prompts(w, n) && generate_together(w, n);
+    for (size_t i = 0; good && i < n; i++)
+        good = sign(w, &first[i]);
+    for (size_t i = n; i-- > 0;)
+        close_sequence(w, &first[i]);
+    w->soak->n_together += n > 1 ? n : 0;
     return good;
 }
 
@@ -272,23 +507,35 @@ static void compare(struct soak *soak, size_t number, uint64_t hash)
         fail(soak, "another answer than before", detail);
 }
 
+/* A question for sequence n. */
+static int choose(struct worker *w, size_t n)
+{
+    /* half of the questions from a few: soon asked again */
+    size_t number = pick(&w->random, pick(&w->random, 2) ? N_QUESTIONS : 64);
+    w->sequences[n].number = number;
+    return make_question(w->soak, number, &w->sequences[n].question);
+}
+
 static void *work(void *argument)
 {
     struct worker *w = argument;
     struct soak *soak = w->soak;
-    w->logits = calloc(soak->info.vocab_size, sizeof *w->logits);
-    if (!w->logits)
-        fail(soak, "logits", "out of memory");
-    for (int i = 0; i < ASKED_PER_EPOCH && !soak->failed; i++) {
-        /* half of the questions from a few: soon asked again */
-        size_t number = pick(&w->random, pick(&w->random, 2) ? N_QUESTIONS : 64);
-        struct question question;
-        uint64_t hash;
-        if (make_question(soak, number, &question) && ask(w, &question, &hash))
-            compare(soak, number, hash);
+    for (size_t i = 0; i < MAX_TOGETHER; i++)
+        if (!(w->sequences[i].logits = calloc(soak->info.vocab_size, sizeof(float))))
+            fail(soak, "logits", "out of memory");
+    for (size_t asked = 0; asked < ASKED_PER_EPOCH && !soak->failed;) {
+        size_t n = pick(&w->random, 3) ? 1 : 2 + pick(&w->random, MAX_TOGETHER - 1);
+        int good = 1;
+        for (size_t i = 0; good && i < n; i++)
+            good = choose(w, i);
+        good = good && ask(w, n);
+        for (size_t i = 0; good && i < n; i++)
+            compare(soak, w->sequences[i].number, w->sequences[i].hash);
+        asked += n;
     }
     smol_context_free(w->context);
-    free(w->logits);
+    for (size_t i = 0; i < MAX_TOGETHER; i++)
+        free(w->sequences[i].logits);
     return NULL;
 }
 
@@ -350,10 +597,12 @@ static void run_epoch(struct soak *soak, uint64_t epoch)
 
 static void report(const struct soak *soak, double elapsed, struct memory memory)
 {
-    printf("soak: %.0f s: %lu questions, %lu of them again, %lu cancellations, %lu contexts used "
-           "again; heap %.1f KB, resident %.1f MB\n",
-           elapsed, soak->n_asked, soak->n_again, soak->n_cancelled, soak->n_reused,
-           (double)memory.heap / 1e3, (double)memory.resident / 1e6);
+    printf(
+        "soak: %.0f s: %lu questions, %lu of them again, %lu together with others, %lu "
+        "cancellations, %lu slides, %lu sessions restored, %lu contexts used again; heap %.1f KB, "
+        "resident %.1f MB\n",
+        elapsed, soak->n_asked, soak->n_again, soak->n_together, soak->n_cancelled, soak->n_slides,
+        soak->n_moved, soak->n_reused, (double)memory.heap / 1e3, (double)memory.resident / 1e6);
     fflush(stdout);
 }
 
