@@ -1,12 +1,12 @@
 """What the documentation names is there: files in the picture, links, options."""
 
-import functools
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from internal import BUILD, ROOT
+from internal import ROOT
+from test_manual import options_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURE = ElementTree.parse(ROOT / "docs/data-way.svg").getroot()
@@ -61,16 +61,8 @@ def test_each_link_within_the_tree_leads_somewhere(name):
         assert not anchor or anchor in anchors(target), link
 
 
-@functools.cache
-def options(program, *command):
-    """What its --help lists."""
-    text = subprocess.run([BUILD / program, *command, "--help"], check=True, capture_output=True, text=True).stdout
-    lines = re.findall(r"^  (-.+)$", text, re.M)
-    return {option.rstrip(",") for line in lines for option in re.findall(r"^-\S+|(?<=, )--\S+", line)}
-
-
 def named_options():
-    """(program, sub-command or None, option) of the right column of the page on llama.cpp."""
+    """(program, sub-command or "", option) of the right column of the page on llama.cpp."""
     program = None
     for row in re.findall(r"^\|(.+)\|$", (ROOT / "docs/llama-cpp.md").read_text(), re.M):
         right = re.split(r"(?<!\\)\|", row)[1]
@@ -78,7 +70,7 @@ def named_options():
             program = heading[1]
         for words in map(str.split, re.findall(r"`(.+?)`", right)):
             own = words[0] in ("smolrun", "smolconv")
-            command = words[1] if own and re.fullmatch("[a-z]+", " ".join(words[1:2])) else None
+            command = words[1] if own and re.fullmatch("[a-z]+", " ".join(words[1:2])) else ""
             for option in (word.rstrip(",") for word in words if re.match(r"--?[a-z]", word)):
                 yield words[0] if own else program, command, option
 
@@ -86,10 +78,16 @@ def named_options():
 def test_each_option_of_ours_on_the_page_about_llama_cpp_exists():
     named = list(named_options())
     assert len(named) > 60
-    assert [(p, c, o) for p, c, o in named if o not in options(p, *([c] if c else []))] == []
+    assert [(p, c, o) for p, c, o in named if o not in options_of(p, c)] == []
 
 
 @pytest.mark.parametrize("program", ["smolrun", "smolconv"])
 def test_each_option_of_ours_is_on_the_page_about_llama_cpp(program):
     named = {option for p, command, option in named_options() if p == program and not command}
-    assert options(program) - named - {"-h", "--help", "--version"} == set()
+    assert set(options_of(program, "")) - named - {"-h", "--help", "--version"} == set()
+
+
+def test_what_the_readme_shows_of_the_speed_is_what_was_measured():
+    rows = re.findall(r"^\| .*(?:met|missed).*\|$", (ROOT / "README.md").read_text(), re.M)
+    measured = (ROOT / "docs/measurements.md").read_text().splitlines()
+    assert len(rows) >= 8 and [row for row in rows if row not in measured] == []
