@@ -82,9 +82,11 @@ def write_folder(out, model, tokenizer, rows, readme):
     """Write every file of the checkpoint folder."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    end = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    # a text ends with the first special token, a turn of the chat template with the last
+    ends = [SPECIAL_TOKENS.index("<|endoftext|>"), SPECIAL_TOKENS.index("<|im_end|>")]
+    generation = {"bos_token_id": 0, "eos_token_id": ends, "pad_token_id": 0}
     replace(out / "config.json", as_json(model_config(model.config)))
-    replace(out / "generation_config.json", as_json(end))
+    replace(out / "generation_config.json", as_json(generation))
     replace(out / "tokenizer.json", tokenizer.to_str(pretty=True) + "\n")
     replace(out / "tokenizer_config.json",
             as_json(tokenizer_config(model.config.max_position_embeddings)))

@@ -299,8 +299,8 @@ static void every_setting_is_compared(void **state)
     restore(state);
     inv_freq[3] = 0.5f;
     differs("\n inv_freq[3] ", "settings 1,");
-    *stop = 7;
-    differs("\n stop id 0 yes no\n", "settings 3,");
+    stop[1] = 7;
+    differs("\n stop id 2 yes no\n", "settings 3,");
     differs("\n stop id 7 no yes\n", "settings 3,");
     generation->present |= GENERATION_TOP_P;
     generation->top_p = 0.9f;
