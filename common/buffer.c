@@ -1,7 +1,6 @@
 /* Text that grows, see buffer.h. */
 #include "common/buffer.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,11 +40,16 @@ void smol_buffer_add(struct buffer *buffer, const char *text, size_t size)
 
 void smol_buffer_print(struct buffer *buffer, const char *format, ...)
 {
-    char text[MAX_PRINTED];
     va_list arguments;
     va_start(arguments, format);
-    int size = vsnprintf(text, sizeof text, format, arguments);
+    smol_buffer_vprint(buffer, format, arguments);
     va_end(arguments);
+}
+
+void smol_buffer_vprint(struct buffer *buffer, const char *format, va_list arguments)
+{
+    char text[MAX_PRINTED];
+    int size = vsnprintf(text, sizeof text, format, arguments);
     if (size < 0 || (size_t)size >= sizeof text)
         buffer->failed = true;
     else

@@ -3,6 +3,7 @@
 #ifndef SMOL_COMMON_BUFFER_H
 #define SMOL_COMMON_BUFFER_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,5 +19,7 @@ void smol_buffer_add(struct buffer *buffer, const char *text, size_t size);
 /* Adds formatted text of at most 255 bytes; more counts as a failure. */
 void smol_buffer_print(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void smol_buffer_vprint(struct buffer *buffer, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 
 #endif

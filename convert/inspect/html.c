@@ -9,7 +9,7 @@
 #include "common/utf8.h"
 #include "convert/inspect/print_text.h"
 
-enum { PIECE = 1 << 16, MAX_PRINTED = 256 };
+enum { PIECE = 1 << 16 };
 
 static void flush(struct page *page)
 {
@@ -20,11 +20,16 @@ static void flush(struct page *page)
     page->text.size = 0;
 }
 
+static void flush_piece(struct page *page)
+{
+    if (page->text.size >= PIECE)
+        flush(page);
+}
+
 static void add(struct page *page, const char *text, size_t size)
 {
     smol_buffer_add(&page->text, text, size);
-    if (page->text.size >= PIECE)
-        flush(page);
+    flush_piece(page);
 }
 
 void smol_page_add(struct page *page, const char *markup)
@@ -34,15 +39,11 @@ void smol_page_add(struct page *page, const char *markup)
 
 void smol_page_print(struct page *page, const char *format, ...)
 {
-    char text[MAX_PRINTED];
     va_list arguments;
     va_start(arguments, format);
-    int size = vsnprintf(text, sizeof text, format, arguments);
+    smol_buffer_vprint(&page->text, format, arguments);
     va_end(arguments);
-    if (size < 0 || (size_t)size >= sizeof text)
-        page->text.failed = true;
-    else
-        add(page, text, (size_t)size);
+    flush_piece(page);
 }
 
 /* What is markup's own, spelled out; NULL for all else. */
