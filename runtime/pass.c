@@ -4,7 +4,9 @@
 #include "common/number.h"
 #include "runtime/report.h"
 
-void smol_pass_fail(struct pass *pass, const struct error *error)
+/* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
+ * bounds whatever the bytes; the first one becomes its result. */
+static void fail(struct pass *pass, const struct error *error)
 {
     if (atomic_flag_test_and_set(&pass->failed))
         return;
@@ -44,7 +46,7 @@ const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor,
     const struct blob *blob = &pass->e->model->blob;
     struct error error;
     if (smol_blob_check(blob, tensor->offset + offset, size, &error))
-        smol_pass_fail(pass, &error);
+        fail(pass, &error);
     return blob->file.data + tensor->offset + offset;
 }
 

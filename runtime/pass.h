@@ -65,10 +65,6 @@ smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *ta
  * whole pass is returned: STATUS_DAMAGED (a chunk's digest). */
 enum status smol_forward(struct pass *pass);
 
-/* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
- * bounds whatever the bytes; the first one becomes its result. */
-void smol_pass_fail(struct pass *pass, const struct error *error);
-
 /* A NaN or infinity in `what` at that layer and row: an error of the row's sequence. */
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t);
 
