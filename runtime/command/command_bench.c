@@ -1,13 +1,13 @@
 /* smolrun bench: how fast prompts are read and tokens are generated. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "common/json_out.h"
 #include "runtime/clock.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session.h"
+#include "runtime/command/stats.h"
 #include "runtime/philox.h"
 
 enum { RUNS = 5, DEFAULT_PREFILL = 512, DEFAULT_DECODE = 128 };
@@ -199,13 +199,6 @@ static smol_status measure_all(struct bench *bench, smol_error *error)
 
 /* --- report ------------------------------------------------------------------------------- */
 
-static uint64_t peak_rss_bytes(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)usage.ru_maxrss * 1024;
-}
-
 static void print_phase(const char *name, uint32_t n, const struct rates *rates)
 {
     printf("%-12s %10.1f tokens/s (%.1f to %.1f; %d runs of %u tokens)\n", name, rates->median,
@@ -230,7 +223,7 @@ static void print_text(const struct bench *bench)
     printf("%-12s %10.1f GB/s (decode's tokens/s times the blob's %.1f MB)\n", "weights",
            bench->decode.median * (double)bench->model.blob_bytes * 1e-9,
            (double)bench->model.blob_bytes * 1e-6);
-    printf("%-12s %10.1f MB\n", "peak memory", (double)peak_rss_bytes() * 1e-6);
+    printf("%-12s %10.1f MB\n", "peak memory", (double)smol_stats_peak_bytes() * 1e-6);
 }
 
 static void print_json(const struct bench *bench)
@@ -260,7 +253,7 @@ static void print_json(const struct bench *bench)
         smol_json_member_real(&json, "together_tokens_per_second_max", bench->together.fastest);
     }
     smol_json_member_whole(&json, "runs", RUNS);
-    smol_json_member_whole(&json, "peak_rss_bytes", peak_rss_bytes());
+    smol_json_member_whole(&json, "peak_rss_bytes", smol_stats_peak_bytes());
     smol_json_close(&json, '}');
     putchar('\n');
 }

@@ -67,7 +67,6 @@ smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, s
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a line");
     while (!find_line(lines, line)) {
         if (lines->ended) {
-            line->kind = LINE_END;
             if (lines->at < lines->size && take(lines, lines->size, line))
                 return SMOL_OK;
             line->kind = LINE_END;

@@ -8,7 +8,7 @@
 
 #include "common/utf8.h"
 
-/* Control characters, format characters, separators of lines, noncharacters' byte order mark. */
+/* Control and format characters, separators of lines, the byte order mark. */
 static bool is_invisible(uint32_t c)
 {
     static const struct {

@@ -19,11 +19,16 @@ static void print_rate(FILE *out, const char *name, size_t n, double seconds)
     fputc('\n', out);
 }
 
+uint64_t smol_stats_peak_bytes(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_maxrss * 1024;
+}
+
 void smol_stats_print(FILE *out, const struct stats *stats, const struct session *session)
 {
     const smol_context_info info = smol_context_get_info(session->context);
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     fprintf(out, "%-9s %.1f ms, %s kernels, %u threads\n", "load", session->load_seconds * 1e3,
             info.isa, info.n_threads);
     print_rate(out, "prefill", stats->n_prefill, stats->prefill_seconds);
@@ -32,5 +37,5 @@ void smol_stats_print(FILE *out, const struct stats *stats, const struct session
             smol_context_length(session->context), smol_context_capacity(session->context),
             (double)info.kv_bytes * 1e-6, info.kv);
     fprintf(out, "%-9s %.1f MB at most, the mapped blob's part in memory included\n", "memory",
-            (double)usage.ru_maxrss * 1024e-6);
+            (double)smol_stats_peak_bytes() * 1e-6);
 }

@@ -14,7 +14,10 @@ struct stats {
 
 void smol_stats_add(struct stats *stats, const smol_generate_result *result);
 
-/* One line for each of load, prefill, decode and memory. */
+/* Most memory that the process had at once, what of a mapped blob was in memory included. */
+uint64_t smol_stats_peak_bytes(void);
+
+/* One line for each of load, prefill, decode, context and memory. */
 void smol_stats_print(FILE *out, const struct stats *stats, const struct session *session);
 
 #endif
