@@ -45,3 +45,12 @@ def edited(source, target, edit):
     edit(data)
     target.write_bytes(repaired(data))
     return target
+
+
+def spoiled(source, target, at=-5):
+    """Writes the blob `source` to `target` with a bit changed, by default in its last tensor, and the
+    digests left as they were. Returns target."""
+    data = bytearray(source.read_bytes())
+    data[at] ^= 1
+    target.write_bytes(data)
+    return target

@@ -6,6 +6,7 @@ AutoTokenizer: transformers 5 rebuilds the class named in tokenizer_config.json 
 with GPT-2's own pre-tokenizer and loses the rule that splits digits.
 """
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,30 @@ def demo_blob(tmp_path_factory):
         return blob
 
     return convert
+
+
+@pytest.fixture(scope="session")
+def blob(demo_blob):
+    return demo_blob("int8")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A copy of the bundled checkpoint that a test may spoil."""
+    return Path(shutil.copytree(ROOT / "demo/model", tmp_path / "checkpoint"))
+
+
+@pytest.fixture(scope="session")
+def demo_tokenizer():
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
+
+
+@pytest.fixture(scope="session")
+def demo_logits():
+    """demo_logits(ids): those of the bundled model in transformers, float32 (tokens, vocabulary)."""
+    from checkpoints import load_reference, reference_logits
+
+    model = load_reference(ROOT / "demo/model")
+    return lambda ids: reference_logits(model, ids)

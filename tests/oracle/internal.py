@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import smol_h
-from smol_h import Error
+from smol_h import Error  # noqa: F401: for those who import this
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("SMOL_BUILD", ROOT / "build"))

@@ -43,11 +43,6 @@ def known_and_read(output):
 
 
 @pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
-@pytest.fixture(scope="module")
 def tokenizer():
     return AutoTokenizer.from_pretrained(ROOT / "demo/model")
 

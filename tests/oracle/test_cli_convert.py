@@ -5,26 +5,18 @@ import os
 import pty
 import re
 import resource
-import shutil
 import struct
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from blobs import edited, section, xxh3
-from converter import assert_fails, smolconv
+from blobs import edited, section, spoiled, xxh3
 from internal import BUILD, ROOT
+from programs import assert_fails, smolconv
 from safetensors.numpy import load_file, save_file
 from smol_reader import PROVENANCE, Blob
 
 DEMO = ROOT / "demo/model"
-
-
-@pytest.fixture()
-def checkpoint(tmp_path):
-    """A copy of the bundled checkpoint that a test may spoil."""
-    return Path(shutil.copytree(DEMO, tmp_path / "checkpoint"))
 
 
 @pytest.fixture(scope="module")
@@ -402,10 +394,7 @@ def test_names_in_a_file_cannot_steer_the_terminal(tmp_path):
 
 def test_verify_approves_good_blobs_and_names_the_damaged_tensor(tmp_path, blob):
     assert smolconv("verify", blob).returncode == 0
-    data = bytearray(blob.read_bytes())
-    data[-5] ^= 1
-    bad = tmp_path / "bad.smol"
-    bad.write_bytes(data)
+    bad = spoiled(blob, tmp_path / "bad.smol")
     assert_fails(smolconv("verify", bad), 4, "bad.smol", "tensor", "bytes")
     bad.write_bytes(blob.read_bytes()[:-1])
     assert_fails(smolconv("verify", bad), 4, "truncated")

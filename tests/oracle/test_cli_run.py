@@ -10,20 +10,13 @@ import subprocess
 
 import numpy as np
 import pytest
-from internal import BUILD, ROOT
-from tokenizers import Tokenizer
+from blobs import spoiled
+from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED, USAGE
+from programs import assert_fails, smolrun
 
-OK, USAGE, FILE, DAMAGED, UNSUPPORTED, CONTEXT_FULL = 0, 2, 3, 4, 5, 8
 PROMPT = "Once upon a time"
 STOP_ID = 0  # of the bundled model, its bos too
 VOCABULARY, CONTEXT = 1990, 512
-
-
-def smolrun(*arguments, **options):
-    command = [str(BUILD / "smolrun"), *map(str, arguments)]
-    if "input" not in options:
-        options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run(command, capture_output=True, timeout=120, **options)
 
 
 def output(*arguments, **options):
@@ -31,24 +24,6 @@ def output(*arguments, **options):
     assert result.returncode == OK, result.stderr
     assert result.stderr == b""
     return result.stdout.decode()
-
-
-def assert_fails(result, status, *parts):
-    message = result.stderr.decode()
-    assert result.returncode == status, message
-    assert message.startswith("smolrun: ") and message.count("\n") == 1, message
-    for part in parts:
-        assert part in message, message
-
-
-@pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +43,13 @@ def test_ids_are_on_one_line(blob, greedy):
     assert output(blob, PROMPT, "-n", 60, "--ids") == " ".join(map(str, greedy["ids"])) + "\n"
 
 
-def test_json_has_text_ids_reason_counts_and_timings(greedy, tokenizer):
+def test_json_has_text_ids_reason_counts_and_timings(greedy, demo_tokenizer):
     assert set(greedy) == {
         "text", "ids", "finish_reason", "prompt_tokens", "completion_tokens", "timings",
     }  # fmt: skip
-    assert tokenizer.decode(greedy["ids"], skip_special_tokens=True) == greedy["text"]
+    assert demo_tokenizer.decode(greedy["ids"], skip_special_tokens=True) == greedy["text"]
     assert greedy["finish_reason"] == "length"
-    assert greedy["prompt_tokens"] == len(tokenizer.encode(PROMPT).ids)
+    assert greedy["prompt_tokens"] == len(demo_tokenizer.encode(PROMPT).ids)
     assert greedy["completion_tokens"] == len(greedy["ids"]) == 60
     assert set(greedy["timings"]) == {
         "load_ms", "first_token_ms", "prefill_tokens_per_second", "decode_tokens_per_second",
@@ -88,14 +63,14 @@ def test_default_is_greedy_and_at_most_256_tokens(blob, greedy):
     assert result["completion_tokens"] == 256 or result["finish_reason"] == "stop"
 
 
-def test_f32_blob_continues_as_transformers_does(demo_blob, tokenizer):
+def test_f32_blob_continues_as_transformers_does(demo_blob, demo_tokenizer):
     import torch
     from transformers import AutoModelForCausalLM
 
     folder = ROOT / "demo/model"
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     for prompt in (PROMPT, "Hello", "Anna the baker"):
-        ids = tokenizer.encode(prompt).ids
+        ids = demo_tokenizer.encode(prompt).ids
         expected = model.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=50)
         expected = expected[0, len(ids) :].tolist()
         found = list(map(int, output(demo_blob("f32"), prompt, "-n", 50, "--ids").split()))
@@ -368,12 +343,9 @@ def test_a_missing_file_is_status_3(tmp_path):
 
 @pytest.mark.parametrize("option", ["--verify=first", "--verify=open", "--no-mmap"])
 def test_a_damaged_blob_is_status_4(blob, tmp_path, option):
-    damaged = tmp_path / "damaged.smol"
-    data = bytearray(blob.read_bytes())
-    data[-5000] ^= 1
-    damaged.write_bytes(data)
+    damaged = spoiled(blob, tmp_path / "damaged.smol", -5000)
     assert_fails(smolrun(damaged, PROMPT, option), DAMAGED, "damaged.smol")
-    damaged.write_bytes(data[: len(data) // 2])
+    damaged.write_bytes(blob.read_bytes()[: blob.stat().st_size // 2])
     assert_fails(smolrun(damaged, PROMPT, option), DAMAGED, "damaged.smol")
     damaged.write_bytes(b"")
     assert_fails(smolrun(damaged, PROMPT, option), DAMAGED, "damaged.smol")
@@ -430,16 +402,16 @@ TEXTS = ["Hello, café 12", "", " ", "a\nb", "<|im_start|>user", "naïve 😀 ",
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_tokenize_agrees_with_tokenizers(blob, tokenizer, text):
-    ids = tokenizer.encode(text).ids
+def test_tokenize_agrees_with_tokenizers(blob, demo_tokenizer, text):
+    ids = demo_tokenizer.encode(text).ids
     assert output("tokenize", blob, text) == " ".join(map(str, ids)) + "\n"
     assert output("tokenize", blob, "-", input=text.encode()) == " ".join(map(str, ids)) + "\n"
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_decode_agrees_with_tokenizers(blob, tokenizer, text):
-    ids = tokenizer.encode(text).ids
-    expected = tokenizer.decode(ids, skip_special_tokens=False) + "\n"
+def test_decode_agrees_with_tokenizers(blob, demo_tokenizer, text):
+    ids = demo_tokenizer.encode(text).ids
+    expected = demo_tokenizer.decode(ids, skip_special_tokens=False) + "\n"
     assert output("tokenize", blob, "--decode", " ".join(map(str, ids))) == expected
     assert (
         output("tokenize", blob, "--decode", "-", input=",\n".join(map(str, ids)).encode())
@@ -447,7 +419,7 @@ def test_decode_agrees_with_tokenizers(blob, tokenizer, text):
     )
 
 
-def test_decode_replaces_what_is_not_utf8(blob, tokenizer):
+def test_decode_replaces_what_is_not_utf8(blob, demo_tokenizer):
     first = output("tokenize", blob, "é").split()  # maybe one token, maybe a token per byte
     ids = output("tokenize", blob, "\u1e9e").split()
     assert len(ids) > 1, "this character should take several tokens"
@@ -472,9 +444,9 @@ def logits(path, *arguments, **options):
     return np.fromfile(path, "<f4").reshape(-1, VOCABULARY)
 
 
-def test_logits_have_a_row_for_each_token(blob, tokenizer, tmp_path):
+def test_logits_have_a_row_for_each_token(blob, demo_tokenizer, tmp_path):
     text = "Anna the baker gave Felix a bun. " * 10
-    ids = tokenizer.encode(text).ids
+    ids = demo_tokenizer.encode(text).ids
     rows = logits(tmp_path / "rows", blob, text)
     assert rows.shape == (len(ids), VOCABULARY) and np.isfinite(rows).all()
     by_ids = logits(tmp_path / "ids", blob, "--tokens", " ".join(map(str, ids)))
@@ -495,21 +467,14 @@ def test_logits_do_not_depend_on_threads(blob, tmp_path):
     assert logits(tmp_path / "three", blob, PROMPT, "--threads", 3).tobytes() == one.tobytes()
 
 
-def test_logits_agree_with_generation(blob, tokenizer, tmp_path, greedy):
-    ids = tokenizer.encode(PROMPT).ids + greedy["ids"]
+def test_logits_agree_with_generation(blob, demo_tokenizer, tmp_path, greedy):
+    ids = demo_tokenizer.encode(PROMPT).ids + greedy["ids"]
     rows = logits(tmp_path / "rows", blob, "--tokens", " ".join(map(str, ids)))
     assert rows[-len(greedy["ids"]) - 1 : -1].argmax(1).tolist() == greedy["ids"]
 
 
-def test_logits_of_f32_agree_with_transformers(demo_blob, tokenizer, tmp_path):
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    folder = ROOT / "demo/model"
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    ids = tokenizer.encode(PROMPT).ids
-    with torch.inference_mode():
-        expected = model(torch.tensor([ids])).logits[0].numpy()
+def test_logits_of_f32_agree_with_transformers(demo_blob, demo_tokenizer, demo_logits, tmp_path):
+    expected = demo_logits(demo_tokenizer.encode(PROMPT).ids)
     np.testing.assert_allclose(
         logits(tmp_path / "rows", demo_blob("f32"), PROMPT), expected, atol=2e-4
     )

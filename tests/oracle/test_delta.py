@@ -3,12 +3,11 @@
 import resource
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from blobs import repaired, section, xxh3
+from blobs import repaired, section, spoiled, xxh3
 from checkpoints import make
 from delta_reader import (
     BYTES,
@@ -26,8 +25,9 @@ from delta_reader import (
     read_parts,
 )
 from engine import blob_of
-from internal import BUILD, ROOT
+from internal import ROOT
 from packed import frame
+from programs import assert_fails, smolconv
 from smol_reader import GENERATION, STOP, WEIGHTS
 from test_format import example_blob
 from updates import changed, trained_anew, trained_further, with_another_token
@@ -36,23 +36,10 @@ DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
 
 
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=300, **options)
-
-
 def succeeds(*arguments, **options):
     result = smolconv(*arguments, **options)
     assert result.returncode == 0, result.stderr
     return result
-
-
-def assert_fails(result, status, *parts):
-    message = result.stderr.decode()
-    assert result.returncode == status, message
-    assert message.startswith("smolconv: ") and message.count("\n") == 1
-    for part in parts:
-        assert part in message, message
 
 
 def convert(checkpoint, blob, dtype="int8"):
@@ -350,15 +337,13 @@ def test_a_delta_says_how_large_it_is(tmp_path, update):
     old, new, path = update
     result = succeeds("delta", old, new, tmp_path / "d")
     sizes = f"{path.stat().st_size} bytes, for a blob of {new.stat().st_size}\n"
-    assert result.stderr.decode() == f"smolconv: {sizes}" and result.stdout == b""
+    assert result.stderr == f"smolconv: {sizes}" and result.stdout == ""
 
 
 def test_blobs_that_are_not_whole_get_no_delta(tmp_path, update):
     old, new, _ = update
-    data = bytearray(new.read_bytes())
-    data[-70] ^= 1
-    (tmp_path / "bad.smol").write_bytes(data)
-    for pair in ((tmp_path / "bad.smol", new), (old, tmp_path / "bad.smol")):
+    bad = spoiled(new, tmp_path / "bad.smol", -70)
+    for pair in ((bad, new), (old, bad)):
         assert_fails(smolconv("delta", *pair, tmp_path / "d"), 4, "bad.smol", "tensor")
     assert_fails(smolconv("delta", old, DEMO / "config.json", tmp_path / "d"), 4, "config.json")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.smol"]

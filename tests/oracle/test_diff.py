@@ -13,34 +13,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from blobs import edited, read_blob, repaired, section
+from blobs import edited, read_blob, repaired, section, spoiled
 from checkpoints import edit_config, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import BUILD, ROOT
+from programs import assert_refuses, smolconv
 from safetensors.torch import load_file, save_file
-from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER, WEIGHTS
+from smol_reader import CHUNK, NO_TOKEN, PROVENANCE, TOKENIZER
 from test_format import source_name
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
 
 
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
-
-
 def convert(source, target, dtype="int8"):
     result = smolconv("--quiet", "--force", "--dtype", dtype, source, target)
     assert result.returncode == 0, result.stderr
     return target
-
-
-def assert_fails(result, status, *parts):
-    assert result.returncode == status and result.stdout == "", result
-    for part in parts:
-        assert part in result.stderr, result.stderr
 
 
 # --- reading what diff writes -----------------------------------------------------------------
@@ -633,7 +623,7 @@ def test_random_changes_of_the_tokenizer_are_listed_by_id(tmp_path, demo_blob, s
 
 @pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["--force", "a", "b"]])
 def test_wrong_usage_is_status_2(arguments):
-    assert_fails(smolconv("diff", *arguments), 2, "smolconv: ")
+    assert_refuses(smolconv("diff", *arguments), 2, "smolconv: ")
 
 
 def test_help_says_what_the_exit_status_means():
@@ -645,10 +635,7 @@ def test_help_says_what_the_exit_status_means():
 
 def test_either_side_may_be_missing_damaged_or_no_model(tmp_path, demo_blob):
     good = demo_blob()
-    damaged = tmp_path / "damaged.smol"
-    data = bytearray(good.read_bytes())
-    data[-100] ^= 1
-    damaged.write_bytes(data)
+    damaged = spoiled(good, tmp_path / "damaged.smol", -100)
     short = tmp_path / "short.safetensors"
     short.write_bytes((DEMO / "model.safetensors").read_bytes()[:-1])
     padding = tmp_path / "padding.smol"  # digests right, a rule broken
@@ -672,8 +659,8 @@ def test_either_side_may_be_missing_damaged_or_no_model(tmp_path, demo_blob):
         (other, 5, "GGUF"),
         (unsupported, 5, "gelu"),
     ]:
-        assert_fails(smolconv("diff", good, bad), status, part)
-        assert_fails(smolconv("diff", bad, DEMO), status, part)
+        assert_refuses(smolconv("diff", good, bad), status, part)
+        assert_refuses(smolconv("diff", bad, DEMO), status, part)
 
 
 def test_a_closed_standard_output_is_status_3(demo_blob):

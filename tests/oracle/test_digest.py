@@ -31,11 +31,6 @@ def smolrun(*arguments):
 
 
 @pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
-@pytest.fixture(scope="module")
 def digest(blob):
     return sha256sum(blob)
 

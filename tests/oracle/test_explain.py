@@ -9,32 +9,18 @@ import subprocess
 
 import numpy as np
 import pytest
-from internal import BUILD, ROOT
-from test_cli_run import CONTEXT_FULL, PROMPT, STOP_ID, USAGE, assert_fails, output, smolrun
-from tokenizers import Tokenizer
+from internal import BUILD, CONTEXT_FULL, USAGE
+from programs import assert_fails, smolrun
+from test_cli_run import PROMPT, STOP_ID, output
+from test_perplexity import log_softmax
 
 SAMPLED = "--temp", 1.5, "--seed", 3
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
-
-
-@pytest.fixture(scope="module")
-def reference():
+def reference(demo_logits):
     """probabilities(ids): float64 (tokens, vocabulary), after each of them."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(ROOT / "demo/model", dtype=torch.float32).eval()
-
-    def probabilities(ids):
-        with torch.no_grad():
-            logits = model(torch.tensor([ids])).logits[0]
-        return torch.softmax(logits.double(), -1).numpy()
-
-    return probabilities
+    return lambda ids: np.exp(log_softmax(demo_logits(ids)))
 
 
 def explain(blob, *options):
@@ -60,9 +46,9 @@ def assert_is(found, expected):
 
 
 @pytest.mark.parametrize("options", [(), SAMPLED])
-def test_f32_probabilities_are_those_of_transformers(demo_blob, tokenizer, reference, options):
+def test_f32_probabilities_are_those_of_transformers(demo_blob, demo_tokenizer, reference, options):
     text = "Anna the baker and Otto went to the market. " * 4  # more than one batch of rows
-    prompt = tokenizer.encode(text).ids
+    prompt = demo_tokenizer.encode(text).ids
     found = explain(demo_blob("f32"), text, "-n", 20, "--given", *options)
     assert [token["id"] for token in found["prompt"]] == prompt[1:] and len(prompt) > 40
     tokens = found["prompt"] + found["tokens"]
@@ -73,13 +59,13 @@ def test_f32_probabilities_are_those_of_transformers(demo_blob, tokenizer, refer
     assert found["finish_reason"] == "length" and len(found["tokens"]) == 20
 
 
-def test_the_tokens_are_those_that_are_generated(demo_blob, tokenizer):
+def test_the_tokens_are_those_that_are_generated(demo_blob, demo_tokenizer):
     blob = demo_blob("int8")
     for options in ((), SAMPLED, (*SAMPLED, "--repeat-penalty", "1.3", "--top-k", 20)):
         found = explain(blob, PROMPT, "-n", 30, *options)
         ids = [token["id"] for token in found["tokens"]]
         assert ids == list(map(int, output(blob, PROMPT, "-n", 30, "--ids", *options).split()))
-        assert "".join(token["text"] for token in found["tokens"]) == tokenizer.decode(ids)
+        assert "".join(token["text"] for token in found["tokens"]) == demo_tokenizer.decode(ids)
     assert "prompt" not in found
 
 

@@ -16,8 +16,8 @@ import hub
 import pytest
 from checkpoints import make
 from conftest import ROOT
-from converter import smolconv
 from hub import COMMIT, REPO, Hub
+from programs import smolconv
 from transformers import LlamaForCausalLM
 
 INDEX = "model.safetensors.index.json"

@@ -1,6 +1,5 @@
 """Checkpoints in 8-bit floats: every number of both formats, widened as torch does, gives the blob of
 the same checkpoint in float32. What needs scales besides is refused."""
-import json
 import shutil
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 import torch
 from blobs import read_blob
 from checkpoints import edit_config, make
-from converter import smolconv
+from programs import smolconv
 from safetensors.torch import load_file, save_file
 
 FORMATS = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2}

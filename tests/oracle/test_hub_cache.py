@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from checkpoints import make
-from converter import assert_fails, smolconv
 from huggingface_hub import snapshot_download
+from programs import assert_fails, smolconv
 
 REPO, FOLDER = "someone/tiny", "models--someone--tiny"
 FIRST, SECOND = "1" * 40, "2" * 40

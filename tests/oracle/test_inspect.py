@@ -8,8 +8,9 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from converter import assert_fails, smolconv
+from blobs import spoiled
 from internal import ROOT
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from test_format import quantize
 
@@ -260,10 +261,7 @@ def test_hostile_names_make_no_other_object(tmp_path):
 
 def test_statistics_are_of_files(tmp_path, demo_blob):
     assert_fails(smolconv("inspect", "--stats", "--lora", tmp_path, DEMO), 2, "--stats", "--lora")
-    bad = tmp_path / "bad.smol"
-    data = bytearray(demo_blob().read_bytes())
-    data[-5] ^= 1
-    bad.write_bytes(data)
+    bad = spoiled(demo_blob(), tmp_path / "bad.smol")
     assert_fails(smolconv("inspect", "--stats", bad), 4, "bad.smol", "tensor")
 
 

@@ -2,16 +2,14 @@
 is, which is held against what it becomes."""
 import json
 import re
-import shutil
-from pathlib import Path
 
 import engine
 import pytest
 from checkpoints import make, make_of
-from converter import smolconv
 from families import CONFIGS
 from features import featured
 from internal import ROOT
+from programs import smolconv
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
@@ -37,12 +35,6 @@ def sizes(*arguments, context=None):
         for need in memory
         if need["context"] == context
     }
-
-
-@pytest.fixture()
-def checkpoint(tmp_path):
-    """A copy of the bundled checkpoint that a test may spoil."""
-    return Path(shutil.copytree(DEMO, tmp_path / "checkpoint"))
 
 
 @pytest.fixture(scope="module")

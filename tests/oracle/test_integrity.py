@@ -10,9 +10,9 @@ import shutil
 import subprocess
 
 import pytest
-from internal import BUILD, ROOT
+from internal import BUILD, DAMAGED, FILE, NO, OK, ROOT
+from programs import assert_fails
 
-OK, NO, USAGE, FILE, DAMAGED = 0, 1, 2, 3, 4
 PROMPT = "Once upon a time"
 SMOLRUN, SMOLCONV = str(BUILD / "smolrun"), str(BUILD / "smolconv")
 
@@ -22,14 +22,6 @@ def run(command, **environment):
         list(map(str, command)), capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
         env={**os.environ, **environment},
     )  # fmt: skip
-
-
-def assert_fails(result, status, *parts):
-    message = result.stderr.decode()
-    assert result.returncode == status, (result.returncode, message)
-    assert re.match(r"smol(run|conv): ", message) and message.count("\n") == 1, message
-    for part in parts:
-        assert part in message, message
 
 
 # --- every command ------------------------------------------------------------------------------

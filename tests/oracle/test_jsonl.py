@@ -9,8 +9,9 @@ import time
 import numpy as np
 import pytest
 from engine import Model
-from internal import BUILD, ROOT
-from tokenizers import Tokenizer
+from internal import BUILD
+from programs import smolrun
+from test_perplexity import log_softmax
 
 OK, USAGE, FILE = 0, 2, 3
 CONTEXT = 512  # of the bundled model
@@ -18,19 +19,8 @@ LIMIT = 1 << 20  # bytes of a line
 LONG = int(os.environ.get("SMOL_JSONL_LINES", 5000))  # make requests: 100000
 
 
-@pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
 def as_line(request):
     return request if isinstance(request, bytes) else json.dumps(request).encode()
-
-
-def smolrun(*words, **options):
-    return subprocess.run(
-        [BUILD / "smolrun", *map(str, words)], capture_output=True, timeout=300, **options
-    )
 
 
 def answers(blob, requests, *words):
@@ -121,39 +111,27 @@ def test_how_many_at_a_time_and_on_how_many_threads_changes_no_byte(blob):
     assert len(found) == 1 and found.pop().count(b"\n") == len(requests)
 
 
-def test_greedy_ids_are_those_of_transformers(demo_blob):
-    import torch
-    from checkpoints import load_reference
-
+def test_greedy_ids_are_those_of_transformers(demo_blob, demo_tokenizer, demo_logits):
     prompts = ["Once upon a time", "The cat", "One day, a little girl named Lily"]
-    tokenizer = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
-    reference = load_reference(ROOT / "demo/model")
     requests = [{"prompt": prompt, "max_tokens": 20, "logprobs": 3} for prompt in prompts]
     for prompt, answer in zip(prompts, answers(demo_blob("f32"), requests), strict=True):
-        ids = tokenizer.encode(prompt).ids
-        n = len(answer["ids"])
-        with torch.inference_mode():
-            logits = reference(torch.tensor([ids + answer["ids"]])).logits[0, len(ids) - 1 : -1]
-        expected = logits.double().log_softmax(-1)
-        assert n > 5 and answer["ids"] == expected.argmax(-1).tolist()
+        ids = demo_tokenizer.encode(prompt).ids
+        expected = log_softmax(demo_logits(ids + answer["ids"])[len(ids) - 1 : -1])
+        assert len(answer["ids"]) > 5 and answer["ids"] == expected.argmax(-1).tolist()
         for row, shown in zip(expected, answer["logprobs"], strict=True):
-            best = row.topk(3)
-            assert [top["id"] for top in shown["top"]] == best.indices.tolist()
-            assert shown["id"] == best.indices[0] and shown["logprob"] == shown["top"][0]["logprob"]
-            np.testing.assert_allclose(
-                [top["logprob"] for top in shown["top"]], best.values, atol=1e-4
-            )
+            best = np.argsort(-row)[:3]
+            assert [top["id"] for top in shown["top"]] == best.tolist()
+            assert shown["id"] == best[0] and shown["logprob"] == shown["top"][0]["logprob"]
+            found = [top["logprob"] for top in shown["top"]]
+            np.testing.assert_allclose(found, row[best], atol=1e-4)
 
 
-def test_logprobs_are_those_of_the_logits(blob):
+def test_logprobs_are_those_of_the_logits(blob, demo_tokenizer):
     request = {"prompt": "Once upon", "max_tokens": 5, "temperature": 2, "seed": 5, "logprobs": 4}
     (answer,) = answers(blob, [request])
-    tokenizer = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
-    ids = tokenizer.encode(request["prompt"]).ids + answer["ids"]
+    ids = demo_tokenizer.encode(request["prompt"]).ids + answer["ids"]
     with Model(blob) as model:
-        logits = model.logits(ids).astype(np.float64)[-1 - len(answer["ids"]) : -1]
-    expected = logits - np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1, keepdims=True))
-    expected -= logits.max(1, keepdims=True)
+        expected = log_softmax(model.logits(ids)[-1 - len(answer["ids"]) : -1])
     for id_, row, shown in zip(answer["ids"], expected, answer["logprobs"], strict=True):
         assert shown["id"] == id_ and abs(shown["logprob"] - row[id_]) < 1e-9
         order = np.argsort(-row, kind="stable")[:4]

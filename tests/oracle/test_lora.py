@@ -9,9 +9,9 @@ import pytest
 import torch
 from blobs import read_blob, section
 from checkpoints import load_reference, make, make_of
-from converter import assert_fails, smolconv
 from features import featured
 from peft import LoraConfig, PeftModel, get_peft_model
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE
 

@@ -70,11 +70,6 @@ def names(folder):
 
 
 @pytest.fixture(scope="session")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
-@pytest.fixture(scope="session")
 def whole(tmp_path_factory, blob):
     """whole(name): what the command writes when nothing is in its way."""
     folder, made = tmp_path_factory.mktemp("whole"), {}

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import gzip
 import os
 import random
@@ -12,27 +13,17 @@ import struct
 import subprocess
 import time
 
+import programs
 import pytest
-from blobs import edited, repaired, section
+from blobs import edited, repaired, section, spoiled
 from internal import BUILD, OK, Error, lib
 from packed import PIECE, frame, packed, read_table, seek_table, zstd_restores
+from programs import assert_fails
 from smol_reader import CHUNK
 from test_format import Contents, example_blob, example_tokenizer
 
 DTYPES = ["int8", "bf16", "f32"]
-
-
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=120, **options)
-
-
-def assert_fails(result, status, *parts):
-    message = result.stderr.decode()
-    assert result.returncode == status, message
-    assert message.startswith("smolconv: ") and message.count("\n") == 1
-    for part in parts:
-        assert part in message, message
+smolconv = functools.partial(programs.smolconv, text=False)
 
 
 def pack_file(blob, out, *options):
@@ -138,11 +129,9 @@ def test_a_higher_level_packs_smaller(tmp_path, demo_blob):
 
 
 def test_a_damaged_blob_is_not_packed(tmp_path, demo_blob):
-    data, bad = bytearray(demo_blob("int8").read_bytes()), tmp_path / "bad.smol"
-    data[-5] ^= 1
-    bad.write_bytes(data)
+    bad = spoiled(demo_blob("int8"), tmp_path / "bad.smol")
     assert_fails(smolconv("pack", bad, tmp_path / "out.zst"), 4, "bad.smol", "tensor", "bytes")
-    bad.write_bytes(data[:-1])
+    bad.write_bytes(bad.read_bytes()[:-1])
     assert_fails(smolconv("pack", bad, tmp_path / "out.zst"), 4, "truncated")
     assert [p.name for p in tmp_path.iterdir()] == ["bad.smol"]
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from blobs import xxh3
 from engine import Model
-from internal import BUILD, ROOT
-from test_cli_run import DAMAGED, FILE, UNSUPPORTED, USAGE, VOCABULARY, assert_fails, output, smolrun
+from internal import BUILD, DAMAGED, FILE, ROOT, UNSUPPORTED, USAGE
+from programs import assert_fails, smolrun
+from test_cli_run import VOCABULARY, output
 from tokenizers import Tokenizer
 
 CTX = 100
@@ -28,9 +29,8 @@ def text(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ids(text):
-    tokenizer = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
-    return tokenizer.encode(text.read_text()).ids
+def ids(text, demo_tokenizer):
+    return demo_tokenizer.encode(text.read_text()).ids
 
 
 def windows(ids, n):
@@ -53,20 +53,6 @@ def likelihoods(ids, n, logits_of):
     return np.array(values)
 
 
-@pytest.fixture(scope="module")
-def reference_logits():
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(ROOT / "demo/model", dtype=torch.float32).eval()
-
-    def logits(ids):
-        with torch.no_grad():
-            return model(torch.tensor([ids])).logits[0].numpy()
-
-    return logits
-
-
 def perplexity(blob, text, *options, **kwargs):
     return json.loads(output("perplexity", blob, text, "--json", *options, **kwargs))
 
@@ -82,9 +68,9 @@ def saved(demo_blob, text, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ctx", [20, CTX, 512])
-def test_f32_equals_transformers_on_the_same_windows(demo_blob, text, ids, reference_logits, ctx):
+def test_f32_equals_transformers_on_the_same_windows(demo_blob, text, ids, demo_logits, ctx):
     found = perplexity(demo_blob("f32"), text, "--ctx", ctx)
-    values = likelihoods(ids, ctx, reference_logits)
+    values = likelihoods(ids, ctx, demo_logits)
     assert found["tokens"] == len(ids) and found["scored"] == len(values)
     assert found["windows"] == len(windows(ids, ctx)) and found["ctx"] == ctx
     assert found["nll"] == pytest.approx(values.mean(), rel=1e-6)
@@ -131,10 +117,11 @@ def test_figures_are_the_same_for_any_threads_and_kernels(demo_blob, text):
     assert perplexity(*arguments, env={**os.environ, "SMOL_ISA": "scalar"}) == expected
 
 
-def test_the_last_window_may_be_short_and_a_single_token_is_not_scored(demo_blob, ids, tmp_path):
-    words = Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json"))
+def test_the_last_window_may_be_short_and_a_single_token_is_not_scored(
+    demo_blob, ids, demo_tokenizer, tmp_path
+):
     for n, n_windows, n_scored in ((2, 1, 1), (10, 1, 9), (11, 1, 9), (12, 2, 10), (20, 2, 18)):
-        (tmp_path / "text").write_text(words.decode(ids[-n:]))
+        (tmp_path / "text").write_text(demo_tokenizer.decode(ids[-n:]))
         found = perplexity(demo_blob("int8"), tmp_path / "text", "--ctx", 10)
         assert (found["tokens"], found["windows"], found["scored"]) == (n, n_windows, n_scored)
         assert (found["nll_error"] is None) == (n_scored == 1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import make
-from converter import assert_fails, smolconv
 from internal import ROOT
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from test_format import quantize
 

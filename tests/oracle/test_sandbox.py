@@ -32,11 +32,6 @@ def smolrun(*words, **options):
     return run(BUILD / "smolrun", words, **options)
 
 
-@pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
-
-
 @pytest.fixture(params=["smolrun", "static/smolrun"])
 def program(request):
     """Both C libraries."""

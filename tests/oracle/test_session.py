@@ -5,44 +5,23 @@ tests/unit/test_session.c.)"""
 import json
 import os
 import stat
-import subprocess
 
 import numpy as np
 import pytest
 import session_reader
 from checkpoints import load_reference
-from internal import BUILD, ROOT
+from internal import CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED
+from programs import assert_refuses, smolrun
 
-OK, USAGE, FILE, DAMAGED, UNSUPPORTED, CONTEXT_FULL = 0, 2, 3, 4, 5, 8
 TEXT = "Once upon a time"
 SAMPLED = ["--temp", "0.9", "--top-k", "50", "--seed", "7", "--repeat-penalty", "1.2"]
 LAYERS, HEADS, HEAD_DIM = 6, 2, 28  # of the bundled model
-
-
-def smolrun(*words, **options):
-    options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run(
-        [BUILD / "smolrun", *map(str, words)], capture_output=True, timeout=120, **options
-    )
 
 
 def answer(*words, **options):
     done = smolrun(*words, "--json", **options)
     assert done.returncode == OK, done.stderr
     return json.loads(done.stdout)
-
-
-def assert_refused(done, status, *parts):
-    message = done.stderr.decode()
-    assert done.returncode == status, message
-    assert done.stdout == b"" and message.startswith("smolrun: ") and message.count("\n") == 1
-    for part in parts:
-        assert part in message, message
-
-
-@pytest.fixture(scope="module")
-def blob(demo_blob):
-    return demo_blob("int8")
 
 
 @pytest.fixture
@@ -123,7 +102,7 @@ def test_a_full_context_goes_on_in_a_longer_one(blob, file):
     done = smolrun(blob, TEXT, "-n", 60, "--ctx", 24, "--session", file, "--ids")
     assert done.returncode == CONTEXT_FULL
     first = [int(word) for word in done.stdout.split()]
-    assert_refused(smolrun(blob, "", "--ctx", 23, "--session", file), CONTEXT_FULL, "24 tokens")
+    assert_refuses(smolrun(blob, "", "--ctx", 23, "--session", file), CONTEXT_FULL, "24 tokens")
     rest = answer(blob, "", "-n", 60 - len(first), "--session", file)
     assert first + rest["ids"] == at_once["ids"]
 
@@ -190,7 +169,7 @@ def good(blob, tmp_path_factory):
 
 def assert_left_alone(blob, file, data, status, *parts, words=()):
     file.write_bytes(data)
-    assert_refused(smolrun(blob, "", "--session", file, *words), status, str(file), *parts)
+    assert_refuses(smolrun(blob, "", "--session", file, *words), status, str(file), *parts)
     assert file.read_bytes() == data
     assert os.listdir(file.parent) == [file.name]
 
@@ -241,10 +220,10 @@ def test_only_its_owner_may_read_it(blob, file):
 
 
 def test_places_where_no_file_can_be_are_refused(blob, tmp_path):
-    assert_refused(smolrun(blob, TEXT, "--session", tmp_path), FILE, "not a regular file")
+    assert_refuses(smolrun(blob, TEXT, "--session", tmp_path), FILE, "not a regular file")
     os.mkfifo(tmp_path / "pipe")
     done = smolrun(blob, TEXT, "--session", tmp_path / "pipe")
-    assert_refused(done, FILE, "not a regular file")
+    assert_refuses(done, FILE, "not a regular file")
     done = smolrun(blob, TEXT, "-n", 1, "--session", tmp_path / "missing/session")
     assert done.returncode == FILE and b"missing/session" in done.stderr
 

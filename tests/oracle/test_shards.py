@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from blobs import read_blob, section, xxh3
 from checkpoints import byte_tokenizer, make
-from converter import assert_fails, smolconv
+from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from smol_reader import PROVENANCE, Blob
 from transformers import LlamaForCausalLM

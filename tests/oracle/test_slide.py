@@ -7,31 +7,23 @@ import json
 import numpy as np
 import pytest
 from engine import Model
-from internal import ROOT, lib
-from test_cli_run import CONTEXT_FULL, OK, STOP_ID, USAGE, assert_fails, output, smolrun
-from tokenizers import Tokenizer
+from internal import CONTEXT_FULL, OK, USAGE, lib
+from programs import assert_fails, smolrun
+from test_cli_run import STOP_ID, output
 
 PROMPT = "Anna the baker lives in a small house. Once upon a time"
 CTX, N_NEW = 48, 80
 
 
 @pytest.fixture(scope="module")
-def prompt_ids():
-    return Tokenizer.from_file(str(ROOT / "demo/model/tokenizer.json")).encode(PROMPT).ids
+def prompt_ids(demo_tokenizer):
+    return demo_tokenizer.encode(PROMPT).ids
 
 
 @pytest.fixture(scope="module")
-def reference():
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(ROOT / "demo/model", dtype=torch.float32).eval()
-
-    def best_after(ids):
-        with torch.no_grad():
-            return int(model(torch.tensor([ids])).logits[0, -1].argmax())
-
-    return best_after
+def reference(demo_logits):
+    """best_after(ids): the most likely next one."""
+    return lambda ids: int(demo_logits(ids)[-1].argmax())
 
 
 def continued(ids, n_keep, best_after):

@@ -2,41 +2,22 @@
 import json
 import re
 import resource
-import shutil
 import struct
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from blobs import edited, read_blob, section
+from blobs import edited, read_blob, section, spoiled
 from checkpoints import make
-from internal import BUILD, ROOT
+from internal import NO, ROOT
+from programs import assert_fails, smolconv
 from smol_reader import PROVENANCE
 
 DEMO = ROOT / "demo/model"
 DTYPES = ("int8", "bf16", "f32")
 
 
-def smolconv(*arguments, **options):
-    command = [str(BUILD / "smolconv"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
-
-
 def verify(blob, source, *arguments, **options):
     return smolconv("verify", "--source", source, *arguments, blob, **options)
-
-
-def says_no(result, *parts):
-    assert result.returncode == 1, result.stderr
-    assert result.stderr.startswith("smolconv: ") and result.stderr.count("\n") == 1
-    for part in parts:
-        assert part in result.stderr, result.stderr
-
-
-@pytest.fixture()
-def checkpoint(tmp_path):
-    return Path(shutil.copytree(DEMO, tmp_path / "checkpoint"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -70,7 +51,7 @@ def test_random_checkpoints_of_odd_shapes(tmp_path, seed):
         blob = tmp_path / f"{dtype}.smol"
         assert smolconv("--dtype", dtype, tmp_path / "a", blob).returncode == 0
         assert verify(blob, tmp_path / "a").returncode == 0
-        says_no(verify(blob, tmp_path / "b"), f"{dtype}.smol", "tensor embed")
+        assert_fails(verify(blob, tmp_path / "b"), NO, f"{dtype}.smol", "tensor embed")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -84,7 +65,7 @@ def test_one_bit_of_one_weight_is_found_and_its_tensor_named(tmp_path, demo_blob
 
         blob = edited(demo_blob(dtype), tmp_path / "edited.smol", flip)
         assert smolconv("verify", blob).returncode == 0
-        says_no(verify(blob, DEMO), "edited.smol", f"weights, tensor {name}, offset {at}")
+        assert_fails(verify(blob, DEMO), NO, "edited.smol", f"weights, tensor {name}, offset {at}")
 
 
 def test_other_settings_are_named_by_their_section(tmp_path, demo_blob, checkpoint):
@@ -97,13 +78,13 @@ def test_other_settings_are_named_by_their_section(tmp_path, demo_blob, checkpoi
         path = checkpoint / name
         original = path.read_text()
         path.write_text(json.dumps({**json.loads(original), **changes}))
-        says_no(verify(demo_blob(), checkpoint), place)
+        assert_fails(verify(demo_blob(), checkpoint), NO, place)
         path.write_text(original)
     path = checkpoint / "tokenizer.json"
     tokenizer = json.loads(path.read_text())
     tokenizer["model"]["merges"].pop()
     path.write_text(json.dumps(tokenizer))
-    says_no(verify(demo_blob(), checkpoint), "section tokenizer")
+    assert_fails(verify(demo_blob(), checkpoint), NO, "section tokenizer")
 
 
 def test_a_source_that_gives_the_same_contents_from_other_files_is_told(demo_blob, checkpoint):
@@ -111,7 +92,7 @@ def test_a_source_that_gives_the_same_contents_from_other_files_is_told(demo_blo
     path.write_text(path.read_text() + "\n")
     size = path.stat().st_size
     result = verify(demo_blob(), checkpoint)
-    says_no(result, "the contents are what this checkpoint gives", f"config.json, {size} bytes")
+    assert_fails(result, NO, "the contents are what this checkpoint gives", f"config.json, {size} bytes")
     at = int(re.search(r"offset (\d+)", result.stderr)[1])
     offset, length = section(demo_blob().read_bytes(), PROVENANCE)
     line = demo_blob().read_bytes()[offset : offset + length].index(b"source: config.json")
@@ -121,7 +102,7 @@ def test_a_source_that_gives_the_same_contents_from_other_files_is_told(demo_blo
 def test_a_missing_optional_file_is_a_missing_line(demo_blob, checkpoint):
     (checkpoint / "generation_config.json").unlink()
     result = verify(demo_blob(), checkpoint)
-    says_no(result, "section stop")  # only that file says that a turn's end is one
+    assert_fails(result, NO, "section stop")  # only that file says that a turn's end is one
 
 
 def test_another_release_is_reported_and_fine(tmp_path, demo_blob):
@@ -169,14 +150,11 @@ def test_a_blob_of_no_release_did_not_come_from_us(tmp_path, demo_blob):
         data[offset : offset + 9] = b"Converter"
 
     blob = edited(demo_blob(), tmp_path / "other.smol", change)
-    says_no(verify(blob, DEMO), "the contents are", 'due is "converter: smolconv ')
+    assert_fails(verify(blob, DEMO), NO, "the contents are", 'due is "converter: smolconv ')
 
 
 def test_a_damaged_blob_is_status_4_whatever_the_source(tmp_path, demo_blob, checkpoint):
-    data = bytearray(demo_blob().read_bytes())
-    data[-5] ^= 1
-    bad = tmp_path / "bad.smol"
-    bad.write_bytes(data)
+    bad = spoiled(demo_blob(), tmp_path / "bad.smol")
     for source in (DEMO, tmp_path / "none"):
         result = verify(bad, source)
         assert result.returncode == 4 and "bad.smol: data damaged" in result.stderr

@@ -1,0 +1,40 @@
+"""The programs as a user runs them, and what their failures look like."""
+import subprocess
+from pathlib import Path
+
+from internal import BUILD
+
+
+def run(program, words, **options):
+    """Standard input is empty unless `options`, those of subprocess.run, say otherwise."""
+    if "input" not in options:
+        options.setdefault("stdin", subprocess.DEVNULL)
+    options.setdefault("timeout", 300)
+    return subprocess.run([BUILD / program, *map(str, words)], capture_output=True, **options)
+
+
+def smolconv(*words, **options):
+    """Its output is text, or bytes where its input is, or with text=False."""
+    options.setdefault("text", not isinstance(options.get("input"), bytes))
+    return run("smolconv", words, **options)
+
+
+def smolrun(*words, **options):
+    """Its output is bytes."""
+    return run("smolrun", words, **options)
+
+
+def assert_fails(result, status, *parts):
+    """One line of error with `parts` in it, and the exit status."""
+    message = result.stderr if isinstance(result.stderr, str) else result.stderr.decode()
+    assert result.returncode == status, (result.returncode, message)
+    assert message.startswith(f"{Path(result.args[0]).name}: "), message
+    assert message.count("\n") == 1, message
+    for part in parts:
+        assert part in message, message
+
+
+def assert_refuses(result, status, *parts):
+    """The same, and nothing was printed."""
+    assert not result.stdout, result.stdout
+    assert_fails(result, status, *parts)
