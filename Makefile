@@ -91,7 +91,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 # Only patterns lead to these objects, so make would remove them behind itself.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
 .PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers templates perplexity requests report-check \
+	tokenizers templates perplexity requests pictures report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -246,6 +246,12 @@ soak-thread: SOAK_SECONDS = 300
 soak-thread: ## the same under the thread sanitizer, for five minutes
 	$(MAKE) CC=clang BUILD=$(BUILD)/thread CFLAGS="-O1 -g" EXTRA_CFLAGS="-fsanitize=thread" \
 		LDFLAGS="-fsanitize=thread" SOAK_SECONDS=$(SOAK_SECONDS) soak
+
+pictures: all ## draw the documentation's pictures of terminals anew (docs/terminal-*.svg)
+	./scripts/setup check
+	"$$(./scripts/venv)" scripts/build-test-model
+	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/pictures.smol
+	./scripts/record $(BUILD) $(BUILD)/pictures.smol docs
 
 report-check: all ## look at reports in headless Chromium (which it installs)
 	./scripts/setup report

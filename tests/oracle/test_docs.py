@@ -216,7 +216,7 @@ def run_all(folder, environment, listed):
             command = command.replace(written, meant)
         script += ["{", command, f"}} <{folder}/input 2>&1", f"printf '{MARK}%d{MARK}' $?"]
     result = subprocess.run(
-        ["bash", "-c", "\n".join(script)], cwd=folder, env=environment, text=True, timeout=120, stdout=subprocess.PIPE,
+        ["bash", "-c", "\n".join(script)], cwd=folder, env=environment, text=True, timeout=600, stdout=subprocess.PIPE,
     )  # fmt: skip
     pieces = result.stdout.split(MARK)
     return list(zip(map(int, pieces[1::2]), pieces[::2]))
@@ -237,6 +237,18 @@ def test_every_command_does_what_the_page_says(page, clone, shelf, environment, 
         if shown:
             pattern = ".*".join(re.escape(part) for part in "".join(shown.split()).split("..."))
             assert re.fullmatch(pattern, "".join(output.split()), flags=re.S), f"{command}\n{output}"
+
+
+# --- pictures of terminals ------------------------------------------------------------------------
+
+
+def test_the_pictures_show_what_the_commands_show(real, tmp_path):
+    """If not: make pictures."""
+    subprocess.run([ROOT / "scripts/record", ROOT / "build", real() / "smollm2.smol", tmp_path], check=True)
+    drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert drawn == {path.name: path.read_text() for path in ROOT.glob("docs/terminal-*.svg")}
+    texts = "".join((ROOT / page).read_text() for page in TEXTS)
+    assert all(f"{name})" in texts for name in drawn)
 
 
 # --- what is not run exists -----------------------------------------------------------------------
