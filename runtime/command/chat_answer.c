@@ -4,6 +4,7 @@
 #include "runtime/clock.h"
 #include "runtime/command/chat.h"
 #include "runtime/command/chat_input.h"
+#include "runtime/command/chat_signals.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session_file.h"
 
@@ -32,6 +33,8 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
         status = smol_eval(chat->session.context, ids + *done, STEP, 0, NULL, error);
         *done += status ? 0 : STEP;
     }
+    if (status == SMOL_ERROR_CANCELLED)
+        status = SMOL_OK;
     chat->stats.n_prefill += *done;
     chat->stats.prefill_seconds += clock_seconds() - start;
     return status;

@@ -1,6 +1,12 @@
 /* What a chat's lines that begin with a slash do, and saving and loading, see chat.h. */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/file.h"
+#include "common/memory.h"
 #include "runtime/command/chat.h"
 #include "runtime/command/chat_input.h"
 #include "runtime/command/print.h"
@@ -45,49 +51,96 @@ smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smo
     return SMOL_OK;
 }
 
-/* The file that /save and /load mean; NULL: none, which was said. */
-static const char *session_path(const struct chat *chat, const char *argument)
+/* The file that /save and /load mean, owned: a name without a folder lies in that of --session's.
+ * NULL: none, which was said. */
+static char *session_path(const struct chat *chat, const char *argument)
 {
-    if (!chat->settings->session)
+    const char *own = chat->settings->session;
+    if (!own) {
         fputs("start the chat with --session FILE: smolrun can write nowhere else\n", stdout);
-    return chat->settings->session && argument[0] ? argument : chat->settings->session;
+        return NULL;
+    }
+    char *folder = smol_path_folder(own);
+    char *path = strchr(argument, '/') ? smol_strdup(argument)
+                 : !folder             ? NULL
+                 : argument[0]         ? smol_path_join(folder, argument)
+                                       : smol_strdup(own);
+    smol_free(folder);
+    if (!path)
+        fputs("out of memory for a file name\n", stdout);
+    return path;
 }
 
-static bool is_own(const struct chat *chat, const char *path)
+/* Whether the folder that `path` lies in is one of those that the sandbox took away. */
+static bool is_out_of_reach(const char *path)
 {
-    return path == chat->settings->session && chat->saved;
+    char *folder = smol_path_folder(path);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool refused = folder && fd < 0 && errno == EACCES;
+    smol_free(folder);
+    if (fd >= 0)
+        close(fd);
+    return refused;
 }
 
 /* What went wrong is said, and the conversation goes on. */
-static smol_status say(const char *done, const char *path, smol_status status, smol_error *error)
+static smol_status say(const struct chat *chat, const char *done, char *path, smol_status status,
+                       smol_error *error)
 {
+    char *folder = smol_path_folder(chat->settings->session);
     if (status)
         smol_command_status(status, error);
     else
         printf("%s %s\n", done, path);
+    if (status == SMOL_ERROR_FILE && folder && is_out_of_reach(path))
+        printf(
+            "A chat's files lie in the folder of --session's (%s) or below: smolrun gave up all\n"
+            "others when it began (see SMOL_SANDBOX in smolrun --help).\n",
+            folder);
+    smol_free(folder);
+    smol_free(path);
     return SMOL_OK;
+}
+
+static smol_status save_over(struct chat *chat, const char *argument, bool replace,
+                             smol_error *error)
+{
+    const char *own = chat->settings->session;
+    char *path = session_path(chat, argument);
+    struct stat info;
+    if (!path)
+        return SMOL_OK;
+    replace = replace || (chat->saved && smol_same_file(path, own));
+    if (!replace && lstat(path, &info) == 0) {
+        printf("%s: exists already: /save! replaces it, or give another name\n", path);
+        smol_free(path);
+        return SMOL_OK;
+    }
+    smol_status status = smol_chat_save(chat, path, replace, error);
+    chat->saved = chat->saved || (!status && smol_same_file(path, own));
+    return say(chat, "saved to", path, status, error);
 }
 
 static smol_status save(struct chat *chat, const char *argument, smol_error *error)
 {
-    const char *path = session_path(chat, argument);
-    if (!path)
-        return SMOL_OK;
-    smol_status status = smol_chat_save(chat, path, is_own(chat, path), error);
-    chat->saved = chat->saved || (!status && path == chat->settings->session);
-    return say("saved to", path, status, error);
+    return save_over(chat, argument, false, error);
+}
+
+static smol_status replace(struct chat *chat, const char *argument, smol_error *error)
+{
+    return save_over(chat, argument, true, error);
 }
 
 static smol_status load(struct chat *chat, const char *argument, smol_error *error)
 {
-    const char *path = session_path(chat, argument);
+    char *path = session_path(chat, argument);
     bool found;
     if (!path)
         return SMOL_OK;
     smol_status status = smol_chat_load(chat, path, &found, error);
     if (!status && !found)
         status = smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
-    return say("loaded", path, status, error);
+    return say(chat, "loaded", path, status, error);
 }
 
 /* --- the others --------------------------------------------------------------------------- */
@@ -160,7 +213,8 @@ static const struct {
     {"system", "TEXT", "begin anew with this system message; without TEXT, show it", set_system},
     {"reset", "", "begin anew, with the same system message", reset},
     {"regen", "", "answer again (with --temp: otherwise)", regenerate},
-    {"save", "[FILE]", "save the conversation; FILE lies in the folder of --session's", save},
+    {"save", "[FILE]", "save the conversation: to the file of --session, or beside it", save},
+    {"save!", "[FILE]", "the same, in place of a conversation that was saved there", replace},
     {"load", "[FILE]", "go on with a conversation that was saved", load},
     {"stats", "", "tokens, speed, memory", show_stats},
     {"quit", "", "end (Ctrl-D)", quit},

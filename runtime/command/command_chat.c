@@ -5,6 +5,7 @@
 
 #include "runtime/command/chat.h"
 #include "runtime/command/chat_input.h"
+#include "runtime/command/chat_signals.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/command/session_file.h"
@@ -51,6 +52,7 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     smol_status status = smol_session_open(settings, &chat->session, error);
     if (!status)
         status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
+    smol_chat_cancel(chat->session.context);
     if (!status && settings->session)
         status = smol_chat_load(chat, settings->session, &chat->saved, error);
     if (!status && settings->system) {
@@ -98,16 +100,14 @@ static smol_status talk(struct chat *chat, smol_error *error)
 {
     struct buffer text = {0};
     smol_status status = SMOL_OK;
-    while (!status && !chat->quit) {
+    enum entry entry = ENTRY_TEXT;
+    while (!status && !chat->quit && entry != ENTRY_END) {
         smol_chat_forget_interrupt();
-        enum entry entry = smol_chat_read(&text, error);
-        if (entry == ENTRY_INTERRUPTED)
-            continue;
-        if (entry == ENTRY_END) {
+        entry = smol_chat_read(&text, error);
+        if (entry == ENTRY_TEXT)
+            status = take_entry(chat, &text, error);
+        else if (entry == ENTRY_FAILED)
             status = error->status;
-            break;
-        }
-        status = take_entry(chat, &text, error);
         if (goes_on(status))
             status = (smol_command_status(status, error), SMOL_OK);
         if (!status)
@@ -117,17 +117,36 @@ static smol_status talk(struct chat *chat, smol_error *error)
     return status;
 }
 
-static smol_status run(struct chat *chat, smol_error *error)
+static smol_status save(struct chat *chat, smol_error *error)
 {
     const char *path = chat->settings->session;
+    return path ? smol_chat_save(chat, path, chat->saved, error) : SMOL_OK;
+}
+
+/* What was reached is saved after an error, too. At a terminal there is one more chance where it
+ * cannot be. */
+static smol_status run(struct chat *chat, smol_error *error)
+{
+    smol_error unsaved = {.status = SMOL_OK};
     smol_status status = prepare(chat, error);
-    if (!status)
+    if (status)
+        return status;
+    status = talk(chat, error);
+    smol_status saved = save(chat, &unsaved);
+    if (saved && !status && smol_chat_is_interactive()) {
+        smol_command_status(saved, &unsaved);
+        puts("the conversation is not saved: /save it to another FILE, or /quit again");
+        chat->quit = false;
         status = talk(chat, error);
-    if (!status && path)
-        status = smol_chat_save(chat, path, chat->saved, error);
-    if (!status && chat->settings->stats)
+        saved = save(chat, &unsaved);
+    }
+    if (status)
+        smol_command_status(saved, &unsaved); /* the other one is what ended it */
+    else if (saved)
+        *error = unsaved;
+    else if (chat->settings->stats)
         smol_stats_print(stderr, &chat->stats, &chat->session);
-    return status;
+    return status ? status : saved;
 }
 
 int smol_command_chat(int argc, char **argv)
@@ -145,6 +164,7 @@ int smol_command_chat(int argc, char **argv)
     smol_conversation_clear(&chat.conversation, true);
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);
+    smol_chat_cancel(NULL);
     smol_session_close(&chat.session);
     smol_chat_input_close();
     return smol_command_status(status, &error);

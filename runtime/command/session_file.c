@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "common/input.h"
 #include "common/output.h"
 #include "runtime/command/print.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
+#include "runtime/session.h"
 
 /* --- reading ------------------------------------------------------------------------------ */
 
@@ -82,10 +84,32 @@ static int write_all(void *user, const void *data, size_t size)
     return writing->status != STATUS_OK;
 }
 
+/* What is there is none, or a session that may be replaced. */
+static smol_status check_target(const char *path, bool replace, smol_error *error)
+{
+    char magic[SESSION_MAGIC_SIZE];
+    size_t n, size;
+    struct stat info;
+    struct error detail;
+    if (lstat(path, &info))
+        return SMOL_OK; /* if for other reasons than that it is not there, writing tells */
+    if (!replace)
+        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
+    if (smol_file_peek(path, magic, sizeof magic, &n, &size, &detail))
+        return smol_command_fail(error, (smol_status)detail.status, "%s", detail.message);
+    if (n == sizeof magic && memcmp(magic, SESSION_MAGIC, sizeof magic) == 0)
+        return SMOL_OK;
+    return smol_command_fail(error, SMOL_ERROR_FILE,
+                             "%.300s: not a session, and not replaced: name another file", path);
+}
+
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
                                const smol_session *session, smol_error *error)
 {
     struct writing writing = {.status = STATUS_OK};
+    smol_status checked = check_target(path, replace, error);
+    if (checked)
+        return checked;
     if (smol_output_open(path, replace, &writing.output, &writing.error))
         return report(error, writing.error.status, &writing.error);
     smol_status status = smol_context_save(context, session, write_all, &writing, error);

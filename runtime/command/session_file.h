@@ -11,9 +11,9 @@
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error);
 
-/* Writes them to `path`: the file appears whole or not at all, and only its owner may read it. With
- * `replace` it takes the place of a file that is there, which should be a session. Errors: as
- * smol_context_save, FILE. */
+/* Writes them to `path`: the file appears whole or not at all, and only its owner may read it. A
+ * file that is there is an error, but with `replace` a session. Errors: as smol_context_save, FILE.
+ */
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
                                const smol_session *session, smol_error *error);
 

@@ -7,6 +7,7 @@ k-th allocation, open, read, write, sync, rename ... (shim.c), for every k until
 Whatever fails, the program must end by itself, soon, without a crash, and either have done all that
 it would have done otherwise, or say what is wrong in one line and with the exit status for it. What
 stood where the output goes is as before, or the new file stands there whole; nothing else is left.
+A chat saves what it reached after an error, too: a session that the same command can go on from.
 
 --first and --stride take the first N faults of a kind and of the others every so many; --sanitized
 is for a build whose programs have the shim linked in (make fault)."""
@@ -98,6 +99,7 @@ class Command:
     resume: bool = False
     part: bytes = b""
     requests: bool = False  # one that finds no memory is answered with that, and the rest goes on
+    saves: bool = False  # OUT, after an error too; that this fails, too, is said in a line of its own
 
 
 def commands(material):
@@ -152,7 +154,7 @@ def commands(material):
         Command("session, again", ("smolrun", blob, "", "-n", "3", "--session", "OUT"),
                 old=(material / "session").read_bytes()),
         Command("chat", ("smolrun", "chat", material / "chat.smol", "-n", "3", "--session", "OUT"),
-                stdin=b"ab\n/regen\n"),
+                stdin=b"ab\n/regen\n", saves=True),
         Command("bench", ("smolrun", "bench", blob, "-p", "1", "-n", "1", "--json", *threads)),
         Command("logits", ("smolrun", "logits", blob, "abc", "-o", "OUT", *threads)),
         Command("logits, old", ("smolrun", "logits", blob, "--tokens", "5 6", "-o", "OUT"), old=True),
@@ -251,14 +253,17 @@ def complaint(command, fault, good, got):
         return "the part is lost"
     if got.status not in fault.statuses:
         return f"status {got.status}, due {fault.statuses}: {got.stderr}"
-    if left not in (before, good.files) and fault.group != "remove":
+    if left not in (before, good.files) and fault.group != "remove" and not (
+        command.saves and [*left] == ["OUT"]
+    ):
         return f"left {sizes(got.files)}"
     if not good.stdout.startswith(got.stdout) and not (
         command.resume and re.fullmatch(rb"\d+\n", got.stdout)
     ):
         return f"stdout {got.stdout[:200]!r}"
     about_stderr = fault.group == "write" and got.argument == 2
-    if not re.fullmatch(r"smol(conv|run): [^\n]+\n", got.stderr) and not about_stderr:
+    lines = "{1,2}" if command.saves else ""
+    if not re.fullmatch(rf"(smol(conv|run): [^\n]+\n){lines}", got.stderr) and not about_stderr:
         return f"stderr {got.stderr!r}"
     return None
 
@@ -301,6 +306,10 @@ def sweep(runner, command, fault, first, stride):
             again = runner.run(command, fault, 0)
             if (again.status, again.files) != (0, good.files):
                 problem = f"cannot be resumed: {again.stderr} {sizes(again.files)}"
+        if command.saves and not problem and got.files not in ({}, good.files):
+            again = runner.run(command, fault, 0)
+            if again.status != 0:
+                problem = f"cannot be gone on from: {again.stderr} {sizes(got.files)}"
         if problem:
             wrong.append(f"{command.name}: {fault} {k}: {problem.strip()}")
     return len(numbers), wrong

@@ -1,0 +1,33 @@
+/* What a terminal tells a chat besides text: Ctrl-C, another size, that the program goes on. */
+#ifndef SMOL_RUNTIME_COMMAND_CHAT_SIGNALS_H
+#define SMOL_RUNTIME_COMMAND_CHAT_SIGNALS_H
+
+#include <stdbool.h>
+
+#include "runtime/smol.h"
+
+/* From the first call on, Ctrl-C does not end the program, but is noted. `reading`: what is read
+ * ends with it; otherwise what is written goes on. */
+void smol_chat_catch_signals(bool reading);
+
+/* From now on Ctrl-C cancels what is evaluated on the context, too, until
+ * smol_chat_forget_interrupt.
+ */
+void smol_chat_cancel(smol_context *context);
+
+/* Whether Ctrl-C came since the last call of smol_chat_forget_interrupt. */
+bool smol_chat_interrupted(void);
+void smol_chat_forget_interrupt(void);
+
+enum wake {
+    WAKE_INPUT, /* there is something to read, or it is over */
+    WAKE_INTERRUPT,
+    WAKE_RESIZE,   /* the terminal has another size */
+    WAKE_CONTINUE, /* the program was stopped (Ctrl-Z), and others used the terminal */
+};
+
+/* Waits for one of these; one that came before the call counts. To be called before each read, as a
+ * read alone misses what comes just before it. */
+enum wake smol_chat_wait(void);
+
+#endif
