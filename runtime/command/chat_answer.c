@@ -12,6 +12,52 @@
  * once. */
 enum { STEP = 128 };
 
+/* --- what is answered --------------------------------------------------------------------- */
+
+/* What of the conversation fits in the context. */
+struct prompt {
+    uint32_t *ids; /* (n), owned */
+    size_t n;
+    size_t n_dropped; /* oldest messages that are left out: to be forgotten */
+};
+
+static smol_status read_conversation(const struct chat *chat, struct prompt *prompt,
+                                     smol_error *error)
+{
+    smol_free(prompt->ids);
+    prompt->ids = NULL;
+    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->session.model,
+                                 &chat->settings->now, &prompt->ids, &prompt->n, error);
+}
+
+/* With --slide an answer has room for all of its tokens, but at most half of the context. A
+ * conversation that does not leave so much loses its oldest turns until it takes half of what it
+ * may take: whole ones, so that the rest is a conversation still, and many, as what is left has to
+ * be read anew. */
+static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, smol_error *error)
+{
+    size_t capacity = smol_context_capacity(chat->session.context), wanted;
+    wanted = chat->settings->max_tokens;
+    size_t most = capacity - (wanted < capacity / 2 ? wanted : capacity / 2);
+    smol_status status = read_conversation(chat, prompt, error);
+    size_t n_droppable = chat->settings->slide && prompt->n > most
+                             ? smol_conversation_droppable(&chat->conversation)
+                             : 0;
+    while (!status && prompt->n > most / 2 && prompt->n_dropped < n_droppable) {
+        prompt->n_dropped += 2;
+        status = read_conversation(chat, prompt, error);
+    }
+    if (status || prompt->n <= capacity)
+        return status;
+    return smol_command_fail(
+        error, SMOL_ERROR_CONTEXT_FULL, "the context is full (%zu tokens, %s would take %zu): %s",
+        capacity, chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
+        chat->settings->slide ? "say less, or chat with a longer --ctx"
+                              : "/reset it, or chat with --slide or a longer --ctx");
+}
+
+/* --- the answer --------------------------------------------------------------------------- */
+
 static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct chat *chat = user;
@@ -40,28 +86,22 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
-static smol_status check_room(const struct chat *chat, size_t n, smol_error *error)
-{
-    size_t capacity = smol_context_capacity(chat->session.context);
-    if (n <= capacity)
-        return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                             "the context is full (%zu tokens, the conversation would take %zu): "
-                             "/reset it, or chat with a longer --ctx",
-                             capacity, n);
-}
-
-static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
+static smol_status generate(struct chat *chat, const struct prompt *prompt,
                             smol_generate_result *result, smol_error *error)
 {
     const struct settings *settings = chat->settings;
+    size_t half = smol_context_capacity(chat->session.context) / 2;
     const smol_generate_params params = {.max_tokens = settings->max_tokens,
                                          .stop = settings->stop.items,
                                          .n_stop = settings->stop.n,
+                                         .slide = settings->slide,
+                                         .n_keep = prompt->n < half ? prompt->n : half,
                                          .penalize_context = 1,
                                          .on_text = take_text,
                                          .user = chat};
-    size_t done;
+    chat->n_known = smol_session_keep(chat->session.context, prompt->ids, prompt->n);
+    const uint32_t *ids = prompt->ids + chat->n_known;
+    size_t n = prompt->n - chat->n_known, done;
     smol_status status = read_prompt(chat, ids, n, &done, error);
     chat->n_read = done;
     if (status || smol_chat_interrupted())
@@ -94,34 +134,38 @@ static void print_end(const struct chat *chat, const smol_generate_result *resul
     else if (result->finish == SMOL_FINISH_LENGTH)
         printf("[cut off after %zu tokens: see -n]\n", result->n_generated);
     else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
-        printf("[cut off: the context is full (%zu tokens); /reset it, or chat with a longer "
-               "--ctx]\n",
+        printf("[cut off: the context is full (%zu tokens); /reset it, or chat with --slide or a "
+               "longer --ctx]\n",
                smol_context_capacity(chat->session.context));
+}
+
+static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_error *error)
+{
+    smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
+    if (prompt->n_dropped > 0 && smol_chat_is_interactive())
+        printf("[the context was full: the oldest %zu messages are forgotten]\n",
+               prompt->n_dropped);
+    smol_status status = settle(chat, generate(chat, prompt, &result, error), error);
+    if (!status)
+        print_end(chat, &result);
+    else if (smol_chat_is_interactive())
+        putchar('\n'); /* the message begins a line */
+    return status;
 }
 
 smol_status smol_chat_answer(struct chat *chat, smol_error *error)
 {
-    uint32_t *ids = NULL;
-    size_t n = 0;
-    smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
+    struct prompt prompt = {0};
     chat->answer.size = 0;
     smol_chat_forget_interrupt();
-    smol_status status = smol_conversation_ids(&chat->conversation, chat->session.model,
-                                               &chat->settings->now, &ids, &n, error);
+    smol_status status = make_prompt(chat, &prompt, error);
     if (!status)
-        status = check_room(chat, n, error);
-    if (!status) {
-        chat->n_known = smol_session_keep(chat->session.context, ids, n);
-        status = generate(chat, ids + chat->n_known, n - chat->n_known, &result, error);
-        status = settle(chat, status, error);
-        if (!status)
-            print_end(chat, &result);
-        else if (smol_chat_is_interactive())
-            putchar('\n'); /* the message begins a line */
-    }
-    smol_free(ids);
+        status = answer(chat, &prompt, error);
+    smol_free(prompt.ids);
     if (!status)
         status = smol_conversation_add(&chat->conversation, ROLE_ASSISTANT, chat->answer.text,
                                        chat->answer.size, error);
+    if (!status)
+        smol_conversation_drop(&chat->conversation, prompt.n_dropped);
     return status;
 }

@@ -42,10 +42,15 @@ void smol_conversation_pop(struct conversation *conversation)
     smol_free(conversation->messages[--conversation->n].text);
 }
 
+/* Of a system message, 1 or 0. */
+static size_t n_system(const struct conversation *conversation)
+{
+    return conversation->n > 0 && conversation->messages[0].role == ROLE_SYSTEM;
+}
+
 void smol_conversation_clear(struct conversation *conversation, bool all)
 {
-    const struct message *first = conversation->messages;
-    size_t kept = !all && conversation->n > 0 && first->role == ROLE_SYSTEM;
+    size_t kept = all ? 0 : n_system(conversation);
     while (conversation->n > kept)
         smol_conversation_pop(conversation);
     if (!all)
@@ -59,20 +64,39 @@ bool smol_conversation_ends_with(const struct conversation *conversation, enum r
     return conversation->n > 0 && conversation->messages[conversation->n - 1].role == role;
 }
 
-smol_status smol_conversation_ids(const struct conversation *conversation, const smol_model *model,
-                                  const struct tm *now, uint32_t **ids, size_t *n,
-                                  smol_error *error)
+size_t smol_conversation_droppable(const struct conversation *conversation)
+{
+    size_t n = conversation->n - n_system(conversation);
+    return n > 0 ? (n - 1) / 2 * 2 : 0;
+}
+
+void smol_conversation_drop(struct conversation *conversation, size_t n_dropped)
+{
+    struct message *oldest = conversation->messages + n_system(conversation);
+    for (size_t i = 0; i < n_dropped; i++)
+        smol_free(oldest[i].text);
+    conversation->n -= n_dropped;
+    memmove(oldest, oldest + n_dropped,
+            (conversation->n - n_system(conversation)) * sizeof *oldest);
+}
+
+smol_status smol_conversation_ids(const struct conversation *conversation, size_t n_dropped,
+                                  const smol_model *model, const struct tm *now, uint32_t **ids,
+                                  size_t *n, smol_error *error)
 {
     static const char *const names[] = {
         [ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
     smol_chat_message *messages = smol_calloc(conversation->n, sizeof *messages);
     if (!messages)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    size_t n_messages = 0;
     for (size_t i = 0; i < conversation->n; i++) {
         const struct message *message = &conversation->messages[i];
-        messages[i] = (smol_chat_message){names[message->role], message->text, message->size};
+        if (i < n_system(conversation) || i >= n_system(conversation) + n_dropped)
+            messages[n_messages++] =
+                (smol_chat_message){names[message->role], message->text, message->size};
     }
-    const smol_chat_params chat = {.messages = messages, .n_messages = conversation->n, .now = now};
+    const smol_chat_params chat = {.messages = messages, .n_messages = n_messages, .now = now};
     smol_status status = smol_prompt_chat(model, chat, ids, n, error);
     smol_free(messages);
     return status;

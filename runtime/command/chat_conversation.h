@@ -36,11 +36,18 @@ void smol_conversation_clear(struct conversation *conversation, bool all);
 /* Whether the last message is of that role. */
 bool smol_conversation_ends_with(const struct conversation *conversation, enum role role);
 
-/* The ids of all of it up to where the next answer starts. The caller frees *ids with smol_free.
- * Errors: as smol_chat_tokenize. */
-smol_status smol_conversation_ids(const struct conversation *conversation, const smol_model *model,
-                                  const struct tm *now, uint32_t **ids, size_t *n,
-                                  smol_error *error);
+/* How many of the oldest messages could be left out, the system message not counted: an even
+ * number, of questions and answers, but not the last question. */
+size_t smol_conversation_droppable(const struct conversation *conversation);
+
+/* Removes so many of them. */
+void smol_conversation_drop(struct conversation *conversation, size_t n_dropped);
+
+/* The ids of all of it but n_dropped such messages, up to where the next answer starts. The caller
+ * frees *ids with smol_free. Errors: as smol_chat_tokenize. */
+smol_status smol_conversation_ids(const struct conversation *conversation, size_t n_dropped,
+                                  const smol_model *model, const struct tm *now, uint32_t **ids,
+                                  size_t *n, smol_error *error);
 
 /* All of it as bytes, behind what is in *bytes (format/SESSION.md, 5), and back into an empty one:
  * false where they are none, or memory was short. */

@@ -15,6 +15,8 @@ static const struct option_rule rules[] = {
     RULES_SAMPLING,
     RULE_STOP,
     RULE_CTX,
+    {"slide", 0, NULL, "when the context is full, forget the oldest turns and go on (see below)",
+     OPTION_FLAG, FIELD(slide), 0, 0, NULL},
     RULE_THREADS,
     RULE_KV,
     {"system", 0, "TEXT", "the system message", OPTION_TEXT, FIELD(system), 0, 0, NULL},
@@ -32,6 +34,10 @@ static const struct command_line command = {
         "there is. Ctrl-C stops an answer, Ctrl-D ends the chat. What is already in the context\n"
         "is not read again.\n",
     .notes =
+        "--slide leaves room for an answer (-n tokens, at most half of the context): before a\n"
+        "conversation takes it, its oldest questions and answers are forgotten until it takes\n"
+        "half of what is left. The system message stays. An answer that is longer still loses\n"
+        "its middle. What is kept is read anew: a pause as for a prompt of that length.\n\n"
         "Where standard input is no terminal, each line of it is answered, and nothing else is\n"
         "printed. NO_COLOR in the environment leaves out colours. At a terminal lines are\n"
         "edited with libedit, if it is there; its history is smol/chat_history below\n"

@@ -170,6 +170,87 @@ def test_stats_go_to_standard_error(blob):
         assert re.findall(r"^\w+", done.stderr, re.M) == "load prefill decode context memory".split()
 
 
+# --- the end of the context -----------------------------------------------------------------------
+
+CTX, N_NEW = 128, 16
+QUESTIONS = [f"{text} That was number {i}." for i, text in enumerate([FIRST, SECOND, "Why?"] * 4)]
+
+
+@pytest.fixture(scope="module")
+def slid(tokenizer, at_once):
+    """slid(questions ...): what a chat with --slide answers, each from nothing; and how often it forgets."""
+
+    def size(texts, system):
+        messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+        return len(ids)
+
+    def answers(*questions, system=None):
+        texts, answers, n_slides = [], [], 0
+        for question in questions:
+            texts.append(question)
+            if size(texts, system) > CTX - N_NEW:
+                n_slides += 1
+                while size(texts, system) > (CTX - N_NEW) // 2 and len(texts) > 1:
+                    texts = texts[2:]
+            answer, n_prompt = at_once(*texts, system=system, n=N_NEW)
+            assert n_prompt == size(texts, system)
+            texts.append(answer)
+            answers.append(answer + "\n")
+        return answers, n_slides
+
+    return answers
+
+
+SLIDING = ["--slide", "--ctx", CTX, "-n", N_NEW]
+
+
+@pytest.mark.parametrize("system", [None, SYSTEM])
+def test_a_chat_goes_on_with_its_newest_turns(blob, slid, system):
+    expected, n_slides = slid(*QUESTIONS, system=system)
+    words = ["--system", system] if system else []
+    assert chat(blob, *QUESTIONS, words=[*SLIDING, *words]) == "".join(expected) and n_slides >= 3
+    chat(blob, *QUESTIONS, words=[*words, *SLIDING[1:]], status=CONTEXT_FULL)
+
+
+def test_what_a_chat_has_forgotten_its_session_has_too(blob, slid, tmp_path):
+    words = [*SLIDING, "--session", tmp_path / "saved"]
+    parts = [chat(blob, *QUESTIONS[i : i + 4], words=words) for i in range(0, len(QUESTIONS), 4)]
+    expected, _ = slid(*QUESTIONS)
+    assert "".join(parts) == "".join(expected)
+    kept = (tmp_path / "saved").read_bytes().count(b"That was number")
+    assert 0 < kept < len(QUESTIONS) // 2
+    assert chat(blob, "/regen", words=words) == expected[-1]
+
+
+def test_a_long_answer_slides_as_a_prompts_does(blob, tokenizer):
+    """It keeps the conversation, and of itself the newest half."""
+    message = [{"role": "user", "content": FIRST}]
+    prompt = tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+    for seed in range(20):  # until one does not stop early
+        words = ["--slide", "--ctx", 64, "-n", 300, "--temp", 100, "--seed", seed]
+        once = json.loads(run(blob, "-", "--json", *words, input=prompt).stdout)
+        if once["timings"]["slides"] >= 2:
+            break
+    assert once["timings"]["slides"] >= 2
+    output = chat(blob, FIRST, SECOND, "/stats", words=words)
+    assert output.startswith(once["text"] + "\n")
+    second = [{"role": "user", "content": SECOND}]
+    ids = tokenizer.apply_chat_template(second, add_generation_prompt=True, return_dict=False)
+    assert sum(known_and_read(output)) == len(ids)  # the first answer is longer than the context
+
+
+def test_a_message_that_does_not_fit_is_refused_as_ever(blob):
+    words = ["chat", blob, "--ctx", 60, "-n", 8, "--slide"]
+    done = run(*words, input=f"{FIRST}\n{SECOND * 9}\n")
+    assert done.returncode == CONTEXT_FULL and "this message alone would take" in done.stderr
+    assert done.stdout == run(*words, input=f"{FIRST}\n").stdout
+    with_slide = run("chat", blob, "--ctx", 40, "-n", 8, input=f"{FIRST}\n{FIRST}\n{FIRST}\n")
+    assert with_slide.returncode == CONTEXT_FULL and "--slide" in with_slide.stderr
+
+
 # --- sessions -------------------------------------------------------------------------------------
 
 
@@ -417,6 +498,15 @@ def test_a_full_context_is_said_and_the_chat_goes_on(blob, tmp_path):
         assert run(blob, "--chat", FIRST, "-n", 4).stdout.strip() in shown(terminal.until(PROMPT))
         terminal.type(b"\x04")
         assert terminal.wait() == OK
+
+
+def test_what_is_forgotten_is_said(blob, tmp_path):
+    with Terminal(blob, *SLIDING, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        text = terminal.until(PROMPT)
+        for question in QUESTIONS[:6]:
+            terminal.type(question + "\n")
+            text += terminal.until(PROMPT)
+        assert re.search(r"\[the context was full: the oldest [246] messages are forgotten\]", shown(text))
 
 
 def test_lines_are_edited_and_remembered(blob, tmp_path):
