@@ -19,8 +19,7 @@ struct segment {
     size_t n, capacity;
 };
 
-/* --- Hangul: syllables of a leading consonant, a vowel and perhaps a trailing consonant --------
- */
+/* --- Hangul: syllables of a leading consonant, a vowel and perhaps a trailing consonant --- */
 
 enum {
     L_FIRST = 0x1100,

@@ -634,8 +634,7 @@ static bool sum(struct machine *machine, const struct value *self, const struct 
     return true;
 }
 
-/* --- filters that are given filters and tests ---------------------------------------------------
- */
+/* --- filters that are given filters and tests --------------------------------------------- */
 
 /* The arguments behind the first n. */
 static struct call behind(const struct call *call, uint32_t n)

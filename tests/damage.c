@@ -48,8 +48,7 @@ static size_t below(struct target *t, size_t limit)
     return next(t) % limit;
 }
 
-/* --- kinds of damage ---------------------------------------------------------------------------
- */
+/* --- kinds of damage ---------------------------------------------------------------------- */
 
 /* Room for a change, which is undone after the round. */
 static uint8_t *touch(struct target *t, size_t start, size_t size)
@@ -136,8 +135,7 @@ static const struct kind {
 } kinds[] = {{"flips", flip_bits}, {"overwrites", overwrite}, {"swaps", swap}, {"torn", tear}};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* --- the blob and a newer version of it ---------------------------------------------------------
- */
+/* --- the blob and a newer version of it --------------------------------------------------- */
 
 static enum status verify(const uint8_t *bytes, size_t size, struct error *error)
 {
@@ -226,8 +224,7 @@ static bool prepare(struct target *t, const char *path)
     return true;
 }
 
-/* --- rounds ------------------------------------------------------------------------------------
- */
+/* --- rounds ------------------------------------------------------------------------------- */
 
 /* Whether the damage of this round is refused. */
 static bool round_is_refused(struct target *t, const struct kind *kind)

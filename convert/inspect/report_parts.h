@@ -5,8 +5,7 @@
 #include "convert/inspect/html.h"
 #include "convert/inspect/inspect_parts.h"
 
-/* --- report_groups.c: tensors that are the same in every layer ---------------------------------
- */
+/* --- report_groups.c: tensors that are the same in every layer ---------------------------- */
 
 struct group_member {
     size_t tensor;
@@ -38,8 +37,7 @@ enum status smol_groups_make(const struct subject *subject, struct tensor_groups
                              struct error *error);
 void smol_groups_free(struct tensor_groups *groups);
 
-/* --- report_plots.c: SVG ------------------------------------------------------------------------
- */
+/* --- report_plots.c: SVG ------------------------------------------------------------------ */
 
 /* A bar whose parts are as wide as their bytes. */
 void smol_plot_parts(struct page *page, const struct subject *subject);
@@ -58,8 +56,7 @@ struct line_plot {
 };
 void smol_plot_lines(struct page *page, const struct line_plot *plot);
 
-/* --- report_style.c -----------------------------------------------------------------------------
- */
+/* --- report_style.c ----------------------------------------------------------------------- */
 
 extern const char smol_report_style[]; /* CSS, for light and dark screens and for paper */
 

@@ -58,8 +58,7 @@ struct finished {
 static void compile_expression(struct compiler *c, const struct node *node);
 static void compile_statements(struct compiler *c, const struct node *nodes);
 
-/* --- operations ---------------------------------------------------------------------------------
- */
+/* --- operations --------------------------------------------------------------------------- */
 
 static void fail(struct compiler *c, const struct node *node, enum status status, const char *what)
 {
@@ -155,8 +154,7 @@ static void emit_string(struct compiler *c, const struct node *node, const char 
     emit(c, node, OP_CONSTANT, 0, string(c, text, size));
 }
 
-/* --- variables ----------------------------------------------------------------------------------
- */
+/* --- variables ---------------------------------------------------------------------------- */
 
 static void emit_slot(struct compiler *c, const struct node *node, enum template_opcode code,
                       const struct symbol *symbol)
@@ -242,8 +240,7 @@ static void declare_target(struct compiler *c, struct scope *scope, const struct
         declare_target(c, scope, each);
 }
 
-/* --- expressions --------------------------------------------------------------------------------
- */
+/* --- expressions -------------------------------------------------------------------------- */
 
 static uint32_t compile_list(struct compiler *c, const struct node *list)
 {
@@ -435,8 +432,7 @@ static void compile_expression(struct compiler *c, const struct node *node)
     }
 }
 
-/* --- statements ---------------------------------------------------------------------------------
- */
+/* --- statements --------------------------------------------------------------------------- */
 
 /* Statements in a scope of their own. */
 static void compile_scoped(struct compiler *c, const struct node *node, const struct node *body)
@@ -517,8 +513,7 @@ static void compile_jump_out(struct compiler *c, const struct node *node)
     emit_jump(c, node, OP_JUMP, 0, node->kind == NODE_BREAK ? loop->end : loop->again, 0);
 }
 
-/* --- loops --------------------------------------------------------------------------------------
- */
+/* --- loops -------------------------------------------------------------------------------- */
 
 /* Whether the condition reads a namespace that one of the nodes, or what is below, assigns to. */
 static bool reads_member(const struct node *condition, const struct node *nodes)
@@ -643,8 +638,7 @@ static void compile_for(struct compiler *c, const struct node *node)
     compile_else(c, node, cut ? &flag : NULL);
 }
 
-/* --- functions ----------------------------------------------------------------------------------
- */
+/* --- functions ---------------------------------------------------------------------------- */
 
 /* Hands the function over to c->finished, and its operations with it. */
 static void finish_function(struct compiler *c, struct function *f, const struct node *at,
@@ -784,8 +778,7 @@ static void compile_statements(struct compiler *c, const struct node *nodes)
         compile_statement(c, nodes);
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole ---------------------------------------------------------------------------- */
 
 /* Writes the functions in order of their numbers: the template itself was finished last. */
 static void write_functions(struct compiler *c)

@@ -128,8 +128,7 @@ static enum status add_part(struct lexer *lexer, enum token_type type, size_t at
         (struct token){.type = type, .at = at, .text = lexer->source->text + at, .size = end - at});
 }
 
-/* --- text between tags --------------------------------------------------------------------------
- */
+/* --- text between tags -------------------------------------------------------------------- */
 
 /* How a tag that begins or ends treats the white space next to it: '-' strips, '+' keeps, 0 is as
  * trim_blocks and lstrip_blocks have it. */
@@ -224,8 +223,7 @@ static enum status lex_raw(struct lexer *lexer, size_t begin)
     return status;
 }
 
-/* --- tokens within tags -------------------------------------------------------------------------
- */
+/* --- tokens within tags ------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -454,8 +452,7 @@ static enum status lex_tag(struct lexer *lexer, bool variable)
     return status;
 }
 
-/* --- the whole ----------------------------------------------------------------------------------
- */
+/* --- the whole ---------------------------------------------------------------------------- */
 
 /* Text up to the next tag, and the tag. */
 static enum status lex_next(struct lexer *lexer)

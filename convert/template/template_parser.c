@@ -24,8 +24,7 @@ static struct node *parse_expression(struct parser *p);
 static struct node *parse_statements(struct parser *p, const char *const ends[]);
 static struct node *parse_target_in_parentheses(struct parser *p);
 
-/* --- small things -------------------------------------------------------------------------------
- */
+/* --- small things ------------------------------------------------------------------------- */
 
 static void *fail(struct parser *p, size_t at, enum status status, const char *what)
 {
@@ -164,8 +163,7 @@ static bool go_deeper(struct parser *p)
     return false;
 }
 
-/* --- primary expressions ------------------------------------------------------------------------
- */
+/* --- primary expressions ------------------------------------------------------------------ */
 
 static struct node *with_text(struct node *node, const struct token *token)
 {
@@ -279,8 +277,7 @@ static struct node *parse_primary(struct parser *p)
     return fail(p, token->at, STATUS_DAMAGED, "an expression is due here");
 }
 
-/* --- what follows an expression -----------------------------------------------------------------
- */
+/* --- what follows an expression ----------------------------------------------------------- */
 
 /* Behind "(": puts the arguments into node->list and node->named. */
 static void parse_arguments(struct parser *p, struct node *node)
@@ -451,8 +448,7 @@ static struct node *parse_filters(struct parser *p, struct node *node)
     return node;
 }
 
-/* --- operators ----------------------------------------------------------------------------------
- */
+/* --- operators ---------------------------------------------------------------------------- */
 
 static struct node *parse_unary(struct parser *p, bool with_filter)
 {
@@ -643,8 +639,7 @@ static struct node *parse_expressions(struct parser *p)
     return parse_tuple(p, parse_expression, at_end);
 }
 
-/* --- statements ---------------------------------------------------------------------------------
- */
+/* --- statements --------------------------------------------------------------------------- */
 
 /* The end of a block's tag, and what it holds up to one of `ends`, at which the parser stands then.
  */

@@ -43,8 +43,7 @@ void smol_scope_read(struct scope *scope, const struct node *nodes);
 /* The variable of that name in this scope or around it, or NULL. */
 struct symbol *smol_scope_find(struct scope *scope, const char *name, size_t size);
 
-/* --- what is in a tree -------------------------------------------------------------------------
- */
+/* --- what is in a tree -------------------------------------------------------------------- */
 
 /* Whether any of the nodes, in a list or below, is of that kind and, unless name is NULL, has that
  * name. */

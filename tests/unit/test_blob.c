@@ -29,8 +29,7 @@ enum { STRIDE = SANITIZED ? 61 : 1 }; /* sanitizers are slow: they try every 61s
 static struct temporary temporary;
 static struct error error;
 
-/* --- making one
- * ----------------------------------------------------------------------------------- */
+/* --- making one --------------------------------------------------------------------------- */
 
 static char path[128]; /* of the blob under test */
 
@@ -380,8 +379,7 @@ static void data_starts_at_the_next_64_kib_and_padding_is_zero(void **state)
     assert_int_equal(section(SECTION_DIGESTS)->size, 16);
 }
 
-/* --- damage ------------------------------------------------------------------------------------
- */
+/* --- damage ------------------------------------------------------------------------------- */
 
 static void every_truncation_is_refused(void **state)
 {
@@ -412,8 +410,7 @@ static void a_spoilt_tokenizer_is_refused_at_open_by_its_digest(void **state)
     assert_int_equal(try_open(true, VERIFY_OFF), STATUS_OK); /* no rule is broken */
 }
 
-/* --- other kinds of file ------------------------------------------------------------------------
- */
+/* --- other kinds of file ------------------------------------------------------------------ */
 
 static void refuses_file(const void *bytes, size_t size, enum status status, const char *part)
 {
@@ -454,8 +451,7 @@ static void what_is_no_file_is_refused(void **state)
     complains(try_open(false, VERIFY_OFF), STATUS_FILE, "a folder");
 }
 
-/* --- rules of the header ------------------------------------------------------------------------
- */
+/* --- rules of the header ------------------------------------------------------------------ */
 
 static void newer_versions_and_unknown_needs_are_unsupported(void **state)
 {
@@ -512,8 +508,7 @@ static void the_data_must_start_where_the_header_says(void **state)
     image.data_offset = 65536;
 }
 
-/* --- rules of the section table -----------------------------------------------------------------
- */
+/* --- rules of the section table ----------------------------------------------------------- */
 
 static void sections_must_be_the_known_ones_in_order(void **state)
 {
@@ -590,8 +585,7 @@ static void nothing_may_follow_the_last_section(void **state)
     refuses("bytes behind the last section");
 }
 
-/* --- rules of the front sections ----------------------------------------------------------------
- */
+/* --- rules of the front sections ---------------------------------------------------------- */
 
 /* Cuts a section short; what is cut off becomes padding. */
 static void shrink(enum section_kind kind, uint64_t size)
@@ -796,8 +790,7 @@ static void the_tokenizers_rules_are_checked(void **state)
     refuses("does not end with its last table");
 }
 
-/* --- ranges
- * --------------------------------------------------------------------------------------- */
+/* --- ranges ------------------------------------------------------------------------------- */
 
 struct limits {
     size_t offset;
@@ -1044,8 +1037,7 @@ static void the_largest_model_in_a_tiny_file_is_refused(void **state)
     refuses("is not what the model calls for");
 }
 
-/* --- what only verification sees ----------------------------------------------------------------
- */
+/* --- what only verification sees ---------------------------------------------------------- */
 
 static struct blob_tensor *tensor(enum tensor_role role)
 {
@@ -1168,8 +1160,7 @@ static void verification_looks_at_each_weight(void **state)
     }
 }
 
-/* --- checking on first use
- * ------------------------------------------------------------------------ */
+/* --- checking on first use ---------------------------------------------------------------- */
 
 /* A model whose embedding and output take several chunks each. */
 static struct blob_model wide_model(void)
@@ -1300,8 +1291,7 @@ static void using_nothing_is_fine(void **state)
     smol_blob_close(&blob);
 }
 
-/* --- the writer
- * ------------------------------------------------------------------------------------ */
+/* --- the writer --------------------------------------------------------------------------- */
 
 static int count_entries(void)
 {
