@@ -2,6 +2,7 @@
 #ifndef SMOL_TESTS_UNIT_TEMPORARY_H
 #define SMOL_TESTS_UNIT_TEMPORARY_H
 
+#include <dirent.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,19 @@ static inline const char *temporary_write_text(struct temporary *t, const char *
                                                const char *text)
 {
     return temporary_write(t, name, text, strlen(text));
+}
+
+/* How many files the folder holds, hidden ones not counted. */
+static inline int temporary_count(const struct temporary *t)
+{
+    DIR *folder = opendir(t->folder);
+    int n = 0;
+    if (!folder)
+        abort();
+    for (struct dirent *entry; (entry = readdir(folder));)
+        n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
 }
 
 static inline int temporary_remove_entry(const char *path, const struct stat *info, int kind,

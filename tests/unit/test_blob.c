@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -1293,16 +1292,6 @@ static void using_nothing_is_fine(void **state)
 
 /* --- the writer --------------------------------------------------------------------------- */
 
-static int count_entries(void)
-{
-    DIR *folder = opendir(temporary.folder);
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        n += entry->d_name[0] != '.';
-    closedir(folder);
-    return n;
-}
-
 static bool file_is(const char *text)
 {
     char bytes[16] = "";
@@ -1358,7 +1347,7 @@ static void an_existing_file_is_kept_without_force(void **state)
     assert_true(file_is("old"));
     assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
     check_round_trip(&odd_model, true);
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void giving_up_leaves_nothing_behind(void **state)
@@ -1369,7 +1358,7 @@ static void giving_up_leaves_nothing_behind(void **state)
     assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), STATUS_OK);
     assert_int_equal(append_tensors(writer, &odd_model, &error), STATUS_OK);
     smol_writer_abort(writer);
-    assert_int_equal(count_entries(), 0);
+    assert_int_equal(temporary_count(&temporary), 0);
     smol_writer_abort(NULL);
 }
 
@@ -1400,7 +1389,7 @@ static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **
         temporary_write_text(&temporary, "tiny.smol", "old");
         complains(write_within(limit, &contents), STATUS_FILE, "cannot write (File too large)");
         assert_true(file_is("old"));
-        assert_int_equal(count_entries(), 1);
+        assert_int_equal(temporary_count(&temporary), 1);
     }
 }
 
@@ -1423,7 +1412,7 @@ static void appending_reports_a_failing_write_itself(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     complains(status, STATUS_FILE, "cannot write");
     smol_writer_abort(writer);
-    assert_int_equal(count_entries(), 0);
+    assert_int_equal(temporary_count(&temporary), 0);
 }
 
 static void a_folder_that_is_missing_is_reported(void **state)

@@ -177,16 +177,6 @@ static void names_are_split_and_joined(void **state)
 
 /* ---- writing ---- */
 
-static int count_entries(void)
-{
-    DIR *folder = opendir(temporary.folder);
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(folder));)
-        n += entry->d_name[0] != '.';
-    closedir(folder);
-    return n;
-}
-
 static void holds(const char *path, const char *text)
 {
     struct file_view view;
@@ -221,7 +211,7 @@ static void an_output_appears_when_it_is_committed_and_not_before(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
     assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
     holds(path, "abcdef");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
     smol_output_discard(&output); /* safe after a commit */
     holds(path, "abcdef");
     assert_int_equal(open_descriptors(), before);
@@ -233,9 +223,9 @@ static void a_discarded_output_leaves_nothing_behind(void **state)
     int before = open_descriptors();
     struct output output = start(path_of("out"), false);
     write_text(&output, 0, "abc");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
     smol_output_discard(&output);
-    assert_int_equal(count_entries(), 0);
+    assert_int_equal(temporary_count(&temporary), 0);
     assert_int_equal(open_descriptors(), before);
 }
 
@@ -252,7 +242,7 @@ static void an_existing_file_is_replaced_only_by_force(void **state)
     holds(path, "old");
     assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
     holds(path, "new");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void a_dangling_link_counts_as_existing_and_is_replaced_itself(void **state)
@@ -276,7 +266,7 @@ static void a_folder_is_never_overwritten(void **state)
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
     complains(smol_output_open(temporary.path, true, &output, &error), STATUS_FILE, "is a folder");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void a_target_in_a_missing_folder_is_refused(void **state)
@@ -321,7 +311,7 @@ static void a_failing_write_keeps_the_old_file_whole(void **state)
     assert_null(strstr(error.message, ".tmp-"));
     smol_output_discard(&output);
     holds(path, "old");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void a_failing_commit_keeps_the_old_file_whole(void **state)
@@ -333,7 +323,7 @@ static void a_failing_commit_keeps_the_old_file_whole(void **state)
     assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* now the renaming must fail */
     complains(smol_output_commit(&output, &error), STATUS_FILE, "rename");
     holds(path, "old");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void two_writers_of_one_file_do_not_mix(void **state)
@@ -347,7 +337,7 @@ static void two_writers_of_one_file_do_not_mix(void **state)
     holds(path, "aaaa");
     assert_int_equal(smol_output_commit(&b, &error), STATUS_OK);
     holds(path, "bb");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
@@ -358,7 +348,7 @@ static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
     const char *path = temporary_write_text(&temporary, "out", "another's");
     complains(smol_output_commit(&output, &error), STATUS_FILE, "since a moment ago");
     holds(path, "another's");
-    assert_int_equal(count_entries(), 1);
+    assert_int_equal(temporary_count(&temporary), 1);
 }
 
 /* In a process of its own, which a signal ends while two outputs are open. */
@@ -381,7 +371,7 @@ static void a_signal_removes_the_temporaries_and_ends_the_process(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), signals[i]);
-        assert_int_equal(count_entries(), 1);
+        assert_int_equal(temporary_count(&temporary), 1);
         holds(path_of("out"), "old");
     }
 }
