@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 from packed import zstd
+from smol_reader import Unsupported, need
 
 MAGIC = b"\x89SMD\r\n\x1a\n"
 HEADER, PART = "<8sQHHIQQQQQQQ", "<QIIQQQ"
@@ -25,21 +26,8 @@ for name in ("ZSTD_findFrameCompressedSize", "ZSTD_getFrameContentSize"):
     getattr(zstd, name).restype = ctypes.c_ulonglong
 
 
-class Damaged(Exception):
-    pass
-
-
-class Unsupported(Exception):
-    pass
-
-
 class WrongBlob(Exception):
     pass
-
-
-def need(condition, what):
-    if not condition:
-        raise Damaged(what)
 
 
 def content(coded, size, history=b""):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from blobs import read_blob
 from engine import Model, kernel_sets
 from internal import BUILD, NO, OK, Error, lib
 from smol_reader import (
@@ -24,7 +25,7 @@ from smol_reader import (
     SECOND_TABLE,
     WINDOWED,
 )
-from test_format import Contents, example_tokenizer, read
+from test_format import Contents, example_tokenizer
 from test_logits import largest_difference
 
 TOLERANCE = 2e-4  # of a position's spread, as for families
@@ -227,7 +228,7 @@ def drawn(request, tmp_path):
 
 def test_any_combination_is_computed(drawn):
     path, reference, ids = drawn
-    read(path).check_padding()
+    read_blob(path).check_padding()
     with Model(path) as model:
         ours = model.logits(ids, threads=2, kv="f32")
         assert largest_difference(ours, reference.logits(ids)) <= TOLERANCE

@@ -17,8 +17,6 @@ from delta_reader import (
     MAX_NEW,
     MAX_OLD,
     ZSTD,
-    Damaged,
-    Unsupported,
     WrongBlob,
     apply,
     delta,
@@ -28,7 +26,7 @@ from engine import blob_of
 from internal import ROOT
 from packed import frame
 from programs import assert_fails, smolconv
-from smol_reader import GENERATION, STOP, WEIGHTS
+from smol_reader import GENERATION, STOP, WEIGHTS, Damaged, Unsupported
 from test_format import example_blob
 from updates import changed, trained_anew, trained_further, with_another_token
 

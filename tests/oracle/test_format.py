@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from blobs import read_blob, xxh3
 from internal import BUILD, OK, UNSUPPORTED, Error, lib
 from safetensors import safe_open
 from smol_reader import BF16, F32, INT8, MAX_FRONT, NO_TOKEN, Blob, Damaged, Unsupported
@@ -21,17 +22,6 @@ from smol_reader import BF16, F32, INT8, MAX_FRONT, NO_TOKEN, Blob, Damaged, Uns
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo/model"
 DTYPES = {"f32": F32, "bf16": BF16, "int8": INT8}
-
-lib.smol_digest.restype = ctypes.c_uint64
-lib.smol_digest.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-
-
-def xxh3(data):
-    return lib.smol_digest(bytes(data), len(data))
-
-
-def read(path):
-    return Blob(Path(path).read_bytes(), xxh3)
 
 
 def convert(source, target, dtype, *options):
@@ -146,7 +136,7 @@ def check_tensors(blob, source):
 
 @pytest.fixture(scope="module", params=DTYPES)
 def demo(request, demo_blob):
-    blob = read(demo_blob(request.param))
+    blob = read_blob(demo_blob(request.param))
     assert blob.model["dtype"] == DTYPES[request.param]
     return blob
 
@@ -313,7 +303,7 @@ def random_checkpoint(folder, rng):
 def test_random_checkpoints_of_odd_shapes_become_what_the_document_says(tmp_path, seed):
     source, config = random_checkpoint(tmp_path, np.random.default_rng(seed))
     for dtype in DTYPES:
-        blob = read(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype))
+        blob = read_blob(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype))
         check_tensors(blob, source)
         blob.check_padding()
         assert blob.stop == [i for i in (1, 2) if i < config["vocab_size"]]
