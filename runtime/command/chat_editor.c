@@ -251,6 +251,7 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text)
     int n = 0;
     prompt = with_prompt;
     edit.leaving = false;
+    edit.set(edit.editor, EL_PREP_TERM, 1); /* before the prompt: what is typed then is for it */
     const char *line = edit.gets(edit.editor, &n);
     if (!line || n <= 0)
         return false;

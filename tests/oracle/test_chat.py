@@ -17,6 +17,7 @@ import time
 import pytest
 from engine import blob_of
 from internal import BUILD, ROOT
+from test_sandbox import HARMLESS, refused_in
 from transformers import AutoTokenizer
 
 OK, USAGE, FILE, DAMAGED, UNSUPPORTED, CONTEXT_FULL = 0, 2, 3, 4, 5, 8
@@ -607,6 +608,32 @@ def test_a_session_cannot_steer_the_terminal(blob, tmp_path):
         text = terminal.until(PROMPT)
         assert "\ufffd]0;owned\ufffd\ufffd31m\ufffd\ufffd\ufffd." in text.decode()
         assert b"\x1b" not in text and b"\x07" not in text and b"\xc2\x9b" not in text
+
+
+def test_a_terminal_needs_no_call_that_the_sandbox_refuses(blob, tmp_path):
+    """With editing, a search of the history, another size of the terminal, Ctrl-Z, Ctrl-C."""
+    if not traceable():
+        pytest.skip("nothing can be traced here")
+    (tmp_path / "smol").mkdir()
+    (tmp_path / "smol/chat_history").write_text("x" * (1 << 20) + "\nHello there\n")  # to be cut down
+    log = tmp_path / "log"
+    under = ["strace", "-f", "-qq", "-e", "signal=none", "-o", log]
+    words = ["-n", 4, "--slide", "--session", tmp_path / "saved"]
+    with Terminal(blob, *words, under=under, XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("\x12Hello\x1b")
+        terminal.until(rb"Hello there")
+        fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 40, 0, 0))
+        terminal.type("\n")
+        terminal.until(rb"\n")
+        terminal.until(PROMPT)
+        for line in ("dropped\x03", "/save\n", "\x04"):
+            terminal.type(line)
+            if line != "\x04":
+                terminal.until(PROMPT)
+        assert terminal.wait() == OK
+    assert (tmp_path / "saved").exists()
+    assert [call for call in refused_in(log) if not HARMLESS.match(call)] == []
 
 
 def test_the_program_does_without_libedit(blob):

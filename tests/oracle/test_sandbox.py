@@ -18,11 +18,13 @@ HARMLESS = re.compile(r"(<\.\.\. )?(clone3\b.*ENOSYS|ioctl\b.*ENOTTY)")
 
 
 REQUESTS = b'{"prompt": "Once", "max_tokens": 5, "logprobs": 2}\n' * 12 + b"{}"
+CHAT = b'Hello\n/system Be brief.\nHello\n/regen\n/save\n/save! \n/load\n"""a\nb"""\n/reset\n/help\n' + b"Why?\n" * 9
 
 
 def run(program, words, **options):
     environment = {**os.environ, **options.pop("environment", {})}
-    options.setdefault("input", REQUESTS if "--jsonl" in words else b"Once upon")
+    texts = {"--jsonl": REQUESTS, "chat": CHAT}
+    options.setdefault("input", next((texts[word] for word in words if word in texts), b"Once upon"))
     return subprocess.run(
         [program, *map(str, words)], capture_output=True, env=environment, timeout=120, **options
     )
@@ -51,6 +53,10 @@ BLOB -n 8 -
 BLOB Once -n 600 --ctx 20
 BLOB Once -n 8 --session OUT
 BLOB --jsonl --sequences 3 --threads 2
+chat BLOB -n 4
+chat BLOB -n 8 --session OUT --ctx 90 --slide --temp 0.8 --threads 2
+chat BLOB -n 8 --session OUT --ctx 60 --kv int8
+chat BLOB -n 8 --session MISSING/OUT
 tokenize BLOB Once
 tokenize BLOB -
 tokenize BLOB --decode 12,13
@@ -70,7 +76,7 @@ DAMAGED Once -n 8
 MISSING Once
 FOLDER Once
 """.strip().splitlines()
-TIMED = ["BLOB Once -n 8 --json", "bench BLOB -p 8 -n 4 --threads 2", "bench BLOB -p 4 -n 4 --json"]
+TIMED = ["BLOB Once -n 8 --json", "bench BLOB -p 8 -n 4 --threads 2", "bench BLOB -p 4 -n 4 --json", "chat BLOB -n 2 --stats"]
 
 
 @pytest.fixture
@@ -111,11 +117,15 @@ def test_everything_is_as_it_is_outside(program, words, line, tmp_path):
 
 
 def refused_calls(program, words, log):
-    """The system calls that were refused once the sandbox was entered."""
     tracer = ["strace", "-f", "-qq", "-e", "signal=none", "-o", log]
     done = run(tracer[0], [*tracer[1:], program, *words])
     if not log.exists() or b"ptrace" in done.stderr:
         pytest.skip(f"nothing can be traced here: {done.stderr.decode()}")
+    return refused_in(log)
+
+
+def refused_in(log):
+    """The system calls that were refused once the sandbox was entered, of those that were traced."""
     calls = [re.sub(r"^\d+ +", "", line) for line in log.read_text().splitlines()]
     entered = max(i for i, call in enumerate(calls) if call.startswith("seccomp("))
     assert len(calls) > entered + 5 and calls[entered].endswith(" = 0")
