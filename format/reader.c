@@ -48,6 +48,38 @@ static bool all_zero(const uint8_t *data, uint64_t size)
 
 /* --- header ------------------------------------------------------------------------------- */
 
+/* Files that people take for blobs: bytes that each has at `offset`, what it is, and what to do. */
+static const struct {
+    const char *bytes;
+    size_t n, offset;
+    enum status status;
+    const char *text;
+} other_kinds[] = {
+    {"\x28\xb5\x2f\xfd", 4, 0, STATUS_UNSUPPORTED,
+     "compressed with zstd: use `smolconv unpack` first"},
+    {DELTA_MAGIC, 4, 0, STATUS_DAMAGED, /* or a blob with one bit flipped */
+     "a .smoldelta, not a .smol blob (offset 3): see `smolconv patch`"},
+    {"\x89SMS", 4, 0, STATUS_UNSUPPORTED, "a session, not a .smol blob: see smolrun --session"},
+    {"GGUF", 4, 0, STATUS_UNSUPPORTED,
+     "a GGUF file, not a .smol blob: make one with `smolconv FOLDER OUT.smol` from the folder of "
+     "the Hugging Face checkpoint"},
+    {"\0\0{\"", 4, 6, STATUS_UNSUPPORTED, /* a length below 2^48, and JSON */
+     "a safetensors file, not a .smol blob: make one with `smolconv FOLDER OUT.smol` from the "
+     "folder that it lies in"},
+};
+
+static enum status refuse_other_kind(const struct blob *blob, const uint8_t *data, uint64_t size,
+                                     struct error *error)
+{
+    for (size_t i = 0; i < sizeof other_kinds / sizeof other_kinds[0]; i++)
+        if (size >= other_kinds[i].offset + other_kinds[i].n &&
+            memcmp(data + other_kinds[i].offset, other_kinds[i].bytes, other_kinds[i].n) == 0)
+            return smol_fail(error, other_kinds[i].status, "%s: %s", blob->path,
+                             other_kinds[i].text);
+    return smol_fail(error, STATUS_DAMAGED,
+                     "%s: not a .smol blob (offset 0): make one with smolconv", blob->path);
+}
+
 static enum status check_magic(const struct blob *blob, const uint8_t *data, uint64_t size,
                                struct error *error)
 {
@@ -59,19 +91,7 @@ static enum status check_magic(const struct blob *blob, const uint8_t *data, uin
         return damaged(blob, error, "truncated within the header", size);
     if (size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0)
         return damaged(blob, error, "line ends were changed: copy it as a binary file", 4);
-    if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: compressed with zstd: use `smolconv unpack` first", blob->path);
-    if (size >= 4 && memcmp(data, DELTA_MAGIC, 4) == 0) /* or a blob with one bit flipped */
-        return smol_fail(error, STATUS_DAMAGED,
-                         "%s: a .smoldelta, not a .smol blob (offset 3): see `smolconv patch`",
-                         blob->path);
-    if (size >= 4 && memcmp(data, "GGUF", 4) == 0)
-        return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: a GGUF file, not a .smol blob: convert the Hugging Face checkpoint",
-                         blob->path);
-    return smol_fail(error, STATUS_DAMAGED,
-                     "%s: not a .smol blob (offset 0): make one with smolconv", blob->path);
+    return refuse_other_kind(blob, data, size, error);
 }
 
 /* Magic, version and sizes: what the front's place and length follow from. */
@@ -516,6 +536,11 @@ enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, 
     *blob = (struct blob){0};
     enum status status =
         use_mmap ? smol_file_map(path, &file, error) : read_file(path, &file, error);
+    if (status && smol_is_folder(path))
+        return smol_fail(error, STATUS_FILE,
+                         "%s: a folder, not a .smol blob: if a checkpoint is in it, make one with "
+                         "`smolconv FOLDER OUT.smol`",
+                         path);
     return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
 }
 

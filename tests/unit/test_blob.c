@@ -423,6 +423,13 @@ static void other_kinds_of_file_are_named(void **state)
     static const char zeros[4096];
     refuses_file("\x28\xb5\x2f\xfd....", 8, STATUS_UNSUPPORTED, "zstd");
     refuses_file("GGUF\3\0\0\0........", 16, STATUS_UNSUPPORTED, "GGUF");
+    refuses_file("GGUF", 4, STATUS_UNSUPPORTED, "GGUF");
+    refuses_file("GGU", 3, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file("\x40\0\0\0\0\0\0\0{\"a\"", 12, STATUS_UNSUPPORTED, "a safetensors file");
+    refuses_file("\x40\0\0\0\0\0\0\0{\"", 10, STATUS_UNSUPPORTED, "a safetensors file");
+    refuses_file("\x40\0\0\0\0\0\0\0{", 9, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file("\x89SMS\r\n\x1a\n", 8, STATUS_UNSUPPORTED, "a session");
+    refuses_file("\x89SMD\r\n\x1a\n", 8, STATUS_DAMAGED, "a .smoldelta");
     refuses_file("{\"model\": 1}", 12, STATUS_DAMAGED, "not a .smol blob");
     refuses_file("SMOL\1\0\0\0", 8, STATUS_DAMAGED, "not a .smol blob");
     refuses_file(zeros, sizeof zeros, STATUS_DAMAGED, "not a .smol blob");
