@@ -31,8 +31,10 @@ def test_the_blob_of_the_picture_has_the_sections_of_the_format_in_their_order()
     assert words(PICTURE, "section") == [name.lower() for name in names]
 
 
-def test_the_picture_is_text_and_nothing_from_elsewhere():
-    source = (ROOT / "docs/data-way.svg").read_text()
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/*.svg")), ids=lambda path: path.name)
+def test_pictures_are_well_formed_and_have_text_and_nothing_from_elsewhere(path):
+    source = path.read_text()
+    assert len(list(ElementTree.fromstring(source).iter(f"{SVG}text"))) > 10
     assert not re.search(r"<(script|image|foreignObject|a)\b|@import|@font-face|href|url\((?!#)", source)
 
 
