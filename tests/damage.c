@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "common/hash.h"
 #include "format/reader.h"
+#include "tests/repair.h"
 
 static const char usage[] =
     "usage: damage BLOB ROUNDS SEED\n"
@@ -171,13 +171,8 @@ static void make_newer(struct target *t, uint8_t *newer)
             *low ^= *low > 1 && *low < 0x7f;
         }
     }
-    struct blob_header *header = (void *)newer;
-    uint64_t *digests = (void *)(newer + find(newer, SECTION_DIGESTS)->offset);
-    for (size_t at = header->data_offset; at < t->size; at += BLOB_CHUNK_SIZE, digests++)
-        *digests = smol_digest(newer + at,
-                               t->size - at < BLOB_CHUNK_SIZE ? t->size - at : BLOB_CHUNK_SIZE);
-    header->front_digest =
-        smol_digest(newer + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
+    const struct blob_header *header = (const void *)newer;
+    repair_blob(newer, t->size, header->data_offset, find(newer, SECTION_DIGESTS)->offset);
 }
 
 static size_t list_changed_pages(const struct target *t, size_t *pages)

@@ -8,7 +8,7 @@
 
 #include "common/checked.h"
 #include "common/file.h"
-#include "common/hash.h"
+#include "tests/repair.h"
 #include "tests/unit/demo_blob.h"
 
 static struct error error;
@@ -51,12 +51,7 @@ static inline struct blob_section *sections(void)
 
 static inline void repair_digests(void)
 {
-    uint64_t *digests = (void *)(copy + sections()[6].offset);
-    for (uint64_t at = header()->data_offset; at < original.size; at += BLOB_CHUNK_SIZE) {
-        uint64_t rest = original.size - at;
-        *digests++ = smol_digest(copy + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
-    }
-    header()->front_digest = smol_digest(copy + 16, header()->data_offset - 16);
+    repair_blob(copy, original.size, header()->data_offset, sections()[6].offset);
 }
 
 #endif

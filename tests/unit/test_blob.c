@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 
 #include "common/checked.h"
-#include "common/hash.h"
 #include "format/model.h"
 #include "format/reader.h"
 #include "format/writer.h"
+#include "tests/repair.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"
 #include "tests/unit/tiny_blob.h"
@@ -101,15 +101,9 @@ static void restore(void)
     memcpy(image.bytes, image.pristine, image.size);
 }
 
-/* Computes every digest anew, so that nothing but the rule itself can give a mutation away. */
 static void repair_digests(void)
 {
-    uint64_t *digests = (void *)(image.bytes + image.digests_offset);
-    for (uint64_t at = image.data_offset; at < image.size; at += BLOB_CHUNK_SIZE) {
-        uint64_t rest = image.size - at;
-        *digests++ = smol_digest(image.bytes + at, rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE);
-    }
-    header()->front_digest = smol_digest(image.bytes + 16, image.data_offset - 16);
+    repair_blob(image.bytes, image.size, image.data_offset, image.digests_offset);
 }
 
 static enum status try_open(bool use_mmap, enum verify verify)
