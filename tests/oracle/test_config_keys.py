@@ -15,7 +15,6 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from checkpoints import load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert
 from families import CONFIGS
@@ -125,7 +124,6 @@ def complaint(folder, ids, read):
 
 @pytest.mark.parametrize("family", CONFIGS)
 def test_no_key_makes_an_answer_that_is_not_the_references(family, tmp_path):
-    torch.set_num_threads(1)
     make_of(featured(family), tmp_path, seed=3)
     ids = np.random.default_rng(1).integers(0, TWO_LAYERS["vocab_size"], N_POSITIONS)
     path = tmp_path / "config.json"

@@ -17,11 +17,6 @@ DEMO = ROOT / "demo/model"
 N = 150  # two passes of the runtime
 
 
-@pytest.fixture(autouse=True, scope="module")
-def two_threads():
-    torch.set_num_threads(2)
-
-
 def reference_states(reference, ids):
     """float32 (n, hidden_size): behind the final norm."""
     with torch.inference_mode():

@@ -27,11 +27,6 @@ N_POSITIONS = 150  # past every window and original context, and two borders of 
 N_GREEDY = 16
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    torch.set_num_threads(1)  # the models are tiny
-
-
 def tokens(vocab_size, n=N_POSITIONS):
     return np.random.default_rng(1).integers(0, vocab_size, n)
 

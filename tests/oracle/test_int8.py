@@ -36,7 +36,6 @@ def compare(exact, ours, ids):
 
 @pytest.fixture(scope="module")
 def measured(real_model_dir, is_original, windows):
-    torch.set_num_threads(2)
     parts = []
     f32_blob, int8_blob = blob_of(real_model_dir, "f32"), blob_of(real_model_dir, "int8")
     with Model(f32_blob) as f32, Model(int8_blob) as int8:

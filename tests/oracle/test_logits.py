@@ -15,11 +15,6 @@ N_REAL = 400
 N_LONG, N_LONG_COMPARED = 8192, 64
 
 
-@pytest.fixture(autouse=True, scope="module")
-def two_threads():
-    torch.set_num_threads(2)
-
-
 def spread(logits):
     return logits.max(axis=1) - logits.min(axis=1)
 
