@@ -180,6 +180,11 @@ $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
 STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
 $(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
 endif
+# What wraps or is null in a kernel the address sanitizer sees where it is used; looking at each
+# step of a pointer through unrolled loops takes most of the compiler's time.
+ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
+$(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
+endif
 ifeq ($(ARCH),x86_64)
 %avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
 %sha256_x86.o: FILE_CFLAGS += -mssse3 -msha
