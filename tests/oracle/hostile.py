@@ -3,8 +3,8 @@ little memory and time:
 
     "$(scripts/venv)" tests/oracle/hostile.py BUILD [--sanitized]
 
-runs them all and counts; test_hostile.py does the same with pytest, and compares with other
-readers. BLOBS are named after the step of FORMAT.md section 9, the others after what is wrong. Each
+runs them and counts; test_hostile.py does the same with pytest, and compares with other readers.
+Sanitized programs, which take long to start, get no blob twice where the same code reads it. BLOBS are named after the step of FORMAT.md section 9, the others after what is wrong. Each
 blob comes a second and a third time: packed, and as what a delta makes.
 
 Where a case is what made a published flaw in readers of GGUF, it is marked:
@@ -1455,7 +1455,7 @@ def patched(case):
     return Case(f"delta: {case.name}", make, OK if case.name.startswith("21") else status)
 
 
-DELTAS += [patched(case) for case in BLOBS]
+PATCHED = [patched(case) for case in BLOBS]
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -1510,6 +1510,7 @@ def check_blob(case, build, folder, limited=True):
     found = [
         complaint(program, status, case.words, run(command, limited))
         for (program, command), status in zip(commands.items(), statuses, strict=True)
+        if limited or program in ("smolconv verify", "smolrun")
     ]
     return [text for text in found if text]
 
@@ -1586,7 +1587,8 @@ def main():
     build, limited = Path(sys.argv[1]), "--sanitized" not in sys.argv[2:]
     checks = [(f"blob, {c.name}", lambda f, c=c: check_blob(c, build, f, limited)) for c in BLOBS]
     checks += [(c.name, lambda f, c=c: check_packed(c, build, f, limited)) for c in PACKED]
-    checks += [(c.name, lambda f, c=c: check_delta(c, build, f, limited)) for c in DELTAS]
+    deltas = [*DELTAS, *(PATCHED if limited else ())]
+    checks += [(c.name, lambda f, c=c: check_delta(c, build, f, limited)) for c in deltas]
     checks += [(f"safetensors, {c.name}", lambda f, c=c: check_safetensors(c, build, f, limited))
                for c in SAFETENSORS]  # fmt: skip
     checks += [(c.name, lambda f, n=n, c=c: check_json(n, c, build, f, limited)) for n, c in JSON]
