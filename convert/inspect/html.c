@@ -81,18 +81,6 @@ void smol_page_text(struct page *page, const char *text, size_t size)
     }
 }
 
-static ssize_t write_stream(void *cookie, const char *text, size_t size)
-{
-    smol_page_text(cookie, text, size);
-    return (ssize_t)size;
-}
-
-FILE *smol_page_stream(struct page *page)
-{
-    const cookie_io_functions_t functions = {.write = write_stream};
-    return fopencookie(page, "w", functions);
-}
-
 enum status smol_page_end(struct page *page)
 {
     flush(page);

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "common/buffer.h"
 #include "common/error.h"
@@ -27,10 +26,6 @@ void smol_page_print(struct page *page, const char *format, ...)
 /* Adds text, whatever it is: markup in it stays text, and what XML cannot hold or what sets the
  * direction of writing becomes U+FFFD. */
 void smol_page_text(struct page *page, const char *text, size_t size);
-
-/* A stream into smol_page_text, for those who print text; NULL when out of memory. The caller
- * closes it. */
-FILE *smol_page_stream(struct page *page);
 
 /* Writes what is left and frees the page's memory. Errors: STATUS_FILE, STATUS_MEMORY. */
 enum status smol_page_end(struct page *page);

@@ -345,15 +345,20 @@ static enum status add_settings(struct report *report, struct error *error)
 {
     if (report->subject.kind == SUBJECT_SAFETENSORS)
         return STATUS_OK;
-    smol_page_add(&report->page, "<h2>Settings and provenance</h2>\n<pre>");
-    FILE *stream = smol_page_stream(&report->page);
+    char *lines = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&lines, &size);
     if (!stream)
         return smol_fail_memory(error, "the page");
     smol_inspect_lines(&report->subject, stream);
-    if (fclose(stream))
-        return smol_fail_memory(error, "the page");
+    bool failed = ferror(stream);
+    failed |= fclose(stream) != 0;
+    smol_page_add(&report->page, "<h2>Settings and provenance</h2>\n<pre>");
+    if (!failed)
+        smol_page_text(&report->page, lines, size);
     smol_page_add(&report->page, "</pre>\n");
-    return STATUS_OK;
+    free(lines);
+    return failed ? smol_fail_memory(error, "the page") : STATUS_OK;
 }
 
 static enum status write_page(struct report *report, struct error *error)

@@ -12,7 +12,7 @@ from checkpoints import make
 from internal import ROOT
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
-from test_format import quantize
+from test_format import example_blob, quantize
 
 DEMO = ROOT / "demo/model"
 SPACE = "{http://www.w3.org/1999/xhtml}"
@@ -177,6 +177,14 @@ def test_hostile_names_stay_text(tmp_path):
         assert name in shown
     assert "x\ufffd\ufffd[1m\ufffdy\ufffd\ufffd" in shown
     assert page.find("h1")[0].text == path.name == page.find("title")[0].text
+
+
+def test_long_text_of_strangers_is_whole(tmp_path):
+    """However it comes to the page: no character is cut in two."""
+    text = "\u00e9\u4e2d" * 9000
+    (tmp_path / "x.smol").write_bytes(example_blob(tmp_path, f"x{text}\n".encode()))
+    page = Page(tmp_path / "x.smol", out=tmp_path / "r.html")
+    assert f"x{text}" in page.text and "\ufffd" not in page.text
 
 
 @pytest.mark.parametrize(
