@@ -470,6 +470,20 @@ def comparisons():
     yield "foreign", diff(foreign=b'{"model.norm.weight":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}')
 
 
+def descriptions():
+    header = {
+        "</td><script>alert(1)</script>": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "model.layers.0.\u001b[2J": {"dtype": "BF16", "shape": [0], "data_offsets": [24, 24]},
+        "model.layers.10.w": {"dtype": "F16", "shape": [40, 64], "data_offsets": [24, 5144]},
+        "__metadata__": {"format": "pt\u202e"},
+    }
+    by_name = dict(blobs())
+    for as_json in (0, 2):
+        yield f"names{as_json}", bytes([as_json]) + compact(header)
+        for name in ("int8", "blocks", "flip", "short", "nan"):
+            yield f"{name}{as_json}", bytes([1 | as_json]) + by_name[name]
+
+
 def scanners():
     def scanner(pattern, text, behaviour=1, flags=0, changes=()):
         pattern = pattern.encode()
@@ -540,6 +554,7 @@ TARGETS = {
     "unpack": packed,
     "patch": deltas,
     "diff": comparisons,
+    "inspect": descriptions,
 }
 
 
