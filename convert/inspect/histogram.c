@@ -1,5 +1,5 @@
-/* Histograms, see statistics.h. The counts are whole numbers: nothing depends on their order. */
-#include "convert/inspect/statistics.h"
+/* Histograms, see histogram.h. The counts are whole numbers: nothing depends on their order. */
+#include "convert/inspect/histogram.h"
 
 #include "convert/inspect/scan.h"
 

@@ -2,6 +2,7 @@
 #ifndef SMOL_CONVERT_REPORT_PARTS_H
 #define SMOL_CONVERT_REPORT_PARTS_H
 
+#include "convert/inspect/histogram.h"
 #include "convert/inspect/html.h"
 #include "convert/inspect/inspect_parts.h"
 

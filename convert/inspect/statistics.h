@@ -51,22 +51,4 @@ struct statistics {
 enum status smol_statistics(const struct model_tensor *tensors, size_t n, struct pool *pool,
                             bool quiet, struct statistics *all, struct error *error);
 
-/* How the finite elements of a group of tensors are spread: bin i has those within [edge(i), edge(i
- * + 1)), the last bin its upper edge too, where edge(i) = low + i * ((high - low) /
- * HISTOGRAM_BINS).
- */
-enum { HISTOGRAM_BINS = 61 };
-struct histogram {
-    double low, high; /* low < high */
-    uint64_t n_outside;
-    uint64_t bins[HISTOGRAM_BINS];
-};
-double smol_histogram_edge(const struct histogram *histogram, unsigned i);
-
-/* Counts the elements of tensors[i] in histograms[group[i]], for each tensor with a group >= 0.
- * `histograms` come with their bounds, and counts of zero. Errors: STATUS_MEMORY. */
-enum status smol_histograms(const struct model_tensor *tensors, size_t n, const int *group,
-                            struct pool *pool, bool quiet, struct histogram *histograms,
-                            struct error *error);
-
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/cpu.h"
+#include "convert/inspect/histogram.h"
 #include "convert/inspect/moments.h"
 #include "convert/inspect/statistics.h"
 #include "convert/weights/tile.h"
