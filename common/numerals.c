@@ -1,6 +1,7 @@
 /* Numbers on the command line, see numerals.h. */
 #include "common/numerals.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

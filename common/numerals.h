@@ -2,8 +2,6 @@
 #ifndef SMOL_COMMON_NUMERALS_H
 #define SMOL_COMMON_NUMERALS_H
 
-#include <float.h>
-
 #include <stdint.h>
 
 #include "common/error.h"

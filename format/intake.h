@@ -4,7 +4,6 @@
 #ifndef SMOL_FORMAT_INTAKE_H
 #define SMOL_FORMAT_INTAKE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -6,7 +6,6 @@
  * the candidates stay in the order of their ids, and nothing is ever sorted in full. */
 #include "runtime/sampler.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/number.h"

@@ -1,7 +1,6 @@
 /* A JSON reader (RFC 8259), see template_json.h. */
 #include "runtime/template_json.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * and with a heap for long ones. */
 #include "runtime/tokenizer_merge.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/memory.h"

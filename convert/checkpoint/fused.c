@@ -2,7 +2,6 @@
 #include "convert/checkpoint/fused.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "convert/checkpoint/checkpoint.h"

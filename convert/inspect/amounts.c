@@ -1,6 +1,5 @@
 /* Numbers with units, for people. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "convert/inspect/inspect_parts.h"
 

@@ -1,6 +1,5 @@
 /* What is compared, see diff_parts.h: opening a side, and the names and shapes of its tensors. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/inspect/diff_parts.h"

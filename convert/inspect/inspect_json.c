@@ -1,5 +1,4 @@
 /* The description as one JSON object, see inspect_parts.h and docs/inspect.md. */
-#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

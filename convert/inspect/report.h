@@ -2,7 +2,6 @@
 #ifndef SMOL_CONVERT_REPORT_H
 #define SMOL_CONVERT_REPORT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/error.h"

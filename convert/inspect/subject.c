@@ -4,7 +4,6 @@
 #include "convert/inspect/subject.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "common/checked.h"

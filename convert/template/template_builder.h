@@ -2,8 +2,6 @@
 #ifndef SMOL_CONVERT_TEMPLATE_BUILDER_H
 #define SMOL_CONVERT_TEMPLATE_BUILDER_H
 
-#include <stdbool.h>
-
 #include "common/buffer.h"
 #include "convert/template/template_compiler.h"
 #include "format/template.h"

@@ -2,7 +2,6 @@
  * template means follows jinja2's own compiler, scope by scope. */
 #include "convert/template/template_compiler.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

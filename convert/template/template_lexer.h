@@ -2,7 +2,6 @@
 #ifndef SMOL_CONVERT_TEMPLATE_LEXER_H
 #define SMOL_CONVERT_TEMPLATE_LEXER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

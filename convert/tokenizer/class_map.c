@@ -1,7 +1,6 @@
 /* Classes of characters that no pattern tells apart, see automaton.h: all code points start in one
  * class, and each set cuts in two those that it only has a part of. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "convert/tokenizer/automaton.h"
 #include "format/format.h"

@@ -1,5 +1,4 @@
 /* The tokens that a tokenizer.json puts around a text: its post-processor. */
-#include <stdlib.h>
 
 #include "convert/tokenizer/tokenizer_part.h"
 #include "convert/tokenizer/tokenizer_text.h"

@@ -1,6 +1,5 @@
 /* What a tokenizer.json does to a text before it is cut: its normalizer, and, where words are made
  * of characters, its pre-tokenizer. */
-#include <stdlib.h>
 
 #include "common/utf8.h"
 #include "convert/tokenizer/tokenizer_part.h"

@@ -1,7 +1,6 @@
 /* Named sets of characters and case folding, see unicode_sets.h. */
 #include "convert/tokenizer/unicode_sets.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "convert/tokenizer/unicode_sets_data.h"

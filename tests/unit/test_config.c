@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <float.h>
 #include <unistd.h>
 
 #include "convert/checkpoint/config.h"

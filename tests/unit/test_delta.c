@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "common/hash.h"

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -6,7 +6,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "runtime/command/log_softmax.h"
 #include "runtime/command/tally.h"

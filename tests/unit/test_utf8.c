@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
