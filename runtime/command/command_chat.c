@@ -8,7 +8,6 @@
 #include "runtime/command/chat_signals.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
-#include "runtime/command/session_file.h"
 
 static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,

@@ -10,7 +10,6 @@
 #include "runtime/command/session.h"
 #include "runtime/command/session_file.h"
 #include "runtime/command/stats.h"
-#include "runtime/command/text_in.h"
 
 static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,

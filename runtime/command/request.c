@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/command/print.h"
 #include "runtime/command/prompt.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
