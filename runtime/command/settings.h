@@ -156,8 +156,7 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
 
 /* Parses a sub-command's words into *settings, which holds the defaults, and enters the sandbox
  * that these allow (sandbox.h). False: there is nothing left to do but to return *status, after
- * --help,
- * --version or a mistake, which was printed. */
+ * --help, --version or a mistake, which was printed. */
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
