@@ -352,7 +352,7 @@ static enum status add_settings(struct report *report, struct error *error)
         return smol_fail_memory(error, "the page");
     smol_inspect_lines(&report->subject, stream);
     bool failed = ferror(stream);
-    failed |= fclose(stream) != 0;
+    failed |= fclose(stream) != 0 || !lines; /* glibc's fclose says nothing then */
     smol_page_add(&report->page, "<h2>Settings and provenance</h2>\n<pre>");
     if (!failed)
         smol_page_text(&report->page, lines, size);
