@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -22,11 +23,16 @@ struct history_event {
     const char *text;
 };
 
+struct line_info {
+    const wchar_t *buffer, *cursor, *end;
+};
+
 static struct {
     void *library;
     void *editor, *history;
     const char *(*gets)(void *, int *);
     int (*set)(void *, int, ...), (*set_wide)(void *, int, ...);
+    const struct line_info *(*line)(void *);
     void (*resize)(void *), (*end)(void *);
     int (*remember)(void *, struct history_event *, int, ...);
     void (*forget)(void *);
@@ -68,11 +74,37 @@ static bool find(const char *name, void *function)
 
 /* --- characters --------------------------------------------------------------------------- */
 
-/* Another program, or another size, may have been at the terminal: the line is drawn again. */
-static void draw_again(bool resized)
+/* How many rows of the terminal are above that of the cursor, from the prompt on. */
+static int rows_above(void)
 {
-    if (resized)
-        edit.resize(edit.editor);
+    struct winsize size = {0};
+    int row = 0, column = (int)strlen(prompt);
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
+        return 0;
+    const struct line_info *line = edit.line(edit.editor);
+    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
+        int width = wcwidth(*c) < 0 ? 2 : wcwidth(*c); /* a control character is shown as ^X */
+        row += column + width > size.ws_col;
+        column = column + width > size.ws_col ? width : column + width;
+    }
+    return row + (column == size.ws_col);
+}
+
+/* Terminals wrap anew what was written when their size changes, so the line is drawn again from
+ * where the prompt has come to stand. */
+static void draw_resized(void)
+{
+    int rows = rows_above();
+    edit.resize(edit.editor);
+    if (rows > 0)
+        printf("\033[%dA", rows);
+    printf("\r\033[J");
+    edit.set(edit.editor, EL_REFRESH);
+}
+
+/* Others had the terminal: it is prepared, and the line drawn, where the cursor stands now. */
+static void draw_continued(void)
+{
     edit.set(edit.editor, EL_PREP_TERM, 0);
     edit.set(edit.editor, EL_PREP_TERM, 1);
     edit.set(edit.editor, EL_REFRESH);
@@ -87,7 +119,10 @@ static int read_byte(char *byte)
             return -1;
         if (wake == WAKE_INPUT)
             return read(STDIN_FILENO, byte, 1) == 1;
-        draw_again(wake == WAKE_RESIZE);
+        if (wake == WAKE_RESIZE)
+            draw_resized();
+        else
+            draw_continued();
     }
 }
 
@@ -206,9 +241,9 @@ static bool load_editor(void)
     edit.library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!edit.library || !find("el_init", &start) || !find("el_gets", &edit.gets) ||
         !find("el_set", &edit.set) || !find("el_wset", &edit.set_wide) ||
-        !find("el_resize", &edit.resize) || !find("el_end", &edit.end) ||
-        !find("history_init", &new_history) || !find("history", &edit.remember) ||
-        !find("history_end", &edit.forget))
+        !find("el_wline", &edit.line) || !find("el_resize", &edit.resize) ||
+        !find("el_end", &edit.end) || !find("history_init", &new_history) ||
+        !find("history", &edit.remember) || !find("history_end", &edit.forget))
         return false;
     set_characters();
     edit.history = new_history();

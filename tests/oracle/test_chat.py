@@ -531,6 +531,25 @@ def test_lines_are_edited_and_remembered(blob, tmp_path):
     assert history.read_text() == "Hello there\nHello there\n/quit\n"
 
 
+def resize(terminal, columns):
+    fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+def test_a_line_is_drawn_anew_in_another_width(blob, tmp_path):
+    """From where a terminal that wraps text anew has put the prompt: 2 columns, 79 and 6 of it."""
+    once = run(blob, "--chat", "x" * 79 + "日本語", "-n", 6).stdout.strip()
+    with Terminal(blob, "-n", 6, XDG_STATE_HOME=str(tmp_path), NO_COLOR="1") as terminal:
+        terminal.until(PROMPT)
+        terminal.type("x" * 79 + "日本語")
+        terminal.until("語".encode())
+        for columns, rows in ((40, 2), (86, 1), (44, 1), (29, 3), (28, 3)):  # two columns are not parted
+            resize(terminal, columns)
+            drawn = terminal.until(rb"\r\x1b\[J> x[\s\S]*?" + "語".encode())
+            assert (b"\x1b[%dA\r\x1b[J" % rows) in drawn
+        terminal.type("\n")
+        assert once in shown(terminal.until(PROMPT))
+
+
 def test_characters_beyond_ascii_are_edited(blob, tmp_path):
     with Terminal(blob, "-n", 1, XDG_STATE_HOME=str(tmp_path), LC_ALL="C") as terminal:
         terminal.until(PROMPT)
@@ -623,7 +642,7 @@ def test_a_terminal_needs_no_call_that_the_sandbox_refuses(blob, tmp_path):
         terminal.until(PROMPT)
         terminal.type("\x12Hello\x1b")
         terminal.until(rb"Hello there")
-        fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 40, 0, 0))
+        resize(terminal, 40)
         terminal.type("\n")
         terminal.until(rb"\n")
         terminal.until(PROMPT)
