@@ -195,7 +195,7 @@ enum status smol_convert(const char *input, const char *output,
     double synced = now();
     uint64_t size = smol_shards_size(&conversion.source.shards);
     if (!status && conversion.source.template.reason)
-        smol_progress_no_chat(output, conversion.source.template.file,
+        smol_progress_no_chat(output, conversion.source.template.place,
                               conversion.source.template.reason);
     release(&conversion);
     if (!status && !options->quiet)

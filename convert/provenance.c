@@ -68,9 +68,11 @@ enum status smol_provenance_make(const struct source *source, bool digests, char
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
     describe_adapter(&out, &source->lora, digests);
-    if (source->template.mark.size > 0)
-        describe_file(&out, smol_base_name(source->template.file), source->template.mark.size,
-                      source->template.mark.digest);
+    for (size_t i = 0; i < N_CHAT_TEMPLATES; i++) {
+        const struct chat_template_file *file = &source->template.files[i];
+        if (file->mark.size > 0)
+            describe_file(&out, smol_base_name(file->path), file->mark.size, file->mark.digest);
+    }
     *text = out.text;
     *size = out.size;
     return out.failed ? smol_fail_memory(error, "the provenance") : STATUS_OK;

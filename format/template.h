@@ -16,7 +16,7 @@ struct blob_template {
     uint32_t n_operations; /* struct template_operation */
     uint32_t n_variables;  /* struct template_variable */
     uint32_t n_text_bytes; /* of the text pool */
-    uint32_t name;         /* constant, a string: which of the checkpoint's templates this is */
+    uint32_t name;         /* constant, a string: which of the checkpoint's templates; for people */
     uint32_t reason;       /* constant, a string: why it could not be compiled, or NO_CONSTANT */
     uint32_t source_size;  /* bytes of the template's source; for people */
     uint32_t reserved[8];

@@ -339,8 +339,9 @@ typedef struct smol_chat_params {
     const smol_chat_message *messages; /* (n_messages) */
     size_t n_messages;
     const char *messages_json;  /* a list of objects, instead of `messages` */
-    const char *tools_json;     /* a list of objects: JSON schemas of functions. The template is the
-                                   one that the blob was converted with, tools or not */
+    const char *tools_json;     /* a list of objects: JSON schemas of functions. A checkpoint's
+                                   template "tool_use", where there is one, counts when this is not
+                                   NULL, as in the reference */
     const char *documents_json; /* a list of objects */
     const char *variables_json; /* an object: more variables of the template (enable_thinking) */
     int add_generation_prompt;  /* 1: ends where the assistant's answer starts */

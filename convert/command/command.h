@@ -53,7 +53,7 @@ smolconv_command smolconv_verify;
          0,                                                                                        \
          NULL},                                                                                    \
         {"template",  0,                                                                           \
-         "NAME",      "which of several chat templates (default)",                                 \
+         "NAME",      "which of several chat templates (as the reference)",                        \
          OPTION_TEXT, FIELD(source.template_name),                                                 \
          0,           0,                                                                           \
          NULL},                                                                                    \

@@ -97,19 +97,18 @@ static void print_names(const struct settings *config, FILE *out)
         print_line(out, "model_type", type);
 }
 
-/* Where the chat template is, and the names of several in a list. */
+/* Where the chat template is, and the names of several. */
 static void print_template_place(const struct subject *subject, FILE *out)
 {
-    const json_t *key = json_object_get(subject->source.tokenizer_config.object, "chat_template");
+    const struct template_list *list = &subject->templates;
     if (!subject->template_in)
         return;
     fprintf(out, "%-18s ", "template from");
     smol_print_text(out, subject->template_in, strlen(subject->template_in));
-    bool is_list = strcmp(subject->template_in, "tokenizer_config.json") == 0;
-    for (size_t i = 0; is_list && i < json_array_size(key); i++) {
-        const char *name = json_string_value(json_object_get(json_array_get(key, i), "name"));
+    bool single = list->n == 1 && strcmp(list->items[0].name, "default") == 0;
+    for (size_t i = 0; !single && i < list->n; i++) {
         fprintf(out, "%s", i ? " " : ": ");
-        smol_print_text(out, name ? name : "?", name ? strlen(name) : 1);
+        smol_print_text(out, list->items[i].name, strlen(list->items[i].name));
     }
     fprintf(out, "\n");
 }

@@ -293,6 +293,16 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_close(json, ']');
 }
 
+/* The names of the chat templates that there are. */
+static void write_templates(struct json_out *json, const struct template_list *list)
+{
+    smol_json_key(json, "templates");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < list->n; i++)
+        smol_json_text(json, list->items[i].name, strlen(list->items[i].name));
+    smol_json_close(json, ']');
+}
+
 static void write_checkpoint(struct json_out *json, const struct subject *subject)
 {
     bool supported = subject->reason.status == STATUS_OK;
@@ -305,6 +315,8 @@ static void write_checkpoint(struct json_out *json, const struct subject *subjec
         smol_json_member_text(json, "architecture", architecture);
     if (subject->template_in)
         smol_json_member_text(json, "template_from", subject->template_in);
+    if (subject->templates.n > 0)
+        write_templates(json, &subject->templates);
     if (supported && subject->source.config.longrope)
         smol_json_member_text(json, "longrope",
                               subject->source.config.longrope == LONGROPE_SHORT ? "short" : "long");

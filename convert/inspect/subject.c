@@ -241,24 +241,20 @@ static enum status settle_settings(struct subject *subject, struct error *error)
     return status;
 }
 
-/* The file of the chat template: chat_template.jinja wins over the key in tokenizer_config.json, as
- * for the reference. */
+/* The file of the chat template, or of the first of several. */
 static enum status find_template(struct subject *subject, const struct source_options *options,
                                  struct error *error)
 {
-    struct stat info;
-    char *path = smol_path_join(subject->source.folder, "chat_template.jinja");
-    if (!path)
-        return smol_fail_memory(error, "a file name");
-    const json_t *key = json_object_get(subject->source.tokenizer_config.object, "chat_template");
-    if (options->template_file)
+    struct template_list *list = &subject->templates;
+    if (options->template_file) {
         subject->template_in = smol_base_name(options->template_file);
-    else if (stat(path, &info) == 0)
-        subject->template_in = "chat_template.jinja";
-    else if (json_is_string(key) || json_array_size(key) > 0)
-        subject->template_in = "tokenizer_config.json";
-    free(path);
-    return STATUS_OK;
+        return STATUS_OK;
+    }
+    enum status status = smol_template_list_open(subject->source.folder,
+                                                 &subject->source.tokenizer_config, list, error);
+    if (!status && list->n > 0)
+        subject->template_in = smol_base_name(list->items[0].path);
+    return status;
 }
 
 /* What there is of a checkpoint that is not supported; nothing where the reason lies in the weights
@@ -341,6 +337,7 @@ void smol_subject_close(struct subject *subject)
 {
     free(subject->names);
     free(subject->tensors);
+    smol_template_list_close(&subject->templates);
     smol_settings_close(&subject->config);
     smol_source_close(&subject->source);
     smol_model_file_close(&subject->file);

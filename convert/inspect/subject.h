@@ -10,6 +10,7 @@
 #include "convert/checkpoint/source.h"
 #include "convert/inspect/model_file.h"
 #include "convert/inspect/model_tensor.h"
+#include "convert/template/template_list.h"
 
 enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
 
@@ -44,11 +45,12 @@ struct subject {
     struct model_file file; /* unless it is a checkpoint */
     /* of a checkpoint */
     struct source source;
-    struct settings config;  /* config.json */
-    struct error reason;     /* why it is not supported; STATUS_OK: it is */
-    struct blob would_be;    /* the settings of the blob that it would become */
-    bool has_weights;        /* false: they are of another kind */
-    const char *template_in; /* the file that its chat template is in, or NULL */
+    struct settings config;         /* config.json */
+    struct error reason;            /* why it is not supported; STATUS_OK: it is */
+    struct blob would_be;           /* the settings of the blob that it would become */
+    bool has_weights;               /* false: they are of another kind */
+    const char *template_in;        /* the file that its chat template is in, or NULL */
+    struct template_list templates; /* by name; empty: a file that was given */
     /* of all */
     const struct blob *blob; /* the settings; NULL: none are known */
     struct model_tensor *tensors;

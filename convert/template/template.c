@@ -1,168 +1,176 @@
 /* The checkpoint's chat template, see template.h. */
 #include "convert/template/template.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/file.h"
 #include "common/hash.h"
+#include "common/utf8.h"
+#include "convert/template/template_list.h"
 #include "convert/template/template_tokens.h"
+
+enum { MAX_SHOWN = 300 };
 
 /* A search for the template. */
 struct search {
     const struct chat_template_choice *choice;
-    const char *name;      /* that is looked for */
-    struct file_view file; /* or the file with the template alone */
+    struct template_list list;
+    struct template_input input;
+    const char *place; /* the file that the template is in, or the folder of several */
     struct chat_template *found;
     struct error *error;
 };
 
-/* --- files ----------------------------------------------------------------------------------- */
-
-static bool is_missing(const char *path)
+static enum status read_file(struct search *search, const char *path, int which,
+                             struct template_text *text)
 {
-    struct stat info;
-    return lstat(path, &info) && (errno == ENOENT || errno == ENOTDIR);
-}
-
-static enum status read_file(struct search *search, const char *path)
-{
-    enum status status = smol_file_read(path, SIZE_MAX, &search->file, search->error);
+    struct chat_template_file *file = &search->found->files[which];
+    enum status status = smol_file_read(path, SIZE_MAX, &file->view, search->error);
     if (status)
         return status;
-    search->found->mark =
-        (struct json_mark){search->file.size, smol_digest(search->file.data, search->file.size)};
-    search->found->file = strdup(path);
-    return search->found->file ? STATUS_OK : smol_fail_memory(search->error, "a file name");
+    file->mark = (struct json_mark){file->view.size, smol_digest(file->view.data, file->view.size)};
+    file->path = strdup(path);
+    text->text = (const char *)file->view.data;
+    text->size = file->view.size;
+    return file->path ? STATUS_OK : smol_fail_memory(search->error, "a file name");
 }
 
-/* Reads `folder`/`name` where it is there; *there: the checkpoint has its templates in files. */
-static enum status read_beside(struct search *search, const char *name, bool *there)
+static enum status read_listed(struct search *search, const struct listed_template *item, int which,
+                               struct template_text *text)
 {
-    char *path = smol_path_join(search->choice->folder, name);
-    if (!path)
-        return smol_fail_memory(search->error, "a file name");
-    *there = !is_missing(path);
-    enum status status = *there ? read_file(search, path) : STATUS_OK;
-    free(path);
-    return status;
-}
-
-/* chat_template.jinja, or additional_chat_templates/NAME.jinja. */
-static enum status find_file(struct search *search, bool *there)
-{
-    static const char folder[] = "additional_chat_templates/", ending[] = ".jinja";
-    if (strcmp(search->name, "default") == 0)
-        return read_beside(search, "chat_template.jinja", there);
-    if (strchr(search->name, '/'))
-        return smol_fail(search->error, STATUS_USAGE, "--template %.200s: a name is due",
-                         search->name);
-    size_t size = sizeof folder + sizeof ending + strlen(search->name);
-    char *path = malloc(size);
-    if (!path)
-        return smol_fail_memory(search->error, "a file name");
-    snprintf(path, size, "%s%s%s", folder, search->name, ending);
-    enum status status = read_beside(search, path, there);
-    free(path);
-    return status;
-}
-
-/* --- tokenizer_config.json ------------------------------------------------------------------- */
-
-/* The template of that name in a list, or NULL. */
-static enum status find_in_list(struct search *search, const json_t *list, const json_t **text)
-{
-    *text = NULL;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *entry = json_array_get(list, i);
-        const json_t *name = json_object_get(entry, "name");
-        const json_t *template = json_object_get(entry, "template");
-        if (!json_is_string(name) || !json_is_string(template))
-            return smol_fail(search->error, STATUS_DAMAGED,
-                             "%s: chat_template: entry %zu has no name or no template: correct it",
-                             search->choice->config->path, i);
-        if (strcmp(json_string_value(name), search->name) == 0)
-            *text = template; /* the last one counts, as in the reference */
-    }
+    text->name = item->name;
+    if (!item->text)
+        return read_file(search, item->path, which, text);
+    text->text = json_string_value(item->text);
+    text->size = json_string_length(item->text);
     return STATUS_OK;
 }
 
-/* The key chat_template: a text, which is the default, or a list of templates with names. */
-static enum status find_in_config(struct search *search, const json_t **text)
+/* The names of what there is, for messages: as many as one wants to read. */
+static const char *show_names(const struct template_list *list, char out[MAX_SHOWN])
 {
-    json_t *value = smol_setting(search->choice->config, "chat_template");
-    bool is_default = strcmp(search->name, "default") == 0;
-    *text = NULL;
-    if (!value)
-        return STATUS_OK;
-    if (json_is_array(value))
-        return find_in_list(search, value, text);
-    if (!json_is_string(value))
-        return smol_setting_fail(search->choice->config, STATUS_DAMAGED, "chat_template", value,
-                                 "a text or a list of templates is due");
-    if (is_default)
-        *text = value;
-    return STATUS_OK;
+    size_t length = 0;
+    snprintf(out, MAX_SHOWN, "none");
+    for (size_t i = 0; i < list->n && length < MAX_SHOWN; i++)
+        length += (size_t)snprintf(out + length, MAX_SHOWN - length, "%s%.64s", i ? ", " : "",
+                                   list->items[i].name);
+    return out;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- which one ------------------------------------------------------------------------------- */
 
-static enum status compile(struct search *search, const char *text, size_t size)
+static enum status take_named(struct search *search, const char *name)
+{
+    char names[MAX_SHOWN];
+    const struct listed_template *item = smol_template_list_find(&search->list, name);
+    if (!item || utf8_well_formed((const uint8_t *)name, strlen(name)) < strlen(name))
+        return smol_fail(
+            search->error, STATUS_USAGE,
+            "%.200s: has no chat template \"%.64s\": take one of those that it has: %s",
+            search->choice->folder, name, show_names(&search->list, names));
+    search->input.name = name;
+    search->place = item->path;
+    return read_listed(search, item, CHAT_PLAIN, &search->input.plain);
+}
+
+/* As the reference chooses: "tool_use", where there is one, for conversations with tools. Without
+ * a "default" it refuses the others. */
+static enum status take_default(struct search *search)
+{
+    static const char none[] =
+        "{{ raise_exception('there is no chat template for conversations without tools') }}";
+    struct template_input *input = &search->input;
+    const struct listed_template *plain = smol_template_list_find(&search->list, "default");
+    const struct listed_template *tools = smol_template_list_find(&search->list, "tool_use");
+    enum status status = STATUS_OK;
+    input->name = !tools  ? "default"
+                  : plain ? "default, and tool_use with tools"
+                          : "tool_use, with tools only";
+    if (plain && tools && !plain->text)
+        search->place = search->choice->folder;
+    else
+        search->place = plain ? plain->path : tools->path;
+    input->plain = (struct template_text){"default", none, sizeof none - 1};
+    if (plain)
+        status = read_listed(search, plain, CHAT_PLAIN, &input->plain);
+    if (!status && tools)
+        status = read_listed(search, tools, CHAT_TOOLS, &input->tools);
+    return status;
+}
+
+/* --- what becomes of it ---------------------------------------------------------------------- */
+
+static enum status compile(struct search *search)
 {
     struct template_tokens tokens;
+    struct chat_template *found = search->found;
     enum status status = smol_template_tokens_open(search->choice->folder, search->choice->config,
                                                    &tokens, search->error);
-    const struct template_input input = {search->name, text, size, tokens.items, tokens.n};
-    search->found->tokens_mark = tokens.map.mark;
+    search->input.tokens = tokens.items;
+    search->input.n_tokens = tokens.n;
+    found->tokens_mark = tokens.map.mark;
     if (!status)
-        status = smol_template_compile(&input, &search->found->section, &search->found->reason,
-                                       search->error);
+        status =
+            smol_template_compile(&search->input, &found->section, &found->reason, search->error);
     smol_template_tokens_close(&tokens);
     return status;
 }
 
+/* There are templates, and none that is taken without being named. */
+static enum status compile_none(struct search *search)
+{
+    char names[MAX_SHOWN];
+    struct error why;
+    smol_fail(&why, STATUS_UNSUPPORTED, "none is the default, take one by --template: %s",
+              show_names(&search->list, names));
+    search->input.name = "none";
+    search->place = search->choice->folder;
+    return smol_template_without_code(&search->input, &why, &search->found->section,
+                                      &search->found->reason, search->error);
+}
+
 static enum status find_and_compile(struct search *search)
 {
-    const json_t *text = NULL;
-    bool there = search->choice->file != NULL;
+    const struct chat_template_choice *choice = search->choice;
+    const struct template_list *list = &search->list;
+    search->input.name = "default";
+    if (choice->file) {
+        search->place = choice->file;
+        enum status status = read_file(search, choice->file, CHAT_PLAIN, &search->input.plain);
+        return status ? status : compile(search);
+    }
     enum status status =
-        there ? read_file(search, search->choice->file) : find_file(search, &there);
-    if (status)
+        smol_template_list_open(choice->folder, choice->config, &search->list, search->error);
+    if (status || (list->n == 0 && !choice->name))
         return status;
-    if (there)
-        return compile(search, (const char *)search->file.data, search->file.size);
-    status = find_in_config(search, &text);
-    if (status || (!text && !search->choice->name))
-        return status;
-    if (!text)
-        return smol_fail(search->error, STATUS_USAGE,
-                         "%s: has no chat template \"%.64s\": see the names in it",
-                         search->choice->config->path, search->name);
-    search->found->file = strdup(search->choice->config->path);
-    if (!search->found->file)
-        return smol_fail_memory(search->error, "a file name");
-    return compile(search, json_string_value(text), json_string_length(text));
+    if (!choice->name && !smol_template_list_find(list, "default") &&
+        !smol_template_list_find(list, "tool_use"))
+        return compile_none(search);
+    status = choice->name ? take_named(search, choice->name) : take_default(search);
+    return status ? status : compile(search);
 }
 
 enum status smol_chat_template_open(const struct chat_template_choice *choice,
                                     struct chat_template *template, struct error *error)
 {
-    struct search search = {.choice = choice,
-                            .name = choice->name ? choice->name : "default",
-                            .found = template,
-                            .error = error};
+    struct search search = {.choice = choice, .found = template, .error = error};
     *template = (struct chat_template){0};
     enum status status = find_and_compile(&search);
-    smol_file_close(&search.file);
+    if (!status && search.place && !(template->place = strdup(search.place)))
+        status = smol_fail_memory(error, "a file name");
+    for (size_t i = 0; i < N_CHAT_TEMPLATES; i++)
+        smol_file_close(&template->files[i].view);
+    smol_template_list_close(&search.list);
     return status;
 }
 
 void smol_chat_template_close(struct chat_template *template)
 {
+    for (size_t i = 0; i < N_CHAT_TEMPLATES; i++)
+        free(template->files[i].path);
+    free(template->place);
     free(template->section.data);
-    free(template->file);
     *template = (struct chat_template){0};
 }

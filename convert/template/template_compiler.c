@@ -807,22 +807,64 @@ static void free_functions(struct compiler *c)
     free(c->finished.text);
 }
 
-/* Compiles a tree into the builder. Errors: as smol_template_parse. */
-static enum status compile_tree(const struct template_tree *tree, uint32_t name,
-                                struct template_builder *builder, struct error *error)
+static const struct node nothing = {.kind = NODE_DATA, .text = ""};
+
+/* The statements of a whole template. c->tree remains the one that failed. */
+static void compile_tree(struct compiler *c, const struct template_tree *tree)
 {
-    static const struct node nothing = {.kind = NODE_DATA, .text = ""};
+    if (c->status)
+        return;
+    struct scope scope = smol_scope(NULL, 0, &c->function->n_slots);
+    c->tree = tree;
+    smol_scope_read(&scope, tree->body);
+    enter_scope(c, &nothing, &scope);
+    compile_statements(c, tree->body);
+    leave_scope(c, &scope);
+}
+
+/* One template that runs when there are tools, which may be none, and one when there are not: each
+ * has its own variables. */
+static void compile_both(struct compiler *c, const struct template_tree *plain,
+                         const struct template_tree *tools)
+{
+    struct label given = {0}, done = {0};
+    c->tree = plain;
+    emit(c, &nothing, OP_RESOLVE, 0, string(c, "tools", strlen("tools")));
+    emit(c, &nothing, OP_TEST, 0, TEST_NONE);
+    emit_jump(c, &nothing, OP_JUMP_FALSE, 0, &given, 0);
+    compile_tree(c, plain);
+    emit_jump(c, &nothing, OP_JUMP, 0, &done, 0);
+    place_label(c, &given);
+    compile_tree(c, tools);
+    place_label(c, &done);
+}
+
+/* Puts the name of one of two templates before what was said of it. */
+static enum status name_template(const char *name, enum status status, struct error *error)
+{
+    const struct error said = *error;
+    return status == STATUS_MEMORY ? status
+                                   : smol_fail(error, status, "%.64s, %s", name, said.message);
+}
+
+/* Compiles one tree or two into the builder. Errors: as smol_template_parse. */
+static enum status compile_trees(const struct template_input *input,
+                                 const struct template_tree *plain,
+                                 const struct template_tree *tools, uint32_t name,
+                                 struct template_builder *builder, struct error *error)
+{
     struct function function = {0};
     struct compiler c = {
-        .tree = tree, .builder = builder, .function = &function, .n_functions = 1, .error = error};
-    struct scope scope = smol_scope(NULL, 0, &function.n_slots);
-    smol_scope_read(&scope, tree->body);
-    enter_scope(&c, &nothing, &scope);
-    compile_statements(&c, tree->body);
+        .tree = plain, .builder = builder, .function = &function, .n_functions = 1, .error = error};
+    if (input->tools.text)
+        compile_both(&c, plain, tools);
+    else
+        compile_tree(&c, plain);
     finish_function(&c, &function, &nothing, (struct template_function){.name = name});
-    leave_scope(&c, &scope);
     if (!c.status)
         write_functions(&c);
+    else if (input->tools.text)
+        name_template(c.tree == tools ? input->tools.name : input->plain.name, c.status, error);
     free_functions(&c);
     return c.status;
 }
@@ -830,11 +872,20 @@ static enum status compile_tree(const struct template_tree *tree, uint32_t name,
 static enum status parse_and_compile(const struct template_input *input, uint32_t name,
                                      struct template_builder *builder, struct error *error)
 {
-    struct template_tree tree;
-    enum status status = smol_template_parse(input->text, input->size, &tree, error);
+    struct template_tree plain, tools = {0};
+    bool both = input->tools.text != NULL;
+    enum status status = smol_template_parse(input->plain.text, input->plain.size, &plain, error);
+    if (status && both)
+        name_template(input->plain.name, status, error);
+    if (!status && both) {
+        status = smol_template_parse(input->tools.text, input->tools.size, &tools, error);
+        if (status)
+            name_template(input->tools.name, status, error);
+    }
     if (!status)
-        status = compile_tree(&tree, name, builder, error);
-    smol_template_tree_free(&tree);
+        status = compile_trees(input, &plain, &tools, name, builder, error);
+    smol_template_tree_free(&tools);
+    smol_template_tree_free(&plain);
     return status;
 }
 
@@ -854,7 +905,8 @@ static enum status make_section(const struct template_input *input, const char *
     }
     enum status status = reason ? STATUS_OK : parse_and_compile(input, name, &builder, error);
     if (!status)
-        status = smol_builder_finish(&builder, name, why, input->size, section, error);
+        status = smol_builder_finish(&builder, name, why, input->plain.size + input->tools.size,
+                                     section, error);
     smol_builder_free(&builder);
     return status;
 }
@@ -874,6 +926,29 @@ static enum status check_section(struct template_section *section, struct error 
                                                "supported");
 }
 
+enum status smol_template_without_code(const struct template_input *input, const struct error *said,
+                                       struct template_section *section, const char **reason,
+                                       struct error *error)
+{
+    char why[ERROR_MESSAGE_SIZE];
+    memcpy(why, said->message, sizeof why);
+    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* it may have been cut */
+    enum status status = make_section(input, why, section, error);
+    if (status)
+        return status;
+    /* the section's last bytes, and the only text behind the name */
+    char *terminated = realloc(section->data, section->size + 1);
+    if (!terminated) {
+        free(section->data);
+        *section = (struct template_section){0};
+        return smol_fail_memory(error, "the chat template");
+    }
+    section->data = (uint8_t *)terminated;
+    terminated[section->size] = '\0';
+    *reason = terminated + section->size - strlen(why);
+    return STATUS_OK;
+}
+
 enum status smol_template_compile(const struct template_input *input,
                                   struct template_section *section, const char **reason,
                                   struct error *error)
@@ -885,20 +960,5 @@ enum status smol_template_compile(const struct template_input *input,
         status = check_section(section, error);
     if (!status || status == STATUS_MEMORY)
         return status;
-    char why[ERROR_MESSAGE_SIZE];
-    memcpy(why, error->message, sizeof why);
-    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* it may have been cut */
-    status = make_section(input, why, section, error);
-    if (!status) { /* the section's last bytes, and the only text behind the name */
-        char *terminated = realloc(section->data, section->size + 1);
-        if (!terminated) {
-            free(section->data);
-            *section = (struct template_section){0};
-            return smol_fail_memory(error, "the chat template");
-        }
-        section->data = (uint8_t *)terminated;
-        terminated[section->size] = '\0';
-        *reason = terminated + section->size - strlen(why);
-    }
-    return status;
+    return smol_template_without_code(input, error, section, reason, error);
 }

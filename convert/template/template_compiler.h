@@ -18,20 +18,33 @@ struct template_token {
     const char *name, *text;
 };
 
+/* The source of a template. */
+struct template_text {
+    const char *name; /* for messages; terminated */
+    const char *text; /* (size) */
+    size_t size;
+};
+
 /* What is compiled. */
 struct template_input {
-    const char *name; /* of the template; terminated */
-    const char *text; /* (size), its source */
-    size_t size;
+    const char *name; /* of all that is compiled; terminated */
+    struct template_text plain;
+    struct template_text tools; /* what runs in place of `plain` when `tools` is not None; its text
+                                   NULL: there is none */
     const struct template_token *tokens; /* (n_tokens) */
     size_t n_tokens;
 };
 
-/* Compiles a template. What is not supported gives a section without code, which says why, and
- * STATUS_OK too: *reason, the section's, is then a terminated text ("line L, column C: ..."),
- * otherwise NULL. Errors: STATUS_MEMORY. */
+/* Compiles a template, or two. What is not supported gives a section without code, which says why,
+ * and STATUS_OK too: *reason, the section's, is then a terminated text ("line L, column C: ...", of
+ * two templates behind the name of one), otherwise NULL. Errors: STATUS_MEMORY. */
 enum status smol_template_compile(const struct template_input *input,
                                   struct template_section *section, const char **reason,
                                   struct error *error);
+
+/* A section without code, whose reason is the message of `said`. Errors: STATUS_MEMORY. */
+enum status smol_template_without_code(const struct template_input *input, const struct error *said,
+                                       struct template_section *section, const char **reason,
+                                       struct error *error);
 
 #endif

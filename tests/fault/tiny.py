@@ -54,8 +54,11 @@ def write_weights(path, middle, seed):
 
 
 def shard(source, folder):
-    """A copy of a checkpoint in two shards, and with a pattern that text is split by."""
+    """A copy of a checkpoint in two shards, and with a pattern that text is split by and two chat templates."""
     shutil.copytree(source, folder)
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates/tool_use.jinja").write_text("{{ tools | length }}")
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
     split_by(folder / "tokenizer.json", r"(?i:'s)|[^\s\p{L}]?\p{L}++|\p{N}{1,3}|\s+(?!\S)|(?<=a)\s+")
     path = folder / "model.safetensors"
     tensors = list(read_tensors(path))

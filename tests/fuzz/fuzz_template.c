@@ -1,5 +1,7 @@
 /* A chat template, compiled to code that must be good code, and run on a conversation. An input is
- * the template's source. */
+ * the template's source; of two, with a byte 0 between them, the second is for tools. */
+#include <string.h>
+
 #include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
@@ -9,7 +11,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct template_token tokens[] = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
-    const struct template_input input = {"fuzz", (const char *)data, size, tokens, 2};
+    const char *text = (const char *)data, *zero = memchr(data, 0, size);
+    size_t n = zero ? (size_t)(zero - text) : size;
+    const struct template_input input = {
+        "fuzz",
+        {"plain", text, n},
+        {"tools", zero ? zero + 1 : NULL, zero ? size - n - 1 : 0},
+        tokens,
+        2,
+    };
     struct template_section section;
     struct template_code code;
     struct error error;

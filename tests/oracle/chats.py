@@ -18,13 +18,19 @@ class Token(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p)]
 
 
+class Text(ctypes.Structure):
+    """struct template_text."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("text", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+
 class Input(ctypes.Structure):
     """struct template_input."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
-        ("text", ctypes.c_char_p),
-        ("size", ctypes.c_size_t),
+        ("plain", Text),
+        ("tools", Text),
         ("tokens", ctypes.POINTER(Token)),
         ("n_tokens", ctypes.c_size_t),
     ]
@@ -89,12 +95,15 @@ libc = ctypes.CDLL(None)
 libc.free.argtypes = [ctypes.c_void_p]
 
 
-def compile_template(source, tokens=None, name="default"):
-    """The section's bytes, and why there is no code in it or None."""
+def compile_template(source, tokens=None, name="default", tools=None):
+    """The section's bytes, and why there is no code in it or None. `tools`: what counts where there are tools."""
     tokens = tokens or {}
     array = (Token * len(tokens))(*[(k.encode(), v.encode()) for k, v in tokens.items()])
     text = source.encode() if isinstance(source, str) else source
-    given = Input(name.encode(), text, len(text), array, len(tokens))
+    plain, with_tools = Text(name.encode(), text, len(text)), Text(b"tool_use", None, 0)
+    if tools is not None:
+        with_tools = Text(b"tool_use", tools.encode(), len(tools.encode()))
+    given = Input(name.encode(), plain, with_tools, array, len(tokens))
     section, reason, error = Section(), ctypes.c_char_p(), Error()
     status = lib.smol_template_compile(
         ctypes.byref(given), ctypes.byref(section), ctypes.byref(reason), ctypes.byref(error)

@@ -481,14 +481,24 @@ def test_tokens_that_are_none_are_refused(tmp_path, key, token):
 def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     named = [{"name": "default", "template": "{{ 1 }}"}, {"name": "tool_use", "template": "{{ 10 }}"}]
     a = checkpoint(tmp_path / "a", **{"tokenizer_config.json": config_with(named)})
-    assert shown_template(a, tmp_path)[0].startswith("default, 7 bytes, ")
+    both = "default, and tool_use with tools, "
+    assert shown_template(a, tmp_path)[0].startswith(both + "15 bytes, ")
+    assert shown_template(a, tmp_path, "--template", "default")[0].startswith("default, 7 bytes, ")
     assert shown_template(a, tmp_path, "--template", "tool_use")[0].startswith("tool_use, 8 bytes, ")
     done = smolconv("--quiet", "--template", "other", a, tmp_path / "x.smol")
-    assert done.returncode == 2 and 'no chat template "other"' in done.stderr
+    assert done.returncode == 2 and done.stderr.endswith(
+        'no chat template "other": take one of those that it has: default, tool_use\n'
+    )
     (a / "chat_template.jinja").write_text("{{ 100 }}")
     assert shown_template(a, tmp_path)[0].startswith("default, 9 bytes, ")
+    done = smolconv("--quiet", "--template", "tool_use", a, tmp_path / "x.smol")
+    assert done.returncode == 2  # as for the reference, files take the key's place
     (a / "additional_chat_templates").mkdir()
     (a / "additional_chat_templates/tool_use.jinja").write_text("{{ 1000 }}")
+    assert shown_template(a, tmp_path)[0].startswith(both + "19 bytes, ")
+    lines = smolconv("inspect", tmp_path / "out.smol").stdout.splitlines()
+    sources = [line for line in lines if ".jinja, " in line]
+    assert "chat_template.jinja, 9 bytes" in sources[0] and "tool_use.jinja, 10 bytes" in sources[1]
     assert shown_template(a, tmp_path, "--template", "tool_use")[0].startswith("tool_use, 10 ")
     (tmp_path / "mine.jinja").write_text("{{ 10000 }}")
     assert shown_template(a, tmp_path, "--chat-template", tmp_path / "mine.jinja")[0][9:].startswith("11 ")
@@ -496,6 +506,87 @@ def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     assert shown_template(none, tmp_path) == (None, "")
     head = (tmp_path / "out.smol").read_bytes()[16:20]
     assert head == bytes([1, 0, 0, 0])  # version 1.0, as ever
+
+
+NAMED = {
+    "default": "{% macro m(x) %}({{ x }}{{ tools is none }}){% endmacro %}{% set n = 'd' %}"
+    "{% for message in messages %}{{ m(n ~ message.role) }}{{ message.content }}{% endfor %}",
+    "tool_use": "{% macro m(x, y=1) %}[{{ x }}{{ n.i }}{{ y }}]{% endmacro %}{% set n = namespace(i=0) %}"
+    "{% for t in tools or [] %}{% set n.i = n.i + 1 %}{{ m(t.function.name, n.i) }}{% endfor %}"
+    "{{ n is defined }}{{ messages[-1].content }}",
+    "rag": "{{ documents | tojson }}{{ messages | length }}",
+}
+
+
+def named_checkpoint(folder, names, as_files):
+    """A checkpoint with the templates of these names, saved in one of the reference's ways."""
+    if not as_files:
+        named = [{"name": name, "template": NAMED[name]} for name in names]
+        return checkpoint(folder, **{"tokenizer_config.json": config_with(named)})
+    files = {f"additional_chat_templates__{name}.jinja": NAMED[name] for name in names if name != "default"}
+    files |= {"chat_template.jinja": NAMED["default"]} if "default" in names else {}
+    return checkpoint(folder, **{"tokenizer_config.json": config_with("{{ 'not this' }}")} | files)
+
+
+@pytest.mark.parametrize("as_files", [False, True], ids=["in a list", "in files"])
+@pytest.mark.parametrize("names", ["default tool_use", "tool_use rag default", "default rag", "tool_use rag", "rag"])
+def test_tools_choose_the_template_as_in_the_reference(tmp_path, names, as_files, same_time):
+    names = names.split()
+    folder, blob = named_checkpoint(tmp_path / "a", names, as_files), tmp_path / "a.smol"
+    done = smolconv("--quiet", folder, blob)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    section = Blob(blob.read_bytes(), xxh3).section(TEMPLATE)
+    assert done.returncode == 0 and ("does not chat" in done.stderr) == (names == ["rag"])
+    shown = smolconv("inspect", folder).stdout
+    first = "tokenizer_config.json" if not as_files else ("chat_template" if "default" in names else names[-1]) + ".jinja"
+    listed = names if not as_files else sorted(names, key=lambda name: (name != "default", name))
+    assert f"template from      {first}: {' '.join(listed)}\n" in shown
+    assert json.loads(smolconv("inspect", "--json", folder).stdout)["templates"] == listed
+    for seed in range(ROUNDS):
+        rng = random.Random(f"{names} {seed}")
+        messages = [{k: v for k, v in m.items() if v is not None} for m in draw_conversation(rng)]
+        tools = rng.choice([None, [], TOOLS, TOOLS[:1]])
+        try:
+            ours = render(section, messages, tools=tools)[0]
+        except Refused:
+            ours = None
+        try:
+            theirs = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
+        except ValueError as error:
+            assert "no default specified" in str(error)
+            theirs = None
+        assert ours == theirs, (names, tools, messages)
+    for name in names:
+        assert smolconv("--quiet", "--force", "--template", name, folder, blob).returncode == 0
+        section = Blob(blob.read_bytes(), xxh3).section(TEMPLATE)
+        for tools in (None, TOOLS):
+            theirs = tokenizer.apply_chat_template(
+                messages, tools=tools, chat_template=name, tokenize=False
+            )
+            assert render(section, messages, tools=tools)[0] == theirs
+
+
+def test_two_templates_compile_to_what_each_does_alone(same_time):
+    """Of all pairs of families' templates, with the same names in both and macros in some."""
+    rng = random.Random(3)
+    for plain in sorted(TOKENS):
+        tools = rng.choice(sorted(TOKENS))
+        sources = [(FOLDER / f"{name}.jinja").read_text() for name in (plain, tools)]
+        section, reason = compile_template(sources[0], TOKENS[plain], tools=sources[1])
+        assert reason is None
+        for _ in range(ROUNDS // 5):
+            given = {"messages": draw_conversation(rng), "tools": rng.choice([None, [], TOOLS])}
+            given["add_generation_prompt"] = rng.random() < 0.5
+            source = sources[given["tools"] is not None]
+            assert_same(*outcomes(section, source, TOKENS[plain], **given), (plain, tools, given))
+
+
+def test_of_two_templates_the_one_that_is_not_supported_is_named():
+    bad = "\n{{ messages | groupby('role') }}"
+    for name, two in (("default", (bad, "{{ 1 }}")), ("tool_use", ("{{ 1 }}", bad))):
+        section, reason = compile_template(two[0], tools=two[1])
+        assert reason == f'{name}, line 2, column 15: the filter "groupby" is not supported'
+        assert open_section(section)[0] == OK
 
 
 def test_what_is_not_supported_is_told_and_the_blob_completes_text(tmp_path):

@@ -27,7 +27,8 @@ static struct error error;
 static void compile_bytes(const char *source, size_t size)
 {
     static const struct template_token tokens[] = {{"bos_token", "<s>"}};
-    const struct template_input input = {"default", source, size, tokens, 1};
+    const struct template_input input = {
+        .name = "default", .plain = {"default", source, size}, .tokens = tokens, .n_tokens = 1};
     assert_int_equal(smol_template_compile(&input, &section, &reason, &error), STATUS_OK);
     assert_int_equal(smol_template_open(section.data, section.size, &code, &error), STATUS_OK);
 }

@@ -1,0 +1,155 @@
+/* Which chat templates there are, see template_list.h. The order of files is that of their names,
+ * whatever the folder's is. */
+#include "convert/template/template_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+
+static const char folder_name[] = "additional_chat_templates", ending[] = ".jinja";
+
+const struct listed_template *smol_template_list_find(const struct template_list *list,
+                                                      const char *name)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->items[i].name, name) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+/* Adds name[0..size), or takes the place of the one of that name: the last one counts, as in the
+ * reference. Takes `path` over. */
+static enum status add(struct template_list *list, const char *name, size_t size, char *path,
+                       const json_t *text, struct error *error)
+{
+    struct listed_template item = {strndup(name, size), path, text};
+    if (!item.name || !item.path)
+        goto fail;
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->items[i].name, item.name) == 0) {
+            free(list->items[i].name);
+            free(list->items[i].path);
+            list->items[i] = item;
+            return STATUS_OK;
+        }
+    struct listed_template *items = realloc(list->items, (list->n + 1) * sizeof *items);
+    if (!items)
+        goto fail;
+    list->items = items;
+    items[list->n++] = item;
+    return STATUS_OK;
+fail:
+    free(item.name);
+    free(item.path);
+    return smol_fail_memory(error, "the list of chat templates");
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static int is_template(const struct dirent *entry)
+{
+    size_t size = strlen(entry->d_name), n = sizeof ending - 1;
+    return size >= n && strcmp(entry->d_name + size - n, ending) == 0;
+}
+
+static enum status list_folder(const char *path, struct template_list *list, struct error *error)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, is_template, alphasort);
+    if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return STATUS_OK;
+    enum status status = n < 0 ? smol_fail_errno(error, path, "list") : STATUS_OK;
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        if (!status)
+            status = add(list, name, strlen(name) - (sizeof ending - 1), smol_path_join(path, name),
+                         NULL, error);
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static bool is_missing(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) && (errno == ENOENT || errno == ENOTDIR);
+}
+
+static enum status list_files(const char *folder, struct template_list *list, struct error *error)
+{
+    char *single = smol_path_join(folder, "chat_template.jinja");
+    char *more = smol_path_join(folder, folder_name);
+    enum status status = STATUS_OK;
+    if (!single || !more)
+        status = smol_fail_memory(error, "a file name");
+    if (!status && !is_missing(single)) {
+        status = add(list, "default", strlen("default"), single, NULL, error);
+        single = NULL;
+    }
+    if (!status)
+        status = list_folder(more, list, error);
+    free(single);
+    free(more);
+    return status;
+}
+
+/* --- tokenizer_config.json ------------------------------------------------------------------- */
+
+/* A list of templates with names. */
+static enum status list_entries(const struct settings *config, const json_t *entries,
+                                struct template_list *list, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; !status && i < json_array_size(entries); i++) {
+        const json_t *entry = json_array_get(entries, i);
+        const json_t *name = json_object_get(entry, "name");
+        const json_t *text = json_object_get(entry, "template");
+        if (!json_is_string(name) || !json_is_string(text))
+            return smol_fail(error, STATUS_DAMAGED,
+                             "%s: chat_template: entry %zu has no name or no template: correct it",
+                             config->path, i);
+        status = add(list, json_string_value(name), json_string_length(name), strdup(config->path),
+                     text, error);
+    }
+    return status;
+}
+
+/* The key: a text, which is the default, or a list. */
+static enum status list_key(const struct settings *config, struct template_list *list,
+                            struct error *error)
+{
+    json_t *value = smol_setting(config, "chat_template");
+    if (!value)
+        return STATUS_OK;
+    if (json_is_array(value))
+        return list_entries(config, value, list, error);
+    if (!json_is_string(value))
+        return smol_setting_fail(config, STATUS_DAMAGED, "chat_template", value,
+                                 "a text or a list of templates is due");
+    return add(list, "default", strlen("default"), strdup(config->path), value, error);
+}
+
+enum status smol_template_list_open(const char *folder, const struct settings *config,
+                                    struct template_list *list, struct error *error)
+{
+    *list = (struct template_list){0};
+    enum status status = list_files(folder, list, error);
+    if (!status && list->n == 0)
+        status = list_key(config, list, error);
+    return status;
+}
+
+void smol_template_list_close(struct template_list *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        free(list->items[i].name);
+        free(list->items[i].path);
+    }
+    free(list->items);
+    *list = (struct template_list){0};
+}
