@@ -20,6 +20,7 @@ struct diff_side {
     const char *path; /* not owned */
     enum diff_kind kind;
     struct model_file file;      /* unless it is a checkpoint's folder or index */
+    struct safetensors split;    /* the tensors of that file with the fused ones as their parts */
     struct source source;        /* if it is */
     const struct family *family; /* of a blob: one with its names */
     const struct blob_model *model;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/fused.h"
 #include "convert/inspect/diff_parts.h"
 
 /* --- opening ------------------------------------------------------------------------------ */
@@ -80,6 +81,7 @@ void smol_diff_side_close(struct diff_side *side)
     free(side->names);
     free(side->tensors);
     smol_source_close(&side->source);
+    smol_safetensors_close(&side->split);
     smol_model_file_close(&side->file);
     *side = (struct diff_side){0};
 }
@@ -181,6 +183,37 @@ static enum status list_safetensors(struct diff_side *side, const struct safeten
     return status;
 }
 
+/* A family that keeps matrices in one tensor as the file does, or NULL. */
+static const struct family *fused_family(const struct safetensors *reader)
+{
+    char name[MAX_CHECKPOINT_NAME];
+    const struct family *family;
+    for (size_t i = 0; (family = smol_family_at(i)); i++)
+        if (family->fused[0].name &&
+            smol_safetensors_find(reader, smol_checkpoint_format(family->fused[0].name, 0, name)))
+            break;
+    return family;
+}
+
+/* A safetensors file beside a model: of fused tensors it has the parts that the model calls for,
+ * where that is their shape. */
+static enum status list_file(struct diff_side *side, const struct diff_side *like,
+                             struct error *error)
+{
+    const struct safetensors *file = &side->file.safetensors;
+    const struct family *family = like->model ? fused_family(file) : NULL;
+    if (!family)
+        return list_safetensors(side, file, like, error);
+    struct error misfit;
+    enum status status = smol_safetensors_join(file, 1, side->path, &side->split, error);
+    if (status)
+        return status;
+    status = smol_fused_split(family, like->model, &side->split, &misfit);
+    if (status == STATUS_MEMORY)
+        return smol_fail_memory(error, "the table of tensors");
+    return list_safetensors(side, status ? file : &side->split, like, error);
+}
+
 enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
                                 struct error *error)
 {
@@ -192,5 +225,5 @@ enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *
     case DIFF_SAFETENSORS:
         break;
     }
-    return list_safetensors(side, &side->file.safetensors, other, error);
+    return list_file(side, other, error);
 }

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 from blobs import edited, read_blob, repaired, section, spoiled
-from checkpoints import edit_config, make
+from checkpoints import edit_config, make, make_of
+from features import featured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internal import BUILD, ROOT
@@ -213,6 +214,30 @@ def test_a_checkpoint_and_its_exact_blob_are_the_same(tmp_path, dtype):
         assert smolconv("diff", a, b).stdout.endswith("\n\nthe same\n")
     for a, b in [(folder / "model.safetensors", blob), (folder, folder / "model.safetensors")]:
         assert "\n\nthe same (tensors only:" in smolconv("diff", a, b).stdout
+
+
+def test_fused_tensors_are_compared_part_by_part(tmp_path):
+    """A file that keeps several matrices in one tensor, beside a model that has each by itself."""
+    config = featured("phi3")
+    folder = make_of(config, tmp_path / "a")
+    blob, file = convert(folder, tmp_path / "a.smol", "f32"), folder / "model.safetensors"
+    weights = load_file(file)
+    for a, b in [(file, blob), (blob, file), (folder, file)]:
+        assert "\n\nthe same (tensors only:" in smolconv("diff", a, b).stdout
+    qkv, gate_up = (f"model.layers.1.{x}_proj.weight" for x in ("self_attn.qkv", "mlp.gate_up"))
+    changed = {name: tensor.clone() for name, tensor in weights.items()}
+    n_v = config.num_key_value_heads * (config.hidden_size // config.num_attention_heads)
+    for name, row in ((qkv, -n_v), (gate_up, config.intermediate_size - 1)):
+        changed[name][row, 3] += 1
+    save_file(changed, file)
+    found = diff(blob, file)
+    values = blob_values(blob)
+    new = {"layers.1.attn_v": wide(changed[qkv])[-n_v:],
+           "layers.1.mlp_gate": wide(changed[gate_up])[: config.intermediate_size]}  # fmt: skip
+    check_tensors(found, values, values | new, config.tie_word_embeddings)
+    for name in (qkv, gate_up):  # what is not of the model's shape is shown as it is
+        save_file(weights | {name: weights[name][:-1].contiguous()}, file)
+        assert {name, "layers.1.attn_q", "layers.0.mlp_up"} <= set(diff(blob, file).tensors)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
