@@ -10,6 +10,14 @@ LLAMA3_ROPE = {
 }
 
 CONFIGS = {
+    "TinyLlama 1.1B Chat": dict(
+        architectures=["LlamaForCausalLM"], model_type="llama", attention_bias=False, bos_token_id=1,
+        eos_token_id=2, hidden_act="silu", hidden_size=2048, initializer_range=0.02,
+        intermediate_size=5632, max_position_embeddings=2048, num_attention_heads=32,
+        num_hidden_layers=22, num_key_value_heads=4, pretraining_tp=1, rms_norm_eps=1e-5,
+        rope_scaling=None, rope_theta=10000.0, tie_word_embeddings=False, torch_dtype="bfloat16",
+        transformers_version="4.35.0", use_cache=True, vocab_size=32000,
+    ),
     "Llama 2 7B": dict(
         architectures=["LlamaForCausalLM"], model_type="llama", bos_token_id=1, eos_token_id=2,
         hidden_act="silu", hidden_size=4096, intermediate_size=11008, max_position_embeddings=4096,
@@ -93,6 +101,16 @@ CONFIGS = {
                       "type": "longrope"},
         sliding_window=262144, tie_word_embeddings=True, vocab_size=200064,
     ),
+    "Phi 3 mini 4k": dict(
+        architectures=["Phi3ForCausalLM"], model_type="phi3", attention_bias=False, bos_token_id=1,
+        attention_dropout=0.0, embd_pdrop=0.0, eos_token_id=32000, hidden_act="silu",
+        hidden_size=3072, intermediate_size=8192, max_position_embeddings=4096,
+        num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32,
+        original_max_position_embeddings=4096, pad_token_id=32000, resid_pdrop=0.0,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000.0, sliding_window=2047,
+        tie_word_embeddings=False, torch_dtype="bfloat16", use_cache=True, vocab_size=32064,
+        auto_map={"AutoConfig": "configuration_phi3.Phi3Config"},
+    ),
     "Gemma 2 2B": dict(
         architectures=["Gemma2ForCausalLM"], model_type="gemma2", attention_bias=False,
         attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",
@@ -112,4 +130,37 @@ CONFIGS = {
         rope_local_base_freq=10000, rope_scaling=None, rope_theta=1000000, sliding_window=512,
         sliding_window_pattern=6, vocab_size=262144,
     ),
+    "Gemma 3 270M": dict(
+        architectures=["Gemma3ForCausalLM"], model_type="gemma3_text", _sliding_window_pattern=6,
+        attention_bias=False, attn_logit_softcapping=None, bos_token_id=2, eos_token_id=1,
+        final_logit_softcapping=None, head_dim=256, hidden_activation="gelu_pytorch_tanh",
+        hidden_size=640, intermediate_size=2048,
+        layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 3,
+        max_position_embeddings=32768, num_attention_heads=4, num_hidden_layers=18,
+        num_key_value_heads=1, pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
+        rope_local_base_freq=10000.0, rope_scaling=None, rope_theta=1000000.0, sliding_window=512,
+        torch_dtype="bfloat16", use_bidirectional_attention=False, use_cache=True, vocab_size=262144,
+    ),
 }  # fmt: skip
+
+
+def cut(config, vocab_size):
+    """The same keys with small numbers: 8 layers, heads of 16 (or fewer elements that rotate), windows
+    that a short text goes past. What the keys say of each other stays as it is."""
+    heads, n_layers = 4, 8
+    kv_heads = max(1, heads * config["num_key_value_heads"] // config["num_attention_heads"])
+    small = dict(
+        num_hidden_layers=n_layers, num_attention_heads=heads, num_key_value_heads=kv_heads, head_dim=16,
+        hidden_size=64 if "head_dim" not in config else 48, intermediate_size=96, vocab_size=vocab_size,
+        bos_token_id=1, eos_token_id=2, sliding_window=32, max_window_layers=6,
+    )  # fmt: skip
+    small = config | {key: value for key, value in small.items() if config.get(key) is not None}
+    small["pad_token_id"] = 0  # the reference has defaults beyond a small vocabulary
+    for key in ("layer_types", "no_rope_layers"):
+        if key in config:
+            small[key] = config[key][:n_layers]
+    if "long_factor" in (config.get("rope_scaling") or {}):
+        n = 16 * config["partial_rotary_factor"] / 2
+        lists = {key: config["rope_scaling"][key][: int(n)] for key in ("long_factor", "short_factor")}
+        small["rope_scaling"] = config["rope_scaling"] | lists
+    return small

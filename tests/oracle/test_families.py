@@ -2,13 +2,16 @@
 configurations, logits at every position and the greedy continuation. SMOL_FAMILY_CASES says how many
 for each family; `make families` takes 40."""
 
+import json
 import os
+import re
 import struct
 import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import published
 import pytest
 import torch
 from checkpoints import edit_config, load_reference, make_of, reference_logits
@@ -17,10 +20,10 @@ from families import CONFIGS, CONTEXT, cases, configs
 from features import FEATURES, LAYER1, TWO_LAYERS, config_of, featured, rope
 from hypothesis import given
 from hypothesis import strategies as st
-from internal import BUILD, DAMAGED, UNSUPPORTED, USAGE
+from internal import BUILD, DAMAGED, ROOT, UNSUPPORTED, USAGE
 from safetensors.torch import load_file, save_file
 from test_logits import TOLERANCE, check, largest_difference, spread
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 4))
 N_POSITIONS = 150  # past every window and original context, and two borders of KV blocks
@@ -84,6 +87,29 @@ def test_drawn_checkpoints_answer_as_transformers_does(family, record_property):
     compare_drawn()
     record_property("largest_difference", max(differences))
     print(f"{family}: {len(differences)} checkpoints, at most {max(differences):.1e}")
+
+
+@pytest.mark.parametrize("name", published.CONFIGS)
+def test_published_settings_answer_as_transformers_does(name, tmp_path):
+    """config.json as published, spelling and all, but for sizes."""
+    keys = json.dumps(published.cut(published.CONFIGS[name], TWO_LAYERS["vocab_size"]))
+    (tmp_path / "config.json").write_text(keys)
+    make_of(AutoConfig.from_pretrained(tmp_path), tmp_path)
+    (tmp_path / "config.json").write_text(keys)
+    ids = tokens(TWO_LAYERS["vocab_size"])
+    with Model(convert(tmp_path, tmp_path / "f32.smol", "f32")) as model:
+        check(model.logits(ids, kv="f32"), reference_logits(load_reference(tmp_path), ids))
+
+
+def test_readme_and_refusal_name_the_families_that_there_are(tmp_path):
+    make_of(featured("llama"), tmp_path)
+    edit_config(tmp_path, lambda config: config.update(architectures=["NoForCausalLM"]))
+    with pytest.raises(SmolError, match="supported are ") as caught:
+        convert(tmp_path, tmp_path / "a.smol")
+    listed = re.findall(r"\w+ForCausalLM", str(caught.value).split("supported are ")[1])
+    table = re.findall(r"^\| .*\(`(\w+ForCausalLM)`\) \|", (ROOT / "README.md").read_text(), re.M)
+    assert len(set(listed)) == len(listed) == len(CONFIGS)
+    assert table == listed
 
 
 # --- that every feature matters ---------------------------------------------------------------

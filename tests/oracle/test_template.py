@@ -502,7 +502,9 @@ def test_templates_come_from_where_the_reference_takes_them(tmp_path):
     assert shown_template(a, tmp_path, "--template", "tool_use")[0].startswith("tool_use, 10 ")
     (tmp_path / "mine.jinja").write_text("{{ 10000 }}")
     assert shown_template(a, tmp_path, "--chat-template", tmp_path / "mine.jinja")[0][9:].startswith("11 ")
-    none = checkpoint(tmp_path / "none", **{"tokenizer_config.json": config_with(None)})
+    of_a_processor = {"chat_template.json": json.dumps({"chat_template": "{{ 1 }}"})}
+    none = checkpoint(tmp_path / "none", **{"tokenizer_config.json": config_with(None)} | of_a_processor)
+    assert AutoTokenizer.from_pretrained(none).chat_template is None
     assert shown_template(none, tmp_path) == (None, "")
     head = (tmp_path / "out.smol").read_bytes()[16:20]
     assert head == bytes([1, 0, 0, 0])  # version 1.0, as ever

@@ -1,7 +1,8 @@
 """Tokenizers as the families publish them, against the package `tokenizers`: normalizers, words of
 characters, byte fallback, whole words, flags of added tokens, tokens around a text, decoders.
 
-SMOL_STRINGS=20000 (`make tokenizers`) sets how many texts there are for each kind."""
+SMOL_TOKENIZERS=20000 (`make tokenizers`) sets how many texts there are for each kind, and adds the real
+vocabularies of real_tokenizers.py."""
 
 import functools
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+import real_tokenizers
 from blobs import read_blob
 from checkpoints import make
 from internal import BUILD
@@ -19,7 +21,7 @@ from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_te
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-N_TEXTS = int(os.environ.get("SMOL_STRINGS", 200))
+N_TEXTS = int(os.environ.get("SMOL_TOKENIZERS", 200))
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 # --- the parts of tokenizer.json ------------------------------------------------------------------
@@ -233,11 +235,77 @@ def bytes_missing(texts):
     return content
 
 
+# --- real vocabularies ----------------------------------------------------------------------------
+
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def of_real_bytes(content, pattern, special):
+    """With special tokens behind the vocabulary."""
+    n = len(content["model"]["vocab"])
+    added_tokens = [added(n + i, text) for i, text in enumerate(special)]
+    around = {"pre_tokenizer": split_by(pattern), "post_processor": BYTE_LEVEL, "decoder": BYTE_LEVEL}
+    return content | around | {"added_tokens": added_tokens}
+
+
+def real_llama3(_):
+    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    content = of_real_bytes(real_tokenizers.llama3(), LLAMA3, special)
+    around = template(content, "<|begin_of_text|>", None)
+    return content | {"post_processor": sequence("processors", BYTE_LEVEL, around)}
+
+
+def real_llama4(_):
+    return of_real_bytes(real_tokenizers.llama4(), O200K, ["<|begin_of_text|>", "<|eot|>"])
+
+
+def real_qwen(_):
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    content = of_real_bytes(real_tokenizers.qwen(), QWEN2, special)
+    content["model"]["ignore_merges"] = False
+    return content | {"normalizer": {"type": "NFC"}}
+
+
+def real_tekken(_):
+    """Special tokens come first."""
+    content, pattern, n = real_tokenizers.tekken()
+    special = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", *(f"<SPECIAL_{i}>" for i in range(5, n))]
+    vocab = {text: i + n for text, i in content["model"]["vocab"].items()}
+    content["model"]["vocab"] = {text: i for i, text in enumerate(special)} | vocab
+    content = of_real_bytes(content, pattern, [])
+    content["added_tokens"] = [added(i, text) for i, text in enumerate(special)]
+    return content | {"post_processor": template(content, "<s>", None)}
+
+
+def real_mistral(version):
+    content, control = real_tokenizers.mistral(version)
+    vocab = content["model"]["vocab"]
+    content["added_tokens"] = [added(vocab[text], text) for text in ["<unk>", *control]]
+    return content | {
+        "post_processor": template(content, "<s>", None),
+        "decoder": sequence("decoders", SPACES, BYTE_FALLBACK, FUSE, STRIP),
+    }
+
+
+def real_mistral1(_):
+    steps = sequence("normalizers", {"type": "Prepend", "prepend": "▁"}, replace(" ", "▁"))
+    return real_mistral(1) | {"normalizer": steps, "pre_tokenizer": None}
+
+
+def real_mistral3(_):
+    return real_mistral(3) | {"normalizer": None, "pre_tokenizer": metaspace("first", split=False)}
+
+
+REAL = (real_llama3, real_llama4, real_qwen, real_tekken, real_mistral1, real_mistral3)
 FAMILIES = {
     f.__name__: f
     for f in (
         llama2, llama2_first_release, tinyllama, mistral3, gemma, words_of_characters, some_bytes,
-        whole_words_of_characters, qwen2, llama3, bytes_missing,
+        whole_words_of_characters, qwen2, llama3, bytes_missing, *(REAL if N_TEXTS >= 20_000 else ()),
     )
 }  # fmt: skip
 
