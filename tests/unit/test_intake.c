@@ -16,7 +16,7 @@
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
 
-enum { STRIDE = SANITIZED ? 61 : 1 }; /* sanitizers hash slowly: they try every 61st */
+enum { STRIDE = SLOW ? 61 : 1 }; /* slow code tries every 61st */
 
 static struct error error;
 static struct guarded memory;

@@ -408,7 +408,7 @@ static void tablesScribbledOverNeverLeadAstray(void **state)
 {
     (void)state;
     static const uint32_t values[] = {0, 1, NO_TOKEN, N_TOKENS, 0x7fffffff, 0x01010101, 0x00ff00ff};
-    enum { N_WORDS = sizeof(struct section) / 4, ROUNDS = SANITIZED ? 4000 : 20000 };
+    enum { N_WORDS = sizeof(struct section) / 4, ROUNDS = SLOW ? 4000 : 20000 };
     struct live live = make_live();
     struct section pristine = *live.section;
     uint32_t random = 1;
@@ -451,7 +451,7 @@ static void tablesThatChangeMeanwhileNeverLeadAstray(void **state)
     struct scribbler scribbler = {.words = (uint32_t *)live.section};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, scribble, &scribbler), 0);
-    for (int round = 0; round < (SANITIZED ? 2000 : 20000); round++)
+    for (int round = 0; round < (SLOW ? 2000 : 20000); round++)
         use(&live);
     atomic_store(&scribbler.stop, true);
     pthread_join(thread, NULL);
