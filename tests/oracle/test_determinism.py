@@ -184,11 +184,10 @@ def real_ids(real_model_dir):
     return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:8000]).ids
 
 
-@pytest.fixture(
-    scope="module", params=[(dtype, kv) for dtype in DTYPES for kv in KVS], ids="/".join
-)
+@pytest.fixture(scope="module", params=zip(DTYPES, KVS, strict=True), ids="/".join)
 def real_case(request, real_model_dir, real_ids):
-    """(model, kv, tokens across two spans, their logits in one call on one thread)"""
+    """(model, kv, tokens across two spans, their logits in one call on one thread); each type of weights
+    and of the cache once, as the bundled model has every pair"""
     dtype, kv = request.param
     ids = real_ids[:530]
     with Model(blob_of(real_model_dir, dtype)) as model:
