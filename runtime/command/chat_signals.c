@@ -9,29 +9,33 @@
 
 #include "common/threads.h"
 
-static const int signals[] = {SIGINT, SIGWINCH, SIGCONT};
+static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT};
 enum { N_SIGNALS = sizeof signals / sizeof signals[0] };
 
-static volatile sig_atomic_t interrupted, resized, continued;
+static volatile sig_atomic_t interrupted, ended, resized, continued;
 static smol_context *cancelled; /* by Ctrl-C, or NULL */
 
 static void note(int number)
 {
-    if (number == SIGINT && cancelled)
-        smol_context_cancel(cancelled, 1);
-    if (number == SIGINT)
-        interrupted = 1;
-    else if (number == SIGWINCH)
+    if (number == SIGWINCH)
         resized = 1;
-    else
+    else if (number == SIGCONT)
         continued = 1;
+    else
+        interrupted = 1;
+    if (number == SIGHUP || number == SIGTERM)
+        ended = 1;
+    if (interrupted && cancelled)
+        smol_context_cancel(cancelled, 1);
 }
 
 void smol_chat_catch_signals(bool reading)
 {
     const struct sigaction action = {.sa_handler = note, .sa_flags = reading ? 0 : (int)SA_RESTART};
+    struct sigaction old;
     for (int i = 0; i < N_SIGNALS; i++)
-        sigaction(signals[i], &action, NULL);
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
 }
 
 void smol_chat_cancel(smol_context *context)
@@ -44,8 +48,15 @@ bool smol_chat_interrupted(void)
     return interrupted;
 }
 
+bool smol_chat_ended(void)
+{
+    return ended;
+}
+
 void smol_chat_forget_interrupt(void)
 {
+    if (ended)
+        return;
     interrupted = 0; /* before the other: what comes between is seen */
     if (cancelled)
         smol_context_cancel(cancelled, 0);

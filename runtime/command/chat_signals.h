@@ -6,8 +6,9 @@
 
 #include "runtime/smol.h"
 
-/* From the first call on, Ctrl-C does not end the program, but is noted. `reading`: what is read
- * ends with it; otherwise what is written goes on. */
+/* From the first call on, Ctrl-C does not end the program, but is noted, and so are SIGHUP (the
+ * terminal is gone) and SIGTERM, unless they were ignored. `reading`: what is read ends with them;
+ * otherwise what is written goes on. */
 void smol_chat_catch_signals(bool reading);
 
 /* From now on Ctrl-C cancels what is evaluated on the context, too, until
@@ -15,8 +16,10 @@ void smol_chat_catch_signals(bool reading);
  */
 void smol_chat_cancel(smol_context *context);
 
-/* Whether Ctrl-C came since the last call of smol_chat_forget_interrupt. */
+/* Whether Ctrl-C came since the last call of smol_chat_forget_interrupt, or one of the others ever:
+ * then the chat is to end. */
 bool smol_chat_interrupted(void);
+bool smol_chat_ended(void);
 void smol_chat_forget_interrupt(void);
 
 enum wake {

@@ -106,7 +106,7 @@ static smol_status talk(struct chat *chat, smol_error *error)
     struct buffer text = {0};
     smol_status status = SMOL_OK;
     enum entry entry = ENTRY_TEXT;
-    while (!status && !chat->quit && entry != ENTRY_END) {
+    while (!status && !chat->quit && entry != ENTRY_END && !smol_chat_ended()) {
         smol_chat_forget_interrupt();
         entry = smol_chat_read(&text, error);
         if (entry == ENTRY_TEXT)

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -488,6 +489,22 @@ def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(real_model_dir, tmp_p
         assert known > 30 and read < known  # the first message, and what was answered to it
         terminal.type(b"\x04")
         assert terminal.wait() == OK
+
+
+@pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_terminal_that_goes_away_leaves_the_session(blob, tmp_path, environment, number):
+    words = ["-n", 5, "--session", tmp_path / "saved"]
+    with Terminal(blob, *words, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(FIRST + "\n")
+        terminal.until(PROMPT)
+        terminal.type('"""never sent')
+        terminal.until(b"sent")
+        terminal.process.send_signal(number)
+        assert terminal.wait() == OK
+    assert chat(blob, "/regen", words=words) == chat(blob, FIRST, words=words[:2])
+    assert b"never sent" not in (tmp_path / "saved").read_bytes()
 
 
 def test_a_full_context_is_said_and_the_chat_goes_on(blob, tmp_path):
