@@ -4,9 +4,9 @@
 #include "convert/inspect/subject.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "common/checked.h"
+#include "common/file.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/provenance.h"
 #include "format/writer.h"

@@ -123,6 +123,14 @@ def test_exactly_what_smolconv_needs_is_fetched(tmp_path, fetch, checkpoint):
     assert (tmp_path / "a.smol").read_bytes() == (tmp_path / "b.smol").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["additional_chat_templates", "onnx"])
+def test_a_folder_of_chat_templates_that_is_left_out_is_told_of(tmp_path, fetch, tiny, name):
+    tiny.entries.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": name})
+    result = fetch(tiny)
+    assert_fetched(result, tmp_path / "model", FILES)
+    assert ("additional_chat_templates/ is left out" in result[1]) == (name != "onnx")
+
+
 def test_every_file_that_smolconv_reads_is_known():
     """An adapter's come from elsewhere."""
     text = "".join(path.read_text() for path in (ROOT / "convert").rglob("*.c"))
