@@ -91,7 +91,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 # Only patterns lead to these objects, so make would remove them behind itself.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
 .PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
-	tokenizers templates perplexity requests pictures report-check \
+	tokenizers templates perplexity long requests pictures report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
 
@@ -294,6 +294,10 @@ perplexity: tests ## compare perplexities with transformers on the real model to
 requests: tests ## give --jsonl 100,000 lines: its memory does not grow
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_JSONL_LINES=100000 "$$(./scripts/venv)" -m pytest -q -rP \
 		tests/oracle/test_jsonl.py -k memory
+
+long: tests ## compare with transformers behind 8,192 tokens, all layers of the real model
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q \
+		tests/oracle/test_logits.py -k 8192
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
 	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \
