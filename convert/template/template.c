@@ -90,8 +90,10 @@ static enum status take_default(struct search *search)
                           : "tool_use, with tools only";
     if (plain && tools && !plain->text)
         search->place = search->choice->folder;
-    else
-        search->place = plain ? plain->path : tools->path;
+    else if (plain)
+        search->place = plain->path;
+    else if (tools)
+        search->place = tools->path;
     input->plain = (struct template_text){"default", none, sizeof none - 1};
     if (plain)
         status = read_listed(search, plain, CHAT_PLAIN, &input->plain);
