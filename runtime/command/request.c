@@ -88,11 +88,34 @@ static bool set_prompt(struct reading *r, const struct member *m)
     return copy(r, m->value->bytes, m->value->n, &r->request->prompt);
 }
 
-static bool set_messages(struct reading *r, const struct member *m)
+/* What chat templates get, as JSON. */
+static bool copy_list(struct reading *r, const struct member *m, char **out)
 {
     if (m->value->type != VALUE_LIST)
         return fail(r, m, "a list is due");
-    return copy(r, m->text, m->size, &r->request->messages);
+    return copy(r, m->text, m->size, out);
+}
+
+static bool set_messages(struct reading *r, const struct member *m)
+{
+    return copy_list(r, m, &r->request->messages);
+}
+
+static bool set_tools(struct reading *r, const struct member *m)
+{
+    return copy_list(r, m, &r->request->tools);
+}
+
+static bool set_documents(struct reading *r, const struct member *m)
+{
+    return copy_list(r, m, &r->request->documents);
+}
+
+static bool set_variables(struct reading *r, const struct member *m)
+{
+    if (m->value->type != VALUE_DICT)
+        return fail(r, m, "an object is due");
+    return copy(r, m->text, m->size, &r->request->variables);
 }
 
 static bool set_max_tokens(struct reading *r, const struct member *m)
@@ -184,6 +207,9 @@ static const struct {
     {"id", set_id},
     {"prompt", set_prompt},
     {"messages", set_messages},
+    {"tools", set_tools},
+    {"documents", set_documents},
+    {"chat_template_kwargs", set_variables},
     {"max_tokens", set_max_tokens},
     {"temperature", set_temperature},
     {"top_k", set_top_k},
@@ -220,9 +246,13 @@ static void read(struct reading *r, const char *line, size_t size)
 {
     if (!smol_template_read_members(&r->machine, "request", line, size, set_member, r))
         return;
-    if (!r->request->prompt == !r->request->messages)
+    const struct request *request = r->request;
+    if (!request->prompt == !request->messages)
         smol_template_fail(&r->machine, STATUS_USAGE,
                            "request: a prompt or messages are due, one of them");
+    else if (request->prompt && (request->tools || request->documents || request->variables))
+        smol_template_fail(&r->machine, STATUS_USAGE,
+                           "request: tools, documents and chat_template_kwargs go with messages");
 }
 
 smol_status smol_request_read(const char *line, size_t size, const struct settings *settings,
@@ -245,7 +275,11 @@ void smol_request_drop_text(struct request *request)
 {
     free(request->prompt);
     free(request->messages);
+    free(request->tools);
+    free(request->documents);
+    free(request->variables);
     request->prompt = request->messages = NULL;
+    request->tools = request->documents = request->variables = NULL;
 }
 
 void smol_request_free(struct request *request)
@@ -260,7 +294,11 @@ void smol_request_free(struct request *request)
 smol_status smol_request_ids(const struct request *request, const struct settings *settings,
                              const smol_model *model, uint32_t **ids, size_t *n, smol_error *error)
 {
-    const smol_chat_params chat = {.messages_json = request->messages, .now = &settings->now};
+    const smol_chat_params chat = {.messages_json = request->messages,
+                                   .tools_json = request->tools,
+                                   .documents_json = request->documents,
+                                   .variables_json = request->variables,
+                                   .now = &settings->now};
     if (request->prompt)
         return smol_text_prompt_ids(request->prompt, request->n_prompt, model, ids, n, error);
     return smol_prompt_chat(model, chat, ids, n, error);

@@ -10,6 +10,8 @@ struct request {
     char *id;       /* JSON text, to be echoed, or NULL */
     char *prompt;   /* (n_prompt), or NULL */
     char *messages; /* JSON text, or NULL */
+    /* JSON texts, or NULL, as in smol_chat_params; only with messages */
+    char *tools, *documents, *variables;
     size_t n_prompt;
     smol_sampler_params sampler;
     size_t max_tokens;
@@ -25,7 +27,7 @@ smol_status smol_request_read(const char *line, size_t size, const struct settin
                               struct request *request, smol_error *error);
 void smol_request_free(struct request *request);
 
-/* Frees its prompt and messages. */
+/* Frees its prompt, or messages and what goes with them. */
 void smol_request_drop_text(struct request *request);
 
 /* The ids of its prompt, which the caller frees with smol_free. */

@@ -24,6 +24,9 @@ static void use(const struct request *request)
     struct error error;
     CLAIM(!request->prompt != !request->messages);
     CLAIM(!request->messages || is_type(request->messages, VALUE_LIST));
+    CLAIM(!request->tools || (request->messages && is_type(request->tools, VALUE_LIST)));
+    CLAIM(!request->documents || (request->messages && is_type(request->documents, VALUE_LIST)));
+    CLAIM(!request->variables || (request->messages && is_type(request->variables, VALUE_DICT)));
     CLAIM(!request->id || is_type(request->id, VALUE_TEXT) || is_type(request->id, VALUE_INTEGER));
     CLAIM(!request->id || !strpbrk(request->id, "\r\n"));
     CLAIM(request->logprobs >= -1 && request->logprobs <= MAX_LOGPROBS);

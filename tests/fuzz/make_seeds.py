@@ -528,6 +528,9 @@ def template_code():
 def requests():
     yield "prompt", compact({"prompt": "a b", "max_tokens": 3, "temperature": 0.5, "seed": 7})
     yield "messages", compact({"messages": [{"role": "user", "content": "\u00e9"}], "id": "x"})
+    yield "tools", compact(
+        {"messages": [], "tools": [{"name": "f"}], "documents": [], "chat_template_kwargs": {"a": 1}}
+    )
     yield "all", compact(
         {"id": 1, "prompt": "", "max_tokens": 0, "temperature": 1e2, "top_k": 4, "top_p": 0,
          "min_p": 0.5, "repetition_penalty": 1.5, "seed": 0, "stop": ["a", "\n"], "logprobs": 20}

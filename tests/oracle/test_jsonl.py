@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from engine import Model
-from internal import BUILD
-from programs import smolrun
+from internal import BUILD, ROOT
+from programs import smolconv, smolrun
 from test_perplexity import log_softmax
 
 OK, USAGE, FILE = 0, 2, 3
+DEMO = ROOT / "demo/model"
 CONTEXT = 512  # of the bundled model
 LIMIT = 1 << 20  # bytes of a line
 LONG = int(os.environ.get("SMOL_JSONL_LINES", 5000))  # make requests: 100000
@@ -151,6 +152,39 @@ def test_the_command_line_says_what_a_request_does_not(blob):
     assert plain == full and len(plain["ids"]) == 3
 
 
+TEMPLATE = (
+    "{% for t in tools or [] %}{{ t.function.name }}: {{ t | tojson }}. {% endfor %}"
+    "{% for d in documents or [] %}{{ d.title }} {% endfor %}"
+    "{% if think %}Think! {% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"
+)
+TOOL = {"type": "function", "function": {"name": "find_cat", "parameters": {}}}
+
+
+def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
+    from transformers import PreTrainedTokenizerFast
+
+    (tmp_path / "chat.jinja").write_text(TEMPLATE)
+    blob = tmp_path / "chat.smol"
+    smolconv(DEMO, blob, "--chat-template", tmp_path / "chat.jinja", check=True)
+    reference = PreTrainedTokenizerFast.from_pretrained(DEMO)
+    messages = [{"role": "user", "content": "Once upon a time"}]
+    ways = [
+        {}, {"tools": [TOOL]}, {"documents": [{"title": "A cat", "text": ""}]},
+        {"chat_template_kwargs": {"think": True}}, {"tools": [], "chat_template_kwargs": {}},
+        {"tools": [TOOL], "documents": [], "chat_template_kwargs": {"think": 1}},
+    ]  # fmt: skip
+    texts = []
+    for way in ways:
+        words = {**way, **way.get("chat_template_kwargs", {})}
+        words.pop("chat_template_kwargs", None)
+        texts.append(reference.apply_chat_template(
+            messages, chat_template=TEMPLATE, tokenize=False, **words))  # fmt: skip
+    same = {"max_tokens": 8, "logprobs": 1}
+    chats = answers(blob, [{"messages": messages} | way | same for way in ways])
+    plain = answers(blob, [{"prompt": text} | same for text in texts])
+    assert chats == plain and len(set(texts)) == 5
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 
@@ -178,6 +212,12 @@ BAD_LINES = {
     "the other half": (rb'{"prompt": "\udc00\ud800"}', "usage"),
     "type of prompt": (b'{"prompt": ["a"]}', "usage"),
     "type of messages": (b'{"messages": "a"}', "usage"),
+    "type of tools": (b'{"messages": [{"role": "user", "content": "a"}], "tools": {}}', "usage"),
+    "type of documents": (b'{"messages": [{"role": "user", "content": "a"}], "documents": 1}', "usage"),
+    "type of variables": (
+        b'{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": []}', "usage",
+    ),
+    "tools of a prompt": (b'{"prompt": "a", "tools": []}', "usage"),
     "no messages": (b'{"messages": []}', "usage"),
     "messages of texts": (b'{"messages": ["a"]}', "usage"),
     "negative": (b'{"prompt": "a", "max_tokens": -1}', "usage"),
