@@ -47,7 +47,7 @@ void smol_progress_no_chat(const char *path, const char *file, const char *reaso
     fprintf(
         stderr,
         "smolconv: %s: its chat template is not supported (%s: %s): the blob completes text but "
-        "does not chat; see --chat-template\n",
+        "does not chat; see --template and --chat-template\n",
         path, file, reason);
 }
 
