@@ -207,19 +207,6 @@ def test_examples_say_what_is_wrong(installed, tmp_path):
 # --- docs/embedding.md ------------------------------------------------------------------------
 
 
-def test_the_guides_commands_build_a_program(tmp_path):
-    """Its first block, in which program.c is the smallest example."""
-    guide = (ROOT / "docs/embedding.md").read_text().split("## Linking")[1]
-    block = re.search(r"\n\n((?:    .*\n)+)", guide)[1]
-    install, *commands = [line.strip() for line in block.splitlines()]
-    assert install.startswith("make install") and len(commands) == 3
-    (tmp_path / "program.c").write_text((ROOT / "examples/generate.c").read_text())
-    environment = {**os.environ, "HOME": str(tmp_path), "BUILD": str(BUILD)}
-    subprocess.run(["bash", "-ec", install], cwd=ROOT, env=environment, check=True, capture_output=True)
-    subprocess.run(["bash", "-ec", "\n".join(commands)], cwd=tmp_path, env=environment, check=True)
-    assert run(tmp_path / "program", blob_of(DEMO, "f32"), "Hello", "3")
-
-
 def test_the_guide_names_what_there_is():
     header = (ROOT / "runtime/smol.h").read_text()
     guide = (ROOT / "docs/embedding.md").read_text()
