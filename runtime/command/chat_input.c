@@ -68,8 +68,12 @@ static enum entry read_plain(const char *prompt, struct buffer *text, smol_error
     if (interactive) {
         fputs(prompt, stdout);
         fflush(stdout);
+        smol_chat_catch_signals(true);
     }
-    if (next_line(&line, error))
+    smol_status status = next_line(&line, error);
+    if (interactive)
+        smol_chat_catch_signals(false);
+    if (status)
         return ENTRY_FAILED;
     if (line.kind == LINE_TOO_LONG)
         return too_long(error);
@@ -94,13 +98,10 @@ static enum entry read_edited(const char *prompt, struct buffer *text)
 static enum entry read_line(const char *prompt, struct buffer *text, smol_error *error)
 {
     if (interactive)
-        smol_chat_catch_signals(true);
-    enum entry entry = edited ? read_edited(prompt, text) : read_plain(prompt, text, error);
-    if (interactive) {
         smol_chat_catch_signals(false);
-        if (entry != ENTRY_TEXT)
-            putchar('\n');
-    }
+    enum entry entry = edited ? read_edited(prompt, text) : read_plain(prompt, text, error);
+    if (interactive && entry != ENTRY_TEXT)
+        putchar('\n');
     if (text->failed) {
         smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
         return ENTRY_FAILED;

@@ -7,8 +7,8 @@
 #include "runtime/smol.h"
 
 /* From the first call on, Ctrl-C does not end the program, but is noted, and so are SIGHUP (the
- * terminal is gone) and SIGTERM, unless they were ignored. `reading`: what is read ends with them;
- * otherwise what is written goes on. */
+ * terminal is gone) and SIGTERM, unless they were ignored. `reading`: a read ends with them;
+ * otherwise reads and writes go on, as what an editor writes while it reads has to. */
 void smol_chat_catch_signals(bool reading);
 
 /* From now on Ctrl-C cancels what is evaluated on the context, too, until
