@@ -469,6 +469,19 @@ def test_no_ctrl_c_is_missed_between_two_looks_at_the_input(blob, tmp_path, envi
         terminal.until(rb"\n[^\n]*>(\x1b\[0m)? ")
 
 
+def test_ctrl_c_ends_no_write_of_the_editor(blob, tmp_path):
+    """It comes before a letter is written, which a tracer makes late."""
+    if not traceable():
+        pytest.skip("nothing can be traced here")
+    under = ["strace", "-qq", "-o", tmp_path / "log", "-e", "inject=write:delay_enter=400000"]
+    with Terminal(blob, under=under, XDG_STATE_HOME=str(tmp_path), **EDITED) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("x")
+        time.sleep(0.2)
+        terminal.type(b"\x03")
+        terminal.until(rb"x[^\n]*\n[^\n]*>(\x1b\[0m)? ")
+
+
 @pytest.mark.parametrize("environment", [EDITED, PLAIN], ids=["edited", "plain"])
 def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(real_model_dir, tmp_path, environment):
     """A real model, as the bundled one has answered before anybody could press a key."""
