@@ -15,10 +15,8 @@ static const char folder_name[] = "additional_chat_templates", ending[] = ".jinj
 const struct listed_template *smol_template_list_find(const struct template_list *list,
                                                       const char *name)
 {
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->items[i].name, name) == 0)
-            return &list->items[i];
-    return NULL;
+    const json_t *place = json_object_get(list->places, name);
+    return place ? &list->items[json_integer_value(place)] : NULL;
 }
 
 /* Adds name[0..size), or takes the place of the one of that name: the last one counts, as in the
@@ -29,17 +27,20 @@ static enum status add(struct template_list *list, const char *name, size_t size
     struct listed_template item = {strndup(name, size), path, text};
     if (!item.name || !item.path)
         goto fail;
-    for (size_t i = 0; i < list->n; i++)
-        if (strcmp(list->items[i].name, item.name) == 0) {
-            free(list->items[i].name);
-            free(list->items[i].path);
-            list->items[i] = item;
-            return STATUS_OK;
-        }
+    const json_t *place = json_object_get(list->places, item.name);
+    if (place) {
+        struct listed_template *earlier = &list->items[json_integer_value(place)];
+        free(earlier->name);
+        free(earlier->path);
+        *earlier = item;
+        return STATUS_OK;
+    }
     struct listed_template *items = realloc(list->items, (list->n + 1) * sizeof *items);
     if (!items)
         goto fail;
     list->items = items;
+    if (json_object_set_new_nocheck(list->places, item.name, json_integer((json_int_t)list->n)))
+        goto fail; /* file names need not be UTF-8 */
     items[list->n++] = item;
     return STATUS_OK;
 fail:
@@ -137,7 +138,9 @@ static enum status list_key(const struct settings *config, struct template_list 
 enum status smol_template_list_open(const char *folder, const struct settings *config,
                                     struct template_list *list, struct error *error)
 {
-    *list = (struct template_list){0};
+    *list = (struct template_list){.places = json_object()};
+    if (!list->places)
+        return smol_fail_memory(error, "the list of chat templates");
     enum status status = list_files(folder, list, error);
     if (!status && list->n == 0)
         status = list_key(config, list, error);
@@ -151,5 +154,6 @@ void smol_template_list_close(struct template_list *list)
         free(list->items[i].path);
     }
     free(list->items);
+    json_decref(list->places);
     *list = (struct template_list){0};
 }

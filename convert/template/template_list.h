@@ -19,6 +19,7 @@ struct listed_template {
 struct template_list {
     struct listed_template *items; /* (n), owned; a name stands there once */
     size_t n;
+    json_t *places; /* in items, by name; owned: a stranger's list may be long */
 };
 
 /* Lists those of the checkpoint in `folder`, whose tokenizer_config.json is `config`. Files are not

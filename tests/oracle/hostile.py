@@ -964,6 +964,16 @@ changed(CONFIG, "an architecture that is in a list in a list [type]", "architect
         "architectures", status=UNSUPPORTED)  # fmt: skip
 
 
+def many_templates():
+    """A list of chat templates whose names all have to be compared, and whose last is none."""
+    settings = json.loads((DEMO / SETTINGS).read_text())
+    settings["chat_template"] = [{"name": f"n{i}", "template": ""} for i in range(200000)] + [0]
+    return json.dumps(settings).encode()
+
+
+JSON.append((SETTINGS, Case(f"{SETTINGS}: many templates", many_templates, DAMAGED, ["chat_template"])))
+
+
 def asking(name, keys, *words, status=DAMAGED):
     """The bundled config.json with other keys."""
 
