@@ -840,11 +840,11 @@ static void compile_both(struct compiler *c, const struct template_tree *plain,
 }
 
 /* Puts the name of one of two templates before what was said of it. */
-static enum status name_template(const char *name, enum status status, struct error *error)
+static void name_template(const char *name, struct error *error)
 {
     const struct error said = *error;
-    return status == STATUS_MEMORY ? status
-                                   : smol_fail(error, status, "%.64s, %s", name, said.message);
+    if (said.status != STATUS_MEMORY)
+        smol_fail(error, said.status, "%.64s, %s", name, said.message);
 }
 
 /* Compiles one tree or two into the builder. Errors: as smol_template_parse. */
@@ -864,9 +864,19 @@ static enum status compile_trees(const struct template_input *input,
     if (!c.status)
         write_functions(&c);
     else if (input->tools.text)
-        name_template(c.tree == tools ? input->tools.name : input->plain.name, c.status, error);
+        name_template(c.tree == tools ? input->tools.name : input->plain.name, error);
     free_functions(&c);
     return c.status;
+}
+
+/* `named`: there is another one. */
+static enum status parse(const struct template_text *text, bool named, struct template_tree *tree,
+                         struct error *error)
+{
+    enum status status = smol_template_parse(text->text, text->size, tree, error);
+    if (status && named)
+        name_template(text->name, error);
+    return status;
 }
 
 static enum status parse_and_compile(const struct template_input *input, uint32_t name,
@@ -874,14 +884,9 @@ static enum status parse_and_compile(const struct template_input *input, uint32_
 {
     struct template_tree plain, tools = {0};
     bool both = input->tools.text != NULL;
-    enum status status = smol_template_parse(input->plain.text, input->plain.size, &plain, error);
-    if (status && both)
-        name_template(input->plain.name, status, error);
-    if (!status && both) {
-        status = smol_template_parse(input->tools.text, input->tools.size, &tools, error);
-        if (status)
-            name_template(input->tools.name, status, error);
-    }
+    enum status status = parse(&input->plain, both, &plain, error);
+    if (!status && both)
+        status = parse(&input->tools, both, &tools, error);
     if (!status)
         status = compile_trees(input, &plain, &tools, name, builder, error);
     smol_template_tree_free(&tools);
