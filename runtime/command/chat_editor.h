@@ -16,7 +16,8 @@ bool smol_chat_editor_open(bool colored);
 void smol_chat_editor_close(void);
 
 /* Adds the line that is typed behind `prompt` to *text, without its end. False: there is none,
- * because of Ctrl-C (smol_chat_interrupted) or at the end of the input. Signals are held. */
+ * because of Ctrl-C (smol_chat_interrupted) or at the end of the input. Signals are
+ * caught, and do not end a write (chat_signals.h). */
 bool smol_chat_editor_read(const char *prompt, struct buffer *text);
 
 #endif
