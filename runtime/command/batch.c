@@ -207,18 +207,18 @@ static smol_status step(struct batch *b, smol_error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static smol_status open_slots(struct batch *b, struct session *session, smol_error *error)
+static smol_status open_slots(struct batch *b, struct loaded *loaded, smol_error *error)
 {
     smol_context_params params = b->settings->context;
-    params.share = session->context;
+    params.share = loaded->context;
     b->n_answers = WAITING_EACH * (uint64_t)b->n_slots;
     b->answers = calloc((size_t)b->n_answers, sizeof *b->answers);
     if (!b->answers)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for answers");
-    b->slots[0].context = session->context;
+    b->slots[0].context = loaded->context;
     smol_status status = SMOL_OK;
     for (size_t i = 1; !status && i < b->n_slots; i++)
-        status = smol_context_create(session->model, &params, &b->slots[i].context, error);
+        status = smol_context_create(loaded->model, &params, &b->slots[i].context, error);
     return status;
 }
 
@@ -227,7 +227,7 @@ static void close_slots(struct batch *b)
     for (size_t i = 0; i < b->n_slots; i++) {
         smol_generation_free(b->slots[i].generation);
         smol_sampler_free(b->slots[i].sampler);
-        if (i > 0) /* the first one's is the session's */
+        if (i > 0) /* the first one's is the caller's */
             smol_context_free(b->slots[i].context);
     }
     for (uint64_t i = 0; b->answers && i < b->n_answers; i++)
@@ -236,13 +236,13 @@ static void close_slots(struct batch *b)
     free(b->lines.buffer);
 }
 
-smol_status smol_batch_run(const struct settings *settings, struct session *session,
+smol_status smol_batch_run(const struct settings *settings, struct loaded *loaded,
                            smol_error *error)
 {
     struct batch b = {.settings = settings,
-                      .model = session->model,
+                      .model = loaded->model,
                       .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
-    smol_status status = open_slots(&b, session, error);
+    smol_status status = open_slots(&b, loaded, error);
     while (!status && (!b.ended || b.n_busy > 0)) {
         status = fill_slots(&b, error);
         if (!status && b.n_busy > 0)

@@ -3,14 +3,14 @@
 #define SMOL_RUNTIME_COMMAND_CHAT_H
 
 #include "runtime/command/chat_conversation.h"
-#include "runtime/command/session.h"
+#include "runtime/command/load.h"
 #include "runtime/command/stats.h"
 
 struct chat {
     const struct settings *settings;
     int argc;
     char **argv; /* what they were read from */
-    struct session session;
+    struct loaded loaded;
     smol_sampler *sampler;
     struct conversation conversation;
     struct buffer answer; /* that is being written */

@@ -26,7 +26,7 @@ static smol_status read_conversation(const struct chat *chat, struct prompt *pro
 {
     smol_free(prompt->ids);
     prompt->ids = NULL;
-    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->session.model,
+    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->loaded.model,
                                  &chat->settings->now, &prompt->ids, &prompt->n, error);
 }
 
@@ -36,7 +36,7 @@ static smol_status read_conversation(const struct chat *chat, struct prompt *pro
  * be read anew. */
 static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, smol_error *error)
 {
-    size_t capacity = smol_context_capacity(chat->session.context), wanted;
+    size_t capacity = smol_context_capacity(chat->loaded.context), wanted;
     wanted = chat->settings->max_tokens;
     size_t most = capacity - (wanted < capacity / 2 ? wanted : capacity / 2);
     smol_status status = read_conversation(chat, prompt, error);
@@ -76,7 +76,7 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     double start = clock_seconds();
     *done = 0;
     while (!status && n - *done > STEP && !smol_chat_interrupted()) {
-        status = smol_eval(chat->session.context, ids + *done, STEP, 0, NULL, error);
+        status = smol_eval(chat->loaded.context, ids + *done, STEP, 0, NULL, error);
         *done += status ? 0 : STEP;
     }
     if (status == SMOL_ERROR_CANCELLED)
@@ -90,7 +90,7 @@ static smol_status generate(struct chat *chat, const struct prompt *prompt,
                             smol_generate_result *result, smol_error *error)
 {
     const struct settings *settings = chat->settings;
-    size_t half = smol_context_capacity(chat->session.context) / 2;
+    size_t half = smol_context_capacity(chat->loaded.context) / 2;
     const smol_generate_params params = {.max_tokens = settings->max_tokens,
                                          .stop = settings->stop.items,
                                          .n_stop = settings->stop.n,
@@ -99,14 +99,14 @@ static smol_status generate(struct chat *chat, const struct prompt *prompt,
                                          .penalize_context = 1,
                                          .on_text = take_text,
                                          .user = chat};
-    chat->n_known = smol_session_keep(chat->session.context, prompt->ids, prompt->n);
+    chat->n_known = smol_session_keep(chat->loaded.context, prompt->ids, prompt->n);
     const uint32_t *ids = prompt->ids + chat->n_known;
     size_t n = prompt->n - chat->n_known, done;
     smol_status status = read_prompt(chat, ids, n, &done, error);
     chat->n_read = done;
     if (status || smol_chat_interrupted())
         return status;
-    status = smol_generate(chat->session.context, chat->sampler, ids + done, n - done, &params,
+    status = smol_generate(chat->loaded.context, chat->sampler, ids + done, n - done, &params,
                            result, error);
     chat->n_read += result->n_prompt;
     smol_stats_add(&chat->stats, result);
@@ -136,7 +136,7 @@ static void print_end(const struct chat *chat, const smol_generate_result *resul
     else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
         printf("[cut off: the context is full (%zu tokens); /reset it, or chat with --slide or a "
                "longer --ctx]\n",
-               smol_context_capacity(chat->session.context));
+               smol_context_capacity(chat->loaded.context));
 }
 
 static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_error *error)

@@ -23,7 +23,7 @@ smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, sm
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
     }
     const smol_session session = {chat->sampler, bytes.text, bytes.size};
-    smol_status status = smol_session_write(path, replace, chat->session.context, &session, error);
+    smol_status status = smol_session_write(path, replace, chat->loaded.context, &session, error);
     smol_free(bytes.text);
     return status;
 }
@@ -32,7 +32,7 @@ smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smo
 {
     smol_session session = {.sampler = chat->sampler};
     struct conversation loaded = {0};
-    smol_status status = smol_session_read(path, chat->session.context, &session, found, error);
+    smol_status status = smol_session_read(path, chat->loaded.context, &session, found, error);
     if (!status && *found)
         status = smol_chat_reread(chat, error);
     if (status || !*found) {
@@ -193,7 +193,7 @@ static smol_status show_stats(struct chat *chat, const char *argument, smol_erro
     (void)error;
     printf("%-9s %zu tokens were known, %zu were evaluated\n", "prompt", chat->n_known,
            chat->n_read);
-    smol_stats_print(stdout, &chat->stats, &chat->session);
+    smol_stats_print(stdout, &chat->stats, &chat->loaded);
     return SMOL_OK;
 }
 

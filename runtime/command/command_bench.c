@@ -5,8 +5,8 @@
 #include "common/json_out.h"
 #include "runtime/clock.h"
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/print.h"
-#include "runtime/command/session.h"
 #include "runtime/command/stats.h"
 #include "runtime/philox.h"
 
@@ -46,10 +46,10 @@ struct rates {
 
 struct bench {
     struct settings settings;
-    struct session session;
+    struct loaded loaded;
     smol_model_info model;
     smol_context_info context;
-    smol_context *contexts[MAX_SEQUENCES]; /* the session's first; the others share with it */
+    smol_context *contexts[MAX_SEQUENCES]; /* the loaded one first; the others share with it */
     uint32_t *ids;                         /* as many as any phase needs */
     float *logits;                         /* (sequences, vocab_size) */
     double first_token_seconds;
@@ -74,7 +74,7 @@ static uint32_t smaller(uint32_t a, size_t b)
 static smol_status settle_sizes(struct bench *bench, smol_error *error)
 {
     struct settings *s = &bench->settings;
-    size_t capacity = smol_context_capacity(bench->session.context);
+    size_t capacity = smol_context_capacity(bench->loaded.context);
     size_t room = s->depth < capacity ? capacity - s->depth : 0;
     if (!s->n_prefill)
         s->n_prefill = smaller(DEFAULT_PREFILL, room);
@@ -91,11 +91,11 @@ static smol_status settle_sizes(struct bench *bench, smol_error *error)
 static smol_status open_sequences(struct bench *bench, smol_error *error)
 {
     smol_context_params params = bench->settings.context;
-    params.share = bench->session.context;
+    params.share = bench->loaded.context;
     bench->contexts[0] = params.share;
     smol_status status = SMOL_OK;
     for (uint32_t i = 1; !status && i < bench->settings.n_sequences; i++)
-        status = smol_context_create(bench->session.model, &params, &bench->contexts[i], error);
+        status = smol_context_create(bench->loaded.model, &params, &bench->contexts[i], error);
     return status;
 }
 
@@ -104,7 +104,7 @@ static smol_status prepare(struct bench *bench, smol_error *error)
     smol_status status = settle_sizes(bench, error);
     if (status)
         return status;
-    size_t n = smol_context_capacity(bench->session.context);
+    size_t n = smol_context_capacity(bench->loaded.context);
     bench->ids = calloc(n, sizeof *bench->ids);
     bench->logits =
         calloc(bench->settings.n_sequences, bench->model.vocab_size * sizeof *bench->logits);
@@ -210,7 +210,7 @@ static void print_text(const struct bench *bench)
     const struct settings *s = &bench->settings;
     printf("%s: %s, %s kernels, %u threads, kv %s, depth %u\n", s->model, bench->model.dtype,
            bench->context.isa, bench->context.n_threads, bench->context.kv, s->depth);
-    printf("%-12s %10.1f ms\n", "load", bench->session.load_seconds * 1e3);
+    printf("%-12s %10.1f ms\n", "load", bench->loaded.load_seconds * 1e3);
     printf("%-12s %10.1f ms (%u tokens, nothing warm)\n", "first token",
            bench->first_token_seconds * 1e3, s->n_prefill);
     print_phase("prefill", s->n_prefill, &bench->prefill);
@@ -236,7 +236,7 @@ static void print_json(const struct bench *bench)
     smol_json_member_whole(&json, "threads", bench->context.n_threads);
     smol_json_member_text(&json, "kv", bench->context.kv);
     smol_json_member_whole(&json, "depth", s->depth);
-    smol_json_member_real(&json, "load_ms", bench->session.load_seconds * 1e3);
+    smol_json_member_real(&json, "load_ms", bench->loaded.load_seconds * 1e3);
     smol_json_member_real(&json, "first_token_ms", bench->first_token_seconds * 1e3);
     smol_json_member_whole(&json, "prefill_tokens", s->n_prefill);
     smol_json_member_real(&json, "prefill_tokens_per_second", bench->prefill.median);
@@ -260,11 +260,11 @@ static void print_json(const struct bench *bench)
 
 static smol_status run(struct bench *bench, smol_error *error)
 {
-    smol_status status = smol_session_open(&bench->settings, &bench->session, error);
+    smol_status status = smol_load(&bench->settings, &bench->loaded, error);
     if (status)
         return status;
-    bench->model = smol_model_get_info(bench->session.model);
-    bench->context = smol_context_get_info(bench->session.context);
+    bench->model = smol_model_get_info(bench->loaded.model);
+    bench->context = smol_context_get_info(bench->loaded.context);
     status = prepare(bench, error);
     if (!status)
         status = measure_all(bench, error);
@@ -289,6 +289,6 @@ int smol_command_bench(int argc, char **argv)
     free(bench.logits);
     for (uint32_t i = 1; i < bench.settings.n_sequences; i++)
         smol_context_free(bench.contexts[i]);
-    smol_session_close(&bench.session);
+    smol_unload(&bench.loaded);
     return smol_command_status(status, &error);
 }

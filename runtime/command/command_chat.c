@@ -54,10 +54,10 @@ smol_status smol_chat_reread(struct chat *chat, smol_error *error)
 static smol_status prepare(struct chat *chat, smol_error *error)
 {
     const struct settings *settings = chat->settings;
-    smol_status status = smol_session_open(settings, &chat->session, error);
+    smol_status status = smol_load(settings, &chat->loaded, error);
     if (!status)
         status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
-    smol_chat_cancel(chat->session.context);
+    smol_chat_cancel(chat->loaded.context);
     if (!status && settings->session)
         status = smol_chat_load(chat, settings->session, &chat->saved, error);
     if (!status && settings->system) {
@@ -150,7 +150,7 @@ static smol_status run(struct chat *chat, smol_error *error)
     else if (saved)
         *error = unsaved;
     else if (chat->settings->stats)
-        smol_stats_print(stderr, &chat->stats, &chat->session);
+        smol_stats_print(stderr, &chat->stats, &chat->loaded);
     return status ? status : saved;
 }
 
@@ -170,7 +170,7 @@ int smol_command_chat(int argc, char **argv)
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);
     smol_chat_cancel(NULL);
-    smol_session_close(&chat.session);
+    smol_unload(&chat.loaded);
     smol_chat_input_close();
     return smol_command_status(status, &error);
 }

@@ -7,11 +7,11 @@
 #include "runtime/command/answer.h"
 #include "runtime/command/choice.h"
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/log_softmax.h"
 #include "runtime/command/print.h"
 #include "runtime/command/prompt.h"
 #include "runtime/command/quote.h"
-#include "runtime/command/session.h"
 #include "runtime/command/tally.h"
 
 static const struct option_rule rules[] = {
@@ -45,7 +45,7 @@ enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* characters with q
 
 struct explanation {
     const struct settings *settings;
-    struct session session;
+    struct loaded loaded;
     uint32_t *prompt;
     size_t n_prompt, n_generated;
     size_t vocab_size;
@@ -64,7 +64,7 @@ static void print_token(const struct explanation *e, uint32_t id, int width)
 {
     char shown[QUOTE_BYTES(TOKEN_WIDTH)];
     size_t size;
-    const char *text = smol_token_text(e->session.model, id, &size, NULL);
+    const char *text = smol_token_text(e->loaded.model, id, &size, NULL);
     size_t n = smol_quote(text, size, (size_t)width - 2, shown);
     printf("%s%*s", shown, width - (int)n, "");
 }
@@ -102,7 +102,7 @@ static void print_choice(const struct explanation *e, const struct choice *choic
 static void print_json_token(struct explanation *e, const struct ranked *token)
 {
     size_t size;
-    const char *text = smol_token_text(e->session.model, token->id, &size, NULL);
+    const char *text = smol_token_text(e->loaded.model, token->id, &size, NULL);
     smol_json_member_whole(&e->json, "id", token->id);
     smol_json_key(&e->json, "text");
     smol_json_text(&e->json, text, size);
@@ -152,7 +152,7 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
         print_json_choice(e, &choice);
     else
         print_choice(e, &choice);
-    smol_status status = smol_model_intact(e->session.model, error); /* the texts */
+    smol_status status = smol_model_intact(e->loaded.model, error); /* the texts */
     return status ? status : smol_command_flush(error);
 }
 
@@ -160,7 +160,7 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
  * the last one are in e->rows. */
 static smol_status read_prompt(struct explanation *e, smol_error *error)
 {
-    smol_context *context = e->session.context;
+    smol_context *context = e->loaded.context;
     if (!e->settings->given)
         return smol_eval(context, e->prompt, e->n_prompt, 1, e->rows, error);
     smol_status status = SMOL_OK;
@@ -189,7 +189,7 @@ static void finish(struct explanation *e, smol_finish why)
 
 static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol_error *error)
 {
-    smol_context *context = e->session.context;
+    smol_context *context = e->loaded.context;
     uint32_t id;
     size_t n;
     const uint32_t *history = smol_context_ids(context, &n);
@@ -199,7 +199,7 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
     if (status)
         return status;
     e->n_generated++;
-    if (smol_model_is_stop_id(e->session.model, id))
+    if (smol_model_is_stop_id(e->loaded.model, id))
         finish(e, SMOL_FINISH_STOP);
     else if (e->n_generated == e->settings->max_tokens)
         finish(e, SMOL_FINISH_LENGTH);
@@ -266,18 +266,18 @@ static smol_status explain(struct explanation *e, smol_error *error)
         return smol_command_fail(
             error, SMOL_ERROR_USAGE,
             "explain: the prompt is missing: give one, or - for standard input");
-    smol_status status = smol_session_open(settings, &e->session, error);
+    smol_status status = smol_load(settings, &e->loaded, error);
     if (!status)
-        status = smol_prompt_read(settings, e->session.model, &e->prompt, &e->n_prompt, error);
+        status = smol_prompt_read(settings, e->loaded.model, &e->prompt, &e->n_prompt, error);
     if (status)
         return status;
-    size_t capacity = smol_context_capacity(e->session.context);
+    size_t capacity = smol_context_capacity(e->loaded.context);
     if (e->n_prompt > capacity)
         return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                  "%zu tokens: the context holds %zu: give a shorter prompt or a "
                                  "longer --ctx",
                                  e->n_prompt, capacity);
-    e->vocab_size = smol_model_get_info(e->session.model).vocab_size;
+    e->vocab_size = smol_model_get_info(e->loaded.model).vocab_size;
     float *rows = calloc(settings->given ? MAX_ROWS : 1, e->vocab_size * sizeof *rows);
     if (!rows)
         return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
@@ -302,6 +302,6 @@ int smol_command_explain(int argc, char **argv)
         return exit_status;
     smol_status status = explain(&e, &error);
     smol_free(e.prompt);
-    smol_session_close(&e.session);
+    smol_unload(&e.loaded);
     return smol_command_status(status, &error);
 }

@@ -5,9 +5,9 @@
 #include "runtime/command/answer.h"
 #include "runtime/command/batch.h"
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/print.h"
 #include "runtime/command/prompt.h"
-#include "runtime/command/session.h"
 #include "runtime/command/session_file.h"
 #include "runtime/command/stats.h"
 
@@ -81,7 +81,7 @@ struct run {
     const struct settings *settings;
     int argc;
     char **argv; /* what they were read from */
-    struct session session;
+    struct loaded loaded;
     bool resumed;              /* there was a session */
     size_t n_kept;             /* tokens of it that the prompt goes on from */
     struct answer answer;      /* its text and ids for --json alone */
@@ -116,7 +116,7 @@ static void print_timings(struct json_out *json, const struct run *run)
     double decoded = (double)result->n_generated - 1;
     smol_json_key(json, "timings");
     smol_json_open(json, '{');
-    smol_json_member_real(json, "load_ms", run->session.load_seconds * 1e3);
+    smol_json_member_real(json, "load_ms", run->loaded.load_seconds * 1e3);
     smol_json_member_real(json, "first_token_ms", result->first_token_seconds * 1e3);
     smol_json_member_real(json, "prefill_tokens_per_second",
                           (double)result->n_prompt / result->prompt_seconds);
@@ -161,7 +161,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
 /* How many tokens stay for ever when the context slides. */
 static size_t count_kept(const struct run *run, size_t n_prompt)
 {
-    const smol_context *context = run->session.context;
+    const smol_context *context = run->loaded.context;
     size_t half = smol_context_capacity(context) / 2;
     size_t n_given = smol_context_length(context) + n_prompt;
     if (n_prompt == 0 && smol_context_pending(context) != SMOL_NO_TOKEN)
@@ -176,7 +176,7 @@ static smol_status save(struct run *run, smol_sampler *sampler, smol_error *erro
     const smol_session session = {.sampler = sampler};
     if (!run->settings->session)
         return SMOL_OK;
-    return smol_session_write(run->settings->session, run->resumed, run->session.context, &session,
+    return smol_session_write(run->settings->session, run->resumed, run->loaded.context, &session,
                               error);
 }
 
@@ -185,7 +185,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
 {
     const struct settings *settings = run->settings;
     smol_generate_result *result = &run->answer.result;
-    run->n_kept = smol_context_length(run->session.context);
+    run->n_kept = smol_context_length(run->loaded.context);
     const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
         .stop = settings->stop.items,
@@ -197,7 +197,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         .user = run,
     };
     smol_status status =
-        smol_generate(run->session.context, sampler, prompt, n, &params, result, error);
+        smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
     if (!status)
         status = finish_output(run, error);
     if (!status)
@@ -205,28 +205,28 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     if (!status && settings->stats) {
         struct stats stats = {0};
         smol_stats_add(&stats, result);
-        smol_stats_print(stderr, &stats, &run->session);
+        smol_stats_print(stderr, &stats, &run->loaded);
     }
     if (!status && result->finish == SMOL_FINISH_CONTEXT_FULL)
         status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
                                    "%s: the context is full (%zu tokens) and the text ends here: "
                                    "use --slide, a longer --ctx or a shorter prompt",
-                                   settings->model, smol_context_capacity(run->session.context));
+                                   settings->model, smol_context_capacity(run->loaded.context));
     return status;
 }
 
 static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
 {
     const struct settings *settings = run->settings;
-    const smol_model *model = run->session.model;
+    const smol_model *model = run->loaded.model;
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "--keep is for --slide: add that, or leave it out");
     if (run->resumed && !settings->chat && !settings->system)
-        return smol_session_prompt(settings->text, model, run->session.context, ids, n, error);
+        return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
     if (!status && settings->chat) /* what the session holds of it need not be evaluated again */
-        smol_session_drop_kept(run->session.context, *ids, n);
+        smol_session_drop_kept(run->loaded.context, *ids, n);
     return status;
 }
 
@@ -236,7 +236,7 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     const struct settings *settings = run->settings;
     smol_session session = {.sampler = sampler};
     smol_status status =
-        smol_session_read(settings->session, run->session.context, &session, &run->resumed, error);
+        smol_session_read(settings->session, run->loaded.context, &session, &run->resumed, error);
     smol_free(session.data);
     if (status || !run->resumed)
         return status;
@@ -298,11 +298,11 @@ int smol_command_generate(int argc, char **argv)
     smol_error error;
     smol_status status = check_words(&settings, &error);
     if (!status)
-        status = smol_session_open(&settings, &run.session, &error);
+        status = smol_load(&settings, &run.loaded, &error);
     if (!status)
-        status = settings.jsonl ? smol_batch_run(&settings, &run.session, &error)
+        status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
                                 : run_prompt(&run, &error);
     smol_answer_free(&run.answer);
-    smol_session_close(&run.session);
+    smol_unload(&run.loaded);
     return smol_command_status(status, &error);
 }

@@ -3,8 +3,8 @@
 
 #include "common/output.h"
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/print.h"
-#include "runtime/command/session.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
 
@@ -115,18 +115,18 @@ static smol_status logits(const struct settings *settings, smol_error *error)
         return smol_command_fail(error, SMOL_ERROR_USAGE, "logits: give either TEXT or --tokens");
     if (!settings->output)
         return smol_command_fail(error, SMOL_ERROR_USAGE, "logits: -o FILE is missing");
-    struct session session;
+    struct loaded loaded;
     struct sequence sequence = {0};
-    smol_status status = smol_session_open(settings, &session, error);
+    smol_status status = smol_load(settings, &loaded, error);
     if (!status)
-        status = read_sequence(settings, session.model, &sequence, error);
+        status = read_sequence(settings, loaded.model, &sequence, error);
     if (!status)
-        status = check_room(session.context, sequence.n, error);
+        status = check_room(loaded.context, sequence.n, error);
     if (!status)
-        status = write_file(settings->output, session.context, &sequence,
-                            smol_model_get_info(session.model).vocab_size, error);
+        status = write_file(settings->output, loaded.context, &sequence,
+                            smol_model_get_info(loaded.model).vocab_size, error);
     free(sequence.ids);
-    smol_session_close(&session);
+    smol_unload(&loaded);
     return status;
 }
 

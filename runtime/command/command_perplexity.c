@@ -7,10 +7,10 @@
 
 #include "common/json_out.h"
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/log_softmax.h"
 #include "runtime/command/print.h"
 #include "runtime/command/saved_logits.h"
-#include "runtime/command/session.h"
 #include "runtime/command/tally.h"
 #include "runtime/command/text_in.h"
 
@@ -51,7 +51,7 @@ enum { MAX_BUFFER = 32 << 20, MAX_ROWS = 128 }; /* logits in memory: bytes, unle
 
 struct measurement {
     const struct settings *settings;
-    struct session session;
+    struct loaded loaded;
     uint32_t *ids;
     size_t n_ids, window, n_windows, n_scored;
     size_t vocab_size, n_rows;
@@ -108,10 +108,10 @@ static smol_status score_window(struct measurement *m, const uint32_t *ids, size
                                 smol_error *error)
 {
     smol_status status = SMOL_OK;
-    smol_context_truncate(m->session.context, 0);
+    smol_context_truncate(m->loaded.context, 0);
     for (size_t done = 0; !status && done + 1 < n;) {
         size_t rest = n - 1 - done, batch = rest < m->n_rows ? rest : m->n_rows;
-        status = smol_eval(m->session.context, ids + done, batch, batch, m->rows, error);
+        status = smol_eval(m->loaded.context, ids + done, batch, batch, m->rows, error);
         for (size_t i = 0; !status && i < batch; i++)
             status = score(m, m->rows + i * m->vocab_size, ids[done + i + 1], error);
         done += batch;
@@ -201,7 +201,7 @@ static smol_status read_text(struct measurement *m, smol_error *error)
     smol_status status = smol_text_read_file(m->settings->text, &in, error);
     if (status)
         return status;
-    status = smol_tokenize(m->session.model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT,
+    status = smol_tokenize(m->loaded.model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT,
                            &m->ids, &m->n_ids, error);
     free(in.owned);
     if (!status && m->n_ids < 2)
@@ -215,11 +215,11 @@ static smol_status read_text(struct measurement *m, smol_error *error)
 /* A window of a single token, at the end, has nothing to score. */
 static smol_status prepare(struct measurement *m, smol_error *error)
 {
-    m->window = smol_context_capacity(m->session.context);
+    m->window = smol_context_capacity(m->loaded.context);
     size_t rest = m->n_ids % m->window;
     m->n_windows = m->n_ids / m->window + (rest > 1);
     m->n_scored = m->n_ids - m->n_windows - (rest == 1);
-    m->vocab_size = smol_model_get_info(m->session.model).vocab_size;
+    m->vocab_size = smol_model_get_info(m->loaded.model).vocab_size;
     size_t row_size = m->vocab_size * sizeof(float);
     m->n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     m->n_rows = m->n_rows < MAX_ROWS ? m->n_rows : MAX_ROWS;
@@ -260,7 +260,7 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         strcmp(settings->text, "-") == 0)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "perplexity: only one of TEXTFILE and --kl-from can be -");
-    smol_status status = smol_session_open(settings, &m->session, error);
+    smol_status status = smol_load(settings, &m->loaded, error);
     if (!status)
         status = read_text(m, error);
     if (!status)
@@ -288,6 +288,6 @@ int smol_command_perplexity(int argc, char **argv)
     smol_saved_close(&m.reader);
     free(m.rows);
     smol_free(m.ids);
-    smol_session_close(&m.session);
+    smol_unload(&m.loaded);
     return smol_command_status(status, &error);
 }

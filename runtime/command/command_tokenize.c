@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "runtime/command/command.h"
+#include "runtime/command/load.h"
 #include "runtime/command/print.h"
-#include "runtime/command/settings.h"
 #include "runtime/command/text_in.h"
 
 static const struct option_rule rules[] = {
@@ -69,7 +69,7 @@ static smol_status tokenize(const struct settings *settings, smol_error *error)
     if (!settings->text == !settings->decode)
         return smol_command_fail(error, SMOL_ERROR_USAGE, "tokenize: give either TEXT or --decode");
     smol_model *model;
-    smol_status status = smol_model_open(settings->model, &settings->open, &model, error);
+    smol_status status = smol_load_model(settings, &model, error);
     if (status)
         return status;
     status = settings->text ? print_ids(model, settings->text, error)

@@ -26,15 +26,15 @@ uint64_t smol_stats_peak_bytes(void)
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-void smol_stats_print(FILE *out, const struct stats *stats, const struct session *session)
+void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded *loaded)
 {
-    const smol_context_info info = smol_context_get_info(session->context);
-    fprintf(out, "%-9s %.1f ms, %s kernels, %u threads\n", "load", session->load_seconds * 1e3,
+    const smol_context_info info = smol_context_get_info(loaded->context);
+    fprintf(out, "%-9s %.1f ms, %s kernels, %u threads\n", "load", loaded->load_seconds * 1e3,
             info.isa, info.n_threads);
     print_rate(out, "prefill", stats->n_prefill, stats->prefill_seconds);
     print_rate(out, "decode", stats->n_decode, stats->decode_seconds);
     fprintf(out, "%-9s %zu of %zu tokens, %.1f MB of keys and values (%s)\n", "context",
-            smol_context_length(session->context), smol_context_capacity(session->context),
+            smol_context_length(loaded->context), smol_context_capacity(loaded->context),
             (double)info.kv_bytes * 1e-6, info.kv);
     fprintf(out, "%-9s %.1f MB at most, the mapped blob's part in memory included\n", "memory",
             (double)smol_stats_peak_bytes() * 1e-6);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "runtime/command/session.h"
+#include "runtime/command/load.h"
 
 /* Sums over all generations. */
 struct stats {
@@ -18,6 +18,6 @@ void smol_stats_add(struct stats *stats, const smol_generate_result *result);
 uint64_t smol_stats_peak_bytes(void);
 
 /* One line for each of load, prefill, decode, context and memory. */
-void smol_stats_print(FILE *out, const struct stats *stats, const struct session *session);
+void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded *loaded);
 
 #endif

@@ -1,0 +1,26 @@
+/* Opening and closing, see load.h. */
+#include "runtime/command/load.h"
+
+#include "runtime/clock.h"
+
+smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error)
+{
+    return smol_model_open(settings->model, &settings->open, model, error);
+}
+
+smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error)
+{
+    double start = clock_seconds();
+    *loaded = (struct loaded){0};
+    smol_status status = smol_load_model(settings, &loaded->model, error);
+    if (!status)
+        status = smol_context_create(loaded->model, &settings->context, &loaded->context, error);
+    loaded->load_seconds = clock_seconds() - start;
+    return status;
+}
+
+void smol_unload(struct loaded *loaded)
+{
+    smol_context_free(loaded->context);
+    smol_model_close(loaded->model);
+}
