@@ -85,7 +85,7 @@ FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/weights/tile*.c) \
 	$(addprefix convert/checkpoint/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
 	$(wildcard runtime/tokenizer*.c runtime/template*.c) \
-	$(addprefix runtime/,chat.c scanner.c stream.c))
+	$(addprefix runtime/,chat.c log.c scanner.c stream.c))
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 # Only patterns lead to these objects, so make would remove them behind itself.

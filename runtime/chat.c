@@ -7,7 +7,7 @@
 #include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/chat.h"
-#include "runtime/model.h"
+#include "runtime/log.h"
 #include "runtime/report.h"
 #include "runtime/template_json.h"
 #include "runtime/template_vm.h"
@@ -250,21 +250,40 @@ static bool take_text(struct machine *machine, const struct value *result, smol_
     return true;
 }
 
-static enum status check_template(const struct blob *blob, struct error *error)
+/* Why a blob's template was not compiled, cut to what a message holds, or NULL. */
+static const char *why_unsupported(const struct blob *blob, int *length)
 {
     const struct template_code *code = &blob->template;
+    if (!blob->template_section || code->header.n_functions > 0)
+        return NULL;
+    const struct value reason = constant_text(code, code->header.reason);
+    *length = (int)(reason.n < 300 ? reason.n : 300);
+    return (const char *)reason.bytes;
+}
+
+static enum status check_template(const struct blob *blob, struct error *error)
+{
+    int length;
+    const char *reason = why_unsupported(blob, &length);
     if (!blob->template_section)
         return smol_fail(error, STATUS_UNSUPPORTED,
                          "%s: has no chat template: convert with --chat-template, or complete text",
                          blob->path);
-    if (code->header.n_functions > 0)
+    if (!reason)
         return STATUS_OK;
-    const struct value reason = constant_text(code, code->header.reason);
     return smol_fail(error, STATUS_UNSUPPORTED,
                      "%s: its chat template is not supported (%.*s): convert with --chat-template, "
                      "or complete text",
-                     blob->path, (int)(reason.n < 300 ? reason.n : 300),
-                     (const char *)reason.bytes);
+                     blob->path, length, reason);
+}
+
+void smol_chat_log(const smol_model *model)
+{
+    int length;
+    const char *reason = why_unsupported(&model->blob, &length);
+    if (reason)
+        smol_log(model, SMOL_LOG_INFO, "the chat template is not supported (%.*s): no chats",
+                 length, reason);
 }
 
 enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
@@ -282,11 +301,14 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
     return machine.status;
 }
 
-static enum status format(const struct blob *blob, const smol_chat_params *params,
+static enum status format(const smol_model *model, const smol_chat_params *params,
                           smol_chat_text *text, struct error *error)
 {
-    enum status status = check_template(blob, error);
-    return status ? status : smol_chat_run(&blob->template, params, text, error);
+    enum status status = check_template(&model->blob, error);
+    for (size_t i = 0; !status && !params->messages_json && i < params->n_messages; i++)
+        smol_log_ill_formed(model, "a message", params->messages[i].content,
+                            params->messages[i].size);
+    return status ? status : smol_chat_run(&model->blob.template, params, text, error);
 }
 
 smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
@@ -294,7 +316,7 @@ smol_status smol_chat_format(const smol_model *model, const smol_chat_params *pa
 {
     struct error detail;
     *text = (smol_chat_text){0};
-    enum status status = format(&model->blob, params, text, &detail);
+    enum status status = format(model, params, text, &detail);
     return report(error, status, &detail);
 }
 
@@ -312,7 +334,7 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     struct token_list list = {0};
     struct error detail;
     smol_chat_text text = {0};
-    enum status status = format(blob, params, &text, &detail);
+    enum status status = format(model, params, &text, &detail);
     if (!status) {
         const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
                                          blob->template.text, blob->template.header.n_text_bytes};

@@ -2,6 +2,7 @@
 #include "runtime/context.h"
 
 #include "common/memory.h"
+#include "runtime/log.h"
 #include "runtime/report.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
@@ -58,6 +59,10 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
         smol_context_free(context);
         return report(error, status, &detail);
     }
+    const smol_context_info info = smol_context_get_info(context);
+    smol_log(model, SMOL_LOG_INFO,
+             "context of %zu tokens: %u threads%s, %s kernels, KV cache of %s", context->capacity,
+             info.n_threads, params && params->share ? ", shared" : "", info.isa, info.kv);
     *out = context;
     return report(error, STATUS_OK, NULL);
 }
@@ -150,6 +155,9 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
     if (smol_context_is_cancelled(context)) /* before anything is given up */
         return report(error, smol_fail(&detail, STATUS_CANCELLED, "cancelled"), &detail);
     size_t n = newest_part(length - kept, capacity - kept - n_room);
+    smol_log(context->model, SMOL_LOG_INFO,
+             "context slides: of %zu tokens it keeps %zu and evaluates the newest %zu anew", length,
+             kept, n);
     smol_context_truncate(context, kept);
     return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)
              : report(error, STATUS_OK, NULL);

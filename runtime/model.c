@@ -8,6 +8,8 @@
 #include "common/sha256.h"
 #include "common/version.h"
 #include "format/model.h"
+#include "runtime/chat.h"
+#include "runtime/log.h"
 #include "runtime/report.h"
 #include "runtime/tokenizer.h"
 
@@ -120,6 +122,22 @@ static enum status open_model(smol_model *model, const char *path, const smol_mo
     return status ? status : index_tensors(model, error);
 }
 
+/* What a log should have of a model. */
+static void log_opened(const smol_model *model, const smol_model_params *params)
+{
+    static const char *const digests[] = {[SMOL_VERIFY_FIRST] = "at first use",
+                                          [SMOL_VERIFY_OPEN] = "at open",
+                                          [SMOL_VERIFY_OFF] = "never"};
+    const struct blob *blob = &model->blob;
+    smol_log(model, SMOL_LOG_INFO, "opened: %s, %u layers, %zu bytes %s, digests checked %s",
+             smol_dtype_name(blob->model->dtype), blob->model->n_layers, blob->file.size,
+             blob->file.hold == FILE_MAPPED ? "mapped" : "in memory", digests[params->verify]);
+    if (blob->n_stop == 0)
+        smol_log(model, SMOL_LOG_INFO,
+                 "no token of the model ends a text: answers take all tokens that they may");
+    smol_chat_log(model);
+}
+
 smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
                             smol_error *error)
 {
@@ -139,6 +157,9 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
         smol_model_close(model);
         return report(error, status, &detail);
     }
+    model->on_log = params->on_log;
+    model->user = params->user;
+    log_opened(model, params);
     *out = model;
     return report(error, STATUS_OK, NULL);
 }
@@ -204,6 +225,7 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
     struct token_list list = {0};
     struct error detail;
     const struct blob *blob = &model->blob;
+    smol_log_ill_formed(model, "a text", text, size);
     enum status status =
         smol_tokenizer_encode(&blob->tokenizer, text, size, (unsigned)flags, &list, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);

@@ -16,6 +16,8 @@ struct smol_model {
     struct blob_model filled; /* the blob's, with the plain block spelled out */
     struct layer outer;       /* roles outside the layers: embedding, final norm, output */
     struct layer *layers;     /* (n_layers) */
+    smol_on_log *on_log;      /* or NULL, see log.h */
+    void *user;
 };
 
 #endif

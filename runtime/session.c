@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "runtime/context.h"
+#include "runtime/log.h"
 #include "runtime/report.h"
 #include "runtime/sampler.h"
 
@@ -168,6 +169,8 @@ smol_status smol_context_save(const smol_context *context, const smol_session *s
     smol_context *c = (smol_context *)(uintptr_t)context;
     enum status status = save(c, session ? session : &no_session, &r);
     smol_free(r.memory);
+    if (!status)
+        smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens saved", c->n_ids);
     return report(error, status, &detail);
 }
 
@@ -395,6 +398,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         return report(error, status, &detail);
     }
     c->length = header.n_positions;
+    smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens restored", c->n_ids);
     if (session && session->sampler && header.has_sampler) {
         session->sampler->params = params_of(&header);
         session->sampler->n_calls = header.n_calls;

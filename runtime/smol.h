@@ -12,9 +12,9 @@
  * threads, any way of splitting the sequence over calls, and any instruction set.
  *
  * Errors: every call that can fail returns a smol_status; where it takes a smol_error, that
- * holds the same status and a message for people. `error` may be NULL. That is all the library has
- * to say: there is no log. It never prints, exits or changes the locale, and installs a signal
- * handler only when smol_guard_mappings is called.
+ * holds the same status and a message for people. `error` may be NULL. What is no error goes to
+ * smol_on_log, if the program has one. The library never prints, exits or changes the locale, and
+ * installs a signal handler only when smol_guard_mappings is called.
  *
  * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
  * for one thread at a time, contexts that share count as one; smol_context_cancel is for any. There
@@ -65,6 +65,17 @@ SMOL_API const char *smol_version(void);
  * anything else to end the call with SMOL_ERROR_CANCELLED. It may not use what the call is
  * about. */
 typedef int smol_on_progress(void *user, uint64_t done, uint64_t total);
+
+typedef enum smol_log_level {
+    SMOL_LOG_INFO = 0, /* what was done, and how */
+    SMOL_LOG_WARNING,  /* what went well, but may not be what was meant */
+} smol_log_level;
+
+/* Told what may be worth a line in the program's log: `message`, one line without control
+ * characters that begins with the blob's name, until the return. Its words may change with any
+ * release. Errors are not told, they are returned. It runs on the thread of the call that it is
+ * about, so several threads may be in it, and may not call the library. */
+typedef void smol_on_log(void *user, smol_log_level level, const char *message);
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -119,7 +130,8 @@ typedef struct smol_model_params {
      * those of the file; for SMOL_VERIFY_OPEN, from the start again, those of the data, most of
      * which are looked at twice and count twice. */
     smol_on_progress *on_progress;
-    void *user; /* passed to on_progress */
+    smol_on_log *on_log; /* NULL, or told about the model and its contexts, until it is closed */
+    void *user;          /* passed to both */
 } smol_model_params;
 
 /* Opens the blob at `path`. `params` NULL: all zeros. A mapped file must not change while it is

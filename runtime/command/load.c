@@ -1,11 +1,22 @@
 /* Opening and closing, see load.h. */
 #include "runtime/command/load.h"
 
+#include <stdio.h>
+
 #include "runtime/clock.h"
+
+static void print_warning(void *user, smol_log_level level, const char *message)
+{
+    (void)user;
+    if (level == SMOL_LOG_WARNING)
+        fprintf(stderr, "smolrun: warning: %s\n", message);
+}
 
 smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error)
 {
-    return smol_model_open(settings->model, &settings->open, model, error);
+    smol_model_params params = settings->open;
+    params.on_log = print_warning;
+    return smol_model_open(settings->model, &params, model, error);
 }
 
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error)

@@ -1,4 +1,4 @@
-/* A model and a context on it, opened as the settings say. */
+/* A model and a context on it, opened as the settings say. Warnings go to standard error. */
 #ifndef SMOL_RUNTIME_COMMAND_LOAD_H
 #define SMOL_RUNTIME_COMMAND_LOAD_H
 

@@ -21,6 +21,7 @@ class ModelParams(ctypes.Structure):
         ("no_mmap", ctypes.c_int),
         ("require_digest", ctypes.c_char_p),
         ("on_progress", ctypes.c_void_p),
+        ("on_log", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
     ]
 

@@ -211,9 +211,12 @@ def test_a_prompt_after_two_dashes_may_look_like_an_option(blob):
     assert output("-n", 3, "--", blob, "--json") == output(blob, "-n", 3, "-", input=b"--json")
 
 
-def test_prompt_bytes_that_are_not_utf8_are_replaced(blob):
-    broken = output(blob, "-", "-n", 5, input=b"a\xff\xe2\x82b")
-    assert broken == output(blob, "a\ufffd\ufffdb", "-n", 5)
+def test_prompt_bytes_that_are_not_utf8_are_replaced_with_a_warning(blob):
+    broken = smolrun(blob, "-", "-n", 5, input=b"a\xff\xe2\x82b")
+    assert broken.returncode == OK
+    assert broken.stderr.startswith(b"smolrun: warning: ")
+    assert b"not UTF-8 (from byte 1 on)" in broken.stderr
+    assert broken.stdout.decode() == output(blob, "a\ufffd\ufffdb", "-n", 5)
 
 
 def test_standard_input_that_cannot_be_read_is_a_file_error(blob, tmp_path):

@@ -1,15 +1,18 @@
 """The library as those who embed it get it: installed by `make install`, found through pkg-config,
 used by the programs in examples/."""
+import ctypes
+import json
 import os
 import re
 import subprocess
 
 import numpy as np
 import pytest
+import smol_h
 import torch
 from checkpoints import load_reference
 from engine import blob_of
-from internal import BUILD, FILE, ROOT
+from internal import BUILD, FILE, OK, ROOT
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
@@ -202,6 +205,36 @@ def test_examples_say_what_is_wrong(installed, tmp_path):
         )
         assert done.returncode == FILE, name
         assert done.stderr.startswith(f"{missing}: cannot open")
+
+
+# --- the log ----------------------------------------------------------------------------------
+
+
+@ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.py_object), ctypes.c_int, ctypes.c_char_p)
+def keep_line(lines, level, message):
+    lines.contents.value.append((level, message.decode()))
+
+
+def test_a_log_has_what_a_model_lacks(checkpoint, tmp_path):
+    """A chat template that was not compiled, and why; that nothing ends a text."""
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        settings = json.loads((checkpoint / name).read_text())
+        settings |= {"eos_token_id": None, "eos_token": None, "chat_template": "{% include 'header' %}"}
+        (checkpoint / name).write_text(json.dumps(settings))
+    blob, lines, model, error = tmp_path / "bare.smol", [], ctypes.c_void_p(), smol_h.Error()
+    subprocess.run([BUILD / "smolconv", "--quiet", checkpoint, blob], check=True, capture_output=True)
+    params = smol_h.ModelParams(on_log=ctypes.cast(keep_line, ctypes.c_void_p))
+    params.user = ctypes.cast(ctypes.pointer(ctypes.py_object(lines)), ctypes.c_void_p)
+    lib = smol_h.load(BUILD / "libsmol.so")
+    status = lib.smol_model_open(
+        str(blob).encode(), ctypes.byref(params), ctypes.byref(model), ctypes.byref(error)
+    )
+    assert status == OK, error
+    lib.smol_model_close(model)
+    assert [level for level, _ in lines] == [0, 0, 0]
+    assert all(line.startswith("bare.smol: ") for _, line in lines)
+    assert "no token of the model ends a text" in lines[1][1]
+    assert "chat template" in lines[2][1] and "include" in lines[2][1]
 
 
 # --- docs/embedding.md ------------------------------------------------------------------------
