@@ -19,10 +19,12 @@ static bool has_more(void)
 /* Moves what is not used yet to the front, and reads more behind it. */
 static smol_status read_more(struct lines *lines, smol_error *error)
 {
-    lines->size -= lines->at;
-    lines->looked -= lines->at;
-    memmove(lines->buffer, lines->buffer + lines->at, lines->size);
-    lines->at = 0;
+    if (lines->at > 0) { /* not for each byte of a long line that comes byte by byte */
+        lines->size -= lines->at;
+        lines->looked -= lines->at;
+        memmove(lines->buffer, lines->buffer + lines->at, lines->size);
+        lines->at = 0;
+    }
     ssize_t n = read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
     if (n < 0 && errno != EINTR)
         return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",

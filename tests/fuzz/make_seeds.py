@@ -538,8 +538,25 @@ def requests():
     yield "nulls", b' { "prompt" : "\\ud83d\\ude00" , "stop" : "b" , "seed" : null } '
 
 
+def lines():
+    limit, near = 1 << 20, 3  # as PIECE_RUN | PIECE_NEAR_LIMIT in fuzz_lines.c
+
+    def text(content, flags=0):
+        return struct.pack("<BxH", flags, len(content)) + content
+
+    def run(size):
+        return struct.pack("<BBH", near, ord("x"), size - limit + (1 << 15))
+
+    yield "short", text(b"one\n\ntwo\r\n") + text(b"th", 4) + text(b"ree\nno end")
+    yield "parted", b"".join(text(b"ab\ncd\n"[i : i + 1]) for i in range(6))
+    yield "longest", run(limit) + text(b"\nb\n") + run(limit)
+    yield "too_long", run(limit + 1) + text(b"\nb\n") + run(limit + 9) + text(b"\n")
+    yield "longer", text(b"a") + run(limit) + run(limit + 1) + text(b"z\nb\n") + run(limit + 1)
+
+
 TARGETS = {
     "request": requests,
+    "lines": lines,
     "template": templates,
     "template_code": template_code,
     "safetensors": safetensors,
