@@ -59,8 +59,8 @@ COMMON_SRC := $(filter-out $(PROGRAM_SRC) $(POOL_SRC),$(wildcard common/*.c)) \
 WRITER_SRC := format/writer.c format/intake.c
 FORMAT_SRC := $(filter-out $(WRITER_SRC),$(wildcard format/*.c))
 CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c) $(WRITER_SRC)
-RUNTIME_SRC := $(wildcard runtime/*.c runtime/kernels/*.c)
 COMMAND_SRC := $(wildcard runtime/command/*.c)
+RUNTIME_SRC := $(filter-out $(COMMAND_SRC),$(wildcard runtime/*.c runtime/*/*.c))
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -84,8 +84,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/weights/tile*.c) \
 	$(addprefix convert/checkpoint/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
-	$(wildcard runtime/tokenizer*.c runtime/template*.c) \
-	$(addprefix runtime/,chat.c log.c scanner.c stream.c))
+	$(wildcard runtime/tokenizer/*.c runtime/template/*.c) runtime/chat.c runtime/log.c)
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 # Only patterns lead to these objects, so make would remove them behind itself.

@@ -1,5 +1,5 @@
 /* The chat template of a blob: a Jinja template, compiled to instructions of a stack machine.
- * FORMAT.md, 5.11, says what each one does; runtime/template_vm.c does it. */
+ * FORMAT.md, 5.11, says what each one does; runtime/template/template_vm.c does it. */
 #ifndef SMOL_FORMAT_TEMPLATE_H
 #define SMOL_FORMAT_TEMPLATE_H
 

@@ -9,9 +9,9 @@
 #include "runtime/chat.h"
 #include "runtime/log.h"
 #include "runtime/report.h"
-#include "runtime/template_json.h"
-#include "runtime/template_vm.h"
-#include "runtime/tokenizer.h"
+#include "runtime/template/template_json.h"
+#include "runtime/template/template_vm.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 /* --- variables -------------------------------------------------------------------------------- */
 

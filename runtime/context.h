@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 
 #include "common/listener.h"
-#include "runtime/engine.h"
-#include "runtime/kv.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/kv.h"
 
 struct smol_context {
     const smol_model *model;

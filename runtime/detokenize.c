@@ -5,7 +5,7 @@
 #include "common/memory.h"
 #include "runtime/model.h"
 #include "runtime/report.h"
-#include "runtime/stream.h"
+#include "runtime/tokenizer/stream.h"
 
 /* Appends what a stream gives out to `text`. */
 static enum status add_text(struct buffer *text, const struct stream_text *out, struct error *error)

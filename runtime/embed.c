@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "runtime/fpenv.h"
-#include "runtime/pass.h"
+#include "runtime/engine/fpenv.h"
+#include "runtime/engine/pass.h"
 #include "runtime/report.h"
 
 /* What becomes of the states of all tokens, which come in pieces. */

@@ -2,8 +2,8 @@
  * is in forward.c. */
 #include <string.h>
 
-#include "runtime/fpenv.h"
-#include "runtime/pass.h"
+#include "runtime/engine/fpenv.h"
+#include "runtime/engine/pass.h"
 #include "runtime/report.h"
 
 /* One call. Its rows are the tokens of all parts, one part behind the other. */

@@ -7,7 +7,7 @@
 #include "runtime/clock.h"
 #include "runtime/context.h"
 #include "runtime/report.h"
-#include "runtime/stream.h"
+#include "runtime/tokenizer/stream.h"
 
 struct smol_generation {
     smol_context *context;

@@ -11,7 +11,7 @@
 #include "runtime/chat.h"
 #include "runtime/log.h"
 #include "runtime/report.h"
-#include "runtime/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 const char *smol_version(void)
 {

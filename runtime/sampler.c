@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/memory.h"
-#include "runtime/fpenv.h"
+#include "runtime/engine/fpenv.h"
 #include "runtime/philox.h"
 #include "runtime/report.h"
 

@@ -9,7 +9,7 @@
 #include "runtime/command/prompt.h"
 #include "runtime/command/text_in.h"
 #include "runtime/report.h"
-#include "runtime/template_json.h"
+#include "runtime/template/template_json.h"
 
 /* A request that is being read. */
 struct reading {

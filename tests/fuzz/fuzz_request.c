@@ -2,8 +2,8 @@
  * accept, so that a request that is bad is refused before it takes a sequence's place; what of it
  * is kept as JSON is JSON by itself, the id of one line. */
 #include "runtime/command/request.h"
-#include "runtime/stream.h"
-#include "runtime/template_json.h"
+#include "runtime/template/template_json.h"
+#include "runtime/tokenizer/stream.h"
 #include "tests/fuzz/fuzz.h"
 
 static bool is_type(const char *json, enum value_type type)

@@ -2,7 +2,7 @@
  * what a stage does, a pattern, changes to the section that it gives, and a text to cut. */
 #include "common/utf8.h"
 #include "convert/tokenizer/scanner.h"
-#include "runtime/scanner.h"
+#include "runtime/tokenizer/scanner.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_TEXT = 4096 };

@@ -5,7 +5,7 @@
  * a conversation to the byte, or none. */
 #include "common/hash.h"
 #include "runtime/command/chat_conversation.h"
-#include "runtime/kv.h"
+#include "runtime/engine/kv.h"
 #include "runtime/session.h"
 #include "runtime/smol.h"
 #include "tests/fuzz/files.h"

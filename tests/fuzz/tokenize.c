@@ -3,8 +3,8 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
-#include "runtime/stream.h"
-#include "runtime/tokenizer.h"
+#include "runtime/tokenizer/stream.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 /* Pushes the tokens' bytes through a stream that ends before the text's first two bytes come again,
  * if those make a stop string. */

@@ -5,7 +5,7 @@ import ctypes
 
 from internal import OK, Error, Settings, lib
 
-PARSE_SPECIAL, WHOLE_TEXT = 1, 2  # enum encode_flag of runtime/tokenizer.h
+PARSE_SPECIAL, WHOLE_TEXT = 1, 2  # enum encode_flag of runtime/tokenizer/tokenizer.h
 
 
 class Section(ctypes.Structure):
@@ -26,7 +26,7 @@ class Pretokenizer(ctypes.Structure):
 
 
 class TokenList(ctypes.Structure):
-    """struct token_list of runtime/tokenizer.h."""
+    """struct token_list of runtime/tokenizer/tokenizer.h."""
 
     _fields_ = [
         ("ids", ctypes.POINTER(ctypes.c_uint32)),
@@ -36,7 +36,7 @@ class TokenList(ctypes.Structure):
 
 
 class TokenText(ctypes.Structure):
-    """struct token_text of runtime/tokenizer.h."""
+    """struct token_text of runtime/tokenizer/tokenizer.h."""
 
     _fields_ = [
         ("bytes", ctypes.POINTER(ctypes.c_char)),
@@ -46,7 +46,7 @@ class TokenText(ctypes.Structure):
 
 
 class StreamText(ctypes.Structure):
-    """struct stream_text of runtime/stream.h."""
+    """struct stream_text of runtime/tokenizer/stream.h."""
 
     _fields_ = [
         ("text", ctypes.POINTER(ctypes.c_char)),

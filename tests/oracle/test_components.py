@@ -661,7 +661,7 @@ def test_rotation_holds_far_behind(tmp_path):
 
 
 def test_rotating_halves_is_that_of_transformers():
-    """The formula of `rotate` in runtime/forward.c: channel i turns with channel i + half."""
+    """The formula of `rotate` in runtime/engine/forward.c: channel i turns with channel i + half."""
     q = torch.randn(1, 1, 5, 8, generator=torch.Generator().manual_seed(1))
     config = LlamaConfig(hidden_size=8, num_attention_heads=1)
     cos, sin = LlamaRotaryEmbedding(config)(q, torch.arange(5)[None])

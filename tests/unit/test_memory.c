@@ -16,8 +16,8 @@
 
 #include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
-#include "runtime/scanner.h"
 #include "runtime/smol.h"
+#include "runtime/tokenizer/scanner.h"
 #include "tests/unit/demo_blob.h"
 
 /* --- allocations that fail ---------------------------------------------------------------- */

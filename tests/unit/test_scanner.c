@@ -13,7 +13,7 @@
 #include "common/checked.h"
 #include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
-#include "runtime/scanner.h"
+#include "runtime/tokenizer/scanner.h"
 
 /* --- helpers -------------------------------------------------------------------------------- */
 

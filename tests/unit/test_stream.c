@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/utf8.h"
-#include "runtime/stream.h"
+#include "runtime/tokenizer/stream.h"
 
 enum { MAX_TEXT = 256 };
 

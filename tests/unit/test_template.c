@@ -1,5 +1,5 @@
 /* Chat templates: the compiler (convert/template*.c), the rules of its code (format/template.c),
- * the machine that runs it (runtime/template*.c) and what surrounds it (runtime/chat.c). That the
+ * the machine that runs it (runtime/template) and what surrounds it (runtime/chat.c). That the
  * text is the reference's is for tests/oracle/test_template.py. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
-#include "runtime/template_value.h"
+#include "runtime/template/template_value.h"
 
 static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 9, .tm_hour = 7};
 

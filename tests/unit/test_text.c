@@ -14,8 +14,8 @@
 #include "convert/tokenizer/tokenizer.h"
 #include "convert/tokenizer/tokenizer_rules.h"
 #include "format/text.h"
-#include "runtime/stream.h"
-#include "runtime/tokenizer.h"
+#include "runtime/tokenizer/stream.h"
+#include "runtime/tokenizer/tokenizer.h"
 
 enum { VOCAB_SIZE = 32 };
 

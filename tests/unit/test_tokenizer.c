@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "format/tokenizer.h"
-#include "runtime/tokenizer.h"
+#include "runtime/tokenizer/tokenizer.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 

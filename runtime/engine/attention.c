@@ -1,0 +1,376 @@
+/* Attention, see attention.h. Positions come in blocks of KV_BLOCK, and SPAN_BLOCKS blocks make a
+ * span. Within a span, a query's softmax runs from block to block (the kernels' `attend`); the
+ * results of the spans are combined from the first to the last. Blocks and spans lie at fixed
+ * positions, so a query's result is the same bits whatever shares its batch and whoever computes
+ * which span.
+ *
+ * The queries of a part that share a key-value head are its rows: (n tokens, heads per key-value
+ * head). A tile is QUERY_TILE of these rows, which go through the cache together. A part of
+ * several tokens has tiles for items. A single token has few tiles, so its items are tiles and
+ * spans, and the spans' results wait in `partials` until all are there. */
+#include "runtime/engine/attention.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "runtime/engine/pass.h"
+#include "runtime/kernels/math.h"
+
+enum { SPAN_BLOCKS = 4, SPAN = SPAN_BLOCKS * KV_BLOCK, CACHE_LINE = 64 };
+
+static size_t count_spans(size_t n_positions)
+{
+    return (n_positions + SPAN - 1) / SPAN;
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+static size_t value_stride(const struct engine *e)
+{
+    return round_up(e->model->filled.head_dim, 16);
+}
+
+/* Floats for the states of n queries: values, sums and maxima. */
+static size_t state_floats(const struct engine *e, size_t n)
+{
+    return n * (value_stride(e) + 16) + round_up(n, 16);
+}
+
+/* Floats that a thread works in: a tile's queries and scores, and two states. */
+static size_t thread_floats(const struct engine *e)
+{
+    size_t dim = e->model->filled.head_dim;
+    return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16);
+}
+
+/* The states of `n` queries, laid into `memory`. */
+static void place_state(const struct engine *e, struct attention *a, float *memory, size_t n)
+{
+    a->values = memory;
+    a->sums = a->values + n * value_stride(e);
+    a->max = a->sums + n * 16;
+}
+
+/* n times `each` zeros, on a boundary of cache lines; NULL when there is no memory. */
+static float *floats_new(size_t n, size_t each)
+{
+    uint64_t size = (uint64_t)n * each * sizeof(float);
+    void *memory = fits_memory(size) ? smol_aligned_alloc(CACHE_LINE, (size_t)size) : NULL;
+    return memory ? memset(memory, 0, (size_t)size) : NULL;
+}
+
+size_t smol_attention_spans(size_t n_positions)
+{
+    return count_spans(n_positions);
+}
+
+enum status smol_attention_reserve(struct engine *e, size_t n_spans, struct error *error)
+{
+    struct attention_memory *memory = &e->attention;
+    size_t n_heads = e->model->filled.n_heads;
+    if (!memory->threads)
+        memory->threads = floats_new(smol_pool_size(e->pool), thread_floats(e));
+    if (!memory->threads)
+        return smol_fail_memory(error, "attention");
+    if (n_spans <= memory->n_spans)
+        return STATUS_OK;
+    float *partials = floats_new(n_spans, state_floats(e, n_heads));
+    if (!partials)
+        return smol_fail_memory(error, "attention");
+    smol_free(memory->partials);
+    memory->partials = partials;
+    memory->n_spans = n_spans;
+    return STATUS_OK;
+}
+
+void smol_attention_free(struct attention_memory *memory)
+{
+    smol_free(memory->threads);
+    smol_free(memory->partials);
+    *memory = (struct attention_memory){0};
+}
+
+size_t smol_attention_bytes(const struct engine *e)
+{
+    const struct attention_memory *memory = &e->attention;
+    size_t n_heads = e->model->filled.n_heads;
+    size_t threads = memory->threads ? smol_pool_size(e->pool) * thread_floats(e) : 0;
+    return (threads + memory->n_spans * state_floats(e, n_heads)) * sizeof(float);
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static void reset(const struct attention *a, size_t stride)
+{
+    for (size_t j = 0; j < a->n; j++)
+        a->max[j] = -FLT_MAX;
+    memset(a->sums, 0, a->n * 16 * sizeof(float));
+    memset(a->values, 0, a->n * stride * sizeof(float));
+}
+
+/* x = x * a + y * b, n elements */
+static void blend(float *x, float a, const float *y, float b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] * a + y[i] * b;
+}
+
+/* Adds query `i` of `next`, of a later span, to query `j` of `total`: both are rescaled to the
+ * larger maximum. A query that saw nothing of that span is left as it is. */
+static void combine(const struct attention *total, size_t j, const struct attention *next, size_t i,
+                    size_t stride)
+{
+    float max = next->max[i] > total->max[j] ? next->max[i] : total->max[j];
+    float a = math_exp(total->max[j] - max), b = math_exp(next->max[i] - max);
+    total->max[j] = max;
+    blend(total->sums + j * 16, a, next->sums + i * 16, b, 16);
+    blend(total->values + j * stride, a, next->values + i * stride, b, stride);
+}
+
+/* out (head_dim) = the weighted mean of the values. */
+static void finish(const struct attention *total, size_t j, size_t stride, float *out)
+{
+    float sum = math_sum_lanes(total->sums + j * 16);
+    for (size_t c = 0; c < total->head_dim; c++)
+        out[c] = total->values[j * stride + c] / sum;
+}
+
+/* --- tiles -------------------------------------------------------------------------------- */
+
+/* Some rows of a part at one layer and key-value head. */
+struct tile {
+    struct engine *e;
+    const struct part *part;
+    size_t layer, kv_head;
+    size_t row, n_rows;
+};
+
+static size_t heads_per_kv(const struct engine *e)
+{
+    const struct blob_model *m = &e->model->filled;
+    return m->n_heads / m->n_kv_heads;
+}
+
+static size_t row_position(const struct tile *tile, size_t j)
+{
+    return tile->part->position + (tile->row + j) / heads_per_kv(tile->e);
+}
+
+/* The query of row j, and where its result goes. */
+static float *row_query(const struct tile *tile, size_t j)
+{
+    const struct blob_model *m = &tile->e->model->filled;
+    size_t per = heads_per_kv(tile->e), row = tile->row + j;
+    size_t head = tile->kv_head * per + row % per, t = tile->part->row + row / per;
+    return tile->e->query + (t * m->n_heads + head) * m->head_dim;
+}
+
+/* The first position that a query at `position` sees. */
+static size_t first_seen(const struct engine *e, size_t layer, size_t position)
+{
+    size_t window = e->model->filled.sliding_window;
+    bool windowed = e->model->layers[layer].bits & LAYER_WINDOWED;
+    return windowed && position >= window ? position + 1 - window : 0;
+}
+
+/* The first span that a tile from `position` on sees anything of. */
+static size_t first_span(const struct engine *e, size_t layer, size_t position)
+{
+    return first_seen(e, layer, position) / SPAN;
+}
+
+/* What row j sees of the block that begins at `start`. */
+static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
+{
+    size_t position = row_position(tile, j), behind = position + 1;
+    size_t first = first_seen(tile->e, tile->layer, position);
+    behind = behind > start ? behind - start : 0;
+    behind = behind < KV_BLOCK ? behind : KV_BLOCK;
+    first = first > start ? first - start : 0;
+    return (struct kv_range){(uint32_t)(first < behind ? first : behind), (uint32_t)behind};
+}
+
+/* The rows' queries, scaled, become the columns of queries (head_dim, QUERY_TILE). */
+static void gather_queries(const struct tile *tile, float *queries)
+{
+    size_t dim = tile->e->model->filled.head_dim;
+    float scale = tile->e->model->filled.attention_scale;
+    for (size_t j = 0; j < tile->n_rows; j++) {
+        const float *query = row_query(tile, j);
+        for (size_t i = 0; i < dim; i++)
+            queries[i * QUERY_TILE + j] = query[i] * scale;
+    }
+}
+
+/* All rows of the tile over one span. */
+static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
+{
+    const struct kv_cache *kv = &tile->part->context->kv;
+    size_t last = row_position(tile, tile->n_rows - 1) / KV_BLOCK;
+    size_t first = first_seen(tile->e, tile->layer, row_position(tile, 0)) / KV_BLOCK;
+    reset(a, round_up(a->head_dim, 16));
+    for (size_t block = span * SPAN_BLOCKS; block < (span + 1) * SPAN_BLOCKS; block++) {
+        if (block < first || block > last)
+            continue;
+        struct kv_range seen[QUERY_TILE];
+        for (size_t j = 0; j < tile->n_rows; j++)
+            seen[j] = seen_range(tile, j, block * KV_BLOCK);
+        struct kv_block view = smol_kv_block(kv, tile->layer, tile->kv_head, block);
+        tile->e->kernels->attend[kv->type](a, &view, seen);
+    }
+}
+
+/* All rows of the tile over all spans, by thread `index`. */
+static void attend_tile(const struct tile *tile, unsigned index)
+{
+    struct engine *e = tile->e;
+    size_t dim = e->model->filled.head_dim, stride = value_stride(e);
+    float *queries = e->attention.threads + index * thread_floats(e);
+    float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
+    struct attention total = {
+        .n = tile->n_rows,
+        .head_dim = dim,
+        .queries = queries,
+        .scores = scores,
+        .softcap = e->model->filled.attention_softcap,
+    };
+    struct attention next = total;
+    place_state(e, &total, states, QUERY_TILE);
+    place_state(e, &next, states + state_floats(e, QUERY_TILE), QUERY_TILE);
+
+    gather_queries(tile, queries);
+    size_t first = first_span(e, tile->layer, row_position(tile, 0));
+    size_t n_spans = count_spans(row_position(tile, tile->n_rows - 1) + 1);
+    attend_span(tile, first, &total);
+    for (size_t span = first + 1; span < n_spans; span++) {
+        attend_span(tile, span, &next);
+        for (size_t j = 0; j < tile->n_rows; j++)
+            combine(&total, j, &next, j, stride);
+    }
+    for (size_t j = 0; j < tile->n_rows; j++)
+        finish(&total, j, stride, row_query(tile, j));
+}
+
+/* --- a single token ----------------------------------------------------------------------- */
+
+void smol_attention_place(struct pass *pass)
+{
+    size_t n_spans = 0;
+    for (size_t i = 0; i < pass->n_parts; i++) {
+        struct part *part = &pass->parts[i];
+        part->first_partial = n_spans;
+        n_spans += part->n == 1 ? count_spans(part->position + 1) : 0;
+    }
+}
+
+/* The states of all heads at one span of a part. */
+static struct attention partial(const struct engine *e, const struct part *part, size_t span)
+{
+    const struct blob_model *m = &e->model->filled;
+    struct attention a = {
+        .n = m->n_heads, .head_dim = m->head_dim, .softcap = m->attention_softcap};
+    place_state(e, &a,
+                e->attention.partials + (part->first_partial + span) * state_floats(e, m->n_heads),
+                m->n_heads);
+    return a;
+}
+
+/* One span of a tile of a single token: the tile's rows are neighbouring heads. */
+static void attend_partly(const struct tile *tile, size_t span, unsigned index)
+{
+    struct engine *e = tile->e;
+    size_t head = tile->kv_head * heads_per_kv(e) + tile->row;
+    struct attention a = partial(e, tile->part, span);
+    a.n = tile->n_rows;
+    float *queries = e->attention.threads + index * thread_floats(e);
+    gather_queries(tile, queries);
+    a.queries = queries;
+    a.scores = queries + QUERY_TILE * a.head_dim;
+    a.max += head;
+    a.sums += head * 16;
+    a.values += head * value_stride(e);
+    attend_span(tile, span, &a);
+}
+
+void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
+{
+    const struct part *part = pass->part_of[t];
+    if (part->n > 1)
+        return; /* attend_tile has done it */
+    const struct engine *e = pass->e;
+    const struct blob_model *m = pass->m;
+    size_t start = first_span(e, layer, part->position);
+    size_t n_spans = count_spans(part->position + 1), stride = value_stride(e);
+    struct attention total = partial(e, part, start);
+    for (size_t head = 0; head < m->n_heads; head++) {
+        for (size_t span = start + 1; span < n_spans; span++) {
+            struct attention next = partial(e, part, span);
+            combine(&total, head, &next, head, stride);
+        }
+        finish(&total, head, stride, e->query + (t * m->n_heads + head) * m->head_dim);
+    }
+}
+
+/* --- the stage ---------------------------------------------------------------------------- */
+
+/* How a part is cut into items: (key-value heads, tiles, spans). */
+struct cut {
+    size_t n_rows, n_tiles;
+    size_t first_span, n_spans; /* n_spans 1: all of them are one item */
+};
+
+static struct cut cut_part(const struct engine *e, const struct part *part, size_t layer)
+{
+    size_t n_rows = part->n * heads_per_kv(e);
+    struct cut cut = {n_rows, (n_rows + QUERY_TILE - 1) / QUERY_TILE, 0, 1};
+    if (part->n == 1) {
+        cut.first_span = first_span(e, layer, part->position);
+        cut.n_spans = count_spans(part->position + 1) - cut.first_span;
+    }
+    return cut;
+}
+
+static size_t count_items(const struct engine *e, const struct cut *cut)
+{
+    return e->model->filled.n_kv_heads * cut->n_tiles * cut->n_spans;
+}
+
+static void attend_item(struct engine *e, const struct part *part, const struct cut *cut,
+                        size_t layer, size_t item, unsigned thread)
+{
+    size_t span = item % cut->n_spans, rest = item / cut->n_spans;
+    size_t row = rest % cut->n_tiles * QUERY_TILE, rows = cut->n_rows - row;
+    const struct tile tile = {
+        .e = e,
+        .part = part,
+        .layer = layer,
+        .kv_head = rest / cut->n_tiles,
+        .row = row,
+        .n_rows = rows < QUERY_TILE ? rows : QUERY_TILE,
+    };
+    if (part->n == 1)
+        attend_partly(&tile, cut->first_span + span, thread);
+    else
+        attend_tile(&tile, thread);
+}
+
+void smol_attend(const struct worker *w, size_t layer)
+{
+    const struct pass *pass = w->pass;
+    size_t n_items = 0;
+    for (size_t i = 0; i < pass->n_parts; i++) {
+        const struct cut cut = cut_part(pass->e, &pass->parts[i], layer);
+        n_items += count_items(pass->e, &cut);
+    }
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_items);
+    while (smol_pool_claim(&stage)) {
+        const struct part *part = pass->parts;
+        struct cut cut = cut_part(pass->e, part, layer);
+        size_t item = stage.item;
+        for (size_t n; item >= (n = count_items(pass->e, &cut)); item -= n)
+            cut = cut_part(pass->e, ++part, layer);
+        attend_item(pass->e, part, &cut, layer, item, w->thread->index);
+    }
+}

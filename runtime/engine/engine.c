@@ -1,0 +1,113 @@
+/* Engines: creation and their memory, see engine.h. */
+#include "runtime/engine/engine.h"
+
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "format/model.h"
+#include "runtime/engine/product.h"
+
+/* An array (tokens, bytes per token) and the pointer to it. */
+struct array {
+    void *pointer;
+    uint64_t bytes;
+};
+
+/* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
+ * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
+static uint64_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
+{
+    uint64_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *array = memory ? memory + used : NULL;
+        memcpy(arrays[i].pointer, &array, sizeof array);
+        used += round_up(n_tokens * arrays[i].bytes, 64);
+    }
+    return used;
+}
+
+/* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
+static uint64_t place_activations(struct engine *e, uint8_t *memory)
+{
+    const struct blob_model *m = e->model->blob.model;
+    bool int8 = m->dtype == DTYPE_INT8;
+    size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
+    const struct {
+        struct quantized *copy;
+        size_t width;
+    } copies[] = {
+        {&e->normed_q, m->hidden_size},
+        {&e->query_q, query},
+        {&e->gated_q, m->intermediate_size},
+    };
+    const struct array arrays[] = {
+        {&e->x, m->hidden_size * sizeof(float)},
+        {&e->normed, m->hidden_size * sizeof(float)},
+        {&e->query, query * sizeof(float)},
+        {&e->key, key * sizeof(float)},
+        {&e->value, key * sizeof(float)},
+        {&e->gated, int8 ? 0 : m->intermediate_size * sizeof(float)},
+        {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
+        {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
+    };
+    uint64_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
+    for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
+        size_t groups = count_groups(copies[i].width);
+        const struct array parts[] = {
+            {&copies[i].copy->steps, groups * GROUP_INPUTS},
+            {&copies[i].copy->scales, groups * sizeof(float)},
+            {&copies[i].copy->offsets, groups * sizeof(int32_t)},
+        };
+        used += place(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
+                      sizeof parts / sizeof parts[0]);
+    }
+    return used;
+}
+
+static enum status create(struct engine *e, unsigned n_threads, struct error *error)
+{
+    enum status status = smol_kernels_select(&e->kernels, error);
+    if (status)
+        return status;
+    uint64_t memory_bytes = place_activations(e, NULL);
+    if (fits_memory(memory_bytes))
+        e->memory = smol_aligned_alloc(64, (size_t)memory_bytes);
+    if (!e->memory)
+        return smol_fail_memory(error, "activations");
+    e->memory_bytes = (size_t)memory_bytes;
+    place_activations(e, e->memory);
+    return smol_pool_create(n_threads ? n_threads : smol_cpu_count(), &e->pool, error);
+}
+
+enum status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **out,
+                               struct error *error)
+{
+    *out = NULL;
+    struct engine *engine = smol_calloc(1, sizeof *engine);
+    if (!engine)
+        return smol_fail_memory(error, "a context");
+    engine->model = model;
+    engine->n_contexts = 1;
+    enum status status = create(engine, n_threads, error);
+    if (status)
+        smol_engine_release(engine);
+    else
+        *out = engine;
+    return status;
+}
+
+void smol_engine_release(struct engine *engine)
+{
+    if (!engine || --engine->n_contexts > 0)
+        return;
+    smol_pool_destroy(engine->pool);
+    smol_attention_free(&engine->attention);
+    smol_free(engine->memory);
+    smol_free(engine);
+}
+
+size_t smol_engine_bytes(const struct engine *engine)
+{
+    return engine->memory_bytes + smol_attention_bytes(engine) + sizeof *engine;
+}

@@ -1,0 +1,48 @@
+/* What forward passes run on: kernels, threads, and the activations of one pass. Contexts that are
+ * evaluated together share one. */
+#ifndef SMOL_RUNTIME_ENGINE_H
+#define SMOL_RUNTIME_ENGINE_H
+
+#include "common/pool.h"
+#include "runtime/engine/attention.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/model.h"
+
+/* Tokens that go through the layers together: enough to reuse a tile well, few enough that
+ * their activations stay in the second-level cache. */
+enum { BATCH = 128 };
+
+struct engine {
+    const smol_model *model;
+    const struct kernels *kernels;
+    struct pool *pool;
+    size_t n_contexts; /* that share it */
+
+    /* Activations, (BATCH, ...) each, all within `memory`. */
+    void *memory;
+    size_t memory_bytes;
+    float *x;             /* (hidden_size): the residual stream */
+    float *normed;        /* (hidden_size): a block's input, or its output on the way to x */
+    float *query;         /* (n_heads * head_dim); attention's output replaces it */
+    float *key;           /* (n_kv_heads * head_dim) */
+    float *value;         /* (n_kv_heads * head_dim) */
+    float *gated;         /* (intermediate_size): the MLP's activation, not for int8 blobs */
+    float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
+    /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
+    struct quantized normed_q, query_q, gated_q;
+
+    struct attention_memory attention;
+};
+
+/* An engine of `n_threads`, 0: one for each processor, for one context; more take it with
+ * n_contexts++. *engine is NULL on failure. Errors: STATUS_USAGE, STATUS_MEMORY. */
+enum status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **engine,
+                               struct error *error);
+
+/* A context has done with it; the last one takes it along. NULL is fine. */
+void smol_engine_release(struct engine *engine);
+
+/* Bytes allocated. */
+size_t smol_engine_bytes(const struct engine *engine);
+
+#endif

@@ -1,0 +1,144 @@
+/* The KV cache, see kv.h. The layout within a block is that of struct kv_block. */
+#include "runtime/engine/kv.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "common/number.h"
+
+enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
+
+static size_t element_size(enum kv_type type)
+{
+    return type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
+}
+
+static size_t head_bytes(const struct kv_cache *cache)
+{
+    return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
+}
+
+enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
+                         size_t n_kv_heads, size_t head_dim, size_t n_positions,
+                         struct error *error)
+{
+    size_t size = element_size(type);
+    *cache = (struct kv_cache){
+        .type = type,
+        .n_layers = n_layers,
+        .n_kv_heads = n_kv_heads,
+        .head_dim = head_dim,
+        .k_bytes = KV_BLOCK * head_dim * size,
+        .v_bytes = KV_BLOCK * round_up(head_dim, 16) * size,
+        .scale_bytes = type == KV_INT8 ? KV_BLOCK * sizeof(float) : 0,
+    };
+    size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
+    cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
+    if (fits_memory((uint64_t)cache->slab_blocks * n_layers * n_kv_heads * head_bytes(cache)))
+        cache->slabs =
+            smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
+    return cache->slabs ? STATUS_OK : smol_fail_memory(error, "the KV cache");
+}
+
+/* One block of all layers and heads. */
+static size_t block_bytes(const struct kv_cache *cache)
+{
+    return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
+}
+
+static size_t slab_bytes(const struct kv_cache *cache)
+{
+    return cache->slab_blocks * block_bytes(cache);
+}
+
+void smol_kv_free(struct kv_cache *cache)
+{
+    for (size_t i = 0; i < cache->n_slabs; i++)
+        smol_zeros_free(cache->slabs[i], slab_bytes(cache));
+    smol_free(cache->slabs);
+    *cache = (struct kv_cache){0};
+}
+
+enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error)
+{
+    size_t n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
+    while (cache->n_slabs * cache->slab_blocks < n_blocks) {
+        void *slab = smol_zeros_new(slab_bytes(cache)); /* V's padding channels must be zero */
+        if (!slab)
+            return smol_fail_memory(error, "the KV cache");
+        cache->slabs[cache->n_slabs++] = slab;
+    }
+    cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
+    return STATUS_OK;
+}
+
+size_t smol_kv_bytes(const struct kv_cache *cache)
+{
+    return cache->n_blocks * block_bytes(cache);
+}
+
+struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head, size_t index)
+{
+    size_t slab = index / cache->slab_blocks, row = layer * cache->n_kv_heads + head;
+    const uint8_t *data =
+        cache->slabs[slab] +
+        (row * cache->slab_blocks + index % cache->slab_blocks) * head_bytes(cache);
+    const uint8_t *scales = data + cache->k_bytes + cache->v_bytes;
+    bool scaled = cache->type == KV_INT8;
+    return (struct kv_block){
+        .k = data,
+        .v = data + cache->k_bytes,
+        .k_scale = scaled ? (const float *)scales : NULL,
+        .v_scale = scaled ? (const float *)(scales + cache->scale_bytes) : NULL,
+    };
+}
+
+/* Returns the scale; a NaN or infinity makes it NaN or infinite, and so the logits. */
+static float quantize_vector(const float *x, size_t n, int8_t *q)
+{
+    float amax = 0;
+    bool finite = true;
+    for (size_t i = 0; i < n; i++) {
+        amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
+        finite &= f32_is_finite(x[i]);
+    }
+    memset(q, 0, n);
+    if (!finite)
+        return NAN;
+    if (amax < 0x1p-100f)
+        return 0;
+    float inverse = 127.0f / amax;
+    for (size_t i = 0; i < n; i++)
+        q[i] = (int8_t)f32_round_even(x[i] * inverse);
+    return amax / 127.0f;
+}
+
+void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
+                   size_t head, size_t position, const float *k, const float *v)
+{
+    struct kv_block block = smol_kv_block(cache, layer, head, position / KV_BLOCK);
+    size_t slot = position % KV_BLOCK, dim = cache->head_dim;
+    size_t v_index = slot * round_up(dim, 16);
+    /* the view is read-only for everyone else */
+    void *k_out = (void *)(uintptr_t)block.k, *v_out = (void *)(uintptr_t)block.v;
+    if (cache->type == KV_F32) {
+        for (size_t c = 0; c < dim; c++)
+            ((float *)k_out)[c * KV_BLOCK + slot] = k[c];
+        memcpy((float *)v_out + v_index, v, dim * sizeof *v);
+    } else if (cache->type == KV_F16) {
+        uint16_t halves[MAX_HEAD_DIM];
+        kernels->to_f16(k, dim, halves);
+        for (size_t c = 0; c < dim; c++)
+            ((uint16_t *)k_out)[c * KV_BLOCK + slot] = halves[c];
+        kernels->to_f16(v, dim, (uint16_t *)v_out + v_index);
+    } else if (cache->type == KV_INT8) {
+        int8_t steps[MAX_HEAD_DIM];
+        ((float *)(uintptr_t)block.k_scale)[slot] = quantize_vector(k, dim, steps);
+        for (size_t c = 0; c < dim; c++)
+            ((int8_t *)k_out)[c * KV_BLOCK + slot] = steps[c];
+        ((float *)(uintptr_t)block.v_scale)[slot] =
+            quantize_vector(v, dim, (int8_t *)v_out + v_index);
+    }
+}

@@ -1,0 +1,135 @@
+/* Matrix products, see product.h. Threads share the output rows, never a sum. */
+#include "runtime/engine/product.h"
+
+#include <string.h>
+
+struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
+{
+    quantized.n = n;
+    quantized.stride = smol_quantized_stride(n);
+    return (struct input){x, n, width, quantized};
+}
+
+void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
+                        size_t layer)
+{
+    const float *row = input->x + t * input->width;
+    if (pass->m->dtype == DTYPE_INT8 &&
+        !pass->e->kernels->quantize(row, input->width, &input->quantized, t))
+        smol_pass_fail_numeric(pass, what, layer, t);
+}
+
+/* to += from, n elements; a constant count lets the compiler unroll whole tiles */
+static void add(float *to, const float *from, size_t n)
+{
+    size_t i = 0;
+    for (; i + TILE_ROWS <= n; i += TILE_ROWS)
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            to[i + r] += from[i + r];
+    for (; i < n; i++)
+        to[i] += from[i];
+}
+
+static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_t count)
+{
+    for (size_t t = 0; t < n; t++)
+        add(x + t * stride, bias, count);
+}
+
+void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
+                          const struct blob_tensor *bias, const struct input *input, size_t begin,
+                          size_t end, float *out, size_t stride)
+{
+    const struct kernels *kernels = pass->e->kernels;
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    const void *data = smol_pass_bytes(pass, weight, begin * bytes, (end - begin) * bytes);
+    switch ((enum blob_dtype)weight->dtype) {
+    case DTYPE_F32:
+        kernels->matmul_f32(data, end - begin, weight->cols, input->x, input->width, input->n, out,
+                            stride);
+        break;
+    case DTYPE_BF16:
+        kernels->matmul_bf16(data, end - begin, weight->cols, input->x, input->width, input->n, out,
+                             stride);
+        break;
+    case DTYPE_INT8:
+        kernels->matmul_int8(data, end - begin, count_groups(weight->cols), &input->quantized, out,
+                             stride);
+    }
+    size_t row = begin * TILE_ROWS, rows = weight->rows - row;
+    size_t most = (end - begin) * TILE_ROWS;
+    if (bias)
+        add_bias(out, stride, smol_pass_vector(pass, bias) + row, input->n,
+                 rows < most ? rows : most);
+}
+
+/* Row blocks that go through a workbench of BATCH tiles at once, so many that a chunk's digest is
+ * taken right before its bytes are used. */
+static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
+{
+    size_t fit = BATCH / n;
+    size_t chunk = BLOB_CHUNK_SIZE / smol_block_bytes(weight->dtype, weight->cols);
+    size_t blocks = chunk < fit ? chunk : fit;
+    return blocks > 0 ? blocks : 1;
+}
+
+/* Row blocks [begin, end) of a product, at most blocks_at_once. */
+static void multiply_some(struct pass *pass, const struct product *product,
+                          const struct input *input, size_t begin, size_t end)
+{
+    const struct blob_tensor *weight = product->weight;
+    size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
+    size_t rows = weight->rows - row < width ? weight->rows - row : width;
+    if (rows == width && !product->pairs && !product->add && !product->out_rows) {
+        smol_multiply_blocks(pass, weight, product->bias, input, begin, end, product->out + row,
+                             weight->rows);
+        return;
+    }
+    float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
+    smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
+    size_t step = product->pairs ? 2 : 1;
+    for (size_t t = 0; t * step < input->n; t++) {
+        float *to =
+            row + (product->out_rows ? product->out_rows[t] : product->out + t * weight->rows);
+        float *from = bench + t * step * width;
+        if (product->pairs)
+            add(from, from + width, rows);
+        if (product->add)
+            add(to, from, rows);
+        else
+            memcpy(to, from, rows * sizeof *to);
+    }
+}
+
+/* Products of one input. */
+struct products {
+    const struct input *input;
+    const struct product *products;
+    size_t n;
+};
+
+/* Row blocks [begin, end), counted through from the first product to the last. */
+static void multiply_blocks(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    const struct products *all = argument;
+    size_t first = 0; /* of this product's blocks */
+    for (size_t i = 0; i < all->n; i++) {
+        size_t behind = first + count_blocks(all->products[i].weight->rows);
+        size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
+        size_t step = blocks_at_once(all->products[i].weight, all->input->n);
+        for (size_t block = low; block < high; block += step)
+            multiply_some(pass, &all->products[i], all->input, block - first,
+                          (high - block < step ? high : block + step) - first);
+        first = behind;
+    }
+}
+
+void smol_multiply(const struct worker *w, const struct input *input,
+                   const struct product *products, size_t n_products)
+{
+    const struct products all = {input, products, n_products};
+    size_t total = 0;
+    for (size_t i = 0; i < n_products; i++)
+        total += count_blocks(products[i].weight->rows);
+    smol_pass_each_range(w, total, 8, multiply_blocks, &all);
+}

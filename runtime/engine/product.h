@@ -1,0 +1,50 @@
+/* Matrix products: activations of a batch times the transposed weights of a blob. */
+#ifndef SMOL_RUNTIME_PRODUCT_H
+#define SMOL_RUNTIME_PRODUCT_H
+
+#include "runtime/engine/pass.h"
+
+/* The input of a product: f32 and bf16 blobs read x, int8 blobs its quantized copy. */
+struct input {
+    const float *x; /* (n, width) */
+    size_t n, width;
+    struct quantized quantized;
+};
+
+/* Tokens that the quantized copy of n has room for. Whole cache lines of tokens let threads
+ * quantize different ones undisturbed; an odd number of lines spreads the rows of steps over all
+ * sets of the first-level cache. */
+static inline size_t smol_quantized_stride(size_t n)
+{
+    return n < 16 ? n : ((n + 15) / 16 | 1) * 16;
+}
+
+/* n rows of x (n, width), and of the copy that belongs to it. */
+struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
+
+/* Makes row t ready: int8 blobs quantize it. A NaN or infinity is the pass's error, in `what` at
+ * `layer`. */
+void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
+                        size_t layer);
+
+/* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */
+struct product {
+    const struct blob_tensor *weight;
+    const struct blob_tensor *bias; /* or NULL */
+    float *out;
+    float *const *out_rows; /* or NULL; otherwise where each row goes, instead of out */
+    bool add;               /* to what is in out: the residual stream */
+    bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
+};
+
+/* Several products of the same input, all of whose rows are ready, as one stage. */
+void smol_multiply(const struct worker *w, const struct input *input,
+                   const struct product *products, size_t n_products);
+
+/* out (n, stride) = the outputs of row blocks [begin, end), bias included, for each row of input.
+ * Outputs behind the last row of `weight` are 0. */
+void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
+                          const struct blob_tensor *bias, const struct input *input, size_t begin,
+                          size_t end, float *out, size_t stride);
+
+#endif

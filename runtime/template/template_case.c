@@ -1,0 +1,151 @@
+/* Upper and lower case as Python has them. See template_text.h. */
+#include "common/utf8.h"
+#include "runtime/template/template_text.h"
+#include "runtime/template/template_unicode.h"
+
+#define COUNT(table) (sizeof(table) / sizeof(table)[0])
+
+static bool within(const struct character_range *table, size_t n, uint32_t c)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table[middle].last < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && table[low].first <= c;
+}
+
+bool smol_code_point_is_printable(uint32_t code_point)
+{
+    return !within(unprintable, COUNT(unprintable), code_point);
+}
+
+static bool is_cased(uint32_t c)
+{
+    return within(cased, COUNT(cased), c);
+}
+
+static bool is_ignorable(uint32_t c)
+{
+    return within(case_ignorable, COUNT(case_ignorable), c);
+}
+
+/* What a character becomes: up to three others, then zeros. */
+struct mapped {
+    uint32_t to[3];
+};
+
+struct mapping {
+    const struct case_run *runs;
+    size_t n_runs;
+    const struct case_several *several;
+    size_t n_several;
+};
+#define MAPPING(name)                                                                              \
+    {                                                                                              \
+        name##_runs, COUNT(name##_runs), name##_several, COUNT(name##_several)                     \
+    }
+static const struct mapping to_lower = MAPPING(lower), to_upper = MAPPING(upper),
+                            to_title = MAPPING(title);
+
+static bool map(const struct mapping *mapping, uint32_t c, struct mapped *out)
+{
+    for (size_t i = 0; i < mapping->n_several; i++) {
+        const struct case_several *s = &mapping->several[i];
+        if (s->from == c) {
+            *out = (struct mapped){{s->to[0], s->to[1], s->to[2]}};
+            return true;
+        }
+    }
+    size_t low = 0, high = mapping->n_runs;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (mapping->runs[middle].last < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const struct case_run *run = &mapping->runs[low];
+    if (low == mapping->n_runs || run->first > c || (c - run->first) % run->step)
+        return false;
+    *out = (struct mapped){{(uint32_t)((int64_t)c + run->delta)}};
+    return true;
+}
+
+/* --- the capital sigma, which ends words as another letter ---------------------------------- */
+
+static uint32_t before(const struct value *text, size_t start, size_t *i)
+{
+    uint32_t c;
+    do
+        --*i;
+    while (*i > start && (text->bytes[*i] & 0xc0) == 0x80);
+    smol_utf8_decode(text->bytes + *i, text->n - *i, &c);
+    return c;
+}
+
+/* Unicode's Final_Sigma, for the one at `at` in bytes [start, end). */
+static bool sigma_is_final(const struct value *text, size_t start, size_t end, size_t at)
+{
+    uint32_t c = 0;
+    size_t i = at;
+    do
+        c = i > start ? before(text, start, &i) : 0;
+    while (c && is_ignorable(c));
+    if (!c || !is_cased(c))
+        return false;
+    i = at + 2; /* U+03A3 takes two bytes */
+    do {
+        c = 0;
+        if (i < end)
+            i += smol_utf8_decode(text->bytes + i, end - i, &c);
+    } while (c && is_ignorable(c));
+    return !c || !is_cased(c);
+}
+
+/* --- texts -------------------------------------------------------------------------------- */
+
+static struct mapped convert(const struct value *text, size_t start, size_t end, size_t at,
+                             uint32_t c, enum text_case to)
+{
+    struct mapped out = {{c}};
+    if (to == CASE_LOWER && c == 0x3a3)
+        out.to[0] = sigma_is_final(text, start, end, at) ? 0x3c2 : 0x3c3;
+    else if (to == CASE_LOWER)
+        map(&to_lower, c, &out);
+    else if (to == CASE_UPPER || !map(&to_title, c, &out))
+        map(&to_upper, c, &out);
+    return out;
+}
+
+/* What happens to a character: titles and capitals treat the first of a word differently. */
+static enum text_case case_of(enum text_case to, bool first, bool within_word)
+{
+    if (to == CASE_CAPITALIZE)
+        return first ? CASE_TITLE : CASE_LOWER;
+    if (to == CASE_TITLE)
+        return within_word ? CASE_LOWER : CASE_TITLE;
+    return to;
+}
+
+bool smol_text_change_case(struct machine *machine, struct text_builder *builder,
+                           const struct value *text, size_t start, size_t end, enum text_case to)
+{
+    bool within_word = false;
+    for (size_t i = start; i < end;) {
+        uint32_t c;
+        size_t length = smol_utf8_decode(text->bytes + i, end - i, &c);
+        enum text_case each = case_of(to, i == start, within_word);
+        struct mapped mapped = convert(text, start, end, i, c, each);
+        bool argument = text_argument(text, i);
+        for (unsigned k = 0; k < 3 && (k == 0 || mapped.to[k]); k++)
+            if (!smol_builder_add_code_point(machine, builder, mapped.to[k], argument))
+                return false;
+        within_word = is_cased(c);
+        i += length;
+    }
+    return true;
+}

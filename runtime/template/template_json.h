@@ -1,0 +1,22 @@
+/* JSON text of the caller's (messages, tools, documents, variables) as values. */
+#ifndef SMOL_RUNTIME_TEMPLATE_JSON_H
+#define SMOL_RUNTIME_TEMPLATE_JSON_H
+
+#include "runtime/template/template_value.h"
+
+/* Reads text[0..size), one JSON value; all texts in it count as the arguments'. It must outlive the
+ * value. At most TEMPLATE_MAX_DEPTH levels, TEMPLATE_MAX_MEMBERS members of an object; of members
+ * with the same name the last one counts. `name` is whose text it is, for messages. Errors:
+ * STATUS_USAGE (no JSON, or not UTF-8), STATUS_UNSUPPORTED (too deep, too large). */
+bool smol_template_read_json(struct machine *machine, const char *name, const char *text,
+                             size_t size, struct value *value);
+
+/* The same for an object whose members are wanted one by one, in order: `member` gets each with its
+ * value as it stands in the text, text[0..size), and returns false for a failure that it has
+ * reported. A name that comes twice is given twice. */
+typedef bool json_member(void *user, const struct value *name, const struct value *value,
+                         const char *text, size_t size);
+bool smol_template_read_members(struct machine *machine, const char *name, const char *text,
+                                size_t size, json_member *member, void *user);
+
+#endif

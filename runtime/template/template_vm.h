@@ -1,0 +1,13 @@
+/* Runs the code of a chat template. */
+#ifndef SMOL_RUNTIME_TEMPLATE_VM_H
+#define SMOL_RUNTIME_TEMPLATE_VM_H
+
+#include "runtime/template/template_value.h"
+
+/* Runs function 0 of machine->code, which is there, with machine->variables. *out is the text that
+ * it writes, in the machine's memory. Errors: STATUS_USAGE (raise_exception, and what Python raises
+ * errors for), STATUS_UNSUPPORTED (what the reference can do and this machine cannot; more memory
+ * or steps than there are), STATUS_DAMAGED (code that no converter makes). */
+bool smol_template_run(struct machine *machine, struct value *out);
+
+#endif

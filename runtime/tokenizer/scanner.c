@@ -1,0 +1,248 @@
+/* Cutting text by automata, see scanner.h. */
+#include "runtime/tokenizer/scanner.h"
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "common/utf8.h"
+
+/* --- symbols -------------------------------------------------------------------------------- */
+
+/* The class of the character at text[at], at < size; *length is its bytes. */
+static inline uint32_t class_at(const struct scan *scan, size_t at, bool bytes, size_t *length)
+{
+    const struct scanner_tables *t = scan->tables;
+    uint32_t code_point = scan->text[at];
+    *length = 1;
+    if (bytes)
+        return t->byte_classes[code_point];
+    if (code_point < 0x80)
+        return scan->ascii[code_point];
+    *length = smol_utf8_decode(scan->text + at, scan->size - at, &code_point);
+    return t->class_blocks[(size_t)t->class_index[code_point / 256] * 256 + code_point % 256];
+}
+
+/* The symbol before text[at]. */
+static uint32_t symbol_before(const struct scan *scan, size_t at)
+{
+    size_t length, back = 1;
+    bool bytes = scan->stage->flags & STAGE_BYTES;
+    if (at == 0)
+        return scan->end_symbol;
+    while (!bytes && back < UTF8_MAX && back < at && (scan->text[at - back] & 0xc0) == 0x80)
+        back++;
+    return class_at(scan, at - back, bytes, &length);
+}
+
+/* --- walks ---------------------------------------------------------------------------------- */
+
+/* A walk through the states along the text. */
+struct walk {
+    size_t at;
+    uint32_t state;
+    size_t end; /* of the longest match so far, or where the walk started */
+    uint32_t end_state;
+};
+
+/* One step; false when there is nothing more to find. */
+static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w)
+{
+    size_t length = 0;
+    uint32_t symbol = scan->end_symbol;
+    if (w->at < scan->size)
+        symbol = class_at(scan, w->at, bytes, &length);
+    uint32_t entry = scan->states[((size_t)w->state << scan->row_bits) + symbol];
+    if (entry & 1) {
+        w->end = w->at;
+        w->end_state = w->state;
+    }
+    w->state = entry >> 1;
+    w->at += length;
+    return w->state != 0;
+}
+
+/* A pattern may look far ahead and find nothing, from every place again: `a*b|a` in a text of a's.
+ * So what a walk went through in vain, if that was far, is marked as hopeless, and walks end where
+ * they come to a mark. There is one for each state and stretch of the text: it is for the first
+ * character that starts in the stretch. So there is no state in which a stretch is walked through
+ * twice in vain, but for the few steps that are not far. */
+enum { STRETCH = 64, FAR = 64 };
+
+/* Walks on until there is nothing more to find (true), or the last match is far behind. */
+static inline bool walk_near(const struct scan *scan, bool bytes, struct walk *walk)
+{
+    struct walk w = *walk;
+    bool on = true;
+    while (on && w.at - w.end < FAR)
+        on = take_step(scan, bytes, &w);
+    *walk = w;
+    return !on;
+}
+
+static size_t mark_of(const struct scan *scan, const struct walk *w)
+{
+    return w->at / STRETCH * scan->stage->n_states + w->state;
+}
+
+/* Marks what a walk went through since its last match. */
+static void mark_hopeless(struct scan *scan, bool bytes, const struct walk *walk)
+{
+    struct walk w = {walk->end, walk->end_state, walk->end, walk->end_state};
+    while (w.at < walk->at) {
+        size_t before = w.at;
+        if (!take_step(scan, bytes, &w))
+            return;
+        size_t mark = mark_of(scan, &w);
+        if (w.at / STRETCH != before / STRETCH)
+            scan->hopeless[mark / 8] |= (uint8_t)(1 << mark % 8);
+    }
+}
+
+/* Walks on until a match (true), or until there is nothing more to find. */
+static bool walk_far(struct scan *scan, bool bytes, struct walk *w)
+{
+    const size_t end = w->end;
+    for (;;) {
+        size_t before = w->at;
+        bool on = take_step(scan, bytes, w);
+        if (w->end != end)
+            return on;
+        size_t mark = mark_of(scan, w);
+        if (on &&
+            (w->at / STRETCH == before / STRETCH || !(scan->hopeless[mark / 8] >> mark % 8 & 1)))
+            continue;
+        mark_hopeless(scan, bytes, w);
+        return false;
+    }
+}
+
+static enum status allow_marks(struct scan *scan, struct error *error)
+{
+    if (scan->hopeless)
+        return STATUS_OK;
+    uint64_t n_marks;
+    if (checked_mul(scan->size / STRETCH + 1, scan->stage->n_states, &n_marks) &&
+        n_marks / 8 < SIZE_MAX)
+        scan->hopeless = smol_calloc((size_t)(n_marks / 8 + 1), 1);
+    return scan->hopeless ? STATUS_OK : smol_fail_memory(error, "cutting a text");
+}
+
+/* The end of the match that starts at text[at], at < size; `at` when there is none. */
+static enum status find_match(struct scan *scan, size_t at, size_t *end, struct error *error)
+{
+    const bool bytes = scan->stage->flags & STAGE_BYTES;
+    uint32_t start = scan->starts[0];
+    if (scan->stage->flags & STAGE_BEHIND)
+        start = scan->starts[symbol_before(scan, at)];
+    struct walk walk = {at, start, at, start};
+    enum status status = STATUS_OK;
+    while (!status && !(bytes ? walk_near(scan, true, &walk) : walk_near(scan, false, &walk))) {
+        status = allow_marks(scan, error);
+        if (!status && !walk_far(scan, bytes, &walk))
+            break;
+    }
+    *end = walk.end;
+    return status;
+}
+
+/* --- segments ------------------------------------------------------------------------------- */
+
+/* The next stretch that is a match or lies between two; empty at the end of the text. */
+static enum status next_segment(struct scan *scan, struct segment *segment, struct error *error)
+{
+    *segment = scan->match;
+    scan->match = (struct segment){0};
+    if (segment->end > segment->start)
+        return STATUS_OK;
+    size_t start = scan->at, at = start, end = start, length;
+    enum status status = STATUS_OK;
+    while (!status && at < scan->size && !(status = find_match(scan, at, &end, error)) &&
+           end == at) {
+        class_at(scan, at, scan->stage->flags & STAGE_BYTES, &length);
+        end = at += length;
+    }
+    *segment = (struct segment){start, at, false};
+    if (end > at && at > start)
+        scan->match = (struct segment){at, end, true};
+    else if (end > at)
+        *segment = (struct segment){at, end, true};
+    scan->at = end;
+    return status;
+}
+
+/* Whether a segment belongs to the piece that the one before it is in. */
+static bool joins(const struct scan *scan, bool is_match)
+{
+    switch (scan->stage->behaviour) {
+    case SPLIT_PREVIOUS:
+        return is_match && !scan->last_was_match;
+    case SPLIT_NEXT:
+        return !is_match && scan->last_was_match;
+    case SPLIT_CONTIGUOUS:
+        return is_match == scan->last_was_match;
+    default:
+        return false;
+    }
+}
+
+/* Takes a segment in, or all that is left if it is empty; true when *piece is one that is whole. */
+static bool take_segment(struct scan *scan, const struct segment *segment, struct segment *piece)
+{
+    bool is_match = segment->is_match != ((scan->stage->flags & STAGE_INVERT) != 0);
+    if (scan->stage->behaviour == SPLIT_ISOLATED || scan->stage->behaviour == SPLIT_REMOVED) {
+        *piece = *segment;
+        return scan->stage->behaviour == SPLIT_ISOLATED || !is_match;
+    }
+    bool has_piece = scan->piece.end > scan->piece.start;
+    if (segment->end > segment->start && has_piece && joins(scan, is_match)) {
+        scan->piece.end = segment->end;
+        scan->last_was_match = is_match;
+        return false;
+    }
+    *piece = scan->piece;
+    scan->piece = *segment;
+    scan->last_was_match = is_match;
+    return has_piece;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, uint32_t stage,
+                        const uint8_t *text, size_t size)
+{
+    size_t n_before = 0;
+    for (uint32_t i = 0; i < stage; i++)
+        n_before += tables->stages[i].n_states;
+    *scan = (struct scan){
+        .tables = tables,
+        .stage = &tables->stages[stage],
+        .starts = tables->starts + (size_t)stage * tables->header.row,
+        .states = tables->states + n_before * tables->header.row,
+        .ascii = tables->class_blocks + (size_t)tables->class_index[0] * 256,
+        .end_symbol = tables->header.n_classes,
+        .row_bits = (uint32_t)__builtin_ctz(tables->header.row),
+        .text = text,
+        .size = size,
+    };
+}
+
+enum status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, struct error *error)
+{
+    struct segment segment, piece;
+    enum status status;
+    do {
+        if ((status = next_segment(scan, &segment, error)))
+            return status;
+        if (take_segment(scan, &segment, &piece) && piece.end > piece.start)
+            break;
+        piece = (struct segment){scan->size, scan->size, false};
+    } while (segment.end > segment.start);
+    *start = piece.start;
+    *end = piece.end;
+    return STATUS_OK;
+}
+
+void smol_scanner_end(struct scan *scan)
+{
+    smol_free(scan->hopeless);
+    scan->hopeless = NULL;
+}

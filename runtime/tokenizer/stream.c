@@ -1,0 +1,280 @@
+/* Text streaming, see stream.h. Bytes first become whole characters (`unfinished` keeps the start
+ * of one), then each byte of these goes through a Knuth-Morris-Pratt matcher per stop string. The
+ * longest start of a stop string that the text ends with is what is held back. */
+#include "runtime/tokenizer/stream.h"
+
+#include <string.h>
+
+#include "common/buffer.h"
+#include "common/memory.h"
+#include "common/utf8.h"
+#include "runtime/tokenizer/tokenizer.h"
+
+struct stop_string {
+    char *text;
+    size_t size;
+    size_t *fallback; /* (size): the longest start of text that text[0..i] ends with, but itself */
+    size_t matched;   /* bytes of `text` that the stream ends with; below `size` between calls */
+};
+
+/* What a tokenizer's decoder remembers of the tokens so far. */
+struct decoding {
+    bool begun;          /* there was a token */
+    uint32_t strip;      /* this character is left out ... */
+    uint32_t n_strip;    /* ... so many more times, as long as nothing else comes */
+    struct buffer bytes; /* of a run of tokens that stand for bytes */
+};
+
+struct stream {
+    struct stop_string *stop; /* (n_stop) */
+    size_t n_stop;
+    bool stopped;
+    struct decoding decoding;
+    uint8_t unfinished[UTF8_MAX];
+    size_t n_unfinished;
+    char *text; /* (capacity): [0, shown) was given out, [shown, size) is held back */
+    size_t size, capacity, shown;
+};
+
+/* --- stop strings ------------------------------------------------------------------------- */
+
+static size_t advance(const struct stop_string *stop, size_t matched, char byte)
+{
+    while (matched > 0 && stop->text[matched] != byte)
+        matched = stop->fallback[matched - 1];
+    return stop->text[matched] == byte ? matched + 1 : 0;
+}
+
+static enum status init_stop(struct stop_string *stop, const char *text, struct error *error)
+{
+    stop->size = strlen(text);
+    if (stop->size == 0)
+        return smol_fail(error, STATUS_USAGE, "a stop string is empty");
+    if (utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
+        return smol_fail(error, STATUS_USAGE, "a stop string is not valid UTF-8");
+    stop->text = smol_strdup(text);
+    stop->fallback = smol_calloc(stop->size, sizeof *stop->fallback);
+    if (!stop->text || !stop->fallback)
+        return smol_fail_memory(error, "a stop string");
+    for (size_t i = 1; i < stop->size; i++)
+        stop->fallback[i] = advance(stop, stop->fallback[i - 1], text[i]);
+    return STATUS_OK;
+}
+
+/* Takes the newest byte of the text and returns the size of the longest stop string that it
+ * completes, or 0. */
+static size_t match(struct stream *stream, char byte)
+{
+    size_t complete = 0;
+    for (size_t i = 0; i < stream->n_stop; i++) {
+        struct stop_string *stop = &stream->stop[i];
+        stop->matched = advance(stop, stop->matched, byte);
+        if (stop->matched == stop->size && stop->size > complete)
+            complete = stop->size;
+    }
+    return complete;
+}
+
+static size_t held_back(const struct stream *stream)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < stream->n_stop; i++)
+        if (stream->stop[i].matched > held)
+            held = stream->stop[i].matched;
+    return held;
+}
+
+/* --- creation ----------------------------------------------------------------------------- */
+
+enum status smol_stream_create(const char *const *stop, size_t n_stop, struct stream **out,
+                               struct error *error)
+{
+    *out = NULL;
+    struct stream *stream = smol_calloc(1, sizeof *stream);
+    if (!stream)
+        return smol_fail_memory(error, "a text stream");
+    enum status status = STATUS_OK;
+    if (n_stop > 0 && !(stream->stop = smol_calloc(n_stop, sizeof *stream->stop)))
+        status = smol_fail_memory(error, "stop strings");
+    for (size_t i = 0; !status && i < n_stop; i++) {
+        stream->n_stop = i + 1;
+        status = init_stop(&stream->stop[i], stop[i], error);
+    }
+    if (status) {
+        smol_stream_free(stream);
+        return status;
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void smol_stream_free(struct stream *stream)
+{
+    if (!stream)
+        return;
+    for (size_t i = 0; stream->stop && i < stream->n_stop; i++) {
+        smol_free(stream->stop[i].text);
+        smol_free(stream->stop[i].fallback);
+    }
+    smol_free(stream->stop);
+    smol_free(stream->decoding.bytes.text);
+    smol_free(stream->text);
+    smol_free(stream);
+}
+
+/* --- streaming ---------------------------------------------------------------------------- */
+
+/* Drops what was shown and makes room for the text of `n_bytes` more bytes: each may become
+ * U+FFFD, three bytes long. */
+static enum status make_room(struct stream *stream, size_t n_bytes, struct error *error)
+{
+    if (stream->shown > 0)
+        memmove(stream->text, stream->text + stream->shown, stream->size - stream->shown);
+    stream->size -= stream->shown;
+    stream->shown = 0;
+    size_t held = stream->size + 3 * UTF8_MAX;
+    if (n_bytes > (SIZE_MAX / 2 - held) / 3)
+        return smol_fail_memory(error, "text");
+    size_t wanted = held + 3 * n_bytes;
+    if (wanted <= stream->capacity)
+        return STATUS_OK;
+    char *text = smol_realloc(stream->text, wanted);
+    if (!text)
+        return smol_fail_memory(error, "text");
+    stream->text = text;
+    stream->capacity = wanted;
+    return STATUS_OK;
+}
+
+/* Whether the character is one of those left out at the start of the text. */
+static bool is_stripped(struct decoding *decoding, uint32_t code_point)
+{
+    bool stripped = decoding->n_strip > 0 && code_point == decoding->strip;
+    decoding->n_strip = stripped ? decoding->n_strip - 1 : 0;
+    return stripped;
+}
+
+/* Appends one character, or cuts a stop string off and ends the stream. Both are well-formed
+ * UTF-8, so that a stop string never ends within a character. */
+static void append(struct stream *stream, uint32_t code_point)
+{
+    uint8_t bytes[UTF8_MAX];
+    size_t n = is_stripped(&stream->decoding, code_point) ? 0 : smol_utf8_encode(code_point, bytes);
+    size_t complete = 0;
+    for (size_t i = 0; i < n; i++) {
+        stream->text[stream->size++] = (char)bytes[i];
+        complete = match(stream, (char)bytes[i]);
+    }
+    if (complete > 0) {
+        stream->size -= complete;
+        stream->stopped = true;
+    }
+}
+
+static void decode_one(struct stream *stream)
+{
+    uint32_t code_point;
+    size_t used = smol_utf8_decode(stream->unfinished, stream->n_unfinished, &code_point);
+    stream->n_unfinished -= used;
+    memmove(stream->unfinished, stream->unfinished + used, stream->n_unfinished);
+    append(stream, code_point);
+}
+
+static void push_byte(struct stream *stream, uint8_t byte)
+{
+    if (stream->stopped)
+        return;
+    stream->unfinished[stream->n_unfinished++] = byte;
+    while (smol_utf8_unfinished(stream->unfinished, stream->n_unfinished) < stream->n_unfinished)
+        decode_one(stream);
+}
+
+/* Gives out all but the last `held` bytes. */
+static void show(struct stream *stream, size_t held, struct stream_text *out)
+{
+    stream->shown = stream->size - held;
+    *out = (struct stream_text){stream->text, stream->shown, stream->stopped};
+}
+
+enum status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
+                             struct stream_text *out, struct error *error)
+{
+    enum status status = make_room(stream, size, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < size; i++)
+        push_byte(stream, ((const uint8_t *)bytes)[i]);
+    show(stream, stream->stopped ? 0 : held_back(stream), out);
+    return STATUS_OK;
+}
+
+/* --- tokens --------------------------------------------------------------------------------- */
+
+/* A run of bytes is over: it is text if it is UTF-8 as a whole, else U+FFFD for each byte. Needs
+ * room for it. */
+static void end_run(struct stream *stream)
+{
+    struct buffer *bytes = &stream->decoding.bytes;
+    const uint8_t *run = (const uint8_t *)bytes->text;
+    bool is_text = utf8_well_formed(run, bytes->size) == bytes->size;
+    for (size_t i = 0; i < bytes->size && !stream->stopped; i++) {
+        if (is_text)
+            push_byte(stream, run[i]);
+        else
+            append(stream, UTF8_REPLACEMENT);
+    }
+    bytes->size = 0;
+}
+
+static enum status keep_byte(struct stream *stream, uint8_t byte, struct error *error)
+{
+    struct buffer *bytes = &stream->decoding.bytes;
+    smol_buffer_add(bytes, (const char *)&byte, 1);
+    return bytes->failed ? smol_fail_memory(error, "text") : STATUS_OK;
+}
+
+static enum status push_token(struct stream *stream, const struct token_text *token, bool bare,
+                              struct error *error)
+{
+    enum status status = make_room(stream, stream->decoding.bytes.size + token->length, error);
+    if (status)
+        return status;
+    end_run(stream);
+    for (size_t i = 0; i < token->length; i++)
+        if (!bare || token->bytes[i] != ' ')
+            push_byte(stream, token->bytes[i]);
+    return STATUS_OK;
+}
+
+enum status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
+                              uint32_t id, bool show_special, struct stream_text *out,
+                              struct error *error)
+{
+    struct decoding *decoding = &stream->decoding;
+    const struct blob_text *rules = &tables->rules.header;
+    struct token_text token = smol_tokenizer_text(tables, id);
+    if (!token.exists || (token.special && !show_special))
+        return smol_stream_push(stream, NULL, 0, out, error);
+    bool bare = !decoding->begun && rules->flags & TEXT_FIRST_BARE && !token.plain;
+    if (!decoding->begun) {
+        decoding->strip = rules->strip;
+        decoding->n_strip = rules->n_strip;
+    }
+    decoding->begun = true;
+    bool in_run = rules->flags & TEXT_BYTE_RUNS && token.byte && token.length == 1;
+    enum status status =
+        in_run ? keep_byte(stream, token.bytes[0], error) : push_token(stream, &token, bare, error);
+    return status ? status : smol_stream_push(stream, NULL, 0, out, error);
+}
+
+enum status smol_stream_finish(struct stream *stream, struct stream_text *out, struct error *error)
+{
+    enum status status = make_room(stream, stream->decoding.bytes.size, error);
+    if (status)
+        return status;
+    end_run(stream);
+    while (stream->n_unfinished > 0 && !stream->stopped)
+        decode_one(stream);
+    show(stream, 0, out);
+    return STATUS_OK;
+}

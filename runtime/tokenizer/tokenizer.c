@@ -1,0 +1,403 @@
+/* Text to token ids and back, see tokenizer.h. The stages, each handing what it has cut to the
+ * next: well-formed UTF-8, added tokens, normalization, added tokens that are normalized too,
+ * pieces, words, merges. */
+#include "runtime/tokenizer/tokenizer.h"
+
+#include <string.h>
+
+#include "common/checked.h"
+#include "common/memory.h"
+#include "common/utf8.h"
+#include "runtime/tokenizer/scanner.h"
+#include "runtime/tokenizer/tokenizer_added.h"
+#include "runtime/tokenizer/tokenizer_merge.h"
+#include "runtime/tokenizer/tokenizer_words.h"
+
+struct encoder {
+    const struct tokenizer_tables *tables;
+    struct added_set added[ADDED_KINDS];
+    bool parse_special;
+    const struct mixed_text *mixed; /* what is encoded, or NULL: text that can be trusted */
+    bool argument;                  /* mixed text in runs: this one is a stranger's */
+    struct token_list *list;
+    struct error *error;
+};
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static enum status reserve(struct encoder *encoder, size_t n_more)
+{
+    struct token_list *list = encoder->list;
+    if (n_more <= list->capacity - list->n)
+        return STATUS_OK;
+    uint64_t capacity, size;
+    if (!checked_add(list->n, n_more, &capacity) ||
+        !checked_add(capacity, capacity / 2, &capacity) ||
+        !checked_mul(capacity, sizeof *list->ids, &size) || size > SIZE_MAX)
+        return smol_fail_memory(encoder->error, "token ids");
+    uint32_t *ids = smol_realloc(list->ids, (size_t)size);
+    if (!ids)
+        return smol_fail_memory(encoder->error, "token ids");
+    list->ids = ids;
+    list->capacity = (size_t)capacity;
+    return STATUS_OK;
+}
+
+static enum status append(struct encoder *encoder, uint32_t id)
+{
+    enum status status = reserve(encoder, 1);
+    if (!status)
+        encoder->list->ids[encoder->list->n++] = id;
+    return status;
+}
+
+/* What a word is made of before anything is merged. */
+struct symbols {
+    const struct text_tables *rules;
+    uint32_t *ids; /* room for one for each byte */
+    size_t n;
+    bool unknown; /* one without a token waits: more may follow and become one with it */
+};
+
+static void end_unknown(struct symbols *symbols)
+{
+    if (symbols->unknown)
+        symbols->ids[symbols->n++] = symbols->rules->header.unknown_id;
+    symbols->unknown = false;
+}
+
+static void add_known(struct symbols *symbols, uint32_t id)
+{
+    end_unknown(symbols);
+    symbols->ids[symbols->n++] = id;
+}
+
+/* Without a token for it, what is unknown leaves no trace, not even a gap. */
+static void add_unknown(struct symbols *symbols)
+{
+    if (symbols->rules->header.unknown_id == NO_TOKEN)
+        return;
+    if (!(symbols->rules->header.flags & TEXT_FUSE_UNKNOWN))
+        end_unknown(symbols);
+    symbols->unknown = true;
+}
+
+/* The bytes of a character, if all have tokens. One that waits stays behind them, as in the
+ * reference. */
+static bool fall_back(const struct tokenizer_tables *tables, const uint8_t *bytes, size_t n,
+                      struct symbols *symbols)
+{
+    uint32_t *ids = symbols->ids + symbols->n;
+    if (!(tables->rules.header.flags & TEXT_BYTE_FALLBACK))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((ids[i] = tokenizer_byte(tables, bytes[i])) == NO_TOKEN)
+            return false;
+    symbols->n += n;
+    return true;
+}
+
+static void add_characters(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
+                           struct symbols *symbols)
+{
+    size_t length;
+    for (size_t i = 0; i < size; i += length) {
+        uint32_t point;
+        length = smol_utf8_decode(word + i, size - i, &point);
+        uint32_t id = smol_text_name(&tables->rules, word + i, length);
+        if (id != NO_TOKEN)
+            add_known(symbols, id);
+        else if (!fall_back(tables, word + i, length, symbols))
+            add_unknown(symbols);
+    }
+}
+
+static void add_bytes(const struct tokenizer_tables *tables, const uint8_t *word, size_t size,
+                      struct symbols *symbols)
+{
+    for (size_t i = 0; i < size; i++) {
+        uint32_t id = tokenizer_byte(tables, word[i]);
+        if (id != NO_TOKEN)
+            add_known(symbols, id);
+        else
+            add_unknown(symbols);
+    }
+}
+
+static enum status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
+{
+    const struct tokenizer_tables *tables = encoder->tables;
+    uint32_t flags = tables->rules.header.flags;
+    if (flags & TEXT_WHOLE_WORDS) {
+        uint32_t id = smol_text_name(&tables->rules, word, size);
+        if (id != NO_TOKEN)
+            return append(encoder, id);
+    }
+    enum status status = reserve(encoder, size);
+    if (status)
+        return status;
+    struct symbols symbols = {&tables->rules, encoder->list->ids + encoder->list->n, 0, false};
+    (flags & TEXT_CHARACTERS ? add_characters : add_bytes)(tables, word, size, &symbols);
+    end_unknown(&symbols);
+    status = smol_merge_word(tables, symbols.ids, &symbols.n, encoder->error);
+    if (!status)
+        encoder->list->n += symbols.n;
+    return status;
+}
+
+static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
+
+/* Puts a space before the text, and then cuts it. */
+static enum status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
+                              size_t size)
+{
+    uint64_t room;
+    uint8_t *copy =
+        checked_add(size, 1, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    if (!copy)
+        return smol_fail_memory(encoder->error, "the text");
+    copy[0] = ' ';
+    memcpy(copy + 1, text, size);
+    enum status status = cut(encoder, stage, copy, size + 1);
+    smol_free(copy);
+    return status;
+}
+
+/* Cuts text[0..size), size > 0, by the scanner's stages from `stage` on. */
+static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size)
+{
+    const struct scanner_tables *scanner = &encoder->tables->scanner;
+    struct scan scan;
+    size_t start, end;
+    if (stage == scanner->header.n_stages)
+        return encode_word(encoder, text, size);
+    if (scanner->stages[stage].flags & STAGE_SPACE && text[0] != ' ')
+        return cut_spaced(encoder, stage, text, size);
+    smol_scanner_start(&scan, scanner, stage, text, size);
+    enum status status;
+    while (!(status = smol_scanner_next(&scan, &start, &end, encoder->error)) && start < size)
+        if ((status = cut(encoder, stage + 1, text + start, end - start)))
+            break;
+    smol_scanner_end(&scan);
+    return status;
+}
+
+static enum status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    if (encoder->tables->scanner.class_index)
+        return size > 0 ? cut(encoder, 0, text, size) : STATUS_OK;
+    const uint8_t *end = text + size;
+    while (text < end) {
+        const uint8_t *piece_end = text + smol_piece_length(encoder->tables, text, end - text);
+        while (text < piece_end) {
+            size_t length = smol_word_length(encoder->tables, text, piece_end - text);
+            enum status status = encode_word(encoder, text, length);
+            if (status)
+                return status;
+            text += length;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Words of characters: each starts where the character stands that splits, if there is one. */
+static enum status encode_split(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    uint32_t split = encoder->tables->rules.header.split;
+    size_t start = 0, length;
+    for (size_t i = 0; i < size; i += length) {
+        uint32_t point;
+        length = smol_utf8_decode(text + i, size - i, &point);
+        if (split == 0 || point != split || i == start)
+            continue;
+        enum status status = encode_word(encoder, text + start, i - start);
+        if (status)
+            return status;
+        start = i;
+    }
+    return encode_word(encoder, text + start, size - start);
+}
+
+/* A stretch of text without added tokens; `first` when the text starts there. */
+static enum status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
+                                bool first)
+{
+    const struct text_tables *rules = &encoder->tables->rules;
+    struct prepared prepared = {0};
+    enum status status = smol_text_prepare(rules, rules->late_steps, rules->header.n_late_steps,
+                                           text, size, first, &prepared, encoder->error);
+    if (!status && prepared.size > 0)
+        status = (rules->header.flags & TEXT_CHARACTERS ? encode_split : encode_words)(
+            encoder, prepared.text, prepared.size);
+    smol_prepared_free(&prepared);
+    return status;
+}
+
+/* --- added tokens --------------------------------------------------------------------------- */
+
+static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+                                  unsigned kind, bool first);
+
+/* Finds the added tokens of `kind` in the text, and encodes what lies between them. */
+static enum status encode_added(struct encoder *encoder, const uint8_t *text, size_t size,
+                                unsigned kind, bool first)
+{
+    struct added_search search = {.tables = encoder->tables,
+                                  .set = &encoder->added[kind],
+                                  .skip_special = !encoder->parse_special,
+                                  .mixed = encoder->mixed,
+                                  .argument = encoder->argument,
+                                  .text = text,
+                                  .size = size};
+    struct added_match match;
+    size_t covered = 0;
+    if (encoder->mixed && kind == 0) /* later kinds are found in what the text became */
+        search.arguments =
+            encoder->mixed->arguments + (text - (const uint8_t *)encoder->mixed->text);
+    while (smol_added_next(&search, &match)) {
+        enum status status = STATUS_OK;
+        if (covered < match.start)
+            status = encode_stretch(encoder, text + covered, match.start - covered, kind,
+                                    first && covered == 0);
+        if (!status && match.id != NO_TOKEN)
+            status = append(encoder, match.id);
+        if (status)
+            return status;
+        covered = match.end;
+    }
+    return covered < size ? encode_stretch(encoder, text + covered, size - covered, kind,
+                                           first && covered == 0)
+                          : STATUS_OK;
+}
+
+/* What is left when the tokens of `kind` are found: the others are in what it is normalized to. */
+static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+                                  unsigned kind, bool first)
+{
+    if (kind + 1 == ADDED_KINDS)
+        return encode_plain(encoder, text, size, first);
+    const struct text_tables *rules = &encoder->tables->rules;
+    struct prepared prepared = {0};
+    enum status status = smol_text_prepare(rules, rules->steps, rules->header.n_steps, text, size,
+                                           first, &prepared, encoder->error);
+    if (!status)
+        status = encode_added(encoder, prepared.text, prepared.size, kind + 1, first);
+    smol_prepared_free(&prepared);
+    return status;
+}
+
+/* --- the whole ------------------------------------------------------------------------------ */
+
+/* A copy of text[0..*size) with U+FFFD for whatever is not UTF-8; *size becomes its length. */
+static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
+{
+    uint64_t room; /* the worst: every byte is replaced by three */
+    uint8_t *copy =
+        checked_mul(*size, 3, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
+    if (!copy)
+        return NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < *size;) {
+        uint32_t code_point;
+        i += smol_utf8_decode(text + i, *size - i, &code_point);
+        n += smol_utf8_encode(code_point, copy + n);
+    }
+    *size = n;
+    return copy;
+}
+
+static enum status encode_text(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    uint8_t *copy = NULL;
+    if (utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
+        return smol_fail_memory(encoder->error, "the text");
+    smol_added_sets(encoder->tables, encoder->added);
+    enum status status = encode_added(encoder, text, size, 0, true);
+    smol_free(copy);
+    return status;
+}
+
+static enum status append_all(struct encoder *encoder, const uint32_t *ids, size_t n)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        status = append(encoder, ids[i]);
+    return status;
+}
+
+enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
+                                  size_t size, unsigned flags, struct token_list *list,
+                                  struct error *error)
+{
+    const struct text_tables *rules = &tables->rules;
+    size_t n_before = list->n;
+    bool around = flags & ENCODE_AROUND;
+    struct encoder encoder = {
+        .tables = tables, .parse_special = flags & ENCODE_SPECIAL, .list = list, .error = error};
+    enum status status = STATUS_OK;
+    if (around)
+        status = append_all(&encoder, rules->before, rules->header.n_before);
+    if (!status && size > 0) /* else `text` may be NULL */
+        status = encode_text(&encoder, (const uint8_t *)text, size);
+    if (!status && around)
+        status = append_all(&encoder, rules->behind, rules->header.n_behind);
+    if (status)
+        list->n = n_before;
+    return status;
+}
+
+/* Whether a token that must not be forged is found in normalized text, where nobody can tell any
+ * more who wrote which byte. */
+static bool must_part(const struct tokenizer_tables *tables, const struct mixed_text *mixed)
+{
+    for (uint32_t i = 0; i < tables->header.n_added; i++) {
+        struct added_token token = tokenizer_added(tables, i);
+        if (token.flags & ADDED_NORMALIZED && smol_added_is_control(tables, mixed, &token))
+            return true;
+    }
+    return false;
+}
+
+/* Encodes what the template wrote and what strangers wrote apart. */
+static enum status encode_runs(struct encoder *encoder, const struct mixed_text *mixed)
+{
+    const uint8_t *text = (const uint8_t *)mixed->text;
+    enum status status = STATUS_OK;
+    for (size_t start = 0, end; start < mixed->size && !status; start = end) {
+        for (end = start; end < mixed->size && mixed->arguments[end] == mixed->arguments[start];)
+            end++;
+        encoder->argument = mixed->arguments[start];
+        status = encode_added(encoder, text + start, end - start, 0, start == 0);
+    }
+    return status;
+}
+
+enum status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
+                                        const struct mixed_text *mixed, struct token_list *list,
+                                        struct error *error)
+{
+    size_t n_before = list->n;
+    struct encoder encoder = {
+        .tables = tables, .parse_special = true, .mixed = mixed, .list = list, .error = error};
+    smol_added_sets(tables, encoder.added);
+    enum status status =
+        must_part(tables, mixed)
+            ? encode_runs(&encoder, mixed)
+            : encode_added(&encoder, (const uint8_t *)mixed->text, mixed->size, 0, true);
+    if (status)
+        list->n = n_before;
+    return status;
+}
+
+struct token_text smol_tokenizer_text(const struct tokenizer_tables *tables, uint32_t id)
+{
+    struct token_span span = tokenizer_span(tables, id);
+    return (struct token_text){
+        .bytes = tables->text + span.start,
+        .length = span.length,
+        .exists = id < tables->header.n_tokens && !(span.flags & TOKEN_UNUSED),
+        .special = span.flags & TOKEN_SPECIAL,
+        .byte = span.flags & TOKEN_BYTE,
+        .plain = span.flags & TOKEN_PLAIN,
+    };
+}
