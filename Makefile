@@ -295,7 +295,7 @@ requests: tests ## give --jsonl 100,000 lines: its memory does not grow
 		tests/oracle/test_jsonl.py -k memory
 
 long: tests ## compare with transformers behind 8,192 tokens, all layers of the real model
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD=$(abspath $(BUILD)) SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q -s \
 		tests/oracle/test_logits.py -k 8192
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
