@@ -36,6 +36,11 @@ def frame(content, content_size=1, checksum=1, dictionary=b""):
     return out.raw[:n]
 
 
+def declared(size):
+    """The beginning of a frame that says it holds `size` bytes."""
+    return b"\x28\xb5\x2f\xfd\xe0" + struct.pack("<Q", size) + b"\x01\0\0"
+
+
 def seek_table(sizes):
     """The seek table of frames of which each has (bytes, bytes of content)."""
     entries = b"".join(struct.pack("<II", *pair) for pair in sizes)

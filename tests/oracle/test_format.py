@@ -465,7 +465,7 @@ def test_the_front_has_64_mebibytes_at_most(tmp_path):
     data = example_blob(tmp_path, bytes(longest))
     assert struct.unpack_from("<Q", data, 32)[0] == MAX_FRONT
     assert opens(tmp_path / "example.smol") and reads(data)
-    example_blob(tmp_path, bytes(longest + 64), UNSUPPORTED)  # hostile.py has a front that long
+    example_blob(tmp_path, bytes(longest + 64), UNSUPPORTED)  # hostile_blobs.py has a front that long
 
 
 # what the document shows of the example: first byte, bytes, and what they are

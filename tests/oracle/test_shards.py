@@ -1,5 +1,5 @@
 """Checkpoints as they come: in shards, in one file with its config elsewhere. However they come, the
-same tensors give the same blob. What a bad index does is in hostile.py."""
+same tensors give the same blob. What a bad index does is in hostile_shards.py."""
 import contextlib
 import json
 import os

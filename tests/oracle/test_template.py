@@ -2,7 +2,6 @@
 the families' templates over generated conversations, drawn expressions, white space control, and
 the corners of Jinja one by one. Longer: make templates."""
 
-import ctypes
 import json
 import os
 import random
@@ -12,9 +11,9 @@ import sys
 import engine
 import jinja2
 import pytest
+from blob_images import xxh3
 from chats import NOW, Refused, chat_ids, compile_template, open_section, reference, render
-from hostile import xxh3
-from internal import BUILD, OK, ROOT, UNSUPPORTED, Error, lib
+from internal import BUILD, OK, ROOT, UNSUPPORTED
 from smol_reader import TEMPLATE, Blob
 from transformers import AutoTokenizer
 

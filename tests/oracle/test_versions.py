@@ -10,9 +10,9 @@ import subprocess
 
 import numpy as np
 import pytest
+from blob_images import repair_front, xxh3
 from chats import chat_ids
 from engine import KV_TYPES, Model
-from hostile import repair_front, xxh3
 from internal import BUILD, DAMAGED, OK, ROOT, UNSUPPORTED
 from smol_reader import Blob, Unsupported
 

@@ -1,0 +1,236 @@
+"""Bad blobs: front, model, tensors and weights, and with those of hostile_texts.py all of them. They
+are named after the step of FORMAT.md section 9 that finds them."""
+
+import functools
+import struct
+
+from blob_images import INFINITY, NAN, as_it_is, base, repair_front, spoil
+from hostile_cases import DAMAGED, GIB, NUMERIC, OK, UNSUPPORTED, Case, Sparse
+from hostile_texts import TEXTS
+from smol_reader import (
+    CAPS,
+    CHUNK,
+    DIGESTS,
+    GENERATION,
+    INV_FREQ,
+    KINDS,
+    LAYERS,
+    MAGIC,
+    MAX_FRONT,
+    MODEL,
+    MODEL_FIELDS,
+    PROVENANCE,
+    SCALES,
+    STOP,
+    TENSORS,
+    TOKENIZER,
+    WEIGHTS,
+)
+
+BLOBS = [*TEXTS]
+spoilt = functools.partial(spoil, BLOBS)
+
+# --- header and section table -----------------------------------------------------------------
+
+
+def head(at, kind, *values):
+    return lambda b: b.put(at, kind, *values)
+
+
+BLOBS += [
+    Case("1 empty", b"", DAMAGED, ("x.smol: ",)),
+    Case("1 cut off within the magic", MAGIC[:5], DAMAGED, ("truncated within the header",)),
+    Case("1 line ends changed", lambda: base("1.0-int8").replace(b"\r\n", b"\n", 1), DAMAGED,
+         ("line ends were changed",)),
+    Case("1 another magic", b"SMOL" + bytes(100), DAMAGED, ("x.smol: not ",)),
+    Case("1 GGUF", b"GGUF\3\0\0\0" + bytes(100), UNSUPPORTED, ("GGUF",)),
+    Case("1 a gibibyte of nothing", Sparse(b"", GIB), DAMAGED, ("x.smol: ",)),
+    Case("2 cut off within the header", lambda: base("1.0-int8")[:63], DAMAGED, ("truncated",)),
+    Case("4 cut off within the data", lambda: base("1.0-int8")[:-1], DAMAGED, ("truncated",)),
+    Case("4 cut off behind the header", lambda: base("1.0-int8")[:64], DAMAGED, ("truncated",)),
+    Case("4 a byte too many", lambda: base("1.0-int8") + b"\0", DAMAGED, ("appended",)),
+    Case("4 a gibibyte too many", lambda: Sparse(base("1.0-int8"), GIB), DAMAGED, ("appended",)),
+    Case("5 a front over 64 MiB, its bytes all there",
+         lambda: Sparse(struct.pack("<8sQHHIQQ", MAGIC, 0, 1, 0, 9, GIB, MAX_FRONT + CHUNK), GIB),
+         DAMAGED, ("data_offset",)),
+    Case("6 a front of 64 MiB of zeros",
+         lambda: Sparse(struct.pack("<8sQHHIQQ", MAGIC, 0, 1, 0, 9, GIB, MAX_FRONT), GIB),
+         DAMAGED, ("digest of header and tables",)),
+]  # fmt: skip
+spoilt("3 major version 0", head(16, "H", 0), "version 0.0", status=UNSUPPORTED)
+spoilt("3 major version 2", head(16, "H", 2), "version 2.0", status=UNSUPPORTED)
+spoilt("4 file_size of 2^64 - 1 [53630]", head(24, "Q", 2**64 - 1), "truncated")
+spoilt("4 file_size 0", head(24, "Q", 0), "convert again", digests=as_it_is)
+for offset in (0, 32, 64, 65535, 65537, 2**63, 2**64 - CHUNK):
+    spoilt(f"5 data_offset {offset} [alias] [align] [53630]", head(32, "Q", offset),
+           "data_offset is out of place", digests=as_it_is)  # fmt: skip
+spoilt("6 the front's digest", head(8, "Q", 1), "digest of header and tables", digests=as_it_is)
+spoilt("6 a changed table", head(400, "B", 1), "digest of header and tables", digests=as_it_is)
+spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
+       status=UNSUPPORTED)  # fmt: skip
+spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
+for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
+    spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")
+spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "the table has another entry")
+spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "the table has another entry")
+spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "the table has another entry")
+for kind in KINDS:
+    spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "out of place",
+           digests=repair_front)  # fmt: skip
+    spoilt(f"10 section {kind} 64 bytes later", lambda b, k=kind: b.offset(k, b.at(k) + 64),
+           "out of place")  # fmt: skip
+spoilt("10 section 2 lies in section 1", lambda b: b.offset(INV_FREQ, b.at(MODEL)), "out of place")
+for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
+    for size in (2**64 - 1, 2**64 - 65536, 2**63, 1 << 40):
+        spoilt(
+            f"10 section {kind} of {size} bytes [53630] [27940] [length]",
+            lambda b, k=kind, s=size: b.put(b.entry(k) + 16, "Q", s),
+            "out of place",
+        )
+spoilt("10 the tokenizer's size wraps to nothing [27940]",
+       lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "out of place")  # fmt: skip
+spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
+spoilt("10 a byte behind the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
+spoilt("10 a byte between the data sections", lambda b: b.put(b.at(WEIGHTS) - 1, "B", 1), "padding")
+spoilt("11 the data starts before the tokenizer", head(32, "Q", 2 * CHUNK), "do not start at")
+spoilt("11 bytes behind the weights", lambda b: b.append(bytes(64)), "behind the last section")
+
+# --- model ------------------------------------------------------------------------------------
+
+
+def field_case(name, value, *words, rule="12", mark=""):
+    spoilt(f"{rule} {name} is {value}{mark}", lambda b: b.model(name, value), *words)
+
+
+spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "odd size")
+spoilt("12 no model", lambda b: b.resize(MODEL, 0), "convert again")
+for name, low, high in [
+    ("family", 0, 2), ("dtype", 0, 4), ("n_layers", 0, 1025), ("hidden_size", 0, 2**20 + 1),
+    ("intermediate_size", 0, 2**22 + 1), ("n_heads", 0, 4097), ("n_kv_heads", 0, 4097),
+    ("head_dim", 0, 1026), ("vocab_size", 0, 2**24 + 1), ("context_length", 0, 2**24 + 1),
+]:  # fmt: skip
+    field_case(name, low, name, mark=" [zero]")
+    field_case(name, high, name)
+    field_case(name, 2**32 - 1, name, mark=" [33298]")
+for name in ("tied_embeddings", "attention_bias", "mlp_bias", "activation"):
+    field_case(name, 2)
+field_case("activation", 1, "activation")
+for name in MODEL_FIELDS[MODEL_FIELDS.index("blocks") :]:
+    field_case(name, 1, mark=" without its feature")
+field_case("n_kv_heads", 2, "n_kv_heads")
+field_case("head_dim", 3, "head_dim")
+field_case("bos_id", 41, "bos_id")
+for value in (NAN, -1.0, 1.0, INFINITY):
+    field_case("rms_norm_eps", value, "rms_norm_eps")
+for value in (NAN, 0.0, 1e31, INFINITY):
+    field_case("rope_theta", value, "rope_theta")
+spoilt("12 the last reserved byte", lambda b: b.put(b.at(MODEL) + 127, "B", 1), "reserved")
+spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq: does not fit")
+spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq: does not fit")
+for value in (NAN, INFINITY, -0.5, 1.5):
+    spoilt(f"13 inv_freq of {value}", lambda b, v=value: b.put(b.at(INV_FREQ), "f", v), "inv_freq")
+spoilt("14 half an id", lambda b: b.resize(STOP, 6), "odd size")
+spoilt("14 an id twice", lambda b: b.put(b.at(STOP), "II", 2, 2), "section stop: ids")
+spoilt("14 an id that there is not", lambda b: b.put(b.at(STOP), "II", 1, 41), "section stop: ids")
+spoilt("15 no generation section", lambda b: b.resize(GENERATION, 60), "odd size")
+spoilt("15 an unknown bit", lambda b: b.put(b.at(GENERATION), "I", 64), "generation")
+spoilt("15 a default that is absent", lambda b: b.put(b.at(GENERATION), "I", 0), "generation")
+spoilt("15 do_sample 2", lambda b: b.put(b.at(GENERATION) + 4, "I", 2), "generation")
+for value in (NAN, INFINITY, -1.0):
+    spoilt(f"15 temperature {value}", lambda b, v=value: b.put(b.at(GENERATION) + 12, "f", v),
+           "generation")  # fmt: skip
+spoilt("15 a reserved byte", lambda b: b.put(b.at(GENERATION) + 63, "B", 1), "generation")
+
+
+def in_blocks(name, change, *words):
+    spoilt(f"12 {name}, with blocks", change, *words, of="blocks")
+
+
+for name, value in [
+    ("attention_bias", 3), ("activation", 2), ("blocks", 12), ("blocks", 16), ("rotary_dim", 0),
+    ("rotary_dim", 1), ("rotary_dim", 1024), ("n_rope_tables", 0), ("n_rope_tables", 3),
+    ("sliding_window", 2**24 + 1), ("sliding_window", 2**32 - 1), ("sliding_window", 0),
+    ("rope_scale1", 1.0),
+]:  # fmt: skip
+    in_blocks(f"{name} is {value}", lambda b, n=name, v=value: b.model(n, v))
+for name in SCALES + CAPS:
+    for value in (NAN, INFINITY, -1.0, -0.0):
+        in_blocks(f"{name} is {value}", lambda b, n=name, v=value: b.model(n, v), name[:10])
+for name in SCALES:
+    in_blocks(f"{name} is 0", lambda b, n=name: b.model(n, 0.0), name)
+for bits in (0, 3 + 4, 4, 1 + 4, 8, 255):
+    in_blocks(f"a layer with bits {bits}", lambda b, v=bits: b.put(b.at(LAYERS), "B", v), "layer")
+in_blocks("norms that there are not", lambda b: b.model("blocks", 1), "wrong number of tensors")
+in_blocks("no norms, which there are", lambda b: b.model("blocks", 2), "wrong number of tensors")
+in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2), "inv_freq")
+in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: does not fit")
+in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
+in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "go together")
+
+# --- tensors and digests ----------------------------------------------------------------------
+
+
+def grow_weights(b):
+    b.append(bytes(64))
+    b.put(b.entry(WEIGHTS) + 16, "Q", b.size(WEIGHTS) + 64)
+
+
+for place, kind, value, what in [
+    (0, "I", 18, "role"), (4, "I", 1, "layer"), (8, "I", 1, "dtype [type]"), (12, "I", 0, "layout"),
+    (16, "Q", 0, "no rows [zero]"), (16, "Q", 2**63, "2^63 rows [33298]"),
+    (24, "Q", 2**64 - 1, "2^64 - 1 columns [33298]"), (32, "Q", 0, "offset 0 [alias]"),
+    (32, "Q", 1 << 40, "offset past the end [7482]"), (32, "Q", 2**64 - 64, "offset [53630]"),
+    (40, "Q", 0, "size 0"), (40, "Q", 1 << 40, "size past the end [7482]"),
+    (40, "Q", 2**64 - 64, "size [53630]"), (63, "B", 1, "reserved byte"),
+]:  # fmt: skip
+    for i in (0, 2):
+        spoilt(f"16 tensor {i}: {what}",
+               lambda b, i=i, p=place, k=kind, v=value: b.put(b.tensor(i)[0] + p, k, v),
+               "is not what the model calls for")  # fmt: skip
+field_case("n_layers", 1, "wrong number of tensors", rule="16")
+field_case("n_layers", 1024, "wrong number of tensors", rule="16", mark=" [23605]")
+field_case("vocab_size", 2**24, "is not what", rule="16", mark=" [33298]")
+spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
+       "is not what", of="1.0-f32")  # fmt: skip
+spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
+spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
+       "is not what", of="1.0-bf16")  # fmt: skip
+spoilt("16 room behind the tensors", grow_weights, "do not fill the weights section")
+spoilt("17 a digest too many [23605]", lambda b: b.resize(DIGESTS, b.size(DIGESTS) + 8),
+       "wrong number of chunk digests")  # fmt: skip
+spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of chunk digests",
+       digests=repair_front)  # fmt: skip
+spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "odd size")
+
+# --- weights ----------------------------------------------------------------------------------
+
+# What the next ones break shows at first use, so that inspect has nothing to say.
+USED = (DAMAGED, OK, DAMAGED)
+spoilt("20 a weight's digest", lambda b: b.put(len(b.bytes) - 1, "B", 1), "data damaged (weights",
+       status=USED, digests=as_it_is)  # fmt: skip
+spoilt("20 another digest", lambda b: b.put(b.at(DIGESTS) + 8, "Q", 1), "data damaged (weights",
+       status=USED, digests=repair_front)  # fmt: skip
+# And these harm nobody who runs them: results are numbers or a complaint about NaN.
+HARMLESS = (DAMAGED, OK, (OK, NUMERIC))
+
+
+def in_tensor(name, i, place, kind, value, of):
+    spoilt(f"21 {name} ({of[4:]})", lambda b: b.put(b.tensor(i)[1] + place, kind, value),
+           "breaks the format", status=HARMLESS, of=of)  # fmt: skip
+
+
+# embed of int8: (41, 12): scales of 16 rows, then steps by 4 inputs; the third block has 9 rows
+in_tensor("an infinite scale", 0, 0, "H", 0x7C00, "1.0-int8")
+in_tensor("a scale that is NaN", 0, 0, "H", 0x7E00, "1.0-int8")
+in_tensor("a scale of -0", 0, 0, "H", 0x8000, "1.0-int8")
+in_tensor("a step of -128", 0, 64, "B", 0x80, "1.0-int8")
+in_tensor("the scales of a group that there is not", 0, 32, "H", 1, "1.0-int8")
+in_tensor("a missing row's scale", 0, 2 * 576 + 9 * 2, "H", 1, "1.0-int8")
+in_tensor("a missing row's step", 0, 2 * 576 + 64 + 9 * 4, "B", 1, "1.0-int8")
+in_tensor("a missing input's step", 0, 64 + 3 * 64, "B", 1, "1.0-int8")
+in_tensor("behind a vector", 1, 12 * 4, "B", 1, "1.0-int8")
+in_tensor("a vector's NaN", 1, 0, "f", NAN, "1.0-int8")
+in_tensor("an infinite weight", 0, 0, "H", 0x7F80, "1.0-bf16")
+in_tensor("a missing row", 0, 2 * 6 * 64 + 9 * 4, "H", 1, "1.0-bf16")
+in_tensor("a weight that is NaN", 0, 0, "f", NAN, "1.0-f32")
+in_tensor("a missing row", 0, 2 * 12 * 64 + 9 * 4, "I", 1, "1.0-f32")
