@@ -4,14 +4,14 @@ test_families.py; not all that a blob can say has a family.)"""
 
 import ctypes
 import struct
-import subprocess
 from types import SimpleNamespace
 
 import numpy as np
+import programs
 import pytest
 from blobs import read_blob
 from engine import Model, kernel_sets
-from internal import BUILD, NO, OK, Error, lib
+from internal import NO, OK, Error, lib
 from smol_reader import (
     F32,
     MODEL_FIELDS,
@@ -241,7 +241,7 @@ def test_any_combination_is_computed(drawn):
 
 
 def run(program, *arguments, status=OK):
-    result = subprocess.run([BUILD / program, *arguments], capture_output=True, text=True)
+    result = programs.run(program, arguments, text=True)
     assert result.returncode == status, result.stderr
     return result.stdout
 

@@ -18,6 +18,7 @@ import time
 import pytest
 from engine import blob_of
 from internal import BUILD, ROOT
+from programs import smolrun
 from test_sandbox import HARMLESS, refused_in
 from transformers import AutoTokenizer
 
@@ -27,10 +28,7 @@ SYSTEM = "You are a painter."
 
 
 def run(*words, **options):
-    if "input" not in options:
-        options.setdefault("stdin", subprocess.DEVNULL)
-    words = [BUILD / "smolrun", *map(str, words)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, **options)
+    return smolrun(*words, text=True, **options)
 
 
 def chat(blob, *lines, words=(), status=OK, **options):

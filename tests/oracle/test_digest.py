@@ -8,7 +8,8 @@ import subprocess
 import numpy as np
 import pytest
 from engine import Model, SmolError
-from internal import BUILD, lib
+from internal import lib
+from programs import run
 
 OK, USAGE, FILE, DAMAGED = 0, 2, 3, 4
 
@@ -25,8 +26,7 @@ def sha256sum(path):
 
 
 def smolrun(*arguments):
-    command = [str(BUILD / "smolrun"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = run("smolrun", arguments, text=True)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -13,7 +13,8 @@ import jinja2
 import pytest
 from blob_images import xxh3
 from chats import NOW, Refused, chat_ids, compile_template, open_section, reference, render
-from internal import BUILD, OK, ROOT, UNSUPPORTED
+from internal import OK, ROOT, UNSUPPORTED
+from programs import smolconv, smolrun
 from smol_reader import TEMPLATE, Blob
 from transformers import AutoTokenizer
 
@@ -408,10 +409,6 @@ def checkpoint(folder, **files):
     return folder
 
 
-def smolconv(*arguments):
-    return subprocess.run([BUILD / "smolconv", *map(str, arguments)], capture_output=True, text=True)
-
-
 def shown_template(folder, tmp_path, *options):
     """What inspect says of the chat template, and what the conversion said."""
     out = tmp_path / "out.smol"
@@ -595,9 +592,9 @@ def test_what_is_not_supported_is_told_and_the_blob_completes_text(tmp_path):
     shown, warning = shown_template(folder, tmp_path)
     reason = 'line 2, column 15: the filter "groupby" is not supported'
     assert shown == f"default, 33 bytes, not supported: {reason}" and reason in warning
-    run = [BUILD / "smolrun", tmp_path / "out.smol", "Hello", "-n", "2"]
-    assert subprocess.run(run, capture_output=True).returncode == 0
-    chat = subprocess.run([*run, "--chat"], capture_output=True, text=True)
+    words = [tmp_path / "out.smol", "Hello", "-n", 2]
+    assert smolrun(*words).returncode == 0
+    chat = smolrun(*words, "--chat", text=True)
     assert chat.returncode == 5 and reason in chat.stderr
 
 

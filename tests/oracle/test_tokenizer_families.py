@@ -11,11 +11,11 @@ import random
 import subprocess
 import sys
 
+import programs
 import pytest
 import real_tokenizers
 from blobs import read_blob
 from checkpoints import make
-from internal import BUILD
 from smol_tokenizer import PARSE_SPECIAL, WHOLE_TEXT, Smol
 from test_tokenizer import FRAGMENTS, FULL, code_points, make_texts, training_texts
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -464,8 +464,7 @@ def test_normalization_is_generated_from_this_version(repo_root):
 
 
 def run(program, *arguments):
-    command = [BUILD / program, *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
+    return programs.run(program, arguments, check=True).stdout.decode()
 
 
 @pytest.mark.parametrize("family", ["llama2", "gemma", "llama3"])
@@ -503,6 +502,5 @@ def test_blobs_with_other_text_rules_differ(training, tmp_path):
     for name, normalizer in ("a", content["normalizer"]), ("b", replace(" ", "▁")):
         written(source, content | {"normalizer": normalizer})
         run("smolconv", "--quiet", source, tmp_path / f"{name}.smol")
-    command = [BUILD / "smolconv", "diff", tmp_path / "a.smol", tmp_path / "b.smol"]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    result = programs.smolconv("diff", tmp_path / "a.smol", tmp_path / "b.smol")
     assert result.returncode == 1 and "text, steps" in result.stdout
