@@ -7,6 +7,7 @@
 #include "common/memory.h"
 #include "common/utf8.h"
 #include "runtime/chat.h"
+#include "runtime/engine/fpenv.h"
 #include "runtime/log.h"
 #include "runtime/report.h"
 #include "runtime/template/template_json.h"
@@ -291,11 +292,14 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
 {
     struct value result;
     struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
+    fenv_t saved;
     *text = (smol_chat_text){0};
+    fpenv_enter(&saved);
     if (set_time(&machine, params->now) && set_all(&machine, params) &&
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
     smol_template_free(&machine);
+    fpenv_leave(&saved);
     if (machine.status)
         smol_chat_text_free(text);
     return machine.status;

@@ -9,6 +9,7 @@
 #include "common/version.h"
 #include "format/model.h"
 #include "runtime/chat.h"
+#include "runtime/engine/fpenv.h"
 #include "runtime/log.h"
 #include "runtime/report.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -18,11 +19,20 @@ const char *smol_version(void)
     return SMOL_VERSION;
 }
 
+/* What is computed here, the scale of the attention, is a part of every result. */
+static void fill(smol_model *model)
+{
+    fenv_t saved;
+    model->filled = *model->blob.model;
+    fpenv_enter(&saved);
+    smol_model_fill(&model->filled);
+    fpenv_leave(&saved);
+}
+
 static enum status index_tensors(smol_model *model, struct error *error)
 {
     const struct blob *blob = &model->blob;
-    model->filled = *blob->model;
-    smol_model_fill(&model->filled);
+    fill(model);
     model->layers = smol_calloc(blob->model->n_layers, sizeof *model->layers);
     if (!model->layers)
         return smol_fail_memory(error, "the layer table");

@@ -22,7 +22,8 @@
  * that memory comes from, see smol_set_allocator.
  *
  * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
- * the caller's, and leave the caller's as it was; callbacks run in the caller's. */
+ * the caller's, and leave the caller's as it was; callbacks run in the caller's, an allocator's
+ * functions in either. */
 #ifndef SMOL_H
 #define SMOL_H
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <fenv.h>
 #include <unistd.h>
 
 #include "runtime/kernels/kernels.h"
@@ -291,6 +292,26 @@ static void infinity_in_one_sequence_spares_the_others(void **state)
     smol_model_close(model);
 }
 
+/* Of a plain block the attention's scale is computed when the model is opened. */
+static void the_rounding_mode_at_open_does_not_matter(void **state)
+{
+    (void)state;
+    static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    float logits[2][N_VOCABULARY];
+    smol_model_close(open_blob(&odd_model));
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        fesetround(modes[i]);
+        smol_model *model = open_blob(NULL);
+        assert_int_equal(fegetround(), modes[i]);
+        fesetround(FE_TONEAREST);
+        smol_context *context = new_context(model, (smol_context_params){.n_threads = 1});
+        assert_int_equal(smol_eval(context, ids[0], 11, 1, logits[i > 0], NULL), SMOL_OK);
+        assert_memory_equal(logits[i > 0], logits[0], sizeof logits[0]);
+        smol_context_free(context);
+        smol_model_close(model);
+    }
+}
+
 static int set_up(void **state)
 {
     temporary_set_up(state);
@@ -311,6 +332,7 @@ int main(void)
         cmocka_unit_test(parts_that_make_no_sense_fail_alone),
         cmocka_unit_test(contexts_share_with_their_like_only),
         cmocka_unit_test(infinity_in_one_sequence_spares_the_others),
+        cmocka_unit_test(the_rounding_mode_at_open_does_not_matter),
     };
     return cmocka_run_group_tests_name("evaluate", tests, set_up, temporary_tear_down);
 }

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <fenv.h>
+
 #include "convert/template/template_compiler.h"
 #include "format/template.h"
 #include "runtime/chat.h"
@@ -302,6 +304,24 @@ static void plain_messages_are_the_same_as_json(void **state)
     forget();
 }
 
+/* Numbers are read, computed and written as in the reference, whatever the caller's rounding. */
+static void the_caller_s_rounding_mode_does_not_matter(void **state)
+{
+    (void)state;
+    static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    compile("{{ messages[0].x }} {{ messages[0].x / 7 }} {{ 0.1 + 0.2 }} {{ 1 / 3 }}");
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        fesetround(modes[i]);
+        smol_chat_text text = run("[{\"x\": 0.3}]", STATUS_OK);
+        assert_int_equal(fegetround(), modes[i]);
+        fesetround(FE_TONEAREST);
+        assert_string_equal(text.text,
+                            "0.3 0.04285714285714286 0.30000000000000004 0.3333333333333333");
+        smol_chat_text_free(&text);
+    }
+    forget();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +337,7 @@ int main(void)
         cmocka_unit_test(json_is_read_as_it_is_written),
         cmocka_unit_test(deep_json_is_refused),
         cmocka_unit_test(plain_messages_are_the_same_as_json),
+        cmocka_unit_test(the_caller_s_rounding_mode_does_not_matter),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
 }
