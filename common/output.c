@@ -98,16 +98,18 @@ static void delist(struct temporary *temporary)
 static enum status check_target(const char *path, bool force, struct error *error)
 {
     struct stat info, target;
+    if (!path[0])
+        return smol_fail(error, STATUS_FILE, "the output has an empty name: name a file");
     if (lstat(path, &info))
         return STATUS_OK;
     if (stat(path, &target) == 0)
         info = target; /* what a link leads to must not be a device either */
-    if (!force)
-        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
     /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
     if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
         return smol_fail(error, STATUS_FILE, "%s: is %s: name a file", path,
                          S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
+    if (!force)
+        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
     return STATUS_OK;
 }
 
@@ -357,15 +359,16 @@ enum status smol_output_commit(struct output *output, struct error *error)
     return status;
 }
 
-void smol_output_discard(struct output *output)
+bool smol_output_discard(struct output *output)
 {
+    bool removed = true;
     sigset_t old = block_signals();
     if (output->fd >= 0)
         close(output->fd);
     struct temporary *temporary = output->temporary;
     if (temporary) {
         if (temporary->path[0] && !temporary->kept)
-            unlink(temporary->path);
+            removed = unlink(temporary->path) == 0;
         if (temporary->lock >= 0)
             close(temporary->lock);
         delist(temporary);
@@ -373,4 +376,5 @@ void smol_output_discard(struct output *output)
     unblock_signals(old);
     smol_free(output->path);
     *output = (struct output){.fd = -1};
+    return removed;
 }

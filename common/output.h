@@ -45,8 +45,8 @@ enum status smol_output_truncate(struct output *output, uint64_t size, struct er
 enum status smol_output_commit(struct output *output, struct error *error);
 
 /* Removes the temporary, or keeps it after smol_output_resume; safe after a failed open or a commit
- * too. */
-void smol_output_discard(struct output *output);
+ * too. False: it could not be removed. */
+bool smol_output_discard(struct output *output);
 
 /* From now on the temporary is not kept. */
 void smol_output_forget(struct output *output);

@@ -8,6 +8,7 @@
 #include "runtime/command/chat_signals.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
+#include "runtime/command/session_file.h"
 
 static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,
@@ -60,6 +61,8 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     smol_chat_cancel(chat->loaded.context);
     if (!status && settings->session)
         status = smol_chat_load(chat, settings->session, &chat->saved, error);
+    if (!status && settings->session)
+        status = smol_session_check(settings->session, error);
     if (!status && settings->system) {
         smol_conversation_clear(&chat->conversation, true);
         status = smol_conversation_add(&chat->conversation, ROLE_SYSTEM, settings->system,

@@ -238,6 +238,8 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     smol_status status =
         smol_session_read(settings->session, run->loaded.context, &session, &run->resumed, error);
     smol_free(session.data);
+    if (!status)
+        status = smol_session_check(settings->session, error);
     if (status || !run->resumed)
         return status;
     return smol_settings_reread(&command, run->argc, run->argv, sampler, error);

@@ -84,6 +84,18 @@ static int write_all(void *user, const void *data, size_t size)
     return writing->status != STATUS_OK;
 }
 
+smol_status smol_session_check(const char *path, smol_error *error)
+{
+    struct output output;
+    struct error detail;
+    if (smol_output_open(path, true, &output, &detail))
+        return report(error, detail.status, &detail);
+    return smol_output_discard(&output)
+               ? SMOL_OK
+               : smol_command_fail(error, SMOL_ERROR_FILE,
+                                   "%.300s: cannot remove what is beside it", path);
+}
+
 /* What is there is none, or a session that may be replaced. */
 static smol_status check_target(const char *path, bool replace, smol_error *error)
 {

@@ -11,6 +11,10 @@
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error);
 
+/* Whether a session can be written to `path`, as far as that shows before there is one: in a folder
+ * that is not there, or may not be written to, nobody should learn so at the end. Errors: FILE. */
+smol_status smol_session_check(const char *path, smol_error *error);
+
 /* Writes them to `path`: the file appears whole or not at all, and only its owner may read it. A
  * file that is there is an error, but with `replace` a session. Errors: as smol_context_save, FILE.
  */

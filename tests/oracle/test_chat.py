@@ -320,6 +320,11 @@ def test_what_was_reached_is_saved_when_an_error_ends_it(blob, tmp_path):
     assert chat(blob, "/system", words=["--session", tmp_path / "other"]) == "Be brief.\n"
 
 
+def test_a_session_that_could_not_be_saved_is_refused_before_anything_is_said(blob, tmp_path):
+    done = run("chat", blob, "--session", tmp_path / "missing" / "saved", input="Hello\n")
+    assert done.returncode == FILE and done.stdout == "" and "saved: cannot create" in done.stderr
+
+
 def test_a_session_that_cannot_be_read_is_left_alone(blob, tmp_path):
     (tmp_path / "saved").write_text("precious")
     done = run("chat", blob, "--session", tmp_path / "saved", input="Hello\n")

@@ -223,7 +223,8 @@ def test_what_stands_there_is_kept_unless_it_is_a_file_and_forced(tmp_path, blob
     before = out.lstat().st_ino
     if name not in FORCED:
         result = run(command(name, out, blob, False))
-        assert_fails(result, 3, "out: exists already", "--force")
+        advice = ("exists already", "--force") if kind in ("file", "link", "dangling") else ("name a file",)
+        assert_fails(result, 3, "out: ", *advice)
         assert out.lstat().st_ino == before
     result = run(command(name, out, blob, True))
     if kind in ("file", "link", "dangling"):

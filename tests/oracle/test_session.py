@@ -224,8 +224,10 @@ def test_places_where_no_file_can_be_are_refused(blob, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     done = smolrun(blob, TEXT, "--session", tmp_path / "pipe")
     assert_refuses(done, FILE, "not a regular file")
+    # before anything is computed, as it would be lost
     done = smolrun(blob, TEXT, "-n", 1, "--session", tmp_path / "missing/session")
-    assert done.returncode == FILE and b"missing/session" in done.stderr
+    assert_refuses(done, FILE, "missing/session: cannot create")
+    assert_refuses(smolrun(blob, TEXT, "-n", 1, "--session", ""), FILE, "empty name")
 
 
 def test_a_run_that_fails_saves_nothing(blob, file, good):

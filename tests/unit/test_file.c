@@ -264,8 +264,17 @@ static void a_folder_is_never_overwritten(void **state)
     (void)state;
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
-    complains(smol_output_open(temporary.path, true, &output, &error), STATUS_FILE, "is a folder");
+    for (int force = 0; force < 2; force++) /* nor is it to be removed */
+        complains(smol_output_open(temporary.path, force, &output, &error), STATUS_FILE,
+                  "is a folder");
     assert_int_equal(temporary_count(&temporary), 1);
+}
+
+static void a_target_without_a_name_is_refused(void **state)
+{
+    (void)state;
+    struct output output;
+    complains(smol_output_open("", true, &output, &error), STATUS_FILE, "empty name");
 }
 
 static void a_target_in_a_missing_folder_is_refused(void **state)
@@ -410,6 +419,7 @@ int main(void)
         in_folder(an_existing_file_is_replaced_only_by_force),
         in_folder(a_dangling_link_counts_as_existing_and_is_replaced_itself),
         in_folder(a_folder_is_never_overwritten),
+        in_folder(a_target_without_a_name_is_refused),
         in_folder(a_target_in_a_missing_folder_is_refused),
         in_folder(the_mode_is_what_the_umask_leaves),
         in_folder(a_failing_write_keeps_the_old_file_whole),
