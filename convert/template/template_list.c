@@ -19,6 +19,20 @@ const struct listed_template *smol_template_list_find(const struct template_list
     return place ? &list->items[json_integer_value(place)] : NULL;
 }
 
+/* Makes room for one more. False: out of memory. */
+static bool grow(struct template_list *list)
+{
+    if (list->n < list->capacity)
+        return true;
+    size_t capacity = list->capacity ? 2 * list->capacity : 16;
+    struct listed_template *items = reallocarray(list->items, capacity, sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    list->capacity = capacity;
+    return true;
+}
+
 /* Adds name[0..size), or takes the place of the one of that name: the last one counts, as in the
  * reference. Takes `path` over. */
 static enum status add(struct template_list *list, const char *name, size_t size, char *path,
@@ -35,13 +49,11 @@ static enum status add(struct template_list *list, const char *name, size_t size
         *earlier = item;
         return STATUS_OK;
     }
-    struct listed_template *items = realloc(list->items, (list->n + 1) * sizeof *items);
-    if (!items)
+    if (!grow(list))
         goto fail;
-    list->items = items;
     if (json_object_set_new_nocheck(list->places, item.name, json_integer((json_int_t)list->n)))
         goto fail; /* file names need not be UTF-8 */
-    items[list->n++] = item;
+    list->items[list->n++] = item;
     return STATUS_OK;
 fail:
     free(item.name);

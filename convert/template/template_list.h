@@ -18,7 +18,7 @@ struct listed_template {
 
 struct template_list {
     struct listed_template *items; /* (n), owned; a name stands there once */
-    size_t n;
+    size_t n, capacity;
     json_t *places; /* in items, by name; owned: a stranger's list may be long */
 };
 
