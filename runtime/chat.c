@@ -305,13 +305,26 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
     return machine.status;
 }
 
+/* Of the messages behind the last answer: what is before it was told of when it was new, and each
+ * turn brings the whole conversation. */
+static void log_ill_formed(const smol_model *model, const smol_chat_params *params)
+{
+    const smol_chat_message *messages = params->messages;
+    size_t first = params->n_messages;
+    if (params->messages_json) /* which is refused */
+        return;
+    while (first > 0 && strcmp(messages[first - 1].role, "assistant") != 0)
+        first--;
+    for (size_t i = first; i < params->n_messages; i++)
+        smol_log_ill_formed(model, "a message", messages[i].content, messages[i].size);
+}
+
 static enum status format(const smol_model *model, const smol_chat_params *params,
                           smol_chat_text *text, struct error *error)
 {
     enum status status = check_template(&model->blob, error);
-    for (size_t i = 0; !status && !params->messages_json && i < params->n_messages; i++)
-        smol_log_ill_formed(model, "a message", params->messages[i].content,
-                            params->messages[i].size);
+    if (!status)
+        log_ill_formed(model, params);
     return status ? status : smol_chat_run(&model->blob.template, params, text, error);
 }
 

@@ -191,6 +191,12 @@ static void so_is_a_message_of_such_text(void **state)
     assert_int_equal(smol_chat_format(model, &params, &text, NULL), SMOL_OK);
     check_line(&log, SMOL_LOG_WARNING, "a message is not UTF-8 (from byte 3 on)");
     smol_chat_text_free(&text);
+    const smol_chat_message later[] = {
+        messages[0], messages[1], {"assistant", "yes", 3}, messages[0]};
+    const smol_chat_params next = {.messages = later, .n_messages = 4};
+    assert_int_equal(smol_chat_format(model, &next, &text, NULL), SMOL_OK);
+    assert_int_equal(log.n, 0); /* once is enough */
+    smol_chat_text_free(&text);
     messages[1].size = 3;
     assert_int_equal(smol_chat_format(model, &params, &text, NULL), SMOL_OK);
     assert_int_equal(log.n, 0);
