@@ -133,7 +133,7 @@ def test_every_option_is_completed(program, name):
     assert set(fish_completes(program, *words, "--")) >= long
     text = (DOCS / f"completions/zsh/_{program}").read_text()
     section = text.split(f"\n({name or '*'})\n")[1].split(";;")[0]
-    assert re.findall(r"'\*?(-[^\[]+)\[", section) == expected
+    assert re.findall(r"'\*?(-[^\[=]+)=?\[", section) == expected
 
 
 @pytest.mark.parametrize("complete", [bash_completes, fish_completes])
@@ -163,7 +163,7 @@ START = {
 
 @pytest.mark.parametrize("shell", START)
 def test_the_tab_key_works(tmp_path, shell):
-    """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5."""
+    """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5, and --kv=i<Tab> --kv=int8."""
     command, setup = START[shell]
     report = tmp_path / "report"
     define = {"fish": f"function smolrun; echo $argv >{report}; end"}.get(shell, f"smolrun() {{ echo $* >{report}; }}")
@@ -174,12 +174,12 @@ def test_the_tab_key_works(tmp_path, shell):
     ready = tmp_path / "ready"
     os.write(terminal, f"{define}; {setup}; echo >{ready}\r".encode())
     read_until(terminal, ready.exists)
-    os.write(terminal, b"smolrun ben\t--de\t5\r")
+    os.write(terminal, b"smolrun ben\t--de\t5 --kv=i\t\r")
     read_until(terminal, lambda: report.exists() and report.read_text().endswith("\n"))
     os.write(terminal, b"exit\r")
     os.waitpid(child, 0)
     os.close(terminal)
-    assert report.read_text() == "bench --depth 5\n"
+    assert report.read_text().replace("--depth=", "--depth ") == "bench --depth 5 --kv=int8\n"
 
 
 def read_until(terminal, done):
