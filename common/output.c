@@ -100,6 +100,9 @@ static enum status check_target(const char *path, bool force, struct error *erro
     struct stat info, target;
     if (!path[0])
         return smol_fail(error, STATUS_FILE, "the output has an empty name: name a file");
+    if (strcmp(path, "-") == 0) /* elsewhere that means standard output, which cannot be renamed */
+        return smol_fail(error, STATUS_FILE,
+                         "-: nothing is written to standard output: name a file (./- is one)");
     if (lstat(path, &info))
         return STATUS_OK;
     if (stat(path, &target) == 0)

@@ -275,6 +275,7 @@ static void a_target_without_a_name_is_refused(void **state)
     (void)state;
     struct output output;
     complains(smol_output_open("", true, &output, &error), STATUS_FILE, "empty name");
+    complains(smol_output_open("-", true, &output, &error), STATUS_FILE, "name a file");
 }
 
 static void a_target_in_a_missing_folder_is_refused(void **state)
