@@ -255,6 +255,25 @@ static void read(struct reading *r, const char *line, size_t size)
                            "request: tools, documents and chat_template_kwargs go with messages");
 }
 
+/* Members come in any order, and an answer has the id of its request where that made no sense too.
+ */
+static bool set_id_alone(void *user, const struct value *name, const struct value *value,
+                         const char *text, size_t size)
+{
+    struct reading *r = user;
+    const struct member member = {"id", value, text, size};
+    bool wanted = text_is(name, "id") && value->type != VALUE_NONE && !r->request->id;
+    return !wanted || set_id(r, &member);
+}
+
+static void find_id(struct request *request, const char *line, size_t size)
+{
+    struct error detail;
+    struct reading r = {.machine = {.error = &detail, .steps = TEMPLATE_STEPS}, .request = request};
+    smol_template_read_members(&r.machine, "request", line, size, set_id_alone, &r);
+    smol_template_free(&r.machine);
+}
+
 smol_status smol_request_read(const char *line, size_t size, const struct settings *settings,
                               struct request *request, smol_error *error)
 {
@@ -268,6 +287,8 @@ smol_status smol_request_read(const char *line, size_t size, const struct settin
     };
     read(&r, line, size);
     smol_template_free(&r.machine);
+    if (r.machine.status && !request->id)
+        find_id(request, line, size);
     return report(error, r.machine.status, &detail);
 }
 

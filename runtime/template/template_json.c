@@ -398,7 +398,8 @@ bool smol_template_read_members(struct machine *machine, const char *name, const
         return false;
     skip_space(&reader);
     if (peek(&reader) != '{')
-        return fail(&reader, "an object is due");
+        return smol_template_fail(machine, STATUS_USAGE, "%s: an object is due (byte %zu)", name,
+                                  reader.at);
     reader.at++;
     reader.depth++;
     skip_space(&reader);

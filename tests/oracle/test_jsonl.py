@@ -190,9 +190,19 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
 
 def test_blank_lines_are_no_requests_and_ids_come_back(blob):
     lines = [b"", b" \t", {"prompt": "a", "max_tokens": 1, "id": "x\u00e9\n"}, b"\r",
-             {"prompt": "b", "max_tokens": 1, "id": -7}, b'{"id": 5, "prompt": 5}']  # fmt: skip
-    assert [answer["id"] for answer in answers(blob, lines)] == ["x\u00e9\n", -7, 5]
+             {"prompt": "b", "max_tokens": 1, "id": -7}, b'{"id": 5, "prompt": 5}',
+             b'{"prompt": 5, "id": "behind"}', b'{"oops": 1, "id": null, "prompt": "a"}',
+             b'{"oops": 1, "id": 1, "id": 2}', b'{"top_k": -1, "id": [3]}']  # fmt: skip
+    found = [answer.get("id") for answer in answers(blob, lines)]
+    assert found == ["x\u00e9\n", -7, 5, "behind", None, 1, None]
     assert answers(blob, []) == []
+
+
+def test_json_that_is_no_object_is_not_called_invalid(blob):
+    for line, message in ((b"[]", "request: an object is due (byte 0)"),
+                          (b"{]", "request: not valid JSON: a member's name is due (byte 1)")):  # fmt: skip
+        (answer,) = answers(blob, [line])
+        assert answer["error"] == {"code": "usage", "message": message}
 
 
 NEST = 5000
