@@ -326,7 +326,7 @@ static enum status rename_to_target(struct output *output, struct error *error)
     }
     if (errno == EEXIST)
         return smol_fail(error, STATUS_FILE,
-                         "%s: exists already, since a moment ago: remove it or use --force", to);
+                         "%s: exists already, since a moment ago: remove it, or try again", to);
     return smol_fail_errno(error, to, "rename the finished file to");
 }
 
