@@ -2,18 +2,19 @@
 #include "runtime/command/chat_editor.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "common/memory.h"
+#include "runtime/command/chat_history.h"
+#include "runtime/command/chat_input.h"
+#include "runtime/command/chat_keys.h"
 #include "runtime/command/chat_signals.h"
 
 /* --- libedit (histedit.h, whose interface has not changed since its version 3) ------------ */
@@ -34,22 +35,33 @@ static struct {
     int (*set)(void *, int, ...), (*set_wide)(void *, int, ...);
     const struct line_info *(*line)(void *);
     void (*resize)(void *), (*end)(void *);
+    int (*insert)(void *, const wchar_t *), (*move)(void *, int);
+    void (*push)(void *, const wchar_t *);
     int (*remember)(void *, struct history_event *, int, ...);
     void (*forget)(void *);
-    int file;     /* of the history; -1: none */
     bool leaving; /* a line, because of Ctrl-C */
-} edit = {.file = -1};
+} edit;
 
 enum {
     EL_EDITOR = 2,
+    EL_BIND = 4,
+    EL_ADDFN = 9,
     EL_HIST = 10,
     EL_GETCFN = 13,
     EL_PREP_TERM = 16,
     EL_REFRESH = 20,
     EL_PROMPT_ESC = 21,
 };
-enum { H_SETSIZE = 1, H_ENTER = 10 };
-enum { HISTORY_LINES = 1000, HISTORY_BYTES = 1 << 20 };
+enum { H_SETSIZE = 1, H_GETSIZE = 2, H_ENTER = 10 };
+enum { CC_NORM = 0, CC_REFRESH = 4, CC_CURSOR = 5, CC_ERROR = 6 }; /* what a key's function says */
+enum {
+    HISTORY_ENTRIES = 1000,
+    KEPT = 1023, /* characters of a line that libedit keeps while it shows older ones */
+};
+
+/* Free keys for what libedit's functions do whose own keys do more here. */
+#define OLDER L"\036p"
+#define NEWER L"\036n"
 
 static const char *prompt;
 static bool colored;
@@ -72,7 +84,7 @@ static bool find(const char *name, void *function)
     return symbol != NULL;
 }
 
-/* --- characters --------------------------------------------------------------------------- */
+/* --- the screen --------------------------------------------------------------------------- */
 
 /* How many rows of the terminal are above that of the cursor, from the prompt on. */
 static int rows_above(void)
@@ -83,7 +95,14 @@ static int rows_above(void)
         return 0;
     const struct line_info *line = edit.line(edit.editor);
     for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
-        int width = wcwidth(*c) < 0 ? 2 : wcwidth(*c); /* a control character is shown as ^X */
+        int width = *c == L'\t'       ? 8 - column % 8
+                    : wcwidth(*c) < 0 ? 2 /* a control character is shown as ^X */
+                                      : wcwidth(*c);
+        if (*c == L'\n') {
+            row += 1 + (column == size.ws_col);
+            column = 0;
+            continue;
+        }
         row += column + width > size.ws_col;
         column = column + width > size.ws_col ? width : column + width;
     }
@@ -102,27 +121,186 @@ static void draw_resized(void)
     edit.set(edit.editor, EL_REFRESH);
 }
 
-/* Others had the terminal: it is prepared, and the line drawn, where the cursor stands now. */
+/* What the terminal is to be only while a line is read. */
+static void prepare_terminal(bool reading)
+{
+    edit.set(edit.editor, EL_PREP_TERM, (int)reading);
+    if (reading)
+        smol_keys_take();
+    fputs(reading ? PASTE_MODE_ON : PASTE_MODE_OFF, stdout);
+    fflush(stdout);
+}
+
+/* Others had the terminal: it is prepared, and the line drawn, in the row of the cursor. */
 static void draw_continued(void)
 {
     edit.set(edit.editor, EL_PREP_TERM, 0);
-    edit.set(edit.editor, EL_PREP_TERM, 1);
+    prepare_terminal(true);
+    edit.resize(edit.editor);
+    printf("\r\033[J"); /* they were perhaps nobody: it went on at once, or there was an answer */
     edit.set(edit.editor, EL_REFRESH);
 }
 
-/* The next byte; 0: there is none, -1: Ctrl-C. */
-static int read_byte(char *byte)
+/* Says something below the line, and draws it again behind that. */
+static void say(const char *what)
+{
+    printf("\n\033[Jsmolrun: %s\n", what);
+    edit.set(edit.editor, EL_REFRESH);
+}
+
+/* --- the line ----------------------------------------------------------------------------- */
+
+/* Where the pasted part of the line is, from the first paste to the last one: `before` and `after`
+ * are the characters around it. The rest is how the line was when it was looked at last. */
+static struct {
+    bool pasted;
+    size_t before, after;
+    size_t length, cursor;
+    int entries_back; /* in the history, from the new line */
+} part;
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of the line, now so long, all but the first `start` and the last `rest` characters is new. */
+static void follow_change(size_t length, size_t start, size_t rest)
+{
+    size_t old_end = part.length - rest, pasted_end = part.length - part.after;
+    if (old_end <= part.before)
+        part.before += length - part.length;
+    else if (start < part.before)
+        part.before = length - rest;
+    if (start >= pasted_end)
+        part.after += length - part.length;
+    else if (old_end > pasted_end)
+        part.after = length - start;
+    part.pasted = part.before + part.after < length;
+}
+
+/* A key that made the line longer or shorter did so between the old and the new place of the
+ * cursor. */
+static void follow_edit(void)
+{
+    const struct line_info *line = edit.line(edit.editor);
+    size_t length = (size_t)(line->end - line->buffer);
+    size_t cursor = (size_t)(line->cursor - line->buffer);
+    if (part.pasted && length != part.length)
+        follow_change(length, least(cursor, part.cursor),
+                      least(length - cursor, part.length - part.cursor));
+    part.length = length;
+    part.cursor = cursor;
+}
+
+static void note_paste(size_t size)
+{
+    size_t rest = part.length - part.cursor;
+    part.before = part.pasted ? least(part.before, part.cursor) : part.cursor;
+    part.after = part.pasted ? least(part.after, rest) : rest;
+    part.pasted = part.pasted || size > 0;
+    part.cursor += size;
+    part.length += size;
+}
+
+/* What the key does that stands for a paste. */
+static unsigned char insert_paste(void *editor, wint_t key)
+{
+    const struct paste *paste = smol_keys_pasted();
+    follow_edit(); /* by who called it, if that was a search */
+    bool too_long = paste->too_long;
+    wchar_t *text = too_long || paste->bytes.failed ? NULL : smol_paste_text(paste);
+    bool inserted = text && (!text[0] || edit.insert(edit.editor, text) == 0);
+    (void)editor, (void)key;
+    smol_keys_drop_paste();
+    if (inserted)
+        note_paste(wcslen(text));
+    else
+        say(too_long ? "a message of more than 1 MiB: paste less"
+                     : "out of memory for what is pasted");
+    smol_free(text);
+    return inserted ? CC_REFRESH : CC_NORM;
+}
+
+/* The row of a text of several that `place` is in: from its first character to behind its last. */
+static const wchar_t *row_start(const struct line_info *line, const wchar_t *place)
+{
+    while (place > line->buffer && place[-1] != L'\n')
+        place--;
+    return place;
+}
+
+static const wchar_t *row_end(const struct line_info *line, const wchar_t *place)
+{
+    while (place < line->end && *place != L'\n')
+        place++;
+    return place;
+}
+
+/* Moves the cursor to the same column of the row above (-1) or below (1); false: there is none. */
+static bool move_to_row(int direction)
+{
+    const struct line_info *line = edit.line(edit.editor);
+    const wchar_t *start = row_start(line, line->cursor), *end = row_end(line, line->cursor);
+    size_t column = (size_t)(line->cursor - start);
+    if (direction < 0 ? start == line->buffer : end == line->end)
+        return false;
+    start = direction < 0 ? row_start(line, start - 1) : end + 1;
+    end = row_end(line, start);
+    start += least(column, (size_t)(end - start));
+    edit.move(edit.editor, (int)(start - line->cursor));
+    return true;
+}
+
+/* Does what the keys do that lead to what was typed before (-1), and back from there (1). A new
+ * line stays where libedit would not bring it back whole: a long one, and one that was never left.
+ */
+static unsigned char move_in_history(int direction)
+{
+    struct history_event event = {0};
+    if (part.entries_back == 0 && (direction > 0 || part.length > KEPT))
+        return CC_ERROR;
+    edit.remember(edit.history, &event, H_GETSIZE);
+    if (part.entries_back - direction <= event.number)
+        part.entries_back -= direction;
+    part.pasted = false;
+    edit.push(edit.editor, direction < 0 ? OLDER : NEWER);
+    return CC_NORM;
+}
+
+static unsigned char go_up(void *editor, wint_t key)
+{
+    (void)editor, (void)key;
+    return move_to_row(-1) ? CC_CURSOR : move_in_history(-1);
+}
+
+static unsigned char go_down(void *editor, wint_t key)
+{
+    (void)editor, (void)key;
+    return move_to_row(1) ? CC_CURSOR : move_in_history(1);
+}
+
+/* --- characters --------------------------------------------------------------------------- */
+
+/* Waits until there is input; false: Ctrl-C came. */
+static bool wait_for_input(void)
 {
     for (;;) {
-        enum wake wake = smol_chat_wait();
-        if (wake == WAKE_INTERRUPT)
-            return -1;
-        if (wake == WAKE_INPUT)
-            return read(STDIN_FILENO, byte, 1) == 1;
-        if (wake == WAKE_RESIZE)
+        switch (smol_chat_wait()) {
+        case WAKE_INPUT:
+            return true;
+        case WAKE_INTERRUPT:
+            return false;
+        case WAKE_RESIZE:
             draw_resized();
-        else
+            break;
+        case WAKE_STOP:
+            prepare_terminal(false);
+            smol_chat_stop();
+            break;
+        case WAKE_CONTINUE:
             draw_continued();
+        }
     }
 }
 
@@ -133,95 +311,22 @@ static int read_character(void *editor, wchar_t *character)
 {
     mbstate_t state = {0};
     char byte;
-    int n = read_byte(&byte);
     (void)editor;
+    follow_edit();
+    int n = smol_keys_read(&byte, wait_for_input);
     if (n < 0) {
         *character = L'E' & 0x1f;
         return edit.leaving ? -1 : (edit.leaving = true);
     }
     size_t size = n ? mbrtowc(character, &byte, 1, &state) : 0;
     while (n > 0 && size == (size_t)-2) {
-        n = read_byte(&byte);
+        n = smol_keys_read(&byte, wait_for_input);
         if (n > 0)
             size = mbrtowc(character, &byte, 1, &state);
     }
     if (size == (size_t)-1)
         *character = 0xfffd;
     return n;
-}
-
-/* --- its history -------------------------------------------------------------------------- */
-
-/* Opens the file, with the folders that lead to it; -1: there is to be none. */
-static int open_history(void)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char path[4096];
-    int n = state && state[0] == '/' ? snprintf(path, sizeof path, "%s/smol/chat_history", state)
-            : home && home[0] == '/'
-                ? snprintf(path, sizeof path, "%s/.local/state/smol/chat_history", home)
-                : -1;
-    if (n < 0 || (size_t)n >= sizeof path)
-        return -1;
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, S_IRWXU);
-        *slash = '/';
-    }
-    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static void remember_lines(char *text)
-{
-    struct history_event event;
-    char *end;
-    for (; (end = strchr(text, '\n')); text = end + 1) {
-        *end = '\0';
-        edit.remember(edit.history, &event, H_ENTER, text);
-    }
-}
-
-/* The file's lines become the history. One that has grown large is cut down to the last of them. */
-static void read_history(void)
-{
-    char *text = malloc(HISTORY_BYTES + 1), *first = text;
-    struct stat info;
-    if (text && fstat(edit.file, &info) == 0 && S_ISREG(info.st_mode)) {
-        off_t start = info.st_size > HISTORY_BYTES ? info.st_size - HISTORY_BYTES : 0;
-        ssize_t n = pread(edit.file, text, HISTORY_BYTES, start);
-        text[n > 0 ? n : 0] = '\0';
-        if (start > 0) {
-            first = text + strcspn(text, "\n");
-            if (ftruncate(edit.file, 0) || write(edit.file, first, strlen(first)) < 0)
-                first = text; /* it is a history: what is lost of it is no reason to stop */
-        }
-        remember_lines(first);
-    }
-    free(text);
-}
-
-static void remember(const char *line)
-{
-    struct history_event event;
-    size_t length = strcspn(line, "\n");
-    if (length == 0)
-        return;
-    edit.remember(edit.history, &event, H_ENTER, line);
-    if (edit.file < 0)
-        return;
-    struct buffer entry = {0};
-    smol_buffer_add(&entry, line, length);
-    smol_buffer_add(&entry, "\n", 1);
-    if (!entry.failed && write(edit.file, entry.text, entry.size) < 0) {
-        close(edit.file); /* a full disk must not end the conversation */
-        edit.file = -1;
-    }
-    smol_free(entry.text);
 }
 
 /* --- opening it --------------------------------------------------------------------------- */
@@ -237,35 +342,55 @@ static void set_characters(void)
 static bool load_editor(void)
 {
     void *(*start)(const char *, FILE *, FILE *, FILE *), *(*new_history)(void);
-    struct history_event event;
     edit.library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!edit.library || !find("el_init", &start) || !find("el_gets", &edit.gets) ||
         !find("el_set", &edit.set) || !find("el_wset", &edit.set_wide) ||
         !find("el_wline", &edit.line) || !find("el_resize", &edit.resize) ||
-        !find("el_end", &edit.end) || !find("history_init", &new_history) ||
-        !find("history", &edit.remember) || !find("history_end", &edit.forget))
+        !find("el_winsertstr", &edit.insert) || !find("el_cursor", &edit.move) ||
+        !find("el_wpush", &edit.push) || !find("el_end", &edit.end) ||
+        !find("history_init", &new_history) || !find("history", &edit.remember) ||
+        !find("history_end", &edit.forget))
         return false;
     set_characters();
     edit.history = new_history();
     edit.editor = edit.history ? start("smolrun", stdin, stdout, stderr) : NULL;
-    if (!edit.editor)
-        return false;
-    edit.remember(edit.history, &event, H_SETSIZE, HISTORY_LINES);
-    edit.set(edit.editor, EL_EDITOR, "emacs");
-    edit.set(edit.editor, EL_HIST, edit.remember, edit.history);
-    edit.set(edit.editor, EL_PROMPT_ESC, tell_prompt, '\1');
-    edit.set_wide(edit.editor, EL_GETCFN, read_character);
-    return true;
+    return edit.editor != NULL;
+}
+
+static void bind_keys(void)
+{
+    static const wchar_t *const keys[][2] = {
+        {L"\\e^E", L"ed-move-to-end"}, {L"^_", L"smol-paste"},       {L"\\e^_", L"smol-paste"},
+        {L"^^p", L"ed-prev-history"},  {L"^^n", L"ed-next-history"}, {L"^P", L"smol-up"},
+        {L"^N", L"smol-down"},         {L"\\e[A", L"smol-up"},       {L"\\e[B", L"smol-down"},
+        {L"\\eOA", L"smol-up"},        {L"\\eOB", L"smol-down"},
+    };
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-paste", L"Insert what is pasted", insert_paste);
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-up", L"Go up a row, or to older entries", go_up);
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-down", L"Go down, or to newer entries", go_down);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        edit.set_wide(edit.editor, EL_BIND, keys[i][0], keys[i][1], NULL);
+}
+
+static void remember(const char *entry)
+{
+    struct history_event event;
+    edit.remember(edit.history, &event, H_ENTER, entry);
 }
 
 bool smol_chat_editor_open(bool in_color)
 {
+    struct history_event event;
     colored = in_color;
     if (!load_editor())
         return false;
-    edit.file = open_history();
-    if (edit.file >= 0)
-        read_history();
+    edit.remember(edit.history, &event, H_SETSIZE, HISTORY_ENTRIES);
+    edit.set(edit.editor, EL_EDITOR, "emacs");
+    edit.set(edit.editor, EL_HIST, edit.remember, edit.history);
+    edit.set(edit.editor, EL_PROMPT_ESC, tell_prompt, '\1');
+    edit.set_wide(edit.editor, EL_GETCFN, read_character);
+    bind_keys();
+    smol_chat_history_open(remember);
     return true;
 }
 
@@ -275,22 +400,50 @@ void smol_chat_editor_close(void)
         edit.end(edit.editor);
     if (edit.history)
         edit.forget(edit.history);
-    if (edit.file >= 0)
-        close(edit.file);
+    smol_keys_drop_paste();
+    smol_chat_history_close();
 }
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-bool smol_chat_editor_read(const char *with_prompt, struct buffer *text)
+void smol_chat_editor_remember(const char *text, size_t size)
+{
+    struct buffer entry = {0};
+    smol_buffer_add(&entry, text, size);
+    smol_buffer_add(&entry, "", 1);
+    if (size > 0 && !entry.failed) {
+        remember(entry.text);
+        smol_chat_history_add(text, size);
+    }
+    smol_free(entry.text);
+}
+
+/* Of a line of so many characters, with `breaks` in it. */
+static struct typed typed_part(bool breaks)
+{
+    if (part.pasted)
+        return (struct typed){part.before, part.after};
+    /* of what was pasted once, and comes from the history */
+    return breaks ? (struct typed){1, 0} : (struct typed){SIZE_MAX, SIZE_MAX};
+}
+
+bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct typed *typed)
 {
     int n = 0;
     prompt = with_prompt;
     edit.leaving = false;
-    edit.set(edit.editor, EL_PREP_TERM, 1); /* before the prompt: what is typed then is for it */
+    memset(&part, 0, sizeof part);
+    smol_keys_drop_paste(); /* one that Ctrl-C has ended */
+    smol_chat_delay_stop(true);
+    prepare_terminal(true); /* before the prompt: what is typed then is for it */
     const char *line = edit.gets(edit.editor, &n);
+    prepare_terminal(false);
+    smol_chat_delay_stop(false);
     if (!line || n <= 0)
         return false;
-    remember(line);
-    smol_buffer_add(text, line, (size_t)n - (line[n - 1] == '\n'));
+    while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */
+        n--;
+    *typed = typed_part(memchr(line, '\n', (size_t)n));
+    smol_buffer_add(text, line, (size_t)n);
     return true;
 }

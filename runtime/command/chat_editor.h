@@ -6,18 +6,28 @@
 #define SMOL_RUNTIME_COMMAND_CHAT_EDITOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "common/buffer.h"
 
-/* Loads libedit and the history, which is in smol/chat_history below XDG_STATE_HOME
- * (~/.local/state), for its owner only: before the sandbox is entered. `colored`: prompts are bold.
- * False: there is no libedit. */
+/* Loads libedit and the history (chat_history.h): before the sandbox is entered. `colored`: prompts
+ * are bold. False: there is no libedit. */
 bool smol_chat_editor_open(bool colored);
 void smol_chat_editor_close(void);
 
-/* Adds the line that is typed behind `prompt` to *text, without its end. False: there is none,
+/* How many characters at the start and at the end of a line were typed by hand, rather than pasted;
+ * of one without a paste all. */
+struct typed {
+    size_t before, after;
+};
+
+/* Adds the line that is typed behind `prompt` to *text, without its end. What is pasted into it, in
+ * a terminal's bracketed paste mode, may have several lines (chat_paste.h). False: there is none,
  * because of Ctrl-C (smol_chat_interrupted) or at the end of the input. Signals are
  * caught, and do not end a write (chat_signals.h). */
-bool smol_chat_editor_read(const char *prompt, struct buffer *text);
+bool smol_chat_editor_read(const char *prompt, struct buffer *text, struct typed *typed);
+
+/* Adds an entry to the history, unless it is empty. */
+void smol_chat_editor_remember(const char *text, size_t size);
 
 #endif

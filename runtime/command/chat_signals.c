@@ -9,11 +9,13 @@
 
 #include "common/threads.h"
 
-static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT};
-enum { N_SIGNALS = sizeof signals / sizeof signals[0] };
+/* those from STOPS on have their own effect, but not while it is delayed */
+static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT, SIGTSTP, SIGQUIT};
+enum { N_SIGNALS = sizeof signals / sizeof signals[0], STOPS = N_SIGNALS - 2 };
 
 static volatile sig_atomic_t interrupted, ended, resized, continued;
-static smol_context *cancelled; /* by Ctrl-C, or NULL */
+static volatile sig_atomic_t stop; /* the signal's number, or 0 */
+static smol_context *cancelled;    /* by Ctrl-C, or NULL */
 
 static void note(int number)
 {
@@ -21,6 +23,8 @@ static void note(int number)
         resized = 1;
     else if (number == SIGCONT)
         continued = 1;
+    else if (number == SIGTSTP || number == SIGQUIT)
+        stop = number;
     else
         interrupted = 1;
     if (number == SIGHUP || number == SIGTERM)
@@ -29,13 +33,38 @@ static void note(int number)
         smol_context_cancel(cancelled, 1);
 }
 
-void smol_chat_catch_signals(bool reading)
+/* For signals[from, to); those that are ignored stay it. */
+static void set_action(int from, int to, void (*handler)(int), int flags)
 {
-    const struct sigaction action = {.sa_handler = note, .sa_flags = reading ? 0 : (int)SA_RESTART};
+    const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     struct sigaction old;
-    for (int i = 0; i < N_SIGNALS; i++)
+    for (int i = from; i < to; i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
+}
+
+void smol_chat_catch_signals(bool reading)
+{
+    set_action(0, STOPS, note, reading ? 0 : (int)SA_RESTART);
+}
+
+void smol_chat_delay_stop(bool delay)
+{
+    set_action(STOPS, N_SIGNALS, delay ? note : SIG_DFL, (int)SA_RESTART);
+    if (!delay && stop)
+        smol_chat_stop();
+}
+
+void smol_chat_stop(void)
+{
+    const struct sigaction own = {.sa_handler = SIG_DFL};
+    struct sigaction action;
+    int number = stop;
+    stop = 0;
+    sigaction(number, &own, &action);
+    raise(number);
+    sigaction(number, &action, NULL);
+    continued = 1; /* be it that it was not stopped, as nobody could make it go on */
 }
 
 void smol_chat_cancel(smol_context *context)
@@ -51,6 +80,11 @@ bool smol_chat_interrupted(void)
 bool smol_chat_ended(void)
 {
     return ended;
+}
+
+void smol_chat_interrupt(void)
+{
+    note(SIGINT);
 }
 
 void smol_chat_forget_interrupt(void)
@@ -72,7 +106,7 @@ static void wait_for_any(void)
     for (int i = 0; i < N_SIGNALS; i++)
         sigaddset(&ours, signals[i]);
     threads_sigmask(SIG_BLOCK, &ours, &others);
-    if (!interrupted && !resized && !continued)
+    if (!interrupted && !resized && !continued && !stop)
         ppoll(&in, 1, NULL, &others);
     threads_sigmask(SIG_SETMASK, &others, NULL);
 }
@@ -82,7 +116,9 @@ enum wake smol_chat_wait(void)
     wait_for_any();
     if (interrupted)
         return WAKE_INTERRUPT;
-    enum wake wake = resized ? WAKE_RESIZE : continued ? WAKE_CONTINUE : WAKE_INPUT;
+    if (stop)
+        return WAKE_STOP;
+    enum wake wake = continued ? WAKE_CONTINUE : resized ? WAKE_RESIZE : WAKE_INPUT;
     resized = continued = 0;
     return wake;
 }

@@ -11,6 +11,12 @@
  * otherwise reads and writes go on, as what an editor writes while it reads has to. */
 void smol_chat_catch_signals(bool reading);
 
+/* Whether what stops the program or kills it (Ctrl-Z, Ctrl-\) is noted, too, instead of done, for
+ * what must be undone at the terminal before. Where it is noted, smol_chat_stop does it, and
+ * returns once the program goes on; and so does this function for what nobody did. */
+void smol_chat_delay_stop(bool delay);
+void smol_chat_stop(void);
+
 /* From now on Ctrl-C cancels what is evaluated on the context, too, until
  * smol_chat_forget_interrupt.
  */
@@ -20,12 +26,16 @@ void smol_chat_cancel(smol_context *context);
  * then the chat is to end. */
 bool smol_chat_interrupted(void);
 bool smol_chat_ended(void);
+
+/* The same as Ctrl-C, from who reads it as a character. */
+void smol_chat_interrupt(void);
 void smol_chat_forget_interrupt(void);
 
 enum wake {
     WAKE_INPUT, /* there is something to read, or it is over */
     WAKE_INTERRUPT,
     WAKE_RESIZE,   /* the terminal has another size */
+    WAKE_STOP,     /* smol_chat_stop is to be called */
     WAKE_CONTINUE, /* the program was stopped (Ctrl-Z), and others used the terminal */
 };
 
