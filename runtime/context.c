@@ -61,8 +61,9 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
     }
     const smol_context_info info = smol_context_get_info(context);
     smol_log(model, SMOL_LOG_INFO,
-             "context of %zu tokens: %u threads%s, %s kernels, KV cache of %s", context->capacity,
-             info.n_threads, params && params->share ? ", shared" : "", info.isa, info.kv);
+             "context of %zu tokens: %u thread%s%s, %s kernels, KV cache of %s", context->capacity,
+             info.n_threads, info.n_threads == 1 ? "" : "s",
+             params && params->share ? ", shared" : "", info.isa, info.kv);
     *out = context;
     return report(error, STATUS_OK, NULL);
 }

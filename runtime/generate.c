@@ -80,9 +80,10 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
 static enum status start(smol_generation *g, struct error *error)
 {
     smol_context *c = g->context;
-    if (g->params.slide && smol_context_slide(c, g->params.n_keep, g->n_prompt, &g->error)) {
-        memcpy(error->message, g->error.message, sizeof error->message);
-        return (enum status)g->error.status;
+    smol_error failure;
+    if (g->params.slide && smol_context_slide(c, g->params.n_keep, g->n_prompt, &failure)) {
+        memcpy(error->message, failure.message, sizeof error->message);
+        return (enum status)failure.status;
     }
     g->length = c->length;
     g->n_ids = c->n_ids;

@@ -473,7 +473,7 @@ typedef struct smol_generate_result {
  * for n 0 on an empty sequence; *result then says how far it came. A full context in the middle is
  * not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and the prompt
  * too gets room. Nor is it one to be cancelled but SMOL_FINISH_CANCELLED; in the prompt, the
- * context is as before and result->n_prompt is 0. */
+ * context is as before (or as smol_context_slide left it) and result->n_prompt is 0. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,

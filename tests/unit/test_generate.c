@@ -392,6 +392,13 @@ static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
     memcpy(expected + 4, ids + SLIDE_CTX - 18, 18 * sizeof *ids);
     memcpy(expected + 22, ids, 12 * sizeof *ids);
     check_ids(context, expected, 34);
+    smol_error error;
+    smol_context_cancel(context, 1); /* before it slides: no error, as elsewhere in a prompt */
+    assert_int_equal(smol_generate(context, sampler, ids, 12, &params, &result, &error), SMOL_OK);
+    assert_int_equal(error.status, SMOL_OK);
+    assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
+    check_ids(context, expected, 34);
+    smol_context_cancel(context, 0);
     params.n_keep = SLIDE_CTX;
     assert_int_equal(smol_generate(context, sampler, ids, 1, &params, &result, NULL),
                      SMOL_ERROR_USAGE);
