@@ -87,6 +87,9 @@ static enum status parse_limit(const char *name, const char *text, size_t *limit
     enum status status = STATUS_OK;
     if (strcmp(text, "-1") != 0)
         status = smol_parse_whole(name, text, 0, UINT32_MAX, &value, error);
+    if (status)
+        smol_fail(error, status, "%s: \"%s\" is not a whole number from 0 to %u, nor -1", name,
+                  text, UINT32_MAX);
     *limit = (size_t)value;
     return status;
 }
@@ -200,7 +203,8 @@ static enum status add_word(const struct command_line *command, const char *word
 {
     if (result->n_words == command->max_words)
         return smol_fail(error, STATUS_USAGE,
-                         "\"%s\" is one argument too many: put quotes around a text", word);
+                         "\"%s\" is one argument too many: put quotes around what has blanks",
+                         word);
     result->words[result->n_words++] = word;
     return STATUS_OK;
 }

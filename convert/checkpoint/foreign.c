@@ -16,6 +16,8 @@ static const struct kind {
     {"GGUF", 4, "a GGUF file, made for another program: name the original safetensors checkpoint"},
     {BLOB_MAGIC, BLOB_MAGIC_SIZE, "a .smol blob, converted already: give it to smolrun"},
     {DELTA_MAGIC, 4, "an update of a .smol blob: `smolconv patch` applies it"},
+    {"\x89SMS", 4, "a session, not a model: see smolrun --session"},
+    {"\x8bLOGIT\r\n", 8, "saved logits, not a model: see smolrun perplexity --kl-from"},
     {"PK\x03\x04", 4,
      "a zip archive, such as a PyTorch .bin: save it as safetensors first (save_pretrained does)"},
     {"\x28\xb5\x2f\xfd", 4, "compressed with zstd: use `smolconv unpack` (or `zstd -d`) first"},

@@ -294,7 +294,7 @@ def test_help_names_every_option_and_no_other():
         (["--repeat-penalty", "0"], ["--repeat-penalty: ", "above 0"]),
         (["--seed", "1.5"], ["--seed: "]),
         (["--seed", "18446744073709551616"], ["--seed: "]),
-        (["-n", "-2"], ["-n: "]),
+        (["-n", "-2"], ["-n: ", "from 0 to 4294967295, nor -1"]),
         (["-n", "many"], ["-n: "]),
         (["-n"], ["-n: ", "missing"]),
         (["--ctx", "0"], ["--ctx: "]),
@@ -307,7 +307,7 @@ def test_help_names_every_option_and_no_other():
         (["--unknown=3"], ["--unknown"]),
         (["-x"], ["-x: unknown option"]),
         (["--system", "x"], ["--system is for a chat"]),
-        (["upon", "a"], ["one argument too many", "quotes"]),
+        (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
     ],
     ids=lambda value: " ".join(value),
 )
