@@ -1,8 +1,10 @@
 """What is pasted into smolrun chat, in a terminal's bracketed paste mode: messages are those of a saved session."""
 
 import os
+import pty
 import signal
 import struct
+import termios
 
 import pytest
 from test_chat import OK, PROMPT, Terminal, shown, traceable
@@ -237,6 +239,15 @@ def modes(output):
     return [output[i : i + len(ON)] == ON for i in range(len(output)) if output[i:].startswith((ON, OFF))]
 
 
+@pytest.fixture
+def untouched():
+    """How a terminal treats what is typed, before anybody has changed that."""
+    ends = pty.openpty()
+    yield termios.tcgetattr(ends[0])
+    for end in ends:
+        os.close(end)
+
+
 def rest_of(terminal):
     """All that is shown until nobody has the terminal any more."""
     output = terminal.seen
@@ -262,11 +273,10 @@ WAYS_OUT = {
 
 
 @pytest.mark.parametrize("keys, number", WAYS_OUT.values(), ids=WAYS_OUT)
-def test_the_mode_is_on_while_a_line_is_read_and_never_afterwards(blob, tmp_path, keys, number):
+def test_the_mode_is_on_while_a_line_is_read_and_never_afterwards(blob, tmp_path, untouched, keys, number):
     under = ["prlimit", "--core=0"]
     with Terminal(blob, "-n", 1, under=under, XDG_STATE_HOME=str(tmp_path)) as terminal:
-        first = terminal.until(PROMPT)
-        assert modes(first) == [True]
+        assert modes(terminal.until(PROMPT)) == [True]
         terminal.type("Hello\r")
         answered = terminal.until(PROMPT)
         assert modes(answered) == [False, True]
@@ -276,7 +286,7 @@ def test_the_mode_is_on_while_a_line_is_read_and_never_afterwards(blob, tmp_path
         terminal.type(keys)
         if number:
             terminal.process.send_signal(number)
-        assert modes(rest_of(terminal))[-1] is False
+        assert modes(rest_of(terminal))[-1] is False and termios.tcgetattr(terminal.master) == untouched
         killed = keys == b"\x1c" or number == signal.SIGQUIT
         assert terminal.process.returncode == (-signal.SIGQUIT if killed else OK)
 
@@ -290,14 +300,15 @@ def test_a_terminal_that_knows_nothing_is_not_told(blob, tmp_path):
         assert b"\x1b" not in output + rest_of(terminal)
 
 
-def test_the_mode_is_off_while_the_program_is_stopped(blob, tmp_path):
-    under = ["bash", "-c", 'set -m; "$@"; echo stopped; fg >/dev/null', "-"]
+def test_the_mode_is_off_while_the_program_is_stopped(blob, tmp_path, untouched):
+    under = ["bash", "-c", 'set -m; "$@"; echo stopped; read; fg >/dev/null', "-"]
     with Terminal(blob, "-n", 1, under=under, XDG_STATE_HOME=str(tmp_path)) as terminal:
         terminal.until(PROMPT)
         terminal.type(pasted("one\ntwo"))
         terminal.until(b"two")
         terminal.type(b"\x1a")
-        assert modes(terminal.until(b"stopped")) == [False]
+        assert modes(terminal.until(b"stopped")) == [False] and termios.tcgetattr(terminal.master) == untouched
+        terminal.type("\n")
         again = terminal.until(rb"one\s+two")  # it is drawn anew
         assert modes(again) == [True]
         terminal.type("!\r")
