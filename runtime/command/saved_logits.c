@@ -137,7 +137,8 @@ static smol_status check_text(const struct saved_reader *reader, const struct sa
         if (counts[i].found != counts[i].expected)
             return smol_command_fail(error, SMOL_ERROR_USAGE,
                                      "%.300s: has %" PRIu64 " %s, and here are %" PRIu64
-                                     ": compare the same text with the same --ctx",
+                                     ": compare the same text with the same --ctx and "
+                                     "models of one tokenizer",
                                      reader->input.name, counts[i].found, counts[i].what,
                                      counts[i].expected);
     if (header->ids_digest != expected.ids_digest)

@@ -230,7 +230,7 @@ def bad_files(data):
         ("vocabulary", 12, "<I", VOCABULARY + 1), ("no vocabulary", 12, "<I", 0),
         ("window", 16, "<I", CTX + 1), ("ids", 24, "<Q", 2**63), ("rows", 32, "<Q", 2**64 - 1),
     ):  # fmt: skip
-        yield name, repaired(changed(data, offset, kind, value)), USAGE, "and here are"
+        yield name, repaired(changed(data, offset, kind, value)), USAGE, "models of one tokenizer"
         yield name + ", digest", changed(data, offset, kind, value), DAMAGED, "header"
     yield "other ids", repaired(changed(data, 40, "<Q", 5)), USAGE, "other token ids"
     yield "damaged ids", changed(data, HEADER.size + 8, "<I", 7), DAMAGED, "token ids"
