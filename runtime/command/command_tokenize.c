@@ -58,7 +58,7 @@ static smol_status print_text(const smol_model *model, const char *argument, smo
     free(ids);
     if (status)
         return status;
-    fwrite(text, 1, size, stdout);
+    smol_command_print(text, size);
     smol_free(text);
     putchar('\n');
     return smol_command_flush(error);

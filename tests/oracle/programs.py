@@ -1,4 +1,6 @@
 """The programs as a user runs them, and what their failures look like."""
+import os
+import pty
 import subprocess
 from pathlib import Path
 
@@ -38,3 +40,22 @@ def assert_refuses(result, status, *parts):
     """The same, and nothing was printed."""
     assert not result.stdout, result.stdout
     assert_fails(result, status, *parts)
+
+
+def on_terminal(words, **environment):
+    """What a command of smolrun prints on a terminal."""
+    leader, follower = pty.openpty()
+    environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
+    process = subprocess.Popen(
+        [BUILD / "smolrun", *map(str, words)], stdin=subprocess.DEVNULL, stdout=follower, env=environment
+    )
+    os.close(follower)
+    data = b""
+    try:
+        while part := os.read(leader, 65536):
+            data += part
+    except OSError:  # the last of its users has gone
+        pass
+    os.close(leader)
+    assert process.wait(60) == 0
+    return data.decode().replace("\r\n", "\n")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, smolrun
+from programs import assert_fails, on_terminal, smolrun
 
 PROMPT = "Once upon a time"
 STOP_ID = 0  # of the bundled model, its bos too
@@ -420,6 +420,13 @@ def test_decode_agrees_with_tokenizers(blob, demo_tokenizer, text):
         output("tokenize", blob, "--decode", "-", input=",\n".join(map(str, ids)).encode())
         == expected
     )
+
+
+def test_decoded_text_cannot_steer_the_terminal(blob):
+    evil = "\x1b]0;owned\x07 \x9b31m\tred"
+    words = "tokenize", blob, "--decode", output("tokenize", blob, evil)
+    assert output(*words) == evil + "\n"
+    assert on_terminal(words).expandtabs() == "\ufffd]0;owned\ufffd \ufffd31m\tred\n".expandtabs()
 
 
 def test_decode_replaces_what_is_not_utf8(blob, demo_tokenizer):

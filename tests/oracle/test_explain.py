@@ -2,15 +2,12 @@
 on a terminal."""
 
 import json
-import os
-import pty
 import re
-import subprocess
 
 import numpy as np
 import pytest
-from internal import BUILD, CONTEXT_FULL, USAGE
-from programs import assert_fails, smolrun
+from internal import CONTEXT_FULL, USAGE
+from programs import assert_fails, on_terminal, smolrun
 from test_cli_run import PROMPT, STOP_ID, output
 from test_perplexity import log_softmax
 
@@ -122,25 +119,6 @@ def test_control_characters_are_shown_escaped(demo_blob):
     assert r'"\x1b"' in text and r'"\r"' in text and r'" \""' in text
     tokens = json.loads(output("explain", demo_blob("int8"), evil, "-n", 0, "--given", "--json"))
     assert any(token["text"] == "\x07" for token in tokens["prompt"])
-
-
-def on_terminal(words, **environment):
-    """What a command prints on a terminal."""
-    leader, follower = pty.openpty()
-    environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
-    process = subprocess.Popen(
-        [BUILD / "smolrun", *map(str, words)], stdin=subprocess.DEVNULL, stdout=follower, env=environment
-    )
-    os.close(follower)
-    data = b""
-    try:
-        while part := os.read(leader, 65536):
-            data += part
-    except OSError:  # the last of its users has gone
-        pass
-    os.close(leader)
-    assert process.wait(60) == 0
-    return data.decode().replace("\r\n", "\n")
 
 
 def test_colours_are_for_terminals_and_never_with_no_color(demo_blob):
