@@ -52,6 +52,7 @@ struct explanation {
     float *rows; /* (MAX_ROWS, vocab_size) */
     struct json_out json;
     struct tally nll; /* of all that were explained */
+    struct tally given_nll, generated_nll;
     bool color;
     bool finished;
     smol_finish finish; /* why */
@@ -79,20 +80,40 @@ static const char *color_of(double probability)
     return probability >= 0.75 ? "32" : probability >= 0.25 ? "33" : "31";
 }
 
+/* " 12.34 %", right-aligned; never "0.00 %", which would say that it cannot be. */
+static void print_percent(double probability, int width, int digits)
+{
+    double least = digits == 2 ? 0.01 : 0.1;
+    if (100 * probability < least / 2)
+        printf("%*s %%", width, digits == 2 ? "<0.01" : "<0.1");
+    else
+        printf("%*.*f %%", width, digits, 100 * probability);
+}
+
+/* A prompt's first token has a row without figures: no logits stand before it. */
+static void print_first(const struct explanation *e)
+{
+    print_token(e, e->prompt[0], TOKEN_WIDTH);
+    printf("  %8s  %5s  (nothing stands before it)\n", "-", "-");
+}
+
 static void print_choice(const struct explanation *e, const struct choice *choice)
 {
     double probability = smol_exp(choice->token.log_probability);
     if (e->color)
         printf("\033[%sm", color_of(probability));
     print_token(e, choice->token.id, TOKEN_WIDTH);
-    printf("  %6.2f %%%s  %5zu", 100 * probability, e->color ? "\033[0m" : "", choice->rank);
+    printf("  ");
+    print_percent(probability, 6, 2);
+    printf("%s  %5zu", e->color ? "\033[0m" : "", choice->rank);
     for (size_t i = 0; i < choice->n_top; i++) {
         const struct ranked *other = &choice->top[i];
         if (other->id == choice->token.id)
             continue;
         printf("  ");
         print_token(e, other->id, OTHER_WIDTH);
-        printf(" %4.1f %%", 100 * smol_exp(other->log_probability));
+        putchar(' ');
+        print_percent(smol_exp(other->log_probability), 4, 1);
     }
     putchar('\n');
 }
@@ -142,12 +163,13 @@ static void close_part(struct explanation *e)
         smol_json_close(&e->json, ']');
 }
 
-/* The token `id`, by the logits of where it stands. */
+/* The token `id`, by the logits of where it stands; counted among `kin` too. */
 static smol_status explain_token(struct explanation *e, const float *logits, uint32_t id,
-                                 smol_error *error)
+                                 struct tally *kin, smol_error *error)
 {
     const struct choice choice = smol_choice(logits, e->vocab_size, id);
     tally_add(&e->nll, -choice.token.log_probability);
+    tally_add(kin, -choice.token.log_probability);
     if (e->settings->json)
         print_json_choice(e, &choice);
     else
@@ -166,11 +188,14 @@ static smol_status read_prompt(struct explanation *e, smol_error *error)
     smol_status status = SMOL_OK;
     size_t n = 0;
     open_part(e, "prompt");
+    if (!e->settings->json)
+        print_first(e);
     for (size_t done = 0; !status && done < e->n_prompt; done += n) {
         n = e->n_prompt - done < MAX_ROWS ? e->n_prompt - done : MAX_ROWS;
         status = smol_eval(context, e->prompt + done, n, n, e->rows, error);
         for (size_t i = 0; !status && i < n && done + i + 1 < e->n_prompt; i++)
-            status = explain_token(e, e->rows + i * e->vocab_size, e->prompt[done + i + 1], error);
+            status = explain_token(e, e->rows + i * e->vocab_size, e->prompt[done + i + 1],
+                                   &e->given_nll, error);
     }
     if (status)
         return status;
@@ -195,7 +220,7 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
     const uint32_t *history = smol_context_ids(context, &n);
     smol_status status = smol_sample(sampler, e->rows, e->vocab_size, history, n, &id, error);
     if (!status)
-        status = explain_token(e, e->rows, id, error);
+        status = explain_token(e, e->rows, id, &e->generated_nll, error);
     if (status)
         return status;
     e->n_generated++;
@@ -229,17 +254,26 @@ static smol_status generate(struct explanation *e, smol_error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
+/* "12 tokens: mean NLL ..."; `kind`: which of two kinds, and a blank. */
+static void print_tally(const char *kind, const struct tally *nll)
+{
+    if (nll->n > 0)
+        printf("%zu %stoken%s: mean NLL %.4f nats, perplexity %.4f\n", nll->n, kind,
+               nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
+}
+
 static void print_end(struct explanation *e)
 {
     if (e->settings->json) {
         smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
         smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
         smol_json_close(&e->json, '}');
-    } else if (e->nll.n > 0) {
-        printf("\n%zu token%s: mean NLL %.4f nats, perplexity %.4f", e->nll.n,
-               e->nll.n == 1 ? "" : "s", e->nll.mean, smol_exp(e->nll.mean));
     }
     putchar('\n');
+    if (!e->settings->json) {
+        print_tally("given ", &e->given_nll);
+        print_tally(e->settings->given ? "generated " : "", &e->generated_nll);
+    }
 }
 
 static smol_status explain_prompt(struct explanation *e, smol_error *error)

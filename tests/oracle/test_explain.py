@@ -93,7 +93,12 @@ def test_what_makes_no_sense_is_refused(demo_blob):
 
 # --- text -----------------------------------------------------------------------------------------
 
-ROW = re.compile(r'("(?:[^"\\]|\\.)*") +([\d.]+) % +(\d+)((?:  "(?:[^"\\]|\\.)*" +[\d.]+ %)+)$')
+ROW = re.compile(r'("(?:[^"\\]|\\.)*") +([<\d.]+) % +(\d+)((?:  "(?:[^"\\]|\\.)*" +[<\d.]+ %)+)$')
+
+
+def percent(text):
+    """What is shown as less than some figure is taken for half of it."""
+    return float(text[1:]) / 2 if text[0] == "<" else float(text)
 
 
 def test_the_table_has_the_same_figures(demo_blob):
@@ -104,12 +109,37 @@ def test_the_table_has_the_same_figures(demo_blob):
     for line, token in zip(lines[1:13], figures["tokens"]):
         text, probability, rank, others = ROW.match(line).groups()
         assert json.loads(text) == token["text"] and int(rank) == token["rank"]
-        assert float(probability) == pytest.approx(100 * token["probability"], abs=0.006)
+        assert percent(probability) == pytest.approx(100 * token["probability"], abs=0.006)
         expected = [other for other in token["top"] if other["id"] != token["id"]]
-        assert [float(p) for p in re.findall(r" ([\d.]+) %", others)] == pytest.approx(
+        assert [percent(p) for p in re.findall(r" ([<\d.]+) %", others)] == pytest.approx(
             [100 * other["probability"] for other in expected], abs=0.06
         )
     assert lines[-1].startswith("12 tokens: mean NLL ") and f"{figures['nll']:.4f}" in lines[-1]
+
+
+def test_given_tokens_are_all_there_and_counted_apart(demo_blob):
+    arguments = "explain", demo_blob("int8"), PROMPT, "-n", 5, "--given"
+    figures = json.loads(output(*arguments, "--json"))
+    lines = output(*arguments).splitlines()
+    first = re.match(r'("[^"]*") +- +- +\(', lines[1])
+    given = [json.loads(ROW.match(line)[1]) for line in lines[2 : lines.index("")]]
+    assert given == [token["text"] for token in figures["prompt"]]
+    assert json.loads(first[1]) + "".join(given) == PROMPT
+    for line, kind, part in zip(lines[-2:], ("given", "generated"), ("prompt", "tokens")):
+        mean = -np.mean([token["logprob"] for token in figures[part]])
+        n, nll = re.match(rf"(\d+) {kind} tokens: mean NLL ([\d.]+) nats", line).groups()
+        assert int(n) == len(figures[part]) and float(nll) == pytest.approx(mean, abs=1e-4)
+
+
+def test_what_is_rare_is_not_shown_as_impossible(demo_blob):
+    text = "Once upon the the under under Anna Anna xyz Otto market q"
+    arguments = "explain", demo_blob("int8"), text, "-n", 20, "--given"
+    figures = json.loads(output(*arguments, "--json"))
+    shown = [ROW.match(line)[2] for line in output(*arguments).splitlines() if ROW.match(line)]
+    tokens = figures["prompt"] + figures["tokens"]
+    rare = [token["probability"] < 0.5e-4 for token in tokens]
+    assert any(rare) and [text == "<0.01" for text in shown] == rare
+    assert not re.search(r" 0\.0+ %", output(*arguments))
 
 
 def test_control_characters_are_shown_escaped(demo_blob):
