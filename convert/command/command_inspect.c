@@ -4,6 +4,7 @@
 
 #include "convert/command/command.h"
 #include "convert/inspect/inspect.h"
+#include "convert/inspect/model_file.h"
 
 struct inspect_options {
     struct source_options source;
@@ -27,11 +28,10 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "inspect FILE",
-    .about =
-        "Shows what is in FILE, a .smol blob or a safetensors file; or what a checkpoint is, "
-        "before\n"
-        "it is converted: FILE is then its folder or model.safetensors.index.json, or, with one\n"
-        "of the options, the model.safetensors in it.\n",
+    .about = "Shows what is in FILE, a .smol blob or a safetensors file; or what a checkpoint is, "
+             "before\n"
+             "it is converted: FILE is then its folder or model.safetensors.index.json, or, with\n"
+             "--config, --lora or --context, the model.safetensors in it.\n",
     .notes =
         "Of a checkpoint: its family and features, tokenizer and chat template, whether it can be\n"
         "converted and if not why (exit status 0 all the same), and the exact size of the blob\n"
@@ -55,13 +55,15 @@ enum status smolconv_inspect(int argc, char **argv, struct error *error)
     enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
     if (status || shown)
         return status;
-    bool asked = options.source.config || options.source.lora.n || options.source.context;
+    bool asked = options.source.config || options.source.lora.n ||
+                 (options.source.context && !smol_model_file_is_blob(path));
     if (options.with_statistics && options.source.lora.n)
         return smol_fail(error, STATUS_USAGE,
                          "--stats: of the files as they are, without an adapter: leave out --lora, "
                          "or convert and inspect the blob");
     struct inspect_request request = {
         .checkpoint = asked || smol_source_is_checkpoint(path) ? &options.source : NULL,
+        .context = options.source.context,
         .with_statistics = options.with_statistics,
         .as_json = options.as_json,
         .n_threads = options.n_threads,

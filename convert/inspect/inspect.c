@@ -184,7 +184,8 @@ enum status smol_inspect(const char *path, const struct inspect_request *request
     struct subject subject;
     struct statistics *all = NULL;
     enum verify verify = request->with_statistics ? VERIFY_AT_OPEN : VERIFY_FIRST_USE;
-    enum status status = smol_subject_open(path, request->checkpoint, verify, &subject, error);
+    enum status status =
+        smol_subject_open(path, request->checkpoint, request->context, verify, &subject, error);
     if (status)
         return status;
     if (request->with_statistics)

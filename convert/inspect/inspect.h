@@ -11,6 +11,7 @@
 
 struct inspect_request {
     const struct source_options *checkpoint; /* NULL: the path is a file */
+    uint32_t context;                        /* tokens whose memory is asked for, or 0 */
     bool with_statistics;
     bool as_json;
     uint32_t n_threads; /* for the statistics */
@@ -18,7 +19,7 @@ struct inspect_request {
 
 /* Describes `path` on `out`: a .smol blob, a safetensors file, or a checkpoint, which is read as
  * request->checkpoint says: what it is, whether it can be converted, and if so how large the blobs
- * are and how much memory they take, also with texts of checkpoint->context tokens (0: all that the
+ * are and how much memory they take, also with texts of request->context tokens (0: all that the
  * model can have). That it cannot is no error here. With statistics, all elements are read, twice,
  * and every digest of a blob is checked. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a
  * file of another kind), STATUS_MEMORY, STATUS_USAGE for a context that is too long. */

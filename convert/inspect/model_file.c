@@ -6,9 +6,18 @@
 #include "common/file.h"
 
 /* Four bytes of the magic are enough: the reader says what is wrong with the others. */
-static bool begins_like_a_blob(const struct file_view *view)
+static bool begins_like_a_blob(const uint8_t *data, size_t size)
 {
-    return view->size >= 4 && memcmp(view->data, BLOB_MAGIC, 4) == 0;
+    return size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0;
+}
+
+bool smol_model_file_is_blob(const char *path)
+{
+    uint8_t data[4];
+    size_t n, size;
+    struct error error;
+    return !smol_file_peek(path, data, sizeof data, &n, &size, &error) &&
+           begins_like_a_blob(data, n);
 }
 
 enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
@@ -19,7 +28,7 @@ enum status smol_model_file_open(const char *path, enum verify verify, struct mo
     enum status status = smol_file_map(path, &view, error);
     if (status)
         return status;
-    file->is_blob = begins_like_a_blob(&view);
+    file->is_blob = begins_like_a_blob(view.data, view.size);
     return file->is_blob ? smol_blob_open_view(&view, path, verify, &file->blob, error)
                          : smol_safetensors_open_view(&view, path, &file->safetensors, error);
 }

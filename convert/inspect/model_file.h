@@ -20,6 +20,9 @@ struct model_file {
 enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
                                  struct error *error);
 
+/* Whether `path` begins like a blob; what cannot be read does not. */
+bool smol_model_file_is_blob(const char *path);
+
 /* Whether what was read of it was there, see smol_file_check. */
 enum status smol_model_file_check(const struct model_file *file, const char *path,
                                   struct error *error);

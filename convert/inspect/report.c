@@ -464,7 +464,7 @@ enum status smol_report(const char *path, const struct report_options *options, 
 {
     struct report report = {0};
     bool asked = options->source.config != NULL || smol_source_is_checkpoint(path);
-    enum status status = smol_subject_open(path, asked ? &options->source : NULL, VERIFY_AT_OPEN,
+    enum status status = smol_subject_open(path, asked ? &options->source : NULL, 0, VERIFY_AT_OPEN,
                                            &report.subject, error);
     if (status)
         return status;

@@ -305,7 +305,8 @@ static enum status open_file(struct subject *subject, enum verify verify, struct
 }
 
 enum status smol_subject_open(const char *path, const struct source_options *options,
-                              enum verify verify, struct subject *subject, struct error *error)
+                              uint32_t context, enum verify verify, struct subject *subject,
+                              struct error *error)
 {
     *subject = (struct subject){.path = path};
     enum status status =
@@ -316,7 +317,7 @@ enum status smol_subject_open(const char *path, const struct source_options *opt
             add_up(subject);
     }
     if (!status)
-        status = find_needs(subject, options ? options->context : 0, error);
+        status = find_needs(subject, context, error);
     if (status) {
         status = smol_subject_settle(subject, status, error);
         smol_subject_close(subject);

@@ -65,11 +65,13 @@ struct subject {
 };
 
 /* Opens `path` as a checkpoint, read as `options` say, or, where they are NULL, as a file whose
- * blob's data are checked as `verify` says. A checkpoint that cannot be converted is no error. On
- * an error nothing stays open. Errors: STATUS_USAGE (options->context is too long), STATUS_FILE,
+ * blob's data are checked as `verify` says. `context`: tokens whose memory is asked for; 0: all
+ * that the model can have. A checkpoint that cannot be converted is no error. On
+ * an error nothing stays open. Errors: STATUS_USAGE (`context` is too long), STATUS_FILE,
  * STATUS_DAMAGED, STATUS_UNSUPPORTED (a file of another kind), STATUS_MEMORY. */
 enum status smol_subject_open(const char *path, const struct source_options *options,
-                              enum verify verify, struct subject *subject, struct error *error);
+                              uint32_t context, enum verify verify, struct subject *subject,
+                              struct error *error);
 
 /* What has become of a step that ended with `status`, see file_settle. */
 enum status smol_subject_settle(const struct subject *subject, enum status status,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from blobs import spoiled
-from internal import ROOT
+from internal import ROOT, USAGE
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from test_format import quantize
@@ -205,6 +205,16 @@ def test_a_blob_as_an_object(demo_blob):
     assert need["context"] == 512 and need["blob_bytes"] == path.stat().st_size
     assert need["total_bytes"] == need["blob_bytes"] + need["kv_bytes"]
     assert "statistics" not in found["tensors"][0]
+
+
+def test_a_context_is_for_blobs_too(demo_blob):
+    path = demo_blob("int8")
+    found = described("--context", 100, path)
+    assert found["kind"] == "blob" and [need["context"] for need in found["memory"]] == [100, 512]
+    memory = described("--context", 100, DEMO)["memory"]
+    assert found["memory"] == [need for need in memory if need["dtype"] == "int8"]
+    result = smolconv("inspect", "--context", 513, path)
+    assert_fails(result, USAGE, "--context 513: the model has at most 512")
 
 
 def test_a_checkpoint_as_an_object():
