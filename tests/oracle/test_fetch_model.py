@@ -235,6 +235,17 @@ def test_wrong_usage_is_wrong_usage(tmp_path, fetch):
     assert fetch(Hub(), HF_TOKEN='a"\nurl = "file:///etc/passwd')[0] == 2
 
 
+@pytest.mark.parametrize("there, missing, packages", [
+    ((), "curl jq flock", "curl jq util-linux"), (["flock"], "curl jq", "curl jq"), (["curl", "flock"], "jq", "jq"),
+])  # fmt: skip
+def test_all_tools_that_are_missing_are_named_at_once(tmp_path, fetch, there, missing, packages):
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "dirname", *there):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    result = fetch(Hub(), PATH=str(tmp_path / "bin"))
+    assert result == (3, f"fetch-model: missing: {missing}: on Debian, sudo apt-get install {packages}\n")
+
+
 # --- the network ----------------------------------------------------------------------------------
 
 
