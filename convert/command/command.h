@@ -36,7 +36,7 @@ smolconv_command smolconv_verify;
 
 #define RULE_CONFIG                                                                                \
     {                                                                                              \
-        "config", 0, "FILE", "config.json, and with it the other JSON files, elsewhere",           \
+        "config", 0, "FILE", "read config.json from FILE, other JSON files from its folder",       \
             OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
     }
 
@@ -46,14 +46,14 @@ smolconv_command smolconv_verify;
         {"lora",                                                                                   \
          0,                                                                                        \
          "DIR[:SCALE]",                                                                            \
-         "merge the adapter in DIR, as PEFT does, SCALE times",                                    \
+         "merge the LoRA adapter in DIR into the weights, SCALE times",                            \
          OPTION_TEXTS,                                                                             \
          FIELD(source.lora),                                                                       \
          0,                                                                                        \
          0,                                                                                        \
          NULL},                                                                                    \
         {"template",  0,                                                                           \
-         "NAME",      "which of several chat templates (as the reference)",                        \
+         "NAME",      "which of several chat templates (as in transformers)",                      \
          OPTION_TEXT, FIELD(source.template_name),                                                 \
          0,           0,                                                                           \
          NULL},                                                                                    \

@@ -13,7 +13,7 @@ static const struct option_rule rules[] = {
      FIELD(dtype), DTYPE_F32, 0, dtype_words},
     RULE_THREADS,
     RULES_SOURCE,
-    {"context", 0, "N", "tokens that texts come to: rope_type longrope goes by it", OPTION_COUNT,
+    {"context", 0, "N", "how long texts get, in tokens: chooses longrope's factors", OPTION_COUNT,
      FIELD(source.context), 1, 1 << 24, NULL},
     RULE_FORCE("OUT.smol"),
     RULE_QUIET,
