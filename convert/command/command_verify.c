@@ -74,7 +74,7 @@ enum status smolconv_verify(int argc, char **argv, struct error *error)
     if (status)
         return status;
     printf("%s: good: %zu bytes, %zu chunks, %zu tensors\n", path, blob.file.size, blob.n_chunks,
-           blob.n_tensors);
+           blob.n_tensors - (blob.model->tied_embeddings ? 1 : 0)); /* the output is an alias */
     if (options.checkpoint)
         status = verify_source(path, &blob, &options, error);
     smol_blob_close(&blob);

@@ -35,14 +35,16 @@ static void add_facts(struct report *report)
 {
     const struct subject *subject = &report->subject;
     struct page *page = &report->page;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, n_tensors = 0;
     char text[AMOUNT];
-    for (int i = 0; i < PART_COUNT; i++)
+    for (int i = 0; i < PART_COUNT; i++) {
         bytes += subject->parts[i].bytes;
+        n_tensors += subject->parts[i].n_tensors;
+    }
     smol_page_add(page, "<dl>\n");
     add_fact(page, "parameters", smol_count_text(subject->n_parameters, text));
     add_fact(page, "size", smol_size_text(bytes, text));
-    add_fact(page, "tensors", smol_count_text(subject->n_tensors, text));
+    add_fact(page, "tensors", smol_count_text(n_tensors, text));
     if (subject->kind == SUBJECT_BLOB)
         add_fact(page, "matrices", smol_dtype_name(subject->blob->model->dtype));
     if (subject->blob) {

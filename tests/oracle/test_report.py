@@ -121,6 +121,17 @@ def test_lines_show_the_error_of_each_layer(tmp_path, checkpoint):
         assert len(decibels[role]) == 7
 
 
+def test_tied_embeddings_are_counted_once_by_all(tmp_path, demo_blob):
+    blob, counts = demo_blob("int8"), set()
+    for kind in (DEMO, blob):
+        page = Page(kind, out=tmp_path / "r.html")
+        facts = {dt.text: dd.text for dt, dd in zip(page.find("dt"), page.find("dd"))}
+        total = re.search(r"^total +(\d+)", smolconv("inspect", kind).stdout, re.M)
+        counts |= {int(facts["tensors"]), int(total[1])}
+    counts.add(int(re.search(r"(\d+) tensors", smolconv("verify", blob).stdout)[1]))
+    assert counts == {len(load_file(DEMO / "model.safetensors"))}
+
+
 def test_histograms_are_those_of_numpy(tmp_path, checkpoint):
     folder, tensors = checkpoint
     found = dict(Page(folder, out=tmp_path / "r.html").histograms())
