@@ -66,6 +66,7 @@ static void begin_group(struct tensor_group *group, const struct key *key,
         .label = key->has_layer ? rest + (*rest == '.') : key->name,
         .part = smol_part_of(tensor),
         .has_role = tensor->has_role,
+        .role = tensor->key.role,
         .in = in,
     };
 }

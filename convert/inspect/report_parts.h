@@ -20,6 +20,7 @@ struct tensor_group {
     const char *label;             /* the last part, or all of a name without a number */
     enum part part;                /* of the first */
     bool has_role;                 /* the first has */
+    enum tensor_role role;         /* if so */
     uint64_t n_parameters;         /* of all, but for aliases */
     const struct group_member *in; /* (n), by layer */
     size_t n;

@@ -164,13 +164,25 @@ static void add_short(struct page *page, const char *text, size_t most)
     smol_page_add(page, i < size ? "\xe2\x80\xa6" : "");
 }
 
+/* The number of a line's colour: by what it shows, so that it is the same in every page; of names
+ * that we do not know, by their order. */
+static size_t color_of(const struct tensor_group *group, size_t line)
+{
+    if (group->has_role && group->part == PART_ATTENTION)
+        return (group->role - ROLE_ATTN_Q) % PLOT_LINES;
+    if (group->has_role && group->part == PART_MLP)
+        return (group->role - ROLE_MLP_GATE) % PLOT_LINES;
+    return line;
+}
+
 /* Points that have values, and a title for each; returns the last one's height, or NaN. */
 static double add_line(struct page *page, const struct frame *frame, const struct line_plot *plot,
                        size_t line)
 {
     const struct tensor_group *group = plot->groups[line];
+    size_t color = color_of(group, line);
     double last = NAN;
-    smol_page_print(page, "<polyline class=\"line l%zu\" points=\"", line);
+    smol_page_print(page, "<polyline class=\"line l%zu\" points=\"", color);
     for (size_t i = 0; i < group->n; i++) {
         double value = plot->values[group->in[i].tensor];
         if (!isfinite(value))
@@ -185,7 +197,7 @@ static double add_line(struct page *page, const struct frame *frame, const struc
             continue;
         smol_page_print(page,
                         "<circle class=\"dot l%zu\" cx=\"%.2f\" cy=\"%.2f\" r=\"2.2\"><title>",
-                        line, x_at(frame, group->in[i].layer), y_at(frame, value));
+                        color, x_at(frame, group->in[i].layer), y_at(frame, value));
         add_short(page, group->label, 40);
         smol_page_print(page, ", layer %u: %.4g %s</title></circle>\n", group->in[i].layer, value,
                         plot->unit);
@@ -227,9 +239,10 @@ void smol_plot_lines(struct page *page, const struct line_plot *plot)
     if (n_labels > 0)
         spread(labels, n_labels, &frame);
     for (size_t i = 0; i < n_labels; i++) {
-        smol_page_print(page, "<text class=\"name n%zu\" x=\"%.2f\" y=\"%.2f\">", labels[i].line,
-                        frame.right + 8, labels[i].y + 4);
-        add_short(page, plot->groups[labels[i].line]->label, 14);
+        const struct tensor_group *group = plot->groups[labels[i].line];
+        smol_page_print(page, "<text class=\"name n%zu\" x=\"%.2f\" y=\"%.2f\">",
+                        color_of(group, labels[i].line), frame.right + 8, labels[i].y + 4);
+        add_short(page, group->label, 14);
         smol_page_add(page, "</text>\n");
     }
     smol_page_add(page, "</svg>\n");

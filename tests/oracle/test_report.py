@@ -121,6 +121,20 @@ def test_lines_show_the_error_of_each_layer(tmp_path, checkpoint):
         assert len(decibels[role]) == 7
 
 
+def test_colours_go_by_names(tmp_path, demo_blob):
+    """Not by the order in the file, which a blob's is not."""
+    colours = []
+    for kind in (DEMO, demo_blob("int8")):
+        page = Page(kind, out=tmp_path / "r.html")
+        names = [t for t in page.find("text") if t.get("class").startswith("name ")]
+        colours.append({t.text: t.get("class").split()[1] for t in names})
+        assert len(names) == 2 * len(ROLES)
+    assert colours[0] == colours[1] and colours[0].keys() == ROLES.keys()
+    for part in ("attn", "mlp"):
+        shown = [colour for name, colour in colours[0].items() if name.startswith(part)]
+        assert len(set(shown)) == len(shown)
+
+
 def test_tied_embeddings_are_counted_once_by_all(tmp_path, demo_blob):
     blob, counts = demo_blob("int8"), set()
     for kind in (DEMO, blob):
