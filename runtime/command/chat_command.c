@@ -149,12 +149,11 @@ static smol_status help(struct chat *chat, const char *argument, smol_error *err
 
 static smol_status set_system(struct chat *chat, const char *argument, smol_error *error)
 {
-    const struct message *first = chat->conversation.messages;
+    const struct message *had = smol_conversation_system(&chat->conversation);
     if (!argument[0]) {
-        bool there = chat->conversation.n > 0 && first->role == ROLE_SYSTEM;
-        if (there) /* a session may have brought it */
-            smol_command_print(first->text, first->size);
-        puts(there ? "" : "no system message");
+        if (had) /* a session may have brought it */
+            smol_command_print(had->text, had->size);
+        puts(had ? "" : "no system message");
         return SMOL_OK;
     }
     smol_conversation_clear(&chat->conversation, true);

@@ -42,10 +42,15 @@ void smol_conversation_pop(struct conversation *conversation)
     smol_free(conversation->messages[--conversation->n].text);
 }
 
-/* Of a system message, 1 or 0. */
+const struct message *smol_conversation_system(const struct conversation *conversation)
+{
+    const struct message *first = conversation->messages;
+    return conversation->n > 0 && first->role == ROLE_SYSTEM ? first : NULL;
+}
+
 static size_t n_system(const struct conversation *conversation)
 {
-    return conversation->n > 0 && conversation->messages[0].role == ROLE_SYSTEM;
+    return smol_conversation_system(conversation) ? 1 : 0;
 }
 
 void smol_conversation_clear(struct conversation *conversation, bool all)

@@ -33,6 +33,9 @@ void smol_conversation_pop(struct conversation *conversation);
 /* Removes all but the system message; with it, where `all`. */
 void smol_conversation_clear(struct conversation *conversation, bool all);
 
+/* The system message, the conversation's, or NULL. */
+const struct message *smol_conversation_system(const struct conversation *conversation);
+
 /* Whether the last message is of that role. */
 bool smol_conversation_ends_with(const struct conversation *conversation, enum role role);
 

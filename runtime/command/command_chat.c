@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "runtime/command/chat.h"
 #include "runtime/command/chat_input.h"
 #include "runtime/command/chat_signals.h"
@@ -52,6 +53,23 @@ smol_status smol_chat_reread(struct chat *chat, smol_error *error)
     return smol_settings_reread(&command, chat->argc, chat->argv, chat->sampler, error);
 }
 
+/* --system. What was said in a session is not given up for it. */
+static smol_status begin_with(struct chat *chat, const char *text, smol_error *error)
+{
+    struct conversation *conversation = &chat->conversation;
+    const struct message *had = smol_conversation_system(conversation);
+    size_t size = strlen(text);
+    if (had && had->size == size && memcmp(had->text, text, size) == 0)
+        return SMOL_OK;
+    if (conversation->n > (had ? 1 : 0))
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "%.300s: a conversation with %s system message: leave out "
+                                 "--system, or name another session",
+                                 chat->settings->session, had ? "another" : "no");
+    smol_conversation_clear(conversation, true);
+    return smol_conversation_add(conversation, ROLE_SYSTEM, text, size, error);
+}
+
 static smol_status prepare(struct chat *chat, smol_error *error)
 {
     const struct settings *settings = chat->settings;
@@ -63,11 +81,8 @@ static smol_status prepare(struct chat *chat, smol_error *error)
         status = smol_chat_load(chat, settings->session, &chat->saved, error);
     if (!status && settings->session)
         status = smol_session_check(settings->session, error);
-    if (!status && settings->system) {
-        smol_conversation_clear(&chat->conversation, true);
-        status = smol_conversation_add(&chat->conversation, ROLE_SYSTEM, settings->system,
-                                       strlen(settings->system), error);
-    }
+    if (!status && settings->system)
+        status = begin_with(chat, settings->system, error);
     return status;
 }
 
@@ -104,11 +119,24 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
     return smol_chat_command(chat, text->text, error);
 }
 
+/* At a terminal: where one is, and what goes on. */
+static void greet(const struct chat *chat)
+{
+    const struct settings *settings = chat->settings;
+    if (!smol_chat_is_interactive())
+        return;
+    printf("%s: /help lists what else there is\n", smol_base_name(settings->model));
+    if (chat->saved)
+        printf("%s: goes on, %zu messages, %zu tokens\n", smol_base_name(settings->session),
+               chat->conversation.n, smol_context_length(chat->loaded.context));
+}
+
 static smol_status talk(struct chat *chat, smol_error *error)
 {
     struct buffer text = {0};
     smol_status status = SMOL_OK;
     enum entry entry = ENTRY_TEXT;
+    greet(chat);
     while (!status && !chat->quit && entry != ENTRY_END && !smol_chat_ended()) {
         smol_chat_forget_interrupt();
         entry = smol_chat_read(&text, error);

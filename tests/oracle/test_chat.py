@@ -267,6 +267,30 @@ def test_a_session_goes_on_as_if_nothing_had_come_between(blob, tmp_path):
     assert os.listdir(tmp_path) == ["saved"]
 
 
+def test_what_was_said_is_not_given_up_for_another_system_message(blob, tmp_path):
+    path = tmp_path / "saved"
+    words, saved = ["--system", SYSTEM], ["--session", path]
+    whole = chat(blob, FIRST, SECOND, words=words)
+    parts = chat(blob, FIRST, words=[*words, *saved])
+    before = path.read_bytes()
+    for other in ("Another one.", SYSTEM + " "):
+        done = run("chat", blob, *saved, "--system", other, input=SECOND)
+        assert done.returncode == USAGE and "another system message" in done.stderr
+        assert path.read_bytes() == before
+    assert parts + chat(blob, SECOND, words=[*words, *saved]) == whole
+    chat(blob, FIRST, words=["--session", tmp_path / "plain"])
+    done = run("chat", blob, "--session", tmp_path / "plain", *words, input=SECOND)
+    assert done.returncode == USAGE and "no system message" in done.stderr
+
+
+def test_a_session_without_a_question_takes_another_system_message(blob, tmp_path):
+    """Such as one whose only use is to have read a long one."""
+    saved = ["--session", tmp_path / "saved"]
+    chat(blob, words=["--system", "Another one.", *saved])
+    words = ["--system", SYSTEM]
+    assert chat(blob, FIRST, words=[*words, *saved]) == chat(blob, FIRST, words=words)
+
+
 def test_save_and_load(blob, tmp_path):
     words = ["--session", tmp_path / "here"]
     other = tmp_path / "other"
@@ -599,7 +623,7 @@ def test_there_is_colour_unless_it_is_not_wanted(blob, tmp_path, environment):
         text = terminal.until(PROMPT)
         assert (text.endswith(b"\x1b[1m>\x1b[0m ")) == (environment == {"NO_COLOR": ""})  # what is typed is plain
         if environment == {"TERM": "dumb"}:
-            assert text == b"> "
+            assert text.endswith(b"\r\n> ") and b"\x1b" not in text
 
 
 def test_no_home_is_no_reason_to_fail(blob):
