@@ -29,8 +29,9 @@ const char smol_report_style[] =
     "tr:last-child td{border-bottom:0}\n"
     "tr.total td{border-top:1px solid var(--soft);font-weight:600}\n"
     ".wide{overflow-x:auto;font-size:.78rem}\n"
-    ".wide th,.wide td{padding-right:.7rem}.wide th{font-size:.78rem}\n"
-    ".wide td:first-child{max-width:26rem;overflow:hidden;text-overflow:ellipsis}\n"
+    ".wide th,.wide td{padding-right:.4rem}.wide th{font-size:.78rem;white-space:normal}\n"
+    ".wide td:first-child{min-width:9rem;max-width:26rem;white-space:normal;"
+    "overflow-wrap:anywhere}\n"
     ".soft{color:var(--soft)}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));"
     "gap:1.2rem 2rem}\n"
@@ -59,5 +60,6 @@ const char smol_report_style[] =
     "vertical-align:-.05rem}\n"
     "pre{margin:.6rem 0;padding:1rem;overflow-x:auto;background:var(--wash);border-radius:4px;"
     "font:12.5px/1.5 ui-monospace,\"Liberation Mono\",\"DejaVu Sans Mono\",monospace}\n"
+    "@media(max-width:72rem){.wide,.wide th{font-size:.7rem}}\n"
     "@media(max-width:44rem){table{display:block;overflow-x:auto}}\n"
     "@media print{:root{color-scheme:light}h2{break-after:avoid}figure,tr{break-inside:avoid}}\n";
