@@ -89,11 +89,24 @@ static bool is_text(const uint8_t *data, size_t size)
     return true;
 }
 
+/* Its first line that is not empty, of the first `size` bytes. */
+static const char *first_line(const uint8_t *text, size_t size, int *length)
+{
+    size_t begin = 0, end;
+    while (begin < size && (text[begin] == '\n' || text[begin] == '\r'))
+        begin++;
+    for (end = begin; end < size && text[end] != '\n' && text[end] != '\r';)
+        end++;
+    *length = (int)(end - begin);
+    return (const char *)text + begin;
+}
+
 /* The complaint about a file whose first bytes cannot be a header's length. */
 static enum status refuse_foreign(const struct safetensors *reader, struct error *error)
 {
     const uint8_t *data = reader->file.data;
     size_t size = reader->file.size, shown = size < 40 ? size : 40;
+    int length;
     const char *kind = smol_foreign_kind(data, size);
     if (kind)
         return smol_fail(error, STATUS_UNSUPPORTED, "%s: this is %s", reader->path, kind);
@@ -102,10 +115,13 @@ static enum status refuse_foreign(const struct safetensors *reader, struct error
                          "%s: this is a JSON file: name the model's .safetensors file, the "
                          ".index.json of its shards or its folder",
                          reader->path);
-    if (size > 0 && is_text(data, shown))
+    if (size > 0 && is_text(data, shown)) {
+        const char *line = first_line(data, shown, &length);
         return smol_fail(error, STATUS_UNSUPPORTED,
-                         "%s: this is a text that begins \"%.*s\": download the model itself",
-                         reader->path, (int)shown, (const char *)data);
+                         "%s: this is a text that begins \"%.*s\": name a model's file or folder; "
+                         "if this should be one, download it again",
+                         reader->path, length, line);
+    }
     if (size < PREFIX_SIZE)
         return smol_fail(error, STATUS_DAMAGED,
                          "%s: %s (%zu bytes, at least 8 are due): download it again", reader->path,

@@ -317,6 +317,11 @@ def test_wrong_usage_is_named(blob, arguments, parts):
     assert result.stdout == b""
 
 
+def test_a_command_that_there_is_not_is_named(blob):
+    assert_fails(smolrun("foo", blob, "hi"), USAGE, "foo: no such command or file: see --help")
+    assert_fails(smolrun(blob, "hi", "you"), USAGE, "one argument too many")
+
+
 def test_a_missing_prompt_or_file_is_wrong_usage(blob):
     assert_fails(smolrun(blob), USAGE, "prompt")
     assert_fails(smolrun("--json"), USAGE, "FILE.smol")

@@ -473,6 +473,7 @@ static void names_files_of_other_kinds(void **state)
         {"{\"weight_map\": {}}", 18, "a JSON file"},
         {"{}", 2, "a JSON file"},
         {"Entry not found", 15, "a text that begins \"Entry not found\""},
+        {"\n# smol\n\nA small", 16, "a text that begins \"# smol\": name a model's file or folder"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         refuses_bytes(kinds[i].bytes, kinds[i].size, STATUS_UNSUPPORTED, kinds[i].part);
