@@ -34,14 +34,31 @@ static void print_provenance(const struct blob *blob, FILE *out)
     }
 }
 
+/* "template, text": what a reader must know. Whoever opened the blob knows all of them; optional
+ * ones have no names yet. */
+static void print_features(const struct blob_header *header, FILE *out)
+{
+    static const char *const names[] = {"blocks", "template", "scanner", "text"};
+    _Static_assert(KNOWN_FEATURES == (1 << sizeof names / sizeof names[0]) - 1, "one has no name");
+    const char *before = "";
+    fprintf(out, "%-18s ", "features");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!(header->required_features >> i & 1))
+            continue;
+        fprintf(out, "%s%s", before, names[i]);
+        before = ", ";
+    }
+    if (header->required_features == 0)
+        fprintf(out, "none");
+    if (header->optional_features)
+        fprintf(out, "; optional 0x%" PRIx64 ", unknown here", header->optional_features);
+    fprintf(out, "\n");
+}
+
 static void print_format(const struct blob_header *header, FILE *out)
 {
     fprintf(out, "%-18s .smol %u.%u\n", "format", header->major, header->minor);
-    if (header->required_features || header->optional_features)
-        fprintf(out, "%-18s required 0x%" PRIx64 ", optional 0x%" PRIx64 "\n", "features",
-                header->required_features, header->optional_features);
-    else
-        fprintf(out, "%-18s none\n", "features");
+    print_features(header, out);
 }
 
 static void show_blob(const struct blob *blob, FILE *out)

@@ -137,19 +137,21 @@ static void print_parts(const struct subject *subject, FILE *out)
 
 static void print_needs(const struct subject *subject, FILE *out)
 {
-    char text[AMOUNT];
-    fprintf(out, "\n%-18s %14s %11s", "memory", "blob, bytes", "blob");
+    char text[AMOUNT], heading[AMOUNT + 16];
+    int widths[SUBJECT_CONTEXTS];
+    fprintf(out, "\n%-18s %13s %11s", "memory", "blob, bytes", "blob");
     for (size_t i = 0; i < subject->n_contexts; i++) {
-        snprintf(text, sizeof text, "%" PRIu32 " tokens", subject->contexts[i]);
-        fprintf(out, " %15s", text);
+        snprintf(heading, sizeof heading, "with %s tokens",
+                 smol_count_text(subject->contexts[i], text));
+        widths[i] = fprintf(out, " %17s", heading);
     }
     fprintf(out, "\n");
     for (size_t n = 0; n < subject->n_needs; n++) {
         const struct memory_need *need = &subject->needs[n];
-        fprintf(out, "%-18s %14" PRIu64 " %11s", smol_dtype_name(need->dtype), need->blob,
+        fprintf(out, "%-18s %13" PRIu64 " %11s", smol_dtype_name(need->dtype), need->blob,
                 smol_size_text(need->blob, text));
         for (size_t i = 0; i < subject->n_contexts; i++)
-            fprintf(out, " %15s", smol_size_text(need->blob + need->cache[i], text));
+            fprintf(out, "%*s", widths[i], smol_size_text(need->blob + need->cache[i], text));
         fprintf(out, "\n");
     }
 }

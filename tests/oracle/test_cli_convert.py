@@ -350,7 +350,7 @@ def test_inspect_shows_a_blob(blob):
         assert f"{key:<18} {config[key]}\n" in text
     assert "layers.0.attn_q" in text and "source: model.safetensors" in text
     assert str(blob.stat().st_size) in text
-    assert text.startswith("format             .smol 1.1\nfeatures           required 0x2, optional 0x0\n")
+    assert text.startswith("format             .smol 1.1\nfeatures           template\n")
     assert "chat template      default, 196 bytes, " in text
 
 
@@ -370,7 +370,7 @@ def test_inspect_shows_the_provenance_line_by_line(tmp_path, blob):
 
 def test_inspect_shows_features_that_it_does_not_know(tmp_path, blob):
     newer = edited(blob, tmp_path / "newer.smol", lambda data: data.__setitem__(48, 5))
-    assert "features           required 0x2, optional 0x5\n" in smolconv("inspect", newer).stdout
+    assert "features           template; optional 0x5, unknown here\n" in smolconv("inspect", newer).stdout
 
 
 def test_inspect_shows_a_safetensors_file():

@@ -98,7 +98,7 @@ def test_longrope_goes_by_the_context(tmp_path):
 @pytest.mark.parametrize("context", [1, 64, 65, 300, 512, 0])
 def test_keys_and_values_are_those_of_the_runtime(demo_blob, context):
     asked = ["--context", context] if context else []
-    assert re.search(rf"^memory .* {context or 512} tokens", inspect(*asked, DEMO), re.M)
+    assert re.search(rf"^memory .* with {context or 512} tokens", inspect(*asked, DEMO), re.M)
     for dtype, (_, cache, _) in sizes(*asked, DEMO, context=context).items():
         with engine.Model(demo_blob(dtype)) as model, model.context(n_ctx=512) as c:
             c.eval([5] * (context or 512), 1)
