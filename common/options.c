@@ -25,7 +25,7 @@ static void name_rule(const struct option_rule *rule, char *name)
 
 static void print_row(const char *left, const char *help)
 {
-    printf("  %-18s %s\n", left, help);
+    printf("  %-20s  %s\n", left, help);
 }
 
 static void print_rule(const struct option_rule *rule)

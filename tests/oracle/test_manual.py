@@ -65,6 +65,15 @@ def test_every_command_that_the_program_knows_is_documented(program):
     assert have == {page for page in PAGES if page.split("-")[0] == program}
 
 
+@pytest.mark.parametrize("program", gen_docs.PROGRAMS)
+def test_explanations_stand_in_a_column(program):
+    for name in gen_docs.command_names(program):
+        rows = [row for row in help_of(program, name).splitlines() if row.startswith("  -")]
+        assert rows
+        for row in rows:
+            assert re.fullmatch(r"  .{20}  \S.*", row) and len(row) <= 100, row
+
+
 # --- manual pages ---------------------------------------------------------------------------------
 
 
