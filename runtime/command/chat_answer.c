@@ -132,7 +132,8 @@ static void print_end(const struct chat *chat, const smol_generate_result *resul
     if (smol_chat_interrupted())
         printf("[stopped]\n");
     else if (result->finish == SMOL_FINISH_LENGTH)
-        printf("[cut off after %zu tokens: start the chat with a larger -n]\n", result->n_generated);
+        printf("[cut off after %zu tokens: start the chat with a larger -n]\n",
+               result->n_generated);
     else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
         printf("[cut off: the context is full (%zu tokens); /reset it, or chat with --slide or a "
                "longer --ctx]\n",
