@@ -59,7 +59,7 @@ static bool find_line(struct lines *lines, struct line *line)
     bool first = !lines->skipping;
     lines->at = lines->size; /* its beginning is of no use */
     lines->skipping = true;
-    line->kind = LINE_TOO_LONG;
+    *line = (struct line){.kind = LINE_TOO_LONG};
     return first;
 }
 
@@ -71,10 +71,10 @@ smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, s
         if (lines->ended) {
             if (lines->at < lines->size && take(lines, lines->size, line))
                 return SMOL_OK;
-            line->kind = LINE_END;
+            *line = (struct line){.kind = LINE_END};
             return SMOL_OK;
         }
-        line->kind = LINE_LATER;
+        *line = (struct line){.kind = LINE_LATER};
         if (!wait && !has_more())
             return SMOL_OK;
         smol_status status = read_more(lines, error);

@@ -25,7 +25,7 @@ enum line_kind {
 
 struct line {
     enum line_kind kind;
-    const char *text; /* (size), without its end, until the next call */
+    const char *text; /* (size), without its end, until the next call; empty but for LINE_TEXT */
     size_t size;
 };
 

@@ -54,6 +54,8 @@ static void check_line(const struct line *line)
     CLAIM((line->kind == LINE_TEXT) == (size <= MAX_LINE));
     if (line->kind == LINE_TEXT)
         CLAIM(line->size == size && memcmp(line->text, start, size) == 0);
+    else
+        CLAIM(line->size == 0);
     stream.at += size + (newline != NULL);
 }
 
@@ -71,7 +73,7 @@ static void check_end(const struct line *line)
 /* Reads up to a line that is not there; without `wait` up to one that is not there yet. */
 static void read_lines(struct lines *lines, bool wait)
 {
-    struct line line;
+    struct line line = {.size = 1}; /* nothing of it may stay */
     smol_error error;
     do {
         CLAIM(!smol_lines_next(lines, wait, &line, &error));

@@ -388,6 +388,13 @@ def test_a_session_that_is_damaged_is_refused(blob, tmp_path):
 # --- a terminal -----------------------------------------------------------------------------------
 
 
+def take_terminal():
+    """As a shell has it, whatever signals those ignore who run the tests (nohup, say)."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """smolrun chat at a terminal of 80 columns, started by `under` (a tracer)."""
 
@@ -398,7 +405,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [*under, program, "chat", blob, *map(str, words)],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=take_terminal,
             env={**base, "TERM": "xterm", "LC_ALL": "C.UTF-8", **environment},
         )  # fmt: skip
         os.close(slave)
