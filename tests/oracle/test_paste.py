@@ -223,6 +223,18 @@ def test_what_follows_in_a_block_that_is_too_long_is_no_message(blob, tmp_path):
         assert chat.end() == ["Hello"]
 
 
+def test_nor_is_it_where_lines_are_not_edited(blob, tmp_path):
+    """As a terminal sends it that has no such mode, or where there is no libedit."""
+    line = b"x" * 4000 + b"\n"
+    with Chat(blob, tmp_path, TERM="dumb") as chat:
+        for text in (b'"""\n' + line * 300 + b'"""\n', (line[:-1] + b"\\\n") * 300 + b"end\n"):
+            type_all(chat, text)
+            chat.until(rb"smolrun: a message of more than 1 MiB[^\n]*\n")
+            chat.until(rb"> ")  # before and behind it the terminal may still echo what was typed
+        chat.send("Hello")
+        assert chat.end() == ["Hello"]
+
+
 # --- the mode -------------------------------------------------------------------------------------
 
 
