@@ -65,6 +65,7 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     smol_buffer_add(&chat->answer, text, size);
     smol_command_print(text, size);
     chat->output_status = smol_command_flush(&chat->output_error);
+    smol_chat_read_ahead();
     return chat->output_status || chat->answer.failed || smol_chat_interrupted();
 }
 
@@ -78,6 +79,7 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     while (!status && n - *done > STEP && !smol_chat_interrupted()) {
         status = smol_eval(chat->loaded.context, ids + *done, STEP, 0, NULL, error);
         *done += status ? 0 : STEP;
+        smol_chat_read_ahead();
     }
     if (status == SMOL_ERROR_CANCELLED)
         status = SMOL_OK;

@@ -121,14 +121,42 @@ static void draw_resized(void)
     edit.set(edit.editor, EL_REFRESH);
 }
 
-/* What the terminal is to be only while a line is read. */
+/* --- the terminal ------------------------------------------------------------------------- */
+
+static bool pastes_on;
+
+/* May be called by a handler of signals. */
+static void switch_pastes(bool on)
+{
+    const char *sequence = on ? PASTE_MODE_ON : PASTE_MODE_OFF;
+    ssize_t n = write(STDOUT_FILENO, sequence, strlen(sequence));
+    pastes_on = on;
+    (void)n; /* of a terminal that is gone: whoever prints text says so */
+}
+
 static void prepare_terminal(bool reading)
 {
     edit.set(edit.editor, EL_PREP_TERM, (int)reading);
     if (reading)
         smol_keys_take();
-    fputs(reading ? PASTE_MODE_ON : PASTE_MODE_OFF, stdout);
     fflush(stdout);
+    switch_pastes(reading);
+}
+
+static void return_terminal(void)
+{
+    smol_keys_return();
+    if (pastes_on)
+        switch_pastes(false);
+}
+
+/* Upon a signal, anywhere between two lines. */
+static void stop_between_lines(void)
+{
+    return_terminal();
+    smol_chat_stop();
+    smol_keys_take_ahead();
+    switch_pastes(true);
 }
 
 /* Others had the terminal: it is prepared, and the line drawn, in the row of the cursor. */
@@ -396,8 +424,11 @@ bool smol_chat_editor_open(bool in_color)
 
 void smol_chat_editor_close(void)
 {
-    if (edit.editor)
+    if (edit.editor) {
+        smol_chat_at_stop(smol_chat_stop);
+        return_terminal();
         edit.end(edit.editor);
+    }
     if (edit.history)
         edit.forget(edit.history);
     smol_keys_drop_paste();
@@ -434,11 +465,11 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
     edit.leaving = false;
     memset(&part, 0, sizeof part);
     smol_keys_drop_paste(); /* one that Ctrl-C has ended */
-    smol_chat_delay_stop(true);
-    prepare_terminal(true); /* before the prompt: what is typed then is for it */
+    smol_chat_at_stop(NULL);
+    prepare_terminal(true);
     const char *line = edit.gets(edit.editor, &n);
-    prepare_terminal(false);
-    smol_chat_delay_stop(false);
+    smol_keys_take_ahead();
+    smol_chat_at_stop(stop_between_lines);
     if (!line || n <= 0)
         return false;
     while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/command/chat_editor.h"
+#include "runtime/command/chat_keys.h"
 #include "runtime/command/chat_signals.h"
 #include "runtime/command/lines.h"
 #include "runtime/command/print.h"
@@ -231,4 +232,10 @@ enum entry smol_chat_read(struct buffer *text, smol_error *error)
         return entry;
     entry = begins_with_quotes(text) ? read_block(text, error) : read_continued(text, error);
     return text->failed ? out_of_memory(error) : entry;
+}
+
+void smol_chat_read_ahead(void)
+{
+    if (edited)
+        smol_keys_make_room();
 }

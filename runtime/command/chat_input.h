@@ -29,4 +29,8 @@ enum entry { ENTRY_TEXT, ENTRY_END, ENTRY_INTERRUPTED, ENTRY_FAILED };
  * failure *error is set: MEMORY, FILE, USAGE (longer than MAX_MESSAGE). */
 enum entry smol_chat_read(struct buffer *text, smol_error *error);
 
+/* Between two tokens of an answer: takes what is typed meanwhile for the next line, if it is much
+ * (chat_keys.h). */
+void smol_chat_read_ahead(void);
+
 #endif

@@ -3,34 +3,83 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "common/memory.h"
 #include "runtime/command/chat_signals.h"
 
-enum { PIECE = 4096 }; /* bytes of a paste that are read at once */
+enum {
+    PIECE = 4096,    /* bytes of a paste that are read at once; a terminal's queue has as many */
+    AHEAD = 1 << 16, /* bytes that are read before their line is */
+};
 
 static struct {
-    char bytes[PIECE + sizeof PASTE_BEGIN]; /* [at, n) were read, or given back, and not used */
+    char bytes[AHEAD + sizeof PASTE_BEGIN]; /* [at, n) were read, or given back, and not used */
     size_t at, n;
     bool escaped; /* the last one that was given was an escape */
 } input;
 
 static struct paste paste; /* the last one */
-static cc_t interrupt_key; /* Ctrl-C, or what the user has in its place */
 static bool (*wait_for_input)(void);
+
+/* --- the terminal ------------------------------------------------------------------------- */
+
+static struct {
+    struct termios for_line, own; /* own: what it was, before it was taken ahead */
+    bool for_line_known, ahead;
+    cc_t interrupt_key; /* Ctrl-C, or what the user has in its place */
+} terminal = {.interrupt_key = _POSIX_VDISABLE};
 
 void smol_keys_take(void)
 {
-    struct termios mode;
-    if (tcgetattr(STDIN_FILENO, &mode))
+    struct termios *mode = &terminal.for_line;
+    terminal.for_line_known = tcgetattr(STDIN_FILENO, mode) == 0;
+    if (!terminal.for_line_known)
         return;
-    if (mode.c_cc[VINTR] != _POSIX_VDISABLE)
-        interrupt_key = mode.c_cc[VINTR];
-    mode.c_cc[VINTR] = _POSIX_VDISABLE;
-    mode.c_iflag &= ~(tcflag_t)IXON;
-    tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+    if (mode->c_cc[VINTR] != _POSIX_VDISABLE)
+        terminal.interrupt_key = mode->c_cc[VINTR];
+    mode->c_cc[VINTR] = _POSIX_VDISABLE;
+    mode->c_iflag &= ~(tcflag_t)IXON;
+    tcsetattr(STDIN_FILENO, TCSANOW, mode);
+    terminal.ahead = false;
+}
+
+/* A signal does not empty the queue: a paste of which the beginning is lost would be keys. */
+void smol_keys_take_ahead(void)
+{
+    if (terminal.ahead || !terminal.for_line_known || tcgetattr(STDIN_FILENO, &terminal.own))
+        return;
+    struct termios mode = terminal.for_line;
+    mode.c_cc[VINTR] = terminal.interrupt_key;
+    mode.c_iflag |= terminal.own.c_iflag & IXON;
+    mode.c_lflag |= NOFLSH;
+    terminal.ahead = tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0;
+}
+
+void smol_keys_return(void)
+{
+    if (terminal.ahead)
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.own);
+    terminal.ahead = false;
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
+
+void smol_keys_make_room(void)
+{
+    int waiting;
+    input.n -= input.at;
+    memmove(input.bytes, input.bytes + input.at, input.n);
+    input.at = 0;
+    while (input.n + PIECE <= AHEAD && ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 &&
+           waiting >= PIECE / 2) {
+        ssize_t n = read(STDIN_FILENO, input.bytes + input.n, PIECE);
+        if (n <= 0)
+            return;
+        input.n += (size_t)n;
+    }
 }
 
 /* The next byte; 0: there is none, -1: Ctrl-C. Up to `most` are read at once: what is typed ahead
@@ -54,8 +103,10 @@ static int read_byte(char *byte, size_t most)
 
 static bool is_interrupt(char byte)
 {
-    return interrupt_key != _POSIX_VDISABLE && (cc_t)byte == interrupt_key;
+    return terminal.interrupt_key != _POSIX_VDISABLE && (cc_t)byte == terminal.interrupt_key;
 }
+
+/* --- pastes ------------------------------------------------------------------------------- */
 
 /* What still comes of a paste that Ctrl-C ended must not be taken for what is typed. Its end may
  * never come, and then it is over when nothing comes for a while. */
@@ -112,6 +163,8 @@ static int read_sequence(char *byte)
     }
     return n;
 }
+
+/* --- keys --------------------------------------------------------------------------------- */
 
 int smol_keys_read(char *byte, bool (*wait)(void))
 {

@@ -1,4 +1,4 @@
-/* What a terminal sends while a line is edited, byte by byte; a paste is one of them. */
+/* What a terminal sends for a line that is edited, byte by byte; a paste is one of them. */
 #ifndef SMOL_RUNTIME_COMMAND_CHAT_KEYS_H
 #define SMOL_RUNTIME_COMMAND_CHAT_KEYS_H
 
@@ -12,6 +12,17 @@ enum { PASTE_KEY = '_' & 0x1f };
 /* Has the terminal, once it is prepared for editing, give us Ctrl-C as a character, so that we see
  * whether it is a part of what is pasted, and Ctrl-S too. Who prepared it makes it what it was. */
 void smol_keys_take(void);
+
+/* Between two lines, once whoever prepared the terminal has made it what it was: keeps it as for a
+ * line, so that what is typed is not shown, but for the next one, and keys that are none yet stay
+ * keys. Ctrl-C is a signal then. smol_keys_return makes the terminal what it was. Both may be called
+ * by a handler of signals. */
+void smol_keys_take_ahead(void);
+void smol_keys_return(void);
+
+/* Between two lines, every now and then: reads ahead if there is much, as a terminal whose queue is
+ * full does not see Ctrl-C either. */
+void smol_keys_make_room(void);
 
 /* The next byte; 0: there is none, -1: Ctrl-C (smol_chat_interrupted). For all of a paste that is
  * PASTE_KEY. `wait` waits for input; false: Ctrl-C came as a signal. */

@@ -9,13 +9,23 @@
 
 #include "common/threads.h"
 
-/* those from STOPS on have their own effect, but not while it is delayed */
+/* those from STOPS on have their own effect until smol_chat_at_stop */
 static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT, SIGTSTP, SIGQUIT};
 enum { N_SIGNALS = sizeof signals / sizeof signals[0], STOPS = N_SIGNALS - 2 };
 
 static volatile sig_atomic_t interrupted, ended, resized, continued;
 static volatile sig_atomic_t stop; /* the signal's number, or 0 */
+static void (*volatile at_stop)(void);
 static smol_context *cancelled;    /* by Ctrl-C, or NULL */
+
+static void take_stop(int number)
+{
+    int error = errno; /* of who was interrupted */
+    stop = number;
+    if (at_stop)
+        at_stop();
+    errno = error;
+}
 
 static void note(int number)
 {
@@ -24,7 +34,7 @@ static void note(int number)
     else if (number == SIGCONT)
         continued = 1;
     else if (number == SIGTSTP || number == SIGQUIT)
-        stop = number;
+        take_stop(number);
     else
         interrupted = 1;
     if (number == SIGHUP || number == SIGTERM)
@@ -48,11 +58,12 @@ void smol_chat_catch_signals(bool reading)
     set_action(0, STOPS, note, reading ? 0 : (int)SA_RESTART);
 }
 
-void smol_chat_delay_stop(bool delay)
+void smol_chat_at_stop(void (*act)(void))
 {
-    set_action(STOPS, N_SIGNALS, delay ? note : SIG_DFL, (int)SA_RESTART);
-    if (!delay && stop)
-        smol_chat_stop();
+    at_stop = act;
+    set_action(STOPS, N_SIGNALS, note, (int)(SA_RESTART | SA_NODEFER));
+    if (act && stop)
+        act();
 }
 
 void smol_chat_stop(void)
@@ -61,6 +72,8 @@ void smol_chat_stop(void)
     struct sigaction action;
     int number = stop;
     stop = 0;
+    if (number == 0) /* done by a handler that came between */
+        return;
     sigaction(number, &own, &action);
     raise(number);
     sigaction(number, &action, NULL);

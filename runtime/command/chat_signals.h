@@ -11,10 +11,11 @@
  * otherwise reads and writes go on, as what an editor writes while it reads has to. */
 void smol_chat_catch_signals(bool reading);
 
-/* Whether what stops the program or kills it (Ctrl-Z, Ctrl-\) is noted, too, instead of done, for
- * what must be undone at the terminal before. Where it is noted, smol_chat_stop does it, and
- * returns once the program goes on; and so does this function for what nobody did. */
-void smol_chat_delay_stop(bool delay);
+/* What is done upon what stops the program or kills it (Ctrl-Z, Ctrl-\), where something must be
+ * undone at the terminal before: `act`, in the signal's handler, or at once if nobody did it so far.
+ * NULL: nothing, it is only noted (WAKE_STOP). smol_chat_stop does it, and returns once the program
+ * goes on. */
+void smol_chat_at_stop(void (*act)(void));
 void smol_chat_stop(void);
 
 /* From now on Ctrl-C cancels what is evaluated on the context, too, until

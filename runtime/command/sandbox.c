@@ -164,6 +164,7 @@ static const struct rule terminal_rules[] = {
     {SYS_ioctl, 1, UINT32_MAX, TCSETS},
     {SYS_ioctl, 1, UINT32_MAX, TCSETSW},
     {SYS_ioctl, 1, UINT32_MAX, TCSETSF},
+    {SYS_ioctl, 1, UINT32_MAX, FIONREAD},
 };
 
 enum {
