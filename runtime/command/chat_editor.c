@@ -1,10 +1,8 @@
 /* Editing lines, see chat_editor.h. */
 #include "runtime/command/chat_editor.h"
 
-#include <dlfcn.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,45 +13,14 @@
 #include "runtime/command/chat_history.h"
 #include "runtime/command/chat_input.h"
 #include "runtime/command/chat_keys.h"
+#include "runtime/command/chat_libedit.h"
 #include "runtime/command/chat_signals.h"
 
-/* --- libedit (histedit.h, whose interface has not changed since its version 3) ------------ */
+static struct libedit edit;
+static bool leaving; /* a line, because of Ctrl-C */
+static struct typed_line typed_line;
+static int entries_back; /* in the history, from the new line */
 
-struct history_event {
-    int number;
-    const char *text;
-};
-
-struct line_info {
-    const wchar_t *buffer, *cursor, *end;
-};
-
-static struct {
-    void *library;
-    void *editor, *history;
-    const char *(*gets)(void *, int *);
-    int (*set)(void *, int, ...), (*set_wide)(void *, int, ...);
-    const struct line_info *(*line)(void *);
-    void (*resize)(void *), (*end)(void *);
-    int (*insert)(void *, const wchar_t *), (*move)(void *, int);
-    void (*push)(void *, const wchar_t *);
-    int (*remember)(void *, struct history_event *, int, ...);
-    void (*forget)(void *);
-    bool leaving; /* a line, because of Ctrl-C */
-} edit;
-
-enum {
-    EL_EDITOR = 2,
-    EL_BIND = 4,
-    EL_ADDFN = 9,
-    EL_HIST = 10,
-    EL_GETCFN = 13,
-    EL_PREP_TERM = 16,
-    EL_REFRESH = 20,
-    EL_PROMPT_ESC = 21,
-};
-enum { H_SETSIZE = 1, H_GETSIZE = 2, H_ENTER = 10 };
-enum { CC_NORM = 0, CC_REFRESH = 4, CC_CURSOR = 5, CC_ERROR = 6 }; /* what a key's function says */
 enum {
     HISTORY_ENTRIES = 1000,
     KEPT = 1023, /* characters of a line that libedit keeps while it shows older ones */
@@ -74,51 +41,6 @@ static char *tell_prompt(void *editor)
     snprintf(text, sizeof text, colored ? "\1\033[1m\1%c\1\033[0m\1%s" : "%c%s", prompt[0],
              prompt + 1);
     return text;
-}
-
-/* dlsym's result as a function, which ISO C has no conversion for. */
-static bool find(const char *name, void *function)
-{
-    void *symbol = dlsym(edit.library, name);
-    memcpy(function, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
-/* --- the screen --------------------------------------------------------------------------- */
-
-/* How many rows of the terminal are above that of the cursor, from the prompt on. */
-static int rows_above(void)
-{
-    struct winsize size = {0};
-    int row = 0, column = (int)strlen(prompt);
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
-        return 0;
-    const struct line_info *line = edit.line(edit.editor);
-    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
-        int width = *c == L'\t'       ? 8 - column % 8
-                    : wcwidth(*c) < 0 ? 2 /* a control character is shown as ^X */
-                                      : wcwidth(*c);
-        if (*c == L'\n') {
-            row += 1 + (column == size.ws_col);
-            column = 0;
-            continue;
-        }
-        row += column + width > size.ws_col;
-        column = column + width > size.ws_col ? width : column + width;
-    }
-    return row + (column == size.ws_col);
-}
-
-/* Terminals wrap anew what was written when their size changes, so the line is drawn again from
- * where the prompt has come to stand. */
-static void draw_resized(void)
-{
-    int rows = rows_above();
-    edit.resize(edit.editor);
-    if (rows > 0)
-        printf("\033[%dA", rows);
-    printf("\r\033[J");
-    edit.set(edit.editor, EL_REFRESH);
 }
 
 /* --- the terminal ------------------------------------------------------------------------- */
@@ -159,6 +81,43 @@ static void stop_between_lines(void)
     switch_pastes(true);
 }
 
+/* --- the screen --------------------------------------------------------------------------- */
+
+/* How many rows of the terminal are above that of the cursor, from the prompt on. */
+static int rows_above(void)
+{
+    struct winsize size = {0};
+    int row = 0, column = (int)strlen(prompt);
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
+        return 0;
+    const struct line_info *line = edit.line(edit.editor);
+    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
+        int width = *c == L'\t'       ? 8 - column % 8
+                    : wcwidth(*c) < 0 ? 2 /* a control character is shown as ^X */
+                                      : wcwidth(*c);
+        if (*c == L'\n') {
+            row += 1 + (column == size.ws_col);
+            column = 0;
+            continue;
+        }
+        row += column + width > size.ws_col;
+        column = column + width > size.ws_col ? width : column + width;
+    }
+    return row + (column == size.ws_col);
+}
+
+/* Terminals wrap anew what was written when their size changes, so the line is drawn again from
+ * where the prompt has come to stand. */
+static void draw_resized(void)
+{
+    int rows = rows_above();
+    edit.resize(edit.editor);
+    if (rows > 0)
+        printf("\033[%dA", rows);
+    printf("\r\033[J");
+    edit.set(edit.editor, EL_REFRESH);
+}
+
 /* Others had the terminal: it is prepared, and the line drawn, in the row of the cursor. */
 static void draw_continued(void)
 {
@@ -178,57 +137,11 @@ static void say(const char *what)
 
 /* --- the line ----------------------------------------------------------------------------- */
 
-/* Where the pasted part of the line is, from the first paste to the last one: `before` and `after`
- * are the characters around it. The rest is how the line was when it was looked at last. */
-static struct {
-    bool pasted;
-    size_t before, after;
-    size_t length, cursor;
-    int entries_back; /* in the history, from the new line */
-} part;
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Of the line, now so long, all but the first `start` and the last `rest` characters is new. */
-static void follow_change(size_t length, size_t start, size_t rest)
-{
-    size_t old_end = part.length - rest, pasted_end = part.length - part.after;
-    if (old_end <= part.before)
-        part.before += length - part.length;
-    else if (start < part.before)
-        part.before = length - rest;
-    if (start >= pasted_end)
-        part.after += length - part.length;
-    else if (old_end > pasted_end)
-        part.after = length - start;
-    part.pasted = part.before + part.after < length;
-}
-
-/* A key that made the line longer or shorter did so between the old and the new place of the
- * cursor. */
 static void follow_edit(void)
 {
     const struct line_info *line = edit.line(edit.editor);
-    size_t length = (size_t)(line->end - line->buffer);
-    size_t cursor = (size_t)(line->cursor - line->buffer);
-    if (part.pasted && length != part.length)
-        follow_change(length, least(cursor, part.cursor),
-                      least(length - cursor, part.length - part.cursor));
-    part.length = length;
-    part.cursor = cursor;
-}
-
-static void note_paste(size_t size)
-{
-    size_t rest = part.length - part.cursor;
-    part.before = part.pasted ? least(part.before, part.cursor) : part.cursor;
-    part.after = part.pasted ? least(part.after, rest) : rest;
-    part.pasted = part.pasted || size > 0;
-    part.cursor += size;
-    part.length += size;
+    smol_typed_follow(&typed_line, (size_t)(line->end - line->buffer),
+                      (size_t)(line->cursor - line->buffer));
 }
 
 /* What the key does that stands for a paste. */
@@ -242,7 +155,7 @@ static unsigned char insert_paste(void *editor, wint_t key)
     (void)editor, (void)key;
     smol_keys_drop_paste();
     if (inserted)
-        note_paste(wcslen(text));
+        smol_typed_paste(&typed_line, wcslen(text));
     else
         say(too_long ? "a message of more than 1 MiB: paste less"
                      : "out of memory for what is pasted");
@@ -275,7 +188,7 @@ static bool move_to_row(int direction)
         return false;
     start = direction < 0 ? row_start(line, start - 1) : end + 1;
     end = row_end(line, start);
-    start += least(column, (size_t)(end - start));
+    start = (size_t)(end - start) < column ? end : start + column;
     edit.move(edit.editor, (int)(start - line->cursor));
     return true;
 }
@@ -286,12 +199,12 @@ static bool move_to_row(int direction)
 static unsigned char move_in_history(int direction)
 {
     struct history_event event = {0};
-    if (part.entries_back == 0 && (direction > 0 || part.length > KEPT))
+    if (entries_back == 0 && (direction > 0 || typed_line.length > KEPT))
         return CC_ERROR;
     edit.remember(edit.history, &event, H_GETSIZE);
-    if (part.entries_back - direction <= event.number)
-        part.entries_back -= direction;
-    part.pasted = false;
+    if (entries_back - direction <= event.number)
+        entries_back -= direction;
+    typed_line.pasted = false;
     edit.push(edit.editor, direction < 0 ? OLDER : NEWER);
     return CC_NORM;
 }
@@ -344,7 +257,7 @@ static int read_character(void *editor, wchar_t *character)
     int n = smol_keys_read(&byte, wait_for_input);
     if (n < 0) {
         *character = L'E' & 0x1f;
-        return edit.leaving ? -1 : (edit.leaving = true);
+        return leaving ? -1 : (leaving = true);
     }
     size_t size = n ? mbrtowc(character, &byte, 1, &state) : 0;
     while (n > 0 && size == (size_t)-2) {
@@ -365,24 +278,6 @@ static void set_characters(void)
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
         setlocale(LC_CTYPE, "C.UTF-8");
-}
-
-static bool load_editor(void)
-{
-    void *(*start)(const char *, FILE *, FILE *, FILE *), *(*new_history)(void);
-    edit.library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!edit.library || !find("el_init", &start) || !find("el_gets", &edit.gets) ||
-        !find("el_set", &edit.set) || !find("el_wset", &edit.set_wide) ||
-        !find("el_wline", &edit.line) || !find("el_resize", &edit.resize) ||
-        !find("el_winsertstr", &edit.insert) || !find("el_cursor", &edit.move) ||
-        !find("el_wpush", &edit.push) || !find("el_end", &edit.end) ||
-        !find("history_init", &new_history) || !find("history", &edit.remember) ||
-        !find("history_end", &edit.forget))
-        return false;
-    set_characters();
-    edit.history = new_history();
-    edit.editor = edit.history ? start("smolrun", stdin, stdout, stderr) : NULL;
-    return edit.editor != NULL;
 }
 
 static void bind_keys(void)
@@ -410,7 +305,8 @@ bool smol_chat_editor_open(bool in_color)
 {
     struct history_event event;
     colored = in_color;
-    if (!load_editor())
+    set_characters();
+    if (!smol_libedit_open(&edit))
         return false;
     edit.remember(edit.history, &event, H_SETSIZE, HISTORY_ENTRIES);
     edit.set(edit.editor, EL_EDITOR, "emacs");
@@ -427,10 +323,8 @@ void smol_chat_editor_close(void)
     if (edit.editor) {
         smol_chat_at_stop(smol_chat_stop);
         return_terminal();
-        edit.end(edit.editor);
     }
-    if (edit.history)
-        edit.forget(edit.history);
+    smol_libedit_close(&edit);
     smol_keys_drop_paste();
     smol_chat_history_close();
 }
@@ -449,21 +343,13 @@ void smol_chat_editor_remember(const char *text, size_t size)
     smol_free(entry.text);
 }
 
-/* Of a line of so many characters, with `breaks` in it. */
-static struct typed typed_part(bool breaks)
-{
-    if (part.pasted)
-        return (struct typed){part.before, part.after};
-    /* of what was pasted once, and comes from the history */
-    return breaks ? (struct typed){1, 0} : (struct typed){SIZE_MAX, SIZE_MAX};
-}
-
 bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct typed *typed)
 {
     int n = 0;
     prompt = with_prompt;
-    edit.leaving = false;
-    memset(&part, 0, sizeof part);
+    leaving = false;
+    typed_line = (struct typed_line){0};
+    entries_back = 0;
     smol_keys_drop_paste(); /* one that Ctrl-C has ended */
     smol_chat_at_stop(NULL);
     prepare_terminal(true);
@@ -474,7 +360,7 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
         return false;
     while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */
         n--;
-    *typed = typed_part(memchr(line, '\n', (size_t)n));
+    *typed = smol_typed_part(&typed_line, memchr(line, '\n', (size_t)n));
     smol_buffer_add(text, line, (size_t)n);
     return true;
 }

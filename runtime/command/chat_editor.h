@@ -9,17 +9,12 @@
 #include <stddef.h>
 
 #include "common/buffer.h"
+#include "runtime/command/chat_typed.h"
 
 /* Loads libedit and the history (chat_history.h): before the sandbox is entered. `colored`: prompts
  * are bold. False: there is no libedit. */
 bool smol_chat_editor_open(bool colored);
 void smol_chat_editor_close(void);
-
-/* How many characters at the start and at the end of a line were typed by hand, rather than pasted;
- * of one without a paste all. */
-struct typed {
-    size_t before, after;
-};
 
 /* Adds the line that is typed behind `prompt` to *text, without its end. What is pasted into it, in
  * a terminal's bracketed paste mode, may have several lines (chat_paste.h). False: there is none,

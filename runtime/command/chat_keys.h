@@ -15,8 +15,8 @@ void smol_keys_take(void);
 
 /* Between two lines, once whoever prepared the terminal has made it what it was: keeps it as for a
  * line, so that what is typed is not shown, but for the next one, and keys that are none yet stay
- * keys. Ctrl-C is a signal then. smol_keys_return makes the terminal what it was. Both may be called
- * by a handler of signals. */
+ * keys. Ctrl-C is a signal then. smol_keys_return makes the terminal what it was. Both may be
+ * called by a handler of signals. */
 void smol_keys_take_ahead(void);
 void smol_keys_return(void);
 

@@ -16,7 +16,7 @@ enum { N_SIGNALS = sizeof signals / sizeof signals[0], STOPS = N_SIGNALS - 2 };
 static volatile sig_atomic_t interrupted, ended, resized, continued;
 static volatile sig_atomic_t stop; /* the signal's number, or 0 */
 static void (*volatile at_stop)(void);
-static smol_context *cancelled;    /* by Ctrl-C, or NULL */
+static smol_context *cancelled; /* by Ctrl-C, or NULL */
 
 static void take_stop(int number)
 {

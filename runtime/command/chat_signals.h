@@ -12,9 +12,9 @@
 void smol_chat_catch_signals(bool reading);
 
 /* What is done upon what stops the program or kills it (Ctrl-Z, Ctrl-\), where something must be
- * undone at the terminal before: `act`, in the signal's handler, or at once if nobody did it so far.
- * NULL: nothing, it is only noted (WAKE_STOP). smol_chat_stop does it, and returns once the program
- * goes on. */
+ * undone at the terminal before: `act`, in the signal's handler, or at once if nobody did it so
+ * far. NULL: nothing, it is only noted (WAKE_STOP). smol_chat_stop does it, and returns once the
+ * program goes on. */
 void smol_chat_at_stop(void (*act)(void));
 void smol_chat_stop(void);
 
