@@ -3,14 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 enum { BAR_WIDTH = 40 };
 
 struct progress smol_progress_start(uint64_t total, bool quiet)
 {
-    struct progress progress = {
-        .shown = !quiet && isatty(STDERR_FILENO), .percent = -1, .total = total};
+    struct progress progress = {.line = smol_live_line_start(quiet), .percent = -1, .total = total};
     smol_progress_advance(&progress, 0);
     return progress;
 }
@@ -18,22 +16,21 @@ struct progress smol_progress_start(uint64_t total, bool quiet)
 void smol_progress_advance(struct progress *progress, uint64_t n)
 {
     progress->done += n;
-    if (!progress->shown || progress->total == 0)
+    if (!progress->line.shown || progress->total == 0)
         return;
     int percent = (int)(100.0 * (double)progress->done / (double)progress->total);
     if (percent == progress->percent)
         return;
     progress->percent = percent;
     int filled = percent * BAR_WIDTH / 100;
-    fprintf(stderr, "\r[%.*s%.*s] %3d %%", filled, "########################################",
-            BAR_WIDTH - filled, "                                        ", percent);
-    fflush(stderr);
+    smol_live_line_draw(&progress->line, "[%.*s%*s] %3d %%", filled,
+                        "########################################", BAR_WIDTH - filled, "",
+                        percent);
 }
 
 void smol_progress_end(struct progress *progress)
 {
-    if (progress->shown)
-        fprintf(stderr, "\r%*s\r", BAR_WIDTH + 10, "");
+    smol_live_line_end(&progress->line);
 }
 
 void smol_progress_summary(uint64_t bytes, double seconds, double sync_seconds)

@@ -6,8 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/live_line.h"
+
 struct progress {
-    bool shown;
+    struct live_line line;
     int percent; /* last drawn */
     uint64_t done, total;
 };

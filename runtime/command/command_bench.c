@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/json_out.h"
+#include "common/live_line.h"
 #include "runtime/clock.h"
 #include "runtime/command/command.h"
 #include "runtime/command/load.h"
@@ -34,7 +35,8 @@ static const struct command_line command = {
              "behind --depth tokens: medians of 5 runs after a warm-up, and the slowest and the\n"
              "fastest. The first token is timed once, for a prompt of -p tokens in an empty\n"
              "context right after loading.\n",
-    .notes = "The token ids are arbitrary; choosing a token is not part of the figures.\n",
+    .notes = "The token ids are arbitrary; choosing a token is not part of the figures. On a\n"
+             "terminal, standard error says what is run, unless the result is JSON.\n",
     .max_words = 1,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
@@ -54,10 +56,13 @@ struct bench {
     float *logits;                         /* (sequences, vocab_size) */
     double first_token_seconds;
     struct rates prefill, decode, together; /* together: tokens of all sequences */
+    struct live_line line;
+    int step, n_steps; /* as it says: which phase is run, from 1 */
 };
 
 /* What is measured: n tokens of each of n_sequences, `step` at a time. */
 struct phase {
+    const char *name;
     size_t n, step, n_sequences;
     struct rates *rates;
     double seconds[RUNS];
@@ -136,6 +141,9 @@ static smol_status take_step(struct bench *bench, size_t done, size_t step, size
 static smol_status evaluate(struct bench *bench, const struct phase *phase, double *seconds,
                             smol_error *error)
 {
+    if (phase->n > 0)
+        smol_live_line_draw(&bench->line, "step %d of %d: %s", ++bench->step, bench->n_steps,
+                            phase->name);
     double start = clock_seconds();
     smol_status status = SMOL_OK;
     for (size_t done = 0; !status && done < phase->n; done += phase->step)
@@ -181,19 +189,23 @@ static smol_status measure(struct bench *bench, struct phase *phases, size_t n, 
 static smol_status measure_all(struct bench *bench, smol_error *error)
 {
     const struct settings *s = &bench->settings;
-    struct phase prefill = {s->n_prefill, s->n_prefill, 1, &bench->prefill, {0}};
-    const struct phase behind = {s->depth, s->depth, s->n_sequences, NULL, {0}};
-    struct phase decode[] = {{s->n_decode, 1, 1, &bench->decode, {0}},
-                             {s->n_decode, 1, s->n_sequences, &bench->together, {0}}};
+    const struct phase first = {"first token", s->n_prefill, s->n_prefill, 1, NULL, {0}};
+    const struct phase behind = {"depth", s->depth, s->depth, s->n_sequences, NULL, {0}};
+    struct phase prefill = {"prefill", s->n_prefill, s->n_prefill, 1, &bench->prefill, {0}};
+    struct phase decode[] = {
+        {"decode", s->n_decode, 1, 1, &bench->decode, {0}},
+        {"decode together", s->n_decode, 1, s->n_sequences, &bench->together, {0}}};
+    int n_decode = s->n_sequences > 1 ? 2 : 1;
     double unused;
-    smol_status status = evaluate(bench, &prefill, &bench->first_token_seconds, error);
+    bench->n_steps = 1 + (s->depth > 0) + (1 + n_decode) * (1 + RUNS);
+    smol_status status = evaluate(bench, &first, &bench->first_token_seconds, error);
     truncate_all(bench, 0);
     if (!status)
         status = evaluate(bench, &behind, &unused, error);
     if (!status)
         status = measure(bench, &prefill, 1, error);
     if (!status)
-        status = measure(bench, decode, s->n_sequences > 1 ? 2 : 1, error);
+        status = measure(bench, decode, (size_t)n_decode, error);
     return status;
 }
 
@@ -266,8 +278,10 @@ static smol_status run(struct bench *bench, smol_error *error)
     bench->model = smol_model_get_info(bench->loaded.model);
     bench->context = smol_context_get_info(bench->loaded.context);
     status = prepare(bench, error);
+    bench->line = smol_live_line_start(bench->settings.json);
     if (!status)
         status = measure_all(bench, error);
+    smol_live_line_end(&bench->line);
     if (status)
         return status;
     if (bench->settings.json)

@@ -3,9 +3,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/json_out.h"
+#include "common/live_line.h"
+#include "runtime/clock.h"
 #include "runtime/command/command.h"
 #include "runtime/command/load.h"
 #include "runtime/command/log_softmax.h"
@@ -41,7 +42,8 @@ static const struct command_line command = {
         "(Kullback and Leibler's) of this model's predictions from those in FILE, and how often\n"
         "both find the same token the most likely. FILE must be of the same text, --ctx and\n"
         "tokenizer; it takes 4 bytes for each scored token and token of the vocabulary.\n"
-        "The same blob and text give the same figures on every machine.\n",
+        "The same blob and text give the same figures on every machine. On a terminal, standard\n"
+        "error says how far it is, unless the result is JSON.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
@@ -61,6 +63,8 @@ struct measurement {
     struct tally nll, reference_nll, kl;
     double largest_kl;
     size_t n_same_top;
+    struct live_line line; /* how far it is, since `start`, last `drawn`: seconds */
+    double start, drawn;
 };
 
 /* --- scoring ------------------------------------------------------------------------------ */
@@ -103,8 +107,38 @@ static smol_status score(struct measurement *m, const float *row, uint32_t next,
     return status;
 }
 
-/* One window, ids[0..n): the last token is foretold and tells nothing. */
-static smol_status score_window(struct measurement *m, const uint32_t *ids, size_t n,
+/* --- progress ----------------------------------------------------------------------------- */
+
+/* "40 s", "12 min", "3 h 20 min" */
+static void name_time(double seconds, char *name, size_t size)
+{
+    uint64_t minutes = (uint64_t)(seconds / 60);
+    if (seconds < 60)
+        snprintf(name, size, "%.0f s", seconds);
+    else if (minutes < 60)
+        snprintf(name, size, "%" PRIu64 " min", minutes);
+    else
+        snprintf(name, size, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
+}
+
+/* Some tokens of window `number`, the first being 1, are scored. Drawn ten times a second at most.
+ */
+static void show_progress(struct measurement *m, size_t number)
+{
+    double now = clock_seconds(), rest = (double)(m->n_scored - m->nll.n);
+    if (now - m->drawn < 0.1)
+        return;
+    char left[48];
+    m->drawn = now;
+    name_time((now - m->start) * rest / (double)m->nll.n, left, sizeof left);
+    smol_live_line_draw(&m->line, "window %zu of %zu: perplexity %.4g so far, %s left", number,
+                        m->n_windows, smol_exp(m->nll.mean), left);
+}
+
+/* --- the text ----------------------------------------------------------------------------- */
+
+/* Window i, ids[0..n): the last token is foretold and tells nothing. */
+static smol_status score_window(struct measurement *m, size_t i, const uint32_t *ids, size_t n,
                                 smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -112,31 +146,27 @@ static smol_status score_window(struct measurement *m, const uint32_t *ids, size
     for (size_t done = 0; !status && done + 1 < n;) {
         size_t rest = n - 1 - done, batch = rest < m->n_rows ? rest : m->n_rows;
         status = smol_eval(m->loaded.context, ids + done, batch, batch, m->rows, error);
-        for (size_t i = 0; !status && i < batch; i++)
-            status = score(m, m->rows + i * m->vocab_size, ids[done + i + 1], error);
+        for (size_t row = 0; !status && row < batch; row++)
+            status = score(m, m->rows + row * m->vocab_size, ids[done + row + 1], error);
         done += batch;
+        if (!status)
+            show_progress(m, i + 1);
     }
     return status;
 }
 
-static void show_progress(const struct measurement *m, size_t done)
-{
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\rwindow %zu of %zu: perplexity %.4g so far%s", done, m->n_windows,
-                smol_exp(m->nll.mean), done < m->n_windows ? "  " : "\n");
-}
-
 static smol_status score_text(struct measurement *m, smol_error *error)
 {
-    for (size_t i = 0; i < m->n_windows; i++) {
+    smol_status status = SMOL_OK;
+    m->line = smol_live_line_start(m->settings->json);
+    m->start = clock_seconds();
+    for (size_t i = 0; !status && i < m->n_windows; i++) {
         size_t start = i * m->window, rest = m->n_ids - start;
         size_t n = rest < m->window ? rest : m->window;
-        smol_status status = score_window(m, m->ids + start, n, error);
-        if (status)
-            return status;
-        show_progress(m, i + 1);
+        status = score_window(m, i, m->ids + start, n, error);
     }
-    return m->settings->kl_from ? smol_saved_end(&m->reader, error) : SMOL_OK;
+    smol_live_line_end(&m->line);
+    return !status && m->settings->kl_from ? smol_saved_end(&m->reader, error) : status;
 }
 
 /* --- results ------------------------------------------------------------------------------ */

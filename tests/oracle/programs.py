@@ -42,13 +42,14 @@ def assert_refuses(result, status, *parts):
     assert_fails(result, status, *parts)
 
 
-def on_terminal(words, **environment):
-    """What a command of smolrun prints on a terminal."""
+def on_terminal(words, errors=None, **environment):
+    """What a command of smolrun prints on a terminal, with its errors in between if `errors` is STDOUT."""
     leader, follower = pty.openpty()
     environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
     process = subprocess.Popen(
-        [BUILD / "smolrun", *map(str, words)], stdin=subprocess.DEVNULL, stdout=follower, env=environment
-    )
+        [BUILD / "smolrun", *map(str, words)],
+        stdin=subprocess.DEVNULL, stdout=follower, stderr=errors, env=environment,
+    )  # fmt: skip
     os.close(follower)
     data = b""
     try:
@@ -59,3 +60,10 @@ def on_terminal(words, **environment):
     os.close(leader)
     assert process.wait(60) == 0
     return data.decode().replace("\r\n", "\n")
+
+
+def wiped(shown):
+    """What drew itself over and over in one row of a terminal before it was wiped, and what came then."""
+    *drawn, blank, rest = shown.split("\r")
+    assert drawn[0] == "" and set(blank) == {" "} and len(blank) == len(drawn[-1].rstrip())
+    return [text.rstrip() for text in drawn[1:]], rest

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, on_terminal, smolrun
+from programs import assert_fails, on_terminal, smolrun, wiped
 
 PROMPT = "Once upon a time"
 STOP_ID = 0  # of the bundled model, its bos too
@@ -553,6 +553,15 @@ def test_bench_text_names_every_figure(blob):
     text = output("bench", blob, "-p", 8, "-n", 4)
     for word in ("load", "first token", "prefill", "decode", "GB/s", "peak memory"):
         assert word in text
+
+
+def test_bench_tells_a_terminal_which_phase_it_runs(blob):
+    arguments = ["bench", blob, "-p", 8, "-n", 4, "--depth", 3, "--sequences", 2]
+    drawn, rest = wiped(on_terminal(arguments, errors=subprocess.STDOUT))
+    phases = ["first token", "depth", *["prefill"] * 6, *["decode", "decode together"] * 6]
+    assert drawn == [f"step {i} of 20: {phase}" for i, phase in enumerate(phases, 1)]
+    assert rest.startswith(f"{blob}: ")
+    assert on_terminal([*arguments, "--json"], errors=subprocess.STDOUT).startswith("{")
 
 
 def test_bench_defaults_shrink_to_the_context_but_requests_do_not(blob):

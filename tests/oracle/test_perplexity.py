@@ -3,6 +3,7 @@ wrong with them."""
 
 import json
 import os
+import re
 import struct
 import subprocess
 
@@ -11,7 +12,7 @@ import pytest
 from blobs import xxh3
 from engine import Model
 from internal import BUILD, DAMAGED, FILE, ROOT, UNSUPPORTED, USAGE
-from programs import assert_fails, smolrun
+from programs import assert_fails, on_terminal, smolrun, wiped
 from test_cli_run import VOCABULARY, output
 from tokenizers import Tokenizer
 
@@ -259,6 +260,19 @@ def test_another_text_or_window_is_refused(demo_blob, text, saved, tmp_path):
     (tmp_path / "other").write_text(text.read_text().replace("Anna", "Otto"))
     result = smolrun(*arguments, tmp_path / "other", "--ctx", CTX, "--kl-from", saved[0])
     assert_fails(result, USAGE, "same text")
+
+
+# --- how far it is --------------------------------------------------------------------------------
+
+
+def test_a_terminal_is_told_how_far_it_is(demo_blob, text, ids):
+    arguments = "perplexity", demo_blob("int8"), text, "--ctx", CTX
+    drawn, rest = wiped(on_terminal(arguments, errors=subprocess.STDOUT))
+    assert rest == output(*arguments)
+    row = r"window (\d+) of (\d+): perplexity [\d.e+]+ so far, \d+ s left"
+    numbers = [tuple(map(int, re.fullmatch(row, shown).groups())) for shown in drawn]
+    assert numbers[0] == (1, len(windows(ids, CTX))) and numbers == sorted(numbers)
+    assert on_terminal([*arguments, "--json"], errors=subprocess.STDOUT) == output(*arguments, "--json")
 
 
 # --- what makes no sense --------------------------------------------------------------------------
