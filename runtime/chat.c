@@ -1,5 +1,6 @@
 /* Conversations as text and ids, see smol.h: what the reference's apply_chat_template does around
  * the template. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -81,9 +82,21 @@ static bool find_reasoning(struct machine *machine, const struct value *message,
     return true;
 }
 
+/* What the template gets of a member. With `list_at`, a text where `content` is a list of parts,
+ * and there the number of the first such message. */
+static struct value member_value(const struct value *name, const struct value *value,
+                                 unsigned number, unsigned *list_at)
+{
+    if (!list_at || value->type != VALUE_LIST || !text_is(name, "content"))
+        return *value;
+    *list_at = *list_at ? *list_at : number;
+    return literal("text");
+}
+
 /* As the reference does before the template sees a message: members that are None are left out;
  * what a message reasons with goes by all of its names. */
-static bool prepare_message(struct machine *machine, const struct value *message, struct value *out)
+static bool prepare_message(struct machine *machine, const struct value *message, unsigned number,
+                            unsigned *list_at, struct value *out)
 {
     const struct value *reasoning;
     struct variables members = {0};
@@ -95,10 +108,12 @@ static bool prepare_message(struct machine *machine, const struct value *message
         return false;
     if (reasoning && !set_variable(machine, &members, literal("thinking"), *reasoning))
         return false;
-    for (uint32_t i = 0; i < message->n; i++)
-        if (message->items[2 * i + 1].type != VALUE_NONE &&
-            !set_variable(machine, &members, message->items[2 * i], message->items[2 * i + 1]))
+    for (uint32_t i = 0; i < message->n; i++) {
+        const struct value *name = &message->items[2 * i], *value = name + 1;
+        if (value->type != VALUE_NONE &&
+            !set_variable(machine, &members, *name, member_value(name, value, number, list_at)))
             return false;
+    }
     if (reasoning && !set_variable(machine, &members, literal("reasoning_content"), *reasoning))
         return false;
     *out = value_items(VALUE_DICT, members.pairs, members.n);
@@ -163,7 +178,7 @@ static bool list_messages(struct machine *machine, const smol_chat_params *param
 }
 
 static bool read_messages(struct machine *machine, const smol_chat_params *params,
-                          struct value *list)
+                          unsigned *list_at, struct value *list)
 {
     bool good = params->messages_json ? read_list(machine, "messages", params->messages_json, list)
                                       : list_messages(machine, params, list);
@@ -173,14 +188,15 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
         return smol_template_fail(machine, STATUS_USAGE, "messages: at least one is due");
     struct value *items = smol_template_alloc(machine, list->n, sizeof *items);
     for (uint32_t i = 0; items && i < list->n; i++)
-        if (!prepare_message(machine, &list->items[i], &items[i]))
+        if (!prepare_message(machine, &list->items[i], i + 1, list_at, &items[i]))
             return false;
     list->items = items;
     return items != NULL;
 }
 
-/* Those of the template, then the caller's, then the conversation, which nobody can take over. */
-static bool set_all(struct machine *machine, const smol_chat_params *params)
+/* Those of the template, then the caller's, then the conversation, which nobody can take over.
+ * `list_at`: see member_value. */
+static bool set_all(struct machine *machine, const smol_chat_params *params, unsigned *list_at)
 {
     static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
     struct value values[4], more = value_items(VALUE_DICT, NULL, 0);
@@ -192,7 +208,7 @@ static bool set_all(struct machine *machine, const smol_chat_params *params)
     if (more.type != VALUE_DICT)
         return smol_template_fail(machine, STATUS_USAGE, "variables: an object is due");
     values[3] = value_boolean(params->add_generation_prompt != 0);
-    if (!read_messages(machine, params, &values[0]) ||
+    if (!read_messages(machine, params, list_at, &values[0]) ||
         !read_list(machine, "tools", params->tools_json, &values[1]) ||
         !read_list(machine, "documents", params->documents_json, &values[2]))
         return false;
@@ -287,18 +303,48 @@ void smol_chat_log(const smol_model *model)
                  length, reason);
 }
 
+/* Whether a template that refused a conversation takes it with texts in the place of lists of
+ * parts, as message *list_at has one. */
+static bool takes_text_only(const struct template_code *code, const smol_chat_params *params,
+                            unsigned *list_at)
+{
+    struct error ignored;
+    struct value result;
+    struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
+    *list_at = 0;
+    bool takes = set_time(&machine, params->now) && set_all(&machine, params, list_at) &&
+                 *list_at > 0 && smol_template_run(&machine, &result);
+    smol_template_free(&machine);
+    return takes;
+}
+
+/* Adds to what the template said. */
+static void explain_list(struct error *error, unsigned list_at)
+{
+    char said[ERROR_MESSAGE_SIZE];
+    snprintf(said, sizeof said, "%s", error->message);
+    smol_fail(
+        error, STATUS_USAGE,
+        "%.300s (content of message %u is a list, and this model's template takes text only): "
+        "give one text",
+        said, list_at);
+}
+
 enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
                           smol_chat_text *text, struct error *error)
 {
     struct value result;
     struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
     fenv_t saved;
+    unsigned list_at;
     *text = (smol_chat_text){0};
     fpenv_enter(&saved);
-    if (set_time(&machine, params->now) && set_all(&machine, params) &&
+    if (set_time(&machine, params->now) && set_all(&machine, params, NULL) &&
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
     smol_template_free(&machine);
+    if (machine.status == STATUS_USAGE && takes_text_only(code, params, &list_at))
+        explain_list(error, list_at);
     fpenv_leave(&saved);
     if (machine.status)
         smol_chat_text_free(text);

@@ -185,6 +185,27 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
     assert chats == plain and len(set(texts)) == 5
 
 
+def test_contents_of_parts_are_for_templates_that_take_them(tmp_path):
+    templates = {
+        "parts": "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
+        "text": "{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %}",
+    }
+    parts = [{"type": "text", "text": "Once upon"}, {"type": "text", "text": " a time"}]
+    request = {"messages": [{"role": "user", "content": parts}], "max_tokens": 4}
+    found = {}
+    for name, template in templates.items():
+        (tmp_path / name).write_text(template)
+        blob = tmp_path / f"{name}.smol"
+        smolconv(DEMO, blob, "--chat-template", tmp_path / name, check=True)
+        found[name] = answers(blob, [request, {"prompt": "Once upon a time", "max_tokens": 4}])
+    taken, plain = found["parts"]
+    assert taken == plain | {"index": 0}
+    assert found["text"][0] == {"index": 0, "error": {"code": "usage", "message": (
+        "chat template: line 1: cannot add a value of type list (content of message 1 is a list, and this "
+        "model's template takes text only): give one text")}}  # fmt: skip
+    assert found["text"][1] == plain
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 

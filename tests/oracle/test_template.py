@@ -141,6 +141,33 @@ def test_family_template_equals_reference(name, same_time):
     assert rendered > 0
 
 
+@pytest.mark.parametrize("name", sorted(TOKENS))
+def test_a_template_that_takes_no_lists_of_parts_says_so(name, same_time):
+    """Where the reference refuses a list of parts, and takes the same conversation as text."""
+    source = (FOLDER / f"{name}.jinja").read_text()
+    section, _ = compile_template(source, TOKENS[name])
+    parts = [{"type": "text", "text": "And"}, {"type": "text", "text": " now?"}]
+    start = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    given = {"messages": [*start, {"role": "user", "content": parts}]}
+    plain = {"messages": [*start, {"role": "user", "content": "And now?"}]}
+    ours, theirs = outcomes(section, source, TOKENS[name], **given)
+    assert_same(ours, theirs, name)
+    reference(source, TOKENS[name], **plain)
+    hint = "(content of message 3 is a list, and this model's template takes text only): give one text"
+    assert isinstance(theirs, Exception) == (hint in str(ours))
+
+
+def test_nothing_is_said_of_lists_where_a_text_is_refused_too():
+    source = (FOLDER / "mistral.jinja").read_text()
+    section, _ = compile_template(source, TOKENS["mistral"])
+    parts = [{"type": "text", "text": "And now?"}]
+    for contents in (("Hi", "And now?"), ("Hi", parts), (parts, parts)):
+        messages = [{"role": "user", "content": content} for content in contents]
+        ours, theirs = outcomes(section, source, TOKENS["mistral"], messages)
+        assert_same(ours, theirs, contents)
+        assert isinstance(ours, Refused) and "is a list" not in str(ours)
+
+
 # --- corners, one by one -------------------------------------------------------------------------
 
 MESSAGES = [
