@@ -141,7 +141,7 @@ static bool argument_text(struct machine *machine, const char *text, size_t n, s
     if (n > TEMPLATE_MEMORY)
         return smol_template_fail(machine, STATUS_UNSUPPORTED, "messages: longer than %d MiB",
                                   TEMPLATE_MEMORY >> 20);
-    *out = value_text(text, n);
+    *out = value_text(n > 0 ? text : "", n); /* nothing may be at NULL */
     out->argument = 1;
     if (utf8_well_formed((const uint8_t *)text, n) == n)
         return true;

@@ -48,9 +48,12 @@ static enum status check_part(const struct engine *e, const smol_eval_part *part
                          "contexts that do not share: see smol_context_params");
     if (c->part)
         return smol_fail(error, STATUS_USAGE, "two parts of one context");
-    if (part->n == 0 || part->n_logits > part->n)
-        return smol_fail(error, STATUS_USAGE, "%zu tokens, logits of %zu: ask for 0 to n", part->n,
-                         part->n_logits);
+    if (part->n == 0)
+        return smol_fail(error, STATUS_USAGE, "no tokens to evaluate: give at least one");
+    if (part->n_logits > part->n)
+        return smol_fail(error, STATUS_USAGE,
+                         "logits after %zu of %zu tokens: ask for as many as there are, or fewer",
+                         part->n_logits, part->n);
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 

@@ -432,11 +432,13 @@ typedef enum smol_finish {
 /* Receives text as it is generated: whole UTF-8 characters (an ill-formed sequence as U+FFFD),
  * never part of a stop string. Not every token brings text, so size may be 0; `id` is the newest
  * token, or SMOL_NO_TOKEN in the last call, which brings held-back text. A stop token itself is
- * not reported. Return 0 to go on, anything else to cancel. */
+ * not reported. Return 0 to go on, anything else to cancel. It may look at the context, save it
+ * with its sampler, to go on behind `id`, and cancel it; nothing that changes either, nor free
+ * them. */
 typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
 
 /* Sees each token as it is chosen, before its text is reported, and the logits (n) that it was
- * chosen from, as the model gave them; they are the library's. */
+ * chosen from, as the model gave them; they are the library's. It may do what smol_on_text may. */
 typedef void smol_on_token(void *user, uint32_t id, const float *logits, size_t n);
 
 typedef struct smol_generate_params {

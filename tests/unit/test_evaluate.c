@@ -195,6 +195,7 @@ static void parts_that_make_no_sense_fail_alone(void **state)
     for (size_t i = 0; i < 7; i++)
         if (parts[i].error.status != expected[i])
             fail_msg("part %zu: %s", i, parts[i].error.message);
+    assert_string_equal(parts[5].error.message, "no tokens to evaluate: give at least one");
     assert_int_equal(smol_context_length(a), 3);
     assert_int_equal(smol_context_length(b), 2);
     assert_int_equal(smol_context_length(other), 0);

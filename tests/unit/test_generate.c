@@ -653,6 +653,59 @@ static void a_generation_begins_with_the_context_of_its_first_step(void **state)
     }
 }
 
+/* --- what a callback may do ---------------------------------------------------------------- */
+
+struct saver {
+    struct recording rest; /* the ids behind the one at which it saved */
+    smol_context *context;
+    smol_session session;
+    void *bytes; /* (size); NULL: not saved yet */
+    size_t size;
+};
+
+static int save_at_third(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct saver *s = user;
+    size_t n;
+    if (s->bytes)
+        return record(&s->rest, text, size, id);
+    assert_int_equal(smol_context_pending(s->context), id);
+    smol_context_ids(s->context, &n);
+    if (n == 4) /* two of the prompt, and two */
+        assert_int_equal(
+            smol_context_save_memory(s->context, &s->session, &s->bytes, &s->size, NULL), SMOL_OK);
+    return 0;
+}
+
+static void what_a_callback_saves_goes_on_behind_its_token(void **state)
+{
+    (void)state;
+    const uint32_t prompt[] = {5, 6};
+    static struct saver s;
+    static struct recording again;
+    smol_generate_params params = {
+        .max_tokens = 20, .on_text = save_at_third, .user = &s, .penalize_context = 1};
+    s.context = new_context(0);
+    assert_int_equal(smol_sampler_create(&sampled, &s.session.sampler, NULL), SMOL_OK);
+    assert_int_equal(
+        smol_generate(s.context, s.session.sampler, prompt, 2, &params, &s.rest.result, NULL),
+        SMOL_OK);
+    assert_int_equal(s.rest.n_ids, 17);
+    assert_int_equal(smol_context_restore_memory(s.context, &s.session, s.bytes, s.size, NULL),
+                     SMOL_OK);
+    params.max_tokens = 17;
+    params.on_text = record;
+    params.user = &again;
+    assert_int_equal(
+        smol_generate(s.context, s.session.sampler, NULL, 0, &params, &again.result, NULL),
+        SMOL_OK);
+    assert_int_equal(again.n_ids, 17);
+    assert_memory_equal(again.ids, s.rest.ids, 17 * sizeof *again.ids);
+    smol_free(s.bytes);
+    smol_sampler_free(s.session.sampler);
+    smol_context_free(s.context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -677,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_slide_that_is_cancelled_loses_no_token),
         cmocka_unit_test(a_token_is_pending_behind_a_slide),
         cmocka_unit_test(a_generation_begins_with_the_context_of_its_first_step),
+        cmocka_unit_test(what_a_callback_saves_goes_on_behind_its_token),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

@@ -304,6 +304,20 @@ static void plain_messages_are_the_same_as_json(void **state)
     forget();
 }
 
+/* The address sanitizer's companion objects to any use of NULL. */
+static void an_empty_message_may_be_at_null(void **state)
+{
+    (void)state;
+    static const smol_chat_message messages[] = {{"user", NULL, 0}};
+    const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
+    smol_chat_text text;
+    compile("<{{ messages[0].content }}{{ messages[0].content | trim }}>");
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+    assert_string_equal(text.text, "<>");
+    smol_chat_text_free(&text);
+    forget();
+}
+
 /* Numbers are read, computed and written as in the reference, whatever the caller's rounding. */
 static void the_caller_s_rounding_mode_does_not_matter(void **state)
 {
@@ -337,6 +351,7 @@ int main(void)
         cmocka_unit_test(json_is_read_as_it_is_written),
         cmocka_unit_test(deep_json_is_refused),
         cmocka_unit_test(plain_messages_are_the_same_as_json),
+        cmocka_unit_test(an_empty_message_may_be_at_null),
         cmocka_unit_test(the_caller_s_rounding_mode_does_not_matter),
     };
     return cmocka_run_group_tests_name("template", tests, NULL, NULL);
