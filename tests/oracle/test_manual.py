@@ -158,6 +158,47 @@ def test_commands_and_values_are_completed(tmp_path, complete):
     assert complete("smolconv", f"{ROOT}/READ") == [f"{ROOT}/README.md"]
 
 
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    for name in ("a.smol", "b.smol", "b.smol.zst", "c.smoldelta", "about", "folder/d.smol", "full/about"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+
+EVERY = {"a.smol", "b.smol", "b.smol.zst", "c.smoldelta", "about", "folder", "full"}
+BLOBS = {"a.smol", "b.smol", "folder", "full"}
+PACKED, DELTAS = {"b.smol.zst", "folder", "full"}, {"c.smoldelta", "folder", "full"}
+FILES = [  # words of a command, and the files that are offered for the last one
+    ("smolrun bench", "", BLOBS), ("smolrun bench --threads 2", "", BLOBS), ("smolrun bench --json", "", BLOBS),
+    ("smolrun --no-mmap", "", BLOBS), ("smolrun bench", "b", {"b.smol"}), ("smolrun bench", "ab", {"about"}),
+    ("smolrun bench", "folder/", {"folder/d.smol"}), ("smolrun bench", "full/", {"full/about"}),
+    ("smolrun perplexity a.smol", "", EVERY), ("smolrun perplexity --ctx 9 a.smol --json", "", EVERY),
+    ("smolrun perplexity --kl-from", "", EVERY), ("smolconv inspect", "", EVERY), ("smolconv diff a.smol", "", EVERY),
+    ("smolconv verify", "", BLOBS), ("smolconv unpack", "", PACKED), ("smolconv about", "", BLOBS),
+    ("smolconv patch a.smol", "", DELTAS), ("smolconv patch a.smol c.smoldelta", "", BLOBS),
+    ("smolconv delta a.smol b.smol", "", DELTAS), ("smolconv pack -- a.smol", "", PACKED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words, last, expected", FILES)
+def test_bash_offers_the_files_that_are_wanted(files, words, last, expected):
+    assert sorted(bash_completes(*words.split(), last)) == sorted(expected)
+
+
+def test_bash_counts_no_value_behind_an_equals_sign(files):
+    assert set(bash_completes("smolrun", "bench", "--kv", "=", "f16", "")) == BLOBS
+    assert set(bash_completes("smolrun", "perplexity", "--kv", "=", "f16", "a.smol", "")) == EVERY
+
+
+@pytest.mark.parametrize("words, wanted", [("bench", {"a.smol", "b.smol"}), ("", {"a.smol", "b.smol"}), ("bench a.smol", set())])
+def test_fish_offers_the_files_that_are_wanted_first(files, words, wanted):
+    commands = {name for owner, name in COMMANDS if owner == "smolrun" and name}
+    found = [word.rstrip("/") for word in fish_completes("smolrun", *words.split(), "") if word not in commands]
+    assert set(found) == EVERY and len(found) == len(EVERY)
+    assert set(found[: len(wanted)]) == wanted
+
+
 def test_bash_completes_what_stands_behind_an_equals_sign():
     assert bash_completes("smolrun", "--kv", "=", "i") == ["int8"]
     assert bash_completes("smolrun", "--kv", "=") == ["f32", "f16", "int8"]
@@ -173,6 +214,18 @@ START = {
 @pytest.mark.parametrize("shell", START)
 def test_the_tab_key_works(tmp_path, shell):
     """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5, and --kv=i<Tab> --kv=int8."""
+    words = press_keys(tmp_path, shell, b"smolrun ben\t--de\t5 --kv=i\t\r")
+    assert words.replace("--depth=", "--depth ") == "bench --depth 5 --kv=int8\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])  # fish offers the others too
+def test_the_tab_key_finds_blobs(files, tmp_path, shell):
+    words = press_keys(tmp_path, shell, b"smolrun perplexity --ctx 9 a\tab\t\r")
+    assert words == "perplexity --ctx 9 a.smol about\n"
+
+
+def press_keys(tmp_path, shell, keys):
+    """The words that a command gets when a line is typed."""
     command, setup = START[shell]
     report = tmp_path / "report"
     define = {"fish": f"function smolrun; echo $argv >{report}; end"}.get(shell, f"smolrun() {{ echo $* >{report}; }}")
@@ -183,12 +236,12 @@ def test_the_tab_key_works(tmp_path, shell):
     ready = tmp_path / "ready"
     os.write(terminal, f"{define}; {setup}; echo >{ready}\r".encode())
     read_until(terminal, ready.exists)
-    os.write(terminal, b"smolrun ben\t--de\t5 --kv=i\t\r")
+    os.write(terminal, keys)
     read_until(terminal, lambda: report.exists() and report.read_text().endswith("\n"))
     os.write(terminal, b"exit\r")
     os.waitpid(child, 0)
     os.close(terminal)
-    assert report.read_text().replace("--depth=", "--depth ") == "bench --depth 5 --kv=int8\n"
+    return report.read_text()
 
 
 def read_until(terminal, done):
