@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -45,40 +46,62 @@ static char *tell_prompt(void *editor)
 
 /* --- the terminal ------------------------------------------------------------------------- */
 
-static bool pastes_on;
+/* What it was before it was taken, and is between two lines. libedit switches between the latter
+ * and what it takes to edit one. */
+static struct termios own, between_lines;
+static bool taken;
 
-/* May be called by a handler of signals. */
+/* May be called by a handler of signals, as all that follows up to stop_at_once. */
 static void switch_pastes(bool on)
 {
     const char *sequence = on ? PASTE_MODE_ON : PASTE_MODE_OFF;
     ssize_t n = write(STDOUT_FILENO, sequence, strlen(sequence));
-    pastes_on = on;
     (void)n; /* of a terminal that is gone: whoever prints text says so */
-}
-
-static void prepare_terminal(bool reading)
-{
-    edit.set(edit.editor, EL_PREP_TERM, (int)reading);
-    if (reading)
-        smol_keys_take();
-    fflush(stdout);
-    switch_pastes(reading);
 }
 
 static void return_terminal(void)
 {
-    smol_keys_return();
-    if (pastes_on)
-        switch_pastes(false);
+    tcgetattr(STDIN_FILENO, &between_lines);
+    tcsetattr(STDIN_FILENO, TCSANOW, &own);
+    switch_pastes(false);
 }
 
-/* Upon a signal, anywhere between two lines. */
-static void stop_between_lines(void)
+static void take_terminal_again(void)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &between_lines);
+    switch_pastes(true);
+}
+
+static void stop_at_once(void)
 {
     return_terminal();
     smol_chat_stop();
-    smol_keys_take_ahead();
+    take_terminal_again();
+}
+
+/* Between two lines nothing that is typed is shown, and all of it is kept as it is for the next
+ * one: a signal does not empty the terminal's queue either, as a paste of which the beginning is
+ * lost would be keys. */
+static void take_terminal(void)
+{
+    if (!taken)
+        edit.set(edit.editor, EL_SETTY, "-x", "-icanon", "-echo", "-icrnl", "+noflsh", NULL);
+    taken = true;
+}
+
+static void prepare_for_line(void)
+{
+    edit.set(edit.editor, EL_PREP_TERM, 1);
+    smol_keys_take();
+    fflush(stdout);
     switch_pastes(true);
+}
+
+static void stop_amid_line(void)
+{
+    edit.set(edit.editor, EL_PREP_TERM, 0);
+    fflush(stdout);
+    stop_at_once();
 }
 
 /* --- the screen --------------------------------------------------------------------------- */
@@ -122,7 +145,7 @@ static void draw_resized(void)
 static void draw_continued(void)
 {
     edit.set(edit.editor, EL_PREP_TERM, 0);
-    prepare_terminal(true);
+    prepare_for_line();
     edit.resize(edit.editor);
     printf("\r\033[J"); /* they were perhaps nobody: it went on at once, or there was an answer */
     edit.set(edit.editor, EL_REFRESH);
@@ -236,8 +259,7 @@ static bool wait_for_input(void)
             draw_resized();
             break;
         case WAKE_STOP:
-            prepare_terminal(false);
-            smol_chat_stop();
+            stop_amid_line();
             break;
         case WAKE_CONTINUE:
             draw_continued();
@@ -306,7 +328,7 @@ bool smol_chat_editor_open(bool in_color)
     struct history_event event;
     colored = in_color;
     set_characters();
-    if (!smol_libedit_open(&edit))
+    if (tcgetattr(STDIN_FILENO, &own) || !smol_libedit_open(&edit))
         return false;
     edit.remember(edit.history, &event, H_SETSIZE, HISTORY_ENTRIES);
     edit.set(edit.editor, EL_EDITOR, "emacs");
@@ -320,11 +342,11 @@ bool smol_chat_editor_open(bool in_color)
 
 void smol_chat_editor_close(void)
 {
-    if (edit.editor) {
+    if (taken)
         smol_chat_at_stop(smol_chat_stop);
-        return_terminal();
-    }
     smol_libedit_close(&edit);
+    if (taken)
+        return_terminal();
     smol_keys_drop_paste();
     smol_chat_history_close();
 }
@@ -352,10 +374,10 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
     entries_back = 0;
     smol_keys_drop_paste(); /* one that Ctrl-C has ended */
     smol_chat_at_stop(NULL);
-    prepare_terminal(true);
+    take_terminal();
+    prepare_for_line();
     const char *line = edit.gets(edit.editor, &n);
-    smol_keys_take_ahead();
-    smol_chat_at_stop(stop_between_lines);
+    smol_chat_at_stop(stop_at_once);
     if (!line || n <= 0)
         return false;
     while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */

@@ -24,45 +24,18 @@ static struct {
 static struct paste paste; /* the last one */
 static bool (*wait_for_input)(void);
 
-/* --- the terminal ------------------------------------------------------------------------- */
-
-static struct {
-    struct termios for_line, own; /* own: what it was, before it was taken ahead */
-    bool for_line_known, ahead;
-    cc_t interrupt_key; /* Ctrl-C, or what the user has in its place */
-} terminal = {.interrupt_key = _POSIX_VDISABLE};
+static cc_t interrupt_key = _POSIX_VDISABLE; /* Ctrl-C, or what the user has in its place */
 
 void smol_keys_take(void)
 {
-    struct termios *mode = &terminal.for_line;
-    terminal.for_line_known = tcgetattr(STDIN_FILENO, mode) == 0;
-    if (!terminal.for_line_known)
+    struct termios mode;
+    if (tcgetattr(STDIN_FILENO, &mode))
         return;
-    if (mode->c_cc[VINTR] != _POSIX_VDISABLE)
-        terminal.interrupt_key = mode->c_cc[VINTR];
-    mode->c_cc[VINTR] = _POSIX_VDISABLE;
-    mode->c_iflag &= ~(tcflag_t)IXON;
-    tcsetattr(STDIN_FILENO, TCSANOW, mode);
-    terminal.ahead = false;
-}
-
-/* A signal does not empty the queue: a paste of which the beginning is lost would be keys. */
-void smol_keys_take_ahead(void)
-{
-    if (terminal.ahead || !terminal.for_line_known || tcgetattr(STDIN_FILENO, &terminal.own))
-        return;
-    struct termios mode = terminal.for_line;
-    mode.c_cc[VINTR] = terminal.interrupt_key;
-    mode.c_iflag |= terminal.own.c_iflag & IXON;
-    mode.c_lflag |= NOFLSH;
-    terminal.ahead = tcsetattr(STDIN_FILENO, TCSANOW, &mode) == 0;
-}
-
-void smol_keys_return(void)
-{
-    if (terminal.ahead)
-        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.own);
-    terminal.ahead = false;
+    if (mode.c_cc[VINTR] != _POSIX_VDISABLE)
+        interrupt_key = mode.c_cc[VINTR];
+    mode.c_cc[VINTR] = _POSIX_VDISABLE;
+    mode.c_iflag &= ~(tcflag_t)IXON;
+    tcsetattr(STDIN_FILENO, TCSANOW, &mode);
 }
 
 /* --- bytes -------------------------------------------------------------------------------- */
@@ -103,7 +76,7 @@ static int read_byte(char *byte, size_t most)
 
 static bool is_interrupt(char byte)
 {
-    return terminal.interrupt_key != _POSIX_VDISABLE && (cc_t)byte == terminal.interrupt_key;
+    return interrupt_key != _POSIX_VDISABLE && (cc_t)byte == interrupt_key;
 }
 
 /* --- pastes ------------------------------------------------------------------------------- */

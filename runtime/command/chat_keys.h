@@ -13,13 +13,6 @@ enum { PASTE_KEY = '_' & 0x1f };
  * whether it is a part of what is pasted, and Ctrl-S too. Who prepared it makes it what it was. */
 void smol_keys_take(void);
 
-/* Between two lines, once whoever prepared the terminal has made it what it was: keeps it as for a
- * line, so that what is typed is not shown, but for the next one, and keys that are none yet stay
- * keys. Ctrl-C is a signal then. smol_keys_return makes the terminal what it was. Both may be
- * called by a handler of signals. */
-void smol_keys_take_ahead(void);
-void smol_keys_return(void);
-
 /* Between two lines, every now and then: reads ahead if there is much, as a terminal whose queue is
  * full does not see Ctrl-C either. */
 void smol_keys_make_room(void);

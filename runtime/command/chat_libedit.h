@@ -18,6 +18,7 @@ struct line_info {
 enum {
     EL_EDITOR = 2,
     EL_BIND = 4,
+    EL_SETTY = 8,
     EL_ADDFN = 9,
     EL_HIST = 10,
     EL_GETCFN = 13,

@@ -1,13 +1,14 @@
 """What is typed into smolrun chat while an answer is written: the real model's, which takes its time."""
 
 import os
+import random
 import signal
 import termios
 from pathlib import Path
 
 import pytest
 from engine import blob_of
-from test_chat import OK, Terminal
+from test_chat import OK, PROMPT, Terminal
 from test_paste import NEXT, SHELL, modes, pasted, said, type_all, untouched
 
 STORY = "Write a very long story about the sea."
@@ -42,6 +43,20 @@ def test_it_is_for_the_next_line(answering, tmp_path):
         terminal.type(b"\x04\x03")
         assert terminal.wait() == OK
     assert said(tmp_path / "saved") == [STORY, "one\n/quit\ntwo"]
+
+
+def test_none_of_it_is_lost(blob, tmp_path):
+    """Whenever it comes: the bundled model answers while it does."""
+    messages = [f"Message {i}." for i in range(12)]
+    keys, rng = "".join(f"{message}\r" for message in messages).encode() + b"\x04", random.Random(5)
+    with Terminal(blob, "-n", 1, "--session", tmp_path / "saved", XDG_STATE_HOME=str(tmp_path)) as terminal:
+        terminal.until(PROMPT)
+        while keys:
+            size = rng.choice([1, 2, 20])
+            type_all(terminal, keys[:size])
+            keys = keys[size:]
+        assert terminal.wait() == OK
+    assert said(tmp_path / "saved") == messages
 
 
 def test_ctrl_c_stops_the_answer_however_much_it_is(answering, tmp_path):
