@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/numerals.h"
 #include "common/version.h"
@@ -267,6 +268,36 @@ enum status smol_options_parse(const struct command_line *command, int argc, cha
         status = smol_fail(error, STATUS_USAGE, "a file name is missing (%s): see --help",
                            command->words);
     return status;
+}
+
+static bool is_no_file(const char *path)
+{
+    struct stat info; /* rather than access(), which sandboxes refuse */
+    return stat(path, &info) != 0;
+}
+
+static enum status fail_no_command(const char *program, const char *word, enum status status,
+                                   struct error *error)
+{
+    return smol_fail(error, status, "%s: no such file or command: %s --help lists the commands",
+                     word, program);
+}
+
+bool smol_options_no_command(const char *program, int argc, char **argv, struct error *error)
+{
+    for (int i = 1; i <= 3; i++)
+        if (i >= argc || argv[i][0] == '-')
+            return false;
+    return is_no_file(argv[1]) && fail_no_command(program, argv[1], STATUS_USAGE, error);
+}
+
+enum status smol_options_check_file(const struct command_line *command, const char *file,
+                                    struct error *error)
+{
+    bool maybe_command = file[0] && file[0] != '-' && !strpbrk(file, "/.");
+    return maybe_command && is_no_file(file)
+               ? fail_no_command(command->program, file, STATUS_FILE, error)
+               : STATUS_OK;
 }
 
 void smol_options_usage(const struct command_line *command)

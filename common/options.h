@@ -56,6 +56,15 @@ enum status smol_options_parse(const struct command_line *command, int argc, cha
                                void *settings, const char **words, bool *shown,
                                struct error *error);
 
+/* Whether argv[1], none of the program's commands, is written like one: there is no such file, and
+ * a file and more stand behind it. Fills *error with STATUS_USAGE then. */
+bool smol_options_no_command(const char *program, int argc, char **argv, struct error *error);
+
+/* For a command without a name of its own, whose first word is `file`: STATUS_FILE where there is
+ * no such file and, with neither slash nor dot in it, the word may be the name of a command. */
+enum status smol_options_check_file(const struct command_line *command, const char *file,
+                                    struct error *error);
+
 /* The first line of the help, on standard error. */
 void smol_options_usage(const struct command_line *command);
 

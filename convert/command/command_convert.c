@@ -55,5 +55,6 @@ enum status smolconv_convert(int argc, char **argv, struct error *error)
     enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     if (status || shown)
         return status;
-    return smol_convert(words[0], words[1], &options, error);
+    status = smol_options_check_file(&line, words[0], error);
+    return status ? status : smol_convert(words[0], words[1], &options, error);
 }

@@ -23,6 +23,8 @@ static enum status run(int argc, char **argv, struct error *error)
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1, error);
+    if (smol_options_no_command("smolconv", argc, argv, error))
+        return error->status;
     return smolconv_convert(argc, argv, error);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/command/prompt.h"
 #include "runtime/command/session_file.h"
 #include "runtime/command/stats.h"
+#include "runtime/report.h"
 
 static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,
@@ -297,8 +298,12 @@ int smol_command_generate(int argc, char **argv)
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
     struct run run = {.settings = &settings, .argc = argc, .argv = argv};
+    struct error detail;
     smol_error error;
-    smol_status status = check_words(&settings, &error);
+    smol_status status =
+        report(&error, smol_options_check_file(&command, settings.model, &detail), &detail);
+    if (!status)
+        status = check_words(&settings, &error);
     if (!status)
         status = smol_load(&settings, &run.loaded, &error);
     if (!status)

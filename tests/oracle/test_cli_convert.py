@@ -148,7 +148,8 @@ def test_conversion_of_the_real_model_needs_64_megabytes(tmp_path, real_model_di
     ("arguments", "part"),
     [
         (["a"], "INPUT OUT.smol"),
-        (["a", "b", "c"], "too many"),
+        (["a", "b", "c"], "a: no such file or command: smolconv --help lists the commands"),
+        ([str(DEMO), "b", "c"], "too many"),
         (["--dtype", "q4", "a", "b"], "q4"),
         (["--threads", "0", "a", "b"], "--threads"),
         (["--threads", "two", "a", "b"], "--threads"),
@@ -177,6 +178,9 @@ def test_a_double_dash_ends_the_options(tmp_path):
 
 
 def test_missing_and_unwritable_files_are_status_3(tmp_path, checkpoint):
+    said = "foo: no such file or command: smolconv --help lists the commands"
+    assert_fails(smolconv("foo", tmp_path / "o"), 3, said)
+    assert_fails(smolconv("./foo", tmp_path / "o"), 3, "./foo: cannot open")
     assert_fails(smolconv(tmp_path / "none", tmp_path / "o"), 3, "none")
     assert_fails(smolconv(DEMO, tmp_path / "no/such/o.smol"), 3, "o.smol", "No such file")
     assert_fails(smolconv("--force", DEMO, tmp_path), 3, "folder")

@@ -317,9 +317,17 @@ def test_wrong_usage_is_named(blob, arguments, parts):
     assert result.stdout == b""
 
 
-def test_a_command_that_there_is_not_is_named(blob):
-    assert_fails(smolrun("foo", blob, "hi"), USAGE, "foo: no such command or file: see --help")
+def test_a_command_that_there_is_not_is_named(blob, tmp_path):
+    said = "foo: no such file or command: smolrun --help lists the commands"
+    assert_fails(smolrun("foo", blob, "hi"), USAGE, said)
+    for words in (["foo"], ["foo", blob], ["foo", "--json", "hi"], ["--jsonl", "foo"]):
+        assert_fails(smolrun(*words), FILE, said)
+    for word in ("./foo", "foo.smol", "-", ""):
+        assert_fails(smolrun("--", word, "hi"), FILE, f"{word}: cannot open")
+    assert_fails(smolrun("bench", "foo"), FILE, "foo: cannot open")
     assert_fails(smolrun(blob, "hi", "you"), USAGE, "one argument too many")
+    (tmp_path / "foo").symlink_to(blob)
+    assert smolrun("foo", PROMPT, "-n", 1, cwd=tmp_path).returncode == OK
 
 
 def test_a_missing_prompt_or_file_is_wrong_usage(blob):
