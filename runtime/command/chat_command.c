@@ -236,11 +236,17 @@ static smol_status help(struct chat *chat, const char *argument, smol_error *err
 
 smol_status smol_chat_command(struct chat *chat, const char *line, smol_error *error)
 {
-    size_t length = strcspn(++line, " \t\n");
+    size_t length = strcspn(++line, " \t\n"), i = 0;
     const char *argument = line + length + strspn(line + length, " \t\n");
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strlen(commands[i].name) == length && memcmp(commands[i].name, line, length) == 0)
-            return commands[i].run(chat, argument, error);
-    printf("/%.*s: there is no such command: see /help\n", (int)(length < 40 ? length : 40), line);
+    while (i < N_COMMANDS &&
+           (strlen(commands[i].name) != length || memcmp(commands[i].name, line, length) != 0))
+        i++;
+    if (i == N_COMMANDS)
+        printf("/%.*s: there is no such command: see /help\n", (int)(length < 40 ? length : 40),
+               line);
+    else if (argument[0] && !commands[i].argument[0])
+        printf("/%s: takes no argument: leave out what is behind it\n", commands[i].name);
+    else
+        return commands[i].run(chat, argument, error);
     return SMOL_OK;
 }

@@ -130,6 +130,14 @@ def test_commands_say_what_they_do(blob):
     assert "read from a pipe" in shown
 
 
+def test_commands_without_an_argument_refuse_one(blob):
+    commands = ["/help", "/reset", "/regen", "/stats", "/quit"]
+    refused = [f"{command}: takes no argument: leave out what is behind it\n" for command in commands]
+    assert chat(blob, *(f"{command} x y" for command in commands)) == "".join(refused)
+    output = chat(blob, FIRST, "/reset all", "/regen", "/quit \t", "never said")  # which is done without it
+    assert output == chat(blob, FIRST) + refused[1] + chat(blob, FIRST)
+
+
 MAX_MESSAGE = 1 << 20
 
 
