@@ -52,7 +52,7 @@ ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # Command lines, input that streams, output files, JSON and what a terminal is shown of progress are for the
 # two programs, not for the library, which must not print or write.
 PROGRAM_SRC := common/options.c common/numerals.c common/input.c common/output.c common/json_out.c \
-	common/live_line.c
+	common/live_line.c common/standard.c
 POOL_SRC := common/pool.c common/pool_alone.c # with threads, without
 COMMON_SRC := $(filter-out $(PROGRAM_SRC) $(POOL_SRC),$(wildcard common/*.c)) \
 	$(word $(if $(filter no,$(THREADS)),2,1),$(POOL_SRC))

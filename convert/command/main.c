@@ -7,6 +7,7 @@
 
 #include "common/mapping.h"
 #include "common/output.h"
+#include "common/standard.h"
 #include "convert/command/command.h"
 
 static const struct {
@@ -31,6 +32,7 @@ static enum status run(int argc, char **argv, struct error *error)
 int main(int argc, char **argv)
 {
     struct error error = {0};
+    smol_standard_reserve();
     smol_output_remove_on_signals();
     smol_mapping_guard();
     enum status status = run(argc, argv, &error);

@@ -5,6 +5,7 @@
 
 #include "common/options.h"
 #include "common/output.h"
+#include "common/standard.h"
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/report.h"
@@ -24,6 +25,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    smol_standard_reserve();
     /* A reader that goes away then shows as a failed write, which ends things in order. */
     signal(SIGPIPE, SIG_IGN);
     smol_output_remove_on_signals();

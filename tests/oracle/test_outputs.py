@@ -315,6 +315,26 @@ def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole,
 
 # --- what is read -----------------------------------------------------------------------------
 
+STANDARD_READERS = {
+    "run": ["smolrun", "BLOB", "-"],
+    "chat": ["smolrun", "chat", "BLOB"],
+    "--jsonl": ["smolrun", "BLOB", "--jsonl"],
+    "tokenize": ["smolrun", "tokenize", "BLOB", "-"],
+    "perplexity": ["smolrun", "perplexity", "BLOB", "-"],
+    "unpack": ["smolconv", "unpack", "-", "OUT"],
+    "patch": ["smolconv", "patch", "BLOB", "-", "OUT"],
+}
+
+
+@pytest.mark.parametrize("name", STANDARD_READERS)
+def test_a_file_that_is_open_is_not_read_as_a_closed_standard_input(tmp_path, blob, name):
+    """It would get its number: --jsonl took the blob's bytes for requests."""
+    words = {"BLOB": blob, "OUT": tmp_path / "out"}
+    program, *rest = [str(words.get(word, word)) for word in STANDARD_READERS[name]]
+    result = run(["sh", "-c", 'exec "$@" <&-', "sh", str(BUILD / program), *rest])
+    assert_fails(result, 3, "standard input: cannot read")
+
+
 READERS = {
     "convert": ["smolconv", "FILE", "OUT"],
     "inspect": ["smolconv", "inspect", "FILE"],
