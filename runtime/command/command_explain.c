@@ -34,14 +34,15 @@ static const struct command_line command = {
              "likely) and what else was likely. PROMPT is as for generation: -: standard input.\n",
     .notes = "Probabilities are the model's own, before temperature and the other settings change\n"
              "what is sampled. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
-             "yellow, others red; not where NO_COLOR is set. With -n 0 and --given nothing is\n"
-             "generated.\n",
+             "yellow, others red; not where NO_COLOR is set. Rows are no wider than the terminal.\n"
+             "With -n 0 and --given nothing is generated.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
 enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* characters with quotes */
+enum { LEFT_WIDTH = TOKEN_WIDTH + 17, OTHER_LEAST = 10, OTHER_REST = 9 }; /* before and around */
 
 struct explanation {
     const struct settings *settings;
@@ -54,6 +55,8 @@ struct explanation {
     struct tally nll; /* of all that were explained */
     struct tally given_nll, generated_nll;
     bool color;
+    size_t n_others; /* alternatives in a row, at most */
+    int other_width;
     bool finished;
     smol_finish finish; /* why */
 };
@@ -68,6 +71,24 @@ static void print_token(const struct explanation *e, uint32_t id, int width)
     const char *text = smol_token_text(e->loaded.model, id, &size, NULL);
     size_t n = smol_quote(text, size, (size_t)width - 2, shown);
     printf("%s%*s", shown, width - (int)n, "");
+}
+
+/* Rows are no wider than the terminal: what else was likely gets narrower there, and then less. */
+static void fit_rows(struct explanation *e)
+{
+    const size_t usual = CHOICE_TOP - 1; /* one of the most likely being the token itself */
+    size_t columns = smol_command_columns(), rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
+    e->n_others = rest / (OTHER_LEAST + OTHER_REST);
+    e->other_width = OTHER_WIDTH;
+    if (rest >= CHOICE_TOP * (OTHER_WIDTH + OTHER_REST))
+        e->n_others = CHOICE_TOP;
+    else if (e->n_others > usual)
+        e->n_others = usual;
+    else if (e->n_others == 0)
+        e->n_others = 1;
+    size_t width = rest / e->n_others;
+    if (width < OTHER_WIDTH + OTHER_REST)
+        e->other_width = width < OTHER_LEAST + OTHER_REST ? OTHER_LEAST : (int)width - OTHER_REST;
 }
 
 static void print_heading(void)
@@ -106,12 +127,13 @@ static void print_choice(const struct explanation *e, const struct choice *choic
     printf("  ");
     print_percent(probability, 6, 2);
     printf("%s  %5zu", e->color ? "\033[0m" : "", choice->rank);
-    for (size_t i = 0; i < choice->n_top; i++) {
+    for (size_t i = 0, n = 0; i < choice->n_top && n < e->n_others; i++) {
         const struct ranked *other = &choice->top[i];
         if (other->id == choice->token.id)
             continue;
+        n++;
         printf("  ");
-        print_token(e, other->id, OTHER_WIDTH);
+        print_token(e, other->id, e->other_width);
         putchar(' ');
         print_percent(smol_exp(other->log_probability), 4, 1);
     }
@@ -280,6 +302,7 @@ static smol_status explain_prompt(struct explanation *e, smol_error *error)
 {
     e->color = !e->settings->json && smol_command_colors();
     e->json.file = stdout;
+    fit_rows(e);
     if (e->settings->json)
         smol_json_open(&e->json, '{');
     else

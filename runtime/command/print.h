@@ -3,6 +3,7 @@
 #define SMOL_RUNTIME_COMMAND_PRINT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "runtime/smol.h"
 
@@ -24,5 +25,8 @@ smol_status smol_command_flush(smol_error *error);
 /* Whether standard output is to be coloured: a terminal that can, and no NO_COLOR (no-color.org).
  */
 bool smol_command_colors(void);
+
+/* The columns of the terminal that standard output is; SIZE_MAX: it is none, or does not say. */
+size_t smol_command_columns(void);
 
 #endif

@@ -2,6 +2,7 @@
 import os
 import pty
 import subprocess
+import termios
 from pathlib import Path
 
 from internal import BUILD
@@ -42,9 +43,10 @@ def assert_refuses(result, status, *parts):
     assert_fails(result, status, *parts)
 
 
-def on_terminal(words, errors=None, **environment):
+def on_terminal(words, errors=None, columns=0, **environment):
     """What a command of smolrun prints on a terminal, with its errors in between if `errors` is STDOUT."""
     leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, columns))  # 0: it does not say
     environment = {"TERM": "xterm", **{k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}, **environment}
     process = subprocess.Popen(
         [BUILD / "smolrun", *map(str, words)],

@@ -168,3 +168,19 @@ def test_colours_are_for_terminals_and_never_with_no_color(demo_blob):
     assert on_terminal(arguments, TERM="dumb") == plain
     assert on_terminal(arguments, NO_COLOR="") == coloured
     assert json.loads(on_terminal((*arguments, "--json"))) == figures
+
+
+@pytest.mark.parametrize("columns", [20, 54, 79, 80, 100, 126, 127, 149, 150, 400])
+def test_rows_are_as_wide_as_the_terminal(demo_blob, columns):
+    arguments = "explain", demo_blob("int8"), PROMPT, "-n", 12, "--given", *SAMPLED
+    wide, rows = output(*arguments).splitlines(), on_terminal(arguments, NO_COLOR="1", columns=columns).splitlines()
+    assert len(rows) == len(wide) and rows[0] == wide[0]
+    table = [(row, whole) for row, whole in zip(rows, wide) if ROW.match(whole)]
+    assert len(table) == 3 + 12 and (columns < 150 or rows == wide)
+    for row, whole in table:
+        others = re.findall(r" ([<\d.]+) %", ROW.match(row)[4])
+        whole_others = re.findall(r" ([<\d.]+) %", ROW.match(whole)[4])
+        assert len(row) <= max(columns, 54) and row[:35] == whole[:35]
+        assert others == whole_others[: len(others)]
+        fewest = 1 if columns < 73 else 2 if columns < 92 else 3 if columns < 111 else 4
+        assert len(others) == min(fewest if columns < 150 else 5, len(whole_others))
