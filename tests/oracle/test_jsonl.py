@@ -255,6 +255,7 @@ BAD_LINES = {
     "real": (b'{"prompt": "a", "max_tokens": 1.0}', "usage"),
     "boolean": (b'{"prompt": "a", "max_tokens": true}', "usage"),
     "huge": (b'{"prompt": "a", "max_tokens": 4294967296}', "usage"),
+    "beyond 63 bits": (b'{"prompt": "a", "seed": 9223372036854775808}', "unsupported"),
     "beyond 64 bits": (b'{"prompt": "a", "seed": 18446744073709551616}', "unsupported"),
     "many digits": (b'{"prompt": "a", "seed": ' + b"9" * 100000 + b"}", "unsupported"),
     "huge real": (b'{"prompt": "a", "temperature": 1e999}', "unsupported"),
