@@ -36,6 +36,10 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
     if (!*found && errno != ENOENT)
         return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: cannot look for it (%s)", path,
                                  strerror(errno));
+    if (!*found && lstat(path, &info) == 0)
+        return smol_command_fail(
+            error, SMOL_ERROR_FILE,
+            "%.300s: a link that leads nowhere: remove it, or name another file", path);
     if (*found && !S_ISREG(info.st_mode))
         return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: not a regular file: name one",
                                  path);

@@ -2,6 +2,7 @@
 #include "runtime/command/settings.h"
 
 #include <float.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "runtime/command/print.h"
@@ -43,11 +44,23 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
     return status ? status : smol_sampler_set_params(sampler, &settings.sampler, error);
 }
 
+/* A session is read and then replaced, so where its name is a link, that is meant for the file
+ * which the link leads to; this one's folder is what the sandbox has to allow. */
+static void follow_link(struct settings *settings)
+{
+    struct stat info;
+    bool is_link =
+        settings->session && lstat(settings->session, &info) == 0 && S_ISLNK(info.st_mode);
+    if (is_link && realpath(settings->session, settings->session_file))
+        settings->session = settings->session_file;
+}
+
 /* What one has talked about is nobody else's business; and the files that the sandbox allows. */
-static smol_status give_up_rights(const struct settings *settings, smol_error *error)
+static smol_status give_up_rights(struct settings *settings, smol_error *error)
 {
     if (settings->before_sandbox)
         settings->before_sandbox();
+    follow_link(settings);
     if (settings->session)
         umask(S_IRWXG | S_IRWXO);
     const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,

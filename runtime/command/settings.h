@@ -4,6 +4,7 @@
 #define SMOL_RUNTIME_COMMAND_SETTINGS_H
 
 #include <float.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -29,7 +30,8 @@ struct settings {
     int chat;
     const char *system; /* of a chat: its first message, or NULL */
     const char *session;
-    struct tm now; /* the local time, where there is a chat */
+    char session_file[PATH_MAX]; /* where that is a link: what it leads to */
+    struct tm now;               /* the local time, where there is a chat */
     int stats;
     void (*before_sandbox)(void); /* of a chat, or NULL */
     /* generate, bench */

@@ -230,6 +230,33 @@ def test_places_where_no_file_can_be_are_refused(blob, tmp_path):
     assert_refuses(smolrun(blob, TEXT, "-n", 1, "--session", ""), FILE, "empty name")
 
 
+def test_a_link_stays_and_what_it_leads_to_is_the_session(blob, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    link, target = tmp_path / "here/link", tmp_path / "there/session"
+    answer(blob, TEXT, "-n", 5, "--session", target)
+    link.symlink_to("../there/second")
+    (tmp_path / "there/second").symlink_to("session")
+    answer(blob, "", "-n", 5, "--session", link)
+    at_once = tmp_path / "at once"
+    answer(blob, TEXT, "-n", 10, "--session", at_once)
+    assert target.read_bytes() == at_once.read_bytes() and not target.is_symlink()
+    assert os.readlink(link) == "../there/second" and os.listdir(tmp_path / "here") == ["link"]
+    said = smolrun("chat", blob, "--session", link, input=b"/save\n/save other\n")
+    assert said.stdout.decode() == f"saved to {target}\nsaved to {tmp_path}/there/other\n"
+    assert link.is_symlink() and sorted(os.listdir(tmp_path / "there")) == ["other", "second", "session"]
+
+
+@pytest.mark.parametrize("to", ["nowhere", "link"])
+def test_a_link_that_leads_nowhere_is_refused_before_anything_is_said(blob, tmp_path, to):
+    (tmp_path / "link").symlink_to(to)
+    for command in ([], ["chat"]):
+        result = smolrun(*command, blob, *([] if command else [TEXT]), "--session", tmp_path / "link", input=b"Hi\n")
+        assert_refuses(result, FILE, "link: ", "a link that leads nowhere" if to == "nowhere" else "cannot look for it")
+    assert os.listdir(tmp_path) == ["link"]
+
+
+
 def test_a_run_that_fails_saves_nothing(blob, file, good):
     file.write_bytes(good)
     assert smolrun(blob, TEXT * 200, "--session", file).returncode == CONTEXT_FULL
