@@ -133,6 +133,13 @@ static size_t skip_digits(struct reader *reader)
     return reader->at - start;
 }
 
+/* A number that begins at `start`. */
+static bool refuse(struct reader *reader, size_t start, const char *what)
+{
+    return smol_template_fail(reader->machine, STATUS_UNSUPPORTED,
+                              "%s: %s is not supported (byte %zu)", reader->name, what, start);
+}
+
 static bool read_integer(struct reader *reader, size_t start, struct value *value)
 {
     bool negative = reader->text[start] == '-';
@@ -141,10 +148,10 @@ static bool read_integer(struct reader *reader, size_t start, struct value *valu
         int digit = reader->text[i] - '0';
         if (__builtin_mul_overflow(number, 10, &number) ||
             __builtin_sub_overflow(number, digit, &number)) /* below zero there is one more */
-            return smol_template_fail_unsupported(reader->machine, "an integer beyond 64 bits");
+            return refuse(reader, start, "an integer beyond 64 bits, one of them its sign,");
     }
     if (!negative && number == INT64_MIN)
-        return smol_template_fail_unsupported(reader->machine, "an integer beyond 64 bits");
+        return refuse(reader, start, "an integer beyond 64 bits, one of them its sign,");
     *value = value_integer(negative ? number : -number);
     return true;
 }
@@ -155,8 +162,7 @@ static bool read_real(struct reader *reader, size_t start, struct value *value)
     char text[64], point[8];
     size_t n = reader->at - start;
     if (n >= sizeof text)
-        return smol_template_fail_unsupported(reader->machine,
-                                              "a number of more than 63 characters");
+        return refuse(reader, start, "a number of more than 63 characters");
     memcpy(text, reader->text + start, n);
     text[n] = '\0';
     snprintf(point, sizeof point, "%.1f", 0.5);
@@ -165,7 +171,7 @@ static bool read_real(struct reader *reader, size_t start, struct value *value)
         *stop = point[1];
     double real = strtod(text, NULL);
     if (real - real != 0)
-        return smol_template_fail_unsupported(reader->machine, "a number beyond 64 bits");
+        return refuse(reader, start, "a number beyond a double's range");
     *value = value_real(real);
     return true;
 }
