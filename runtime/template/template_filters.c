@@ -1,6 +1,4 @@
 /* Filters of chat templates (`x | trim`), see template_call.h. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
@@ -231,7 +229,6 @@ static bool parse_integer(struct machine *machine, const struct value *text, str
 static bool parse_real(struct machine *machine, const struct value *text, struct value *out,
                        bool *good)
 {
-    char digits[64], point[8], *end;
     struct value trimmed = smol_text_strip(text, NULL, STRIP_LEFT | STRIP_RIGHT);
     *good = false;
     for (uint32_t i = 0; i < trimmed.n; i++)
@@ -239,16 +236,9 @@ static bool parse_real(struct machine *machine, const struct value *text, struct
             return trimmed.bytes[i] < 0x80 && !strchr("_iInN", trimmed.bytes[i])
                        ? true
                        : smol_template_fail_unsupported(machine, "float of such digits");
-    if (trimmed.n >= sizeof digits)
+    if (trimmed.n > TEXT_REAL)
         return smol_template_fail_unsupported(machine, "float of more than 63 characters");
-    memcpy(digits, trimmed.bytes, trimmed.n);
-    digits[trimmed.n] = '\0';
-    snprintf(point, sizeof point, "%.1f", 0.5); /* of the process's locale */
-    for (char *c = digits; *c; c++)
-        if (*c == '.')
-            *c = point[1];
-    *out = value_real(strtod(digits, &end));
-    *good = trimmed.n > 0 && *end == '\0';
+    *out = value_real(smol_text_read_real(trimmed.bytes, trimmed.n, good));
     return true;
 }
 

@@ -1,11 +1,10 @@
 /* A JSON reader (RFC 8259), see template_json.h. */
 #include "runtime/template/template_json.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/utf8.h"
+#include "runtime/template/template_text.h"
 
 struct reader {
     struct machine *machine;
@@ -156,20 +155,13 @@ static bool read_integer(struct reader *reader, size_t start, struct value *valu
     return true;
 }
 
-/* strtod wants a terminated text and the decimal point of the process's locale. */
 static bool read_real(struct reader *reader, size_t start, struct value *value)
 {
-    char text[64], point[8];
+    bool whole;
     size_t n = reader->at - start;
-    if (n >= sizeof text)
+    if (n > TEXT_REAL)
         return refuse(reader, start, "a number of more than 63 characters");
-    memcpy(text, reader->text + start, n);
-    text[n] = '\0';
-    snprintf(point, sizeof point, "%.1f", 0.5);
-    char *stop = strchr(text, '.');
-    if (stop)
-        *stop = point[1];
-    double real = strtod(text, NULL);
+    double real = smol_text_read_real(reader->text + start, n, &whole);
     if (real - real != 0)
         return refuse(reader, start, "a number beyond a double's range");
     *value = value_real(real);

@@ -3,6 +3,7 @@ the families' templates over generated conversations, drawn expressions, white s
 the corners of Jinja one by one. Longer: make templates."""
 
 import json
+import locale
 import os
 import random
 import subprocess
@@ -416,6 +417,27 @@ def test_drawn_expression_equals_reference(seed):
 def test_letters_are_generated_from_this_python():
     script = ROOT / "scripts/gen-unicode-case"
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0
+
+
+# --- the process's locale -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["de_DE", "ps_AF"])
+def test_a_locale_s_decimal_point_changes_nothing(tmp_path, monkeypatch, name):
+    """A comma, and a character of two bytes. The program that the library is part of may have one."""
+    subprocess.run(["localedef", "-i", name, "-f", "UTF-8", tmp_path / f"{name}.UTF-8"], check=True)
+    source = "{{ messages[0].x }} {{ messages[0].x + 0.5 }} {{ ' 1.25e1 ' | float }} {{ '1.2.3' | float(7) }}"
+    section, _ = compile_template(source)
+    messages = [{"role": "user", "x": 1234567.125e-3}]
+    monkeypatch.setenv("LOCPATH", str(tmp_path))
+    before = locale.setlocale(locale.LC_NUMERIC)
+    locale.setlocale(locale.LC_NUMERIC, f"{name}.UTF-8")
+    try:
+        assert locale.localeconv()["decimal_point"] != "."
+        text, _ = render(section, messages)
+    finally:
+        locale.setlocale(locale.LC_NUMERIC, before)
+    assert text == "1234.567125 1235.067125 12.5 7" == reference(source, {}, messages)
 
 
 # --- through the tools ---------------------------------------------------------------------------
