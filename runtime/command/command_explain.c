@@ -41,7 +41,7 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* characters with quotes */
+enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 };               /* columns, with quotes */
 enum { LEFT_WIDTH = TOKEN_WIDTH + 17, OTHER_LEAST = 10, OTHER_REST = 9 }; /* before and around */
 
 struct explanation {
@@ -63,7 +63,7 @@ struct explanation {
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Prints a token in quotes and spaces up to `width` characters. */
+/* Prints a token in quotes and spaces up to `width` columns. */
 static void print_token(const struct explanation *e, uint32_t id, int width)
 {
     char shown[QUOTE_BYTES(TOKEN_WIDTH)];

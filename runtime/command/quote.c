@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "common/utf8.h"
+#include "runtime/command/character_width.h"
 
 /* Control and format characters, separators of lines, the byte order mark. */
 static bool is_invisible(uint32_t c)
 {
-    static const struct {
-        uint32_t first, last;
-    } ranges[] = {
+    static const struct character_range ranges[] = {
         {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
         {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
@@ -24,63 +23,90 @@ static bool is_invisible(uint32_t c)
     return false;
 }
 
-/* How a character is shown; returns the length of that. */
-static size_t spell(uint32_t c, char shown[16])
+static bool is_among(const struct character_range *ranges, size_t n, uint32_t c)
+{
+    size_t low = 0;
+    for (size_t high = n; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges[middle].last < c)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && c >= ranges[low].first;
+}
+
+/* Which a terminal takes for a character. */
+static size_t columns_of(uint32_t c)
+{
+    if (is_among(without_width, sizeof without_width / sizeof without_width[0], c))
+        return 0;
+    return is_among(wide, sizeof wide / sizeof wide[0], c) ? 2 : 1;
+}
+
+/* A character as it is shown. */
+struct spelling {
+    char text[16];
+    size_t length, columns;
+};
+
+static void spell(uint32_t c, struct spelling *s)
 {
     static const char letters[] = "\a\b\t\n\v\f\r\"\\", names[] = "abtnvfr\"\\";
     const char *letter = c && c < 0x80 ? strchr(letters, (int)c) : NULL;
-    if (letter)
-        return (size_t)snprintf(shown, 16, "\\%c", names[letter - letters]);
-    if (is_invisible(c))
-        return (size_t)snprintf(shown, 16, c < 0x80 ? "\\x%02x" : "\\u%04x", (unsigned)c);
-    return smol_utf8_encode(c, (uint8_t *)shown);
-}
-
-static size_t count_characters(const char *text, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++)
-        n += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return n;
+    if (letter) {
+        s->length = (size_t)snprintf(s->text, sizeof s->text, "\\%c", names[letter - letters]);
+    } else if (is_invisible(c)) {
+        s->length = (size_t)snprintf(s->text, sizeof s->text, c < 0x80 ? "\\x%02x" : "\\u%04x",
+                                     (unsigned)c);
+    } else {
+        s->length = smol_utf8_encode(c, (uint8_t *)s->text);
+        s->columns = columns_of(c);
+        return;
+    }
+    s->columns = s->length;
 }
 
 /* Spells the character at text[0..size), or the byte where that is none; returns the bytes taken.
  */
-static size_t spell_next(const uint8_t *text, size_t size, char shown[16], size_t *length)
+static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
 {
     uint32_t c;
     size_t taken = smol_utf8_decode(text, size, &c);
     if (utf8_well_formed(text, taken) == taken) {
-        *length = spell(c, shown);
+        spell(c, s);
         return taken;
     }
-    *length = (size_t)snprintf(shown, 16, "\\x%02x", *text);
+    s->length = s->columns = (size_t)snprintf(s->text, sizeof s->text, "\\x%02x", *text);
     return 1;
 }
 
+/* How far a quotation has come. */
+struct quoted {
+    size_t used;  /* bytes */
+    size_t taken; /* of the columns that there are; by characters that need none, one */
+    size_t columns;
+};
+
 size_t smol_quote(const char *text, size_t size, size_t most, char *out)
 {
-    size_t n = 0, used = 1, short_n = 0, short_used = 1; /* short: what leaves room for "..." */
+    struct quoted q = {.used = 1}, with_room = q; /* what leaves room for "..." */
     out[0] = '"';
     for (size_t i = 0; i < size;) {
-        char shown[16];
-        size_t length;
-        i += spell_next((const uint8_t *)text + i, size - i, shown, &length);
-        size_t width = count_characters(shown, length);
-        if (n + width > most) {
-            memcpy(out + short_used, "...", 4);
-            used = short_used + 3;
-            n = short_n + 3;
+        struct spelling s;
+        i += spell_next((const uint8_t *)text + i, size - i, &s);
+        size_t taken = s.columns ? s.columns : 1;
+        if (q.taken + taken > most) {
+            memcpy(out + with_room.used, "...", 3);
+            q.used = with_room.used + 3;
+            q.columns = with_room.columns + 3;
             break;
         }
-        memcpy(out + used, shown, length);
-        used += length;
-        n += width;
-        if (n + 3 <= most) {
-            short_used = used;
-            short_n = n;
-        }
+        memcpy(out + q.used, s.text, s.length);
+        q = (struct quoted){q.used + s.length, q.taken + taken, q.columns + s.columns};
+        if (q.taken + 3 <= most)
+            with_room = q;
     }
-    memcpy(out + used, "\"", 2);
-    return n + 2;
+    memcpy(out + q.used, "\"", 2);
+    return q.columns + 2;
 }

@@ -1,12 +1,17 @@
 """`smolrun explain` against the softmax of transformers, and what it shows of tokens that could do harm
 on a terminal."""
 
+import ctypes
 import json
+import locale
 import re
+import subprocess
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
-from internal import CONTEXT_FULL, USAGE
+from internal import CONTEXT_FULL, ROOT, USAGE, lib
 from programs import assert_fails, on_terminal, smolrun
 from test_cli_run import PROMPT, STOP_ID, output
 from test_perplexity import log_softmax
@@ -184,3 +189,25 @@ def test_rows_are_as_wide_as_the_terminal(demo_blob, columns):
         assert others == whole_others[: len(others)]
         fewest = 1 if columns < 73 else 2 if columns < 92 else 3 if columns < 111 else 4
         assert len(others) == min(fewest if columns < 150 else 5, len(whole_others))
+
+
+def test_columns_are_those_of_the_c_library():
+    """But for some hundred that people disagree about: parts of Hangul syllables, hexagrams, formats."""
+    libc, out, different = ctypes.CDLL(None), ctypes.create_string_buffer(100), []
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
+    for c in range(0x20, 0x110000):
+        if unicodedata.category(chr(c)) in ("Cc", "Cn", "Co", "Cs"):
+            continue
+        text = chr(c).encode()
+        columns = lib.smol_quote(text, ctypes.c_size_t(len(text)), ctypes.c_size_t(16), out)
+        if columns != sum(libc.wcwidth(ord(shown)) for shown in out.value.decode()):
+            different.append(c)
+    locale.setlocale(locale.LC_CTYPE, before)
+    assert len(different) < 500
+    agreed = [(0x20, 0x10FF), (0x3000, 0x30FF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xFF00, 0xFFEF), (0x1F600, 0x1F64F)]
+    assert not [hex(c) for c in different for first, last in agreed if first <= c <= last]
+
+
+def test_widths_are_generated_from_this_python():
+    assert subprocess.run([sys.executable, ROOT / "scripts/gen-unicode-width", "--check"]).returncode == 0

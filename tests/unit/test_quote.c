@@ -28,8 +28,8 @@ static void harmless_text_is_shown_as_it_is(void **state)
     check("", 0, 10, "\"\"", 2);
     check(" the", 4, 10, "\" the\"", 6);
     check("caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80", 14, 10,
-          "\"caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80\"", 10);
-    check("\xef\xbf\xbd", 3, 10, "\"\xef\xbf\xbd\"", 3); /* U+FFFD itself */
+          "\"caf\xc3\xa9 \xe2\x98\x83 \xf0\x9f\x98\x80\"", 11); /* the last is two wide */
+    check("\xef\xbf\xbd", 3, 10, "\"\xef\xbf\xbd\"", 3);        /* U+FFFD itself */
 }
 
 static void what_steers_a_terminal_is_escaped(void **state)
@@ -57,6 +57,16 @@ static void long_text_is_cut_between_characters(void **state)
     check("abcdefg", 7, 6, "\"abc...\"", 8);
     check("ab\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 12, 6, "\"ab\xc3\xa9...\"", 8);
     check("ab\x1bzzzz", 7, 6, "\"ab...\"", 7);
+}
+
+static void columns_count_and_not_characters(void **state)
+{
+    (void)state;
+    check("\xe6\x97\xa5\xe6\x9c\xac", 6, 4, "\"\xe6\x97\xa5\xe6\x9c\xac\"", 6);
+    check("\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", 9, 5, "\"\xe6\x97\xa5...\"", 7);
+    check("e\xcc\x81", 3, 4, "\"e\xcc\x81\"", 3);           /* an acute accent */
+    check("e\xcc\x81\xcc\x81\xcc\x81", 7, 3, "\"...\"", 5); /* several, for ever */
+    check("e\xcc\x81\xcc\x81\xcc\x81", 7, 4, "\"e\xcc\x81\xcc\x81\xcc\x81\"", 3);
 }
 
 /* Every code point. */
@@ -114,6 +124,7 @@ int main(void)
         cmocka_unit_test(what_steers_a_terminal_is_escaped),
         cmocka_unit_test(bytes_that_are_no_text_are_shown_as_numbers),
         cmocka_unit_test(long_text_is_cut_between_characters),
+        cmocka_unit_test(columns_count_and_not_characters),
         cmocka_unit_test(nothing_gets_through),
         cmocka_unit_test(messages_do_not_steer_a_terminal),
         cmocka_unit_test(ranks_and_the_most_likely_are_those_of_a_sort),
