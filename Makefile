@@ -14,6 +14,9 @@ EXTRA_CFLAGS ?=
 ifneq ($(words $(filter yes no,$(THREADS))),1)
 $(error THREADS=$(THREADS): say yes or no)
 endif
+# These are several names to make, and `make clean` or `make uninstall` would remove each.
+FOLDERS := BUILD DESTDIR PREFIX BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR MANDIR BASHDIR ZSHDIR FISHDIR
+$(foreach name,$(FOLDERS),$(if $(word 2,$($(name))),$(error $(name)=$($(name)): name a folder without blanks)))
 PTHREAD := $(if $(filter no,$(THREADS)),-DSMOL_NO_THREADS,-pthread)
 # What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
 # results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
@@ -21,7 +24,7 @@ PTHREAD := $(if $(filter no,$(THREADS)),-DSMOL_NO_THREADS,-pthread)
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -I. -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize $(PTHREAD) -MMD -MP \
-	-ffile-prefix-map=$(CURDIR)=. $(EXTRA_CFLAGS)
+	"-ffile-prefix-map=$(CURDIR)=." $(EXTRA_CFLAGS)
 
 # What makes a flaw that is left harder to use: random addresses, tables of the linker that nobody
 # can write to, guarded stacks, calls of the C library that know how much their targets hold. What a
@@ -208,7 +211,7 @@ $(BUILD)/internal/%.o: %.c
 test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
 	./scripts/fuzz replay $(BUILD)
-	SMOL_BUILD=$(abspath $(BUILD)) "$$(./scripts/venv)" -m pytest -q tests/oracle
+	SMOL_BUILD="$(abspath $(BUILD))" "$$(./scripts/venv)" -m pytest -q tests/oracle
 
 # A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.
 $(BUILD)/tests/fault.so: tests/fault/shim.c
@@ -280,31 +283,31 @@ armv7: all tests ## 32-bit Arm, emulated: all types of weights, on two kinds of 
 	./scripts/check-armv7 $(BUILD) all
 
 families: tests ## compare 40 drawn checkpoints of every family, and every key of config.json, with transformers
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_FAMILY_CASES=40 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_families.py tests/oracle/test_config.py tests/oracle/test_config_keys.py
 
 tokenizers: tests ## cut and tokenize 20,000 strings for each kind of pre-tokenizer, and 3,000 drawn patterns
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_TOKENIZERS=20000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_scanner.py tests/oracle/test_tokenizer.py tests/oracle/test_tokenizer_families.py
 
 perplexity: tests ## compare perplexities with transformers on the real model too
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_PERPLEXITY=1 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_PERPLEXITY=1 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_perplexity.py
 
 requests: tests ## give --jsonl 100,000 lines: its memory does not grow
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_JSONL_LINES=100000 "$$(./scripts/venv)" -m pytest -q -rP \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_JSONL_LINES=100000 "$$(./scripts/venv)" -m pytest -q -rP \
 		tests/oracle/test_jsonl.py -k memory
 
 long: tests ## compare with transformers behind 8,192 tokens, all layers of the real model
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q -s \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q -s \
 		tests/oracle/test_logits.py -k 8192
 
 mutations: tests ## read 100,000 mutated safetensors headers as the reference package does
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_FUZZ_ROUNDS=100000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_safetensors.py -k mutations
 
 templates: tests ## render 2,000 conversations with each family's chat template as the reference does
-	SMOL_BUILD=$(abspath $(BUILD)) SMOL_TEMPLATE_ROUNDS=2000 "$$(./scripts/venv)" -m pytest -q \
+	SMOL_BUILD="$(abspath $(BUILD))" SMOL_TEMPLATE_ROUNDS=2000 "$$(./scripts/venv)" -m pytest -q \
 		tests/oracle/test_template.py
 
 # TARGET=blob fuzzes one of them only; see tests/fuzz/README.md
@@ -318,7 +321,7 @@ fuzz-afl: ## the same for the most exposed readers with AFL++, one of them built
 # BENCH="--only decode --rounds 3" chooses what; IK_BENCH=path/to/llama-bench measures ik_llama.cpp too
 bench: all $(BUILD)/bench/liblimits.so ## measure speed and memory against llama.cpp and the machine's limits
 	./scripts/setup bench
-	SMOL_BUILD=$(abspath $(BUILD)) IK_BENCH="$(IK_BENCH)" "$$(./scripts/peer)" scripts/bench $(BENCH)
+	SMOL_BUILD="$(abspath $(BUILD))" IK_BENCH="$(IK_BENCH)" "$$(./scripts/peer)" scripts/bench $(BENCH)
 
 $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	@mkdir -p $(@D)

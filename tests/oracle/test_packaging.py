@@ -1,7 +1,9 @@
 """What debian/ repeats of the tree is as it is there. `make deb` builds the packages, which takes
 minutes; here is what would be forgotten."""
 import re
+import subprocess
 
+import pytest
 from conftest import ROOT
 
 CONTROL = (ROOT / "debian/control").read_text()
@@ -23,6 +25,18 @@ def test_the_packages_are_built_with_what_the_tree_is_built_with():
     needed = {word for name in ("build", "docs") for word in re.search(rf"^{name}=\((.*?)\)", setup, flags=re.M)[1].split()}
     declared = set(re.findall(r"[a-z0-9-]+", CONTROL.split("Build-Depends: ")[1].split("\n")[0]))
     assert needed - {"gcc", "libc6-dev", "make"} <= declared  # these every Debian package may count on
+
+
+@pytest.mark.parametrize("target", ["all", "clean", "install", "uninstall"])
+@pytest.mark.parametrize("name", ["BUILD", "DESTDIR", "PREFIX", "LIBDIR", "MANDIR"])
+def test_a_folder_with_blanks_is_refused_before_anything_is_done(tmp_path, name, target):
+    """`make uninstall PREFIX="$HOME/my programs"` removed the file $HOME/my."""
+    (tmp_path / "my").touch()
+    result = subprocess.run(
+        ["make", "-s", "-C", ROOT, target, f"{name}={tmp_path}/my programs"], capture_output=True, text=True
+    )
+    assert result.returncode == 2 and "name a folder without blanks" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["my"]
 
 
 def test_the_licence_is_the_licence():
