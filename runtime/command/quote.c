@@ -97,7 +97,7 @@ size_t smol_quote(const char *text, size_t size, size_t most, char *out)
         i += spell_next((const uint8_t *)text + i, size - i, &s);
         size_t taken = s.columns ? s.columns : 1;
         if (q.taken + taken > most) {
-            memcpy(out + with_room.used, "...", 3);
+            memcpy(out + with_room.used, "...", 4);
             q.used = with_room.used + 3;
             q.columns = with_room.columns + 3;
             break;
