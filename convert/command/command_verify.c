@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/version.h"
 #include "convert/command/command.h"
@@ -50,7 +51,9 @@ static enum status verify_source(const char *path, const struct blob *blob,
     if (status)
         return status;
     const char *release = smol_provenance_release(blob->provenance, blob->n_provenance, &n);
-    printf("%s: made from %s", path, options->checkpoint);
+    smol_print_text(stdout, path, strlen(path));
+    printf(": made from ");
+    smol_print_text(stdout, options->checkpoint, strlen(options->checkpoint));
     if (same_release) {
         printf(" by this release, smolconv %s: every byte is the same\n", SMOL_VERSION);
         return STATUS_OK;
@@ -73,7 +76,8 @@ enum status smolconv_verify(int argc, char **argv, struct error *error)
     status = smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, error);
     if (status)
         return status;
-    printf("%s: good: %zu bytes, %zu chunks, %zu tensors\n", path, blob.file.size, blob.n_chunks,
+    smol_print_text(stdout, path, strlen(path));
+    printf(": good: %zu bytes, %zu chunks, %zu tensors\n", blob.file.size, blob.n_chunks,
            blob.n_tensors - (blob.model->tied_embeddings ? 1 : 0)); /* the output is an alias */
     if (options.checkpoint)
         status = verify_source(path, &blob, &options, error);

@@ -396,6 +396,15 @@ def test_names_in_a_file_cannot_steer_the_terminal(tmp_path):
     assert result.returncode == 0 and "?[31mred?1m??tfel??\n" in result.stdout
 
 
+def test_the_name_of_a_file_cannot_steer_the_terminal(tmp_path, blob):
+    path = tmp_path / "\x1b[31mred\nb.smol: good\u202e.smol"
+    path.write_bytes(blob.read_bytes())
+    for words in [("verify", path), ("inspect", path), ("inspect", path.with_name("\x1b[1mno"))]:
+        result = smolconv(*words)
+        text = result.stdout + result.stderr
+        assert "\x1b" not in text and "\u202e" not in text and "\nb.smol" not in text
+
+
 def test_verify_approves_good_blobs_and_names_the_damaged_tensor(tmp_path, blob):
     assert smolconv("verify", blob).returncode == 0
     bad = spoiled(blob, tmp_path / "bad.smol")
