@@ -39,7 +39,7 @@ static enum status add(struct template_list *list, const char *name, size_t size
                        const json_t *text, struct error *error)
 {
     struct listed_template item = {strndup(name, size), path, text};
-    if (!item.name || !item.path)
+    if (!item.name || !item.path || !grow(list))
         goto fail;
     const json_t *place = json_object_get(list->places, item.name);
     if (place) {
@@ -49,8 +49,6 @@ static enum status add(struct template_list *list, const char *name, size_t size
         *earlier = item;
         return STATUS_OK;
     }
-    if (!grow(list))
-        goto fail;
     if (json_object_set_new_nocheck(list->places, item.name, json_integer((json_int_t)list->n)))
         goto fail; /* file names need not be UTF-8 */
     list->items[list->n++] = item;

@@ -146,7 +146,7 @@ static enum status mark_spaces(const char *path, const char *name, size_t size,
 {
     bool own = memchr(name, ' ', size);
     shown->flags |= own ? TOKEN_PLAIN : 0;
-    if (!own || (shown->size == size && memcmp(shown->data, name, size) == 0))
+    if (!own || (shown->data && shown->size == size && memcmp(shown->data, name, size) == 0))
         return STATUS_OK;
     return smol_fail(
         error, STATUS_UNSUPPORTED,
