@@ -17,7 +17,7 @@ const char smol_report_style[] =
     "h2{margin:3rem 0 .4rem;padding-top:.9rem;border-top:1px solid var(--rule);font-size:1.15rem;"
     "font-weight:600}\n"
     "h3{margin:0 0 .3rem;font-size:.95rem;font-weight:600}\n"
-    "p{margin:.3rem 0 1rem;max-width:46rem;color:var(--soft)}\n"
+    "p{margin:.3rem 0 1rem;max-width:46rem;color:var(--soft);overflow-wrap:anywhere}\n"
     "dl{display:flex;flex-wrap:wrap;gap:.8rem 2.6rem;margin:1.4rem 0 0}\n"
     "dt{color:var(--soft);font-size:.82rem}\n"
     "dd{margin:0;font-size:1.25rem;font-variant-numeric:tabular-nums}\n"
