@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/error.h"
 
@@ -24,6 +25,10 @@ enum status smol_input_read(struct input *input, void *data, size_t size, size_t
 /* The same, but does not wait for more than has come: *n is 0 only at the end. */
 enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
                                  struct error *error);
+
+/* As read(2), but waits where the descriptor would not (O_NONBLOCK, which whoever shares a pipe or
+ * a terminal may have set), and goes on after signals. */
+ssize_t smol_read(int fd, void *data, size_t size);
 
 /* Safe after a failed open too. */
 void smol_input_close(struct input *input);

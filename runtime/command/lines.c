@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/input.h"
 #include "runtime/command/print.h"
 
 /* Whether a read would not wait: there is something, or it is over. */
@@ -25,12 +26,11 @@ static smol_status read_more(struct lines *lines, smol_error *error)
         memmove(lines->buffer, lines->buffer + lines->at, lines->size);
         lines->at = 0;
     }
-    ssize_t n = read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
-    if (n < 0 && errno != EINTR)
+    ssize_t n = smol_read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
+    if (n < 0)
         return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
                                  strerror(errno));
-    if (n > 0)
-        lines->size += (size_t)n;
+    lines->size += (size_t)n;
     lines->ended = n == 0;
     return SMOL_OK;
 }

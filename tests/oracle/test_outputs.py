@@ -1,6 +1,8 @@
 """Files that are written, and what may stand in their way: full disks, folders and file systems that
 must not be written to, things in the target's place. And files that are read and are none. A failed
 command leaves everything as it was."""
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -9,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -333,6 +336,28 @@ def test_a_file_that_is_open_is_not_read_as_a_closed_standard_input(tmp_path, bl
     program, *rest = [str(words.get(word, word)) for word in STANDARD_READERS[name]]
     result = run(["sh", "-c", 'exec "$@" <&-', "sh", str(BUILD / program), *rest])
     assert_fails(result, 3, "standard input: cannot read")
+
+
+@pytest.mark.parametrize("name", ["run", "--jsonl", "tokenize", "unpack"])
+def test_a_standard_input_that_does_not_wait_is_waited_for(tmp_path, blob, whole, name):
+    """A pipe with O_NONBLOCK, which is empty when half of it has been read."""
+    data = {"--jsonl": b'{"prompt": "Once", "max_tokens": 2}\n{"prompt": "a"}', "unpack": whole("pack")}
+    given = data.get(name, b"Once upon a time")
+    words = {"BLOB": blob, "OUT": tmp_path / "out"}
+    program, *rest = [str(words.get(word, word)) for word in STANDARD_READERS[name]]
+    expected = subprocess.run([BUILD / program, *rest], input=given, capture_output=True)
+    (tmp_path / "out").unlink(missing_ok=True)
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    process = subprocess.Popen([BUILD / program, *rest], stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.write(writer, given[:9])
+    while process.poll() is None and fcntl.ioctl(reader, termios.FIONREAD, bytes(4)) != bytes(4):
+        time.sleep(0.01)
+    os.close(reader)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "wb") as rest_of_it:
+        rest_of_it.write(given[9:])
+    stdout, stderr = process.communicate()
+    assert (process.returncode, stdout) == (0, expected.stdout), stderr
 
 
 READERS = {
