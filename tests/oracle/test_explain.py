@@ -5,16 +5,15 @@ import ctypes
 import json
 import locale
 import re
-import subprocess
-import sys
 import unicodedata
 
 import numpy as np
 import pytest
-from internal import CONTEXT_FULL, ROOT, USAGE, lib
+from internal import CONTEXT_FULL, USAGE, lib
 from programs import assert_fails, on_terminal, smolrun
 from test_cli_run import PROMPT, STOP_ID, output
 from test_perplexity import log_softmax
+from unicode_tables import assert_generated, need_this_unicode
 
 SAMPLED = "--temp", 1.5, "--seed", 3
 
@@ -191,8 +190,12 @@ def test_rows_are_as_wide_as_the_terminal(demo_blob, columns):
         assert len(others) == min(fewest if columns < 150 else 5, len(whole_others))
 
 
+WIDTHS = "runtime/command/character_width.h"
+
+
 def test_columns_are_those_of_the_c_library():
     """But for some hundred that people disagree about: parts of Hangul syllables, hexagrams, formats."""
+    need_this_unicode(WIDTHS)
     libc, out, different = ctypes.CDLL(None), ctypes.create_string_buffer(100), []
     before = locale.setlocale(locale.LC_CTYPE)
     locale.setlocale(locale.LC_CTYPE, "C.UTF-8")
@@ -210,7 +213,4 @@ def test_columns_are_those_of_the_c_library():
 
 
 def test_widths_are_generated_from_pythons_unicode():
-    version = re.search(r"from Unicode ([\d.]+);", (ROOT / "runtime/command/character_width.h").read_text())[1]
-    if version != unicodedata.unidata_version:
-        pytest.skip(f"this Python has Unicode {unicodedata.unidata_version}, and the table {version}")
-    assert subprocess.run([sys.executable, ROOT / "scripts/gen-unicode-width", "--check"]).returncode == 0
+    assert_generated(WIDTHS, "gen-unicode-width")
