@@ -445,6 +445,18 @@ static enum status measure(struct report *report, const struct report_options *o
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
+/* With --force the page takes the place of what has its name. */
+static enum status check_output(const struct subject *subject, const char *output,
+                                struct error *error)
+{
+    bool is_weights = subject->kind == SUBJECT_CHECKPOINT && subject->has_weights &&
+                      smol_shards_has(&subject->source.shards, output);
+    if (!is_weights && !smol_same_file(output, subject->path))
+        return STATUS_OK;
+    return smol_fail(error, STATUS_USAGE, "%s: is what the report is of: name another output",
+                     output);
+}
+
 static enum status write_file(struct report *report, const struct report_options *options,
                               struct error *error)
 {
@@ -470,7 +482,9 @@ enum status smol_report(const char *path, const struct report_options *options, 
                                            &report.subject, error);
     if (status)
         return status;
-    status = measure(&report, options, error);
+    status = check_output(&report.subject, options->output, error);
+    if (!status)
+        status = measure(&report, options, error);
     if (!status)
         status = write_file(&report, options, error);
     else

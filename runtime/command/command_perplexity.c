@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "common/json_out.h"
 #include "common/live_line.h"
 #include "runtime/clock.h"
@@ -290,6 +291,10 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         strcmp(settings->text, "-") == 0)
         return smol_command_fail(error, SMOL_ERROR_USAGE,
                                  "perplexity: only one of TEXTFILE and --kl-from can be -");
+    if (settings->output && smol_same_file(settings->output, settings->text))
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "%.300s: is the text itself: name another output",
+                                 settings->output);
     smol_status status = smol_load(settings, &m->loaded, error);
     if (!status)
         status = read_text(m, error);

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 
+#include "common/file.h"
 #include "runtime/clock.h"
+#include "runtime/command/print.h"
 
 static void print_warning(void *user, smol_log_level level, const char *message)
 {
@@ -12,11 +14,21 @@ static void print_warning(void *user, smol_log_level level, const char *message)
         fprintf(stderr, "smolrun: warning: %s\n", message);
 }
 
+/* An output takes the place of what has its name. */
+static smol_status check_output(const struct settings *settings, smol_error *error)
+{
+    if (!settings->output || !smol_same_file(settings->output, settings->model))
+        return SMOL_OK;
+    return smol_command_fail(error, SMOL_ERROR_USAGE,
+                             "%.300s: is the blob itself: name another output", settings->output);
+}
+
 smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error)
 {
     smol_model_params params = settings->open;
     params.on_log = print_warning;
-    return smol_model_open(settings->model, &params, model, error);
+    smol_status status = check_output(settings, error);
+    return status ? status : smol_model_open(settings->model, &params, model, error);
 }
 
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error)

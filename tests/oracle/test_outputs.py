@@ -318,6 +318,32 @@ def test_closed_standard_files_do_not_get_into_the_output(tmp_path, blob, whole,
 
 # --- what is read -----------------------------------------------------------------------------
 
+ONTO_ITSELF = {
+    "logits": ["smolrun", "logits", "BLOB", "Hello", "-o", "BLOB"],
+    "perplexity": ["smolrun", "perplexity", "BLOB", "TEXT", "--save-logits", "BLOB"],
+    "perplexity, text": ["smolrun", "perplexity", "BLOB", "TEXT", "--save-logits", "TEXT"],
+    "report": ["smolconv", "report", "BLOB", "--force", "-o", "BLOB"],
+    "report, link": ["smolconv", "report", "BLOB", "--force", "-o", "LINK"],
+    "report, weights": ["smolconv", "report", "CHECKPOINT", "--force", "-o", "CHECKPOINT/model.safetensors"],
+    "convert": ["smolconv", "CHECKPOINT", "--force", "CHECKPOINT/model.safetensors"],
+}
+
+
+@pytest.mark.parametrize("name", ONTO_ITSELF)
+def test_what_is_read_is_not_replaced(tmp_path, blob, name):
+    """`smolrun logits FILE.smol ... -o FILE.smol` lost the blob."""
+    model, text = tmp_path / "model.smol", tmp_path / "text"
+    shutil.copy(blob, model)
+    text.write_text("Once upon a time\n" * 9)
+    (tmp_path / "link").symlink_to(model)
+    shutil.copytree(DEMO, tmp_path / "checkpoint")
+    words = {"BLOB": model, "TEXT": text, "LINK": tmp_path / "link"}
+    program, *rest = [str(words.get(w, w)).replace("CHECKPOINT", str(tmp_path / "checkpoint")) for w in ONTO_ITSELF[name]]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert_fails(run([BUILD / program, *rest]), 2, "name another output")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 STANDARD_READERS = {
     "run": ["smolrun", "BLOB", "-"],
     "chat": ["smolrun", "chat", "BLOB"],
