@@ -108,7 +108,7 @@ def build(installed, folder, compiler, static):
     for name in EXAMPLES:
         programs[name] = folder / name
         source = ROOT / f"examples/{name}.c"
-        command = [*COMPILERS[compiler], *WARNINGS, *cflags, source, "-x", "none", *how, *libs, "-lm"]
+        command = [*COMPILERS[compiler], *WARNINGS, *cflags, source, *how, *libs, "-lm"]
         subprocess.run([*command, "-o", programs[name]], check=True)
     return programs
 
