@@ -24,20 +24,21 @@ enum status smol_input_open(const char *path, struct input *input, struct error 
 
 ssize_t smol_read(int fd, void *data, size_t size)
 {
-    for (;;) {
-        struct pollfd in = {.fd = fd, .events = POLLIN};
-        ssize_t n = read(fd, data, size);
-        if (n >= 0 || (errno != EINTR && errno != EAGAIN))
-            return n;
-        if (errno == EAGAIN)
-            poll(&in, 1, -1);
-    }
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+    ssize_t n;
+    while ((n = read(fd, data, size)) < 0 && errno == EAGAIN)
+        if (poll(&in, 1, -1) < 0)
+            return -1;
+    return n;
 }
 
 enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
                                  struct error *error)
 {
-    ssize_t got = smol_read(input->fd, data, size);
+    ssize_t got;
+    do
+        got = smol_read(input->fd, data, size);
+    while (got < 0 && errno == EINTR);
     if (got < 0)
         return smol_fail(error, STATUS_FILE, "%.300s: cannot read (%s): check the disk or link",
                          input->name, strerror(errno));

@@ -27,7 +27,7 @@ enum status smol_input_read_some(struct input *input, void *data, size_t size, s
                                  struct error *error);
 
 /* As read(2), but waits where the descriptor would not (O_NONBLOCK, which whoever shares a pipe or
- * a terminal may have set), and goes on after signals. */
+ * a terminal may have set). */
 ssize_t smol_read(int fd, void *data, size_t size);
 
 /* Safe after a failed open too. */

@@ -27,10 +27,11 @@ static smol_status read_more(struct lines *lines, smol_error *error)
         lines->at = 0;
     }
     ssize_t n = smol_read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
-    if (n < 0)
+    if (n < 0 && errno != EINTR)
         return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
                                  strerror(errno));
-    lines->size += (size_t)n;
+    if (n > 0)
+        lines->size += (size_t)n;
     lines->ended = n == 0;
     return SMOL_OK;
 }
