@@ -89,15 +89,7 @@ void smol_set_intersect(struct code_set *set, struct code_set *other)
 
 bool smol_set_has(const struct code_set *set, uint32_t code_point)
 {
-    size_t low = 0, high = set->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->ranges[middle].last < code_point)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < set->n && set->ranges[low].first <= code_point;
+    return code_ranges_have(set->ranges, set->n, code_point);
 }
 
 bool smol_set_equal(const struct code_set *a, const struct code_set *b)

@@ -6,11 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LAST_CODE_POINT = 0x10ffff };
+#include "common/code_range.h"
 
-struct code_range {
-    uint32_t first, last; /* inclusive */
-};
+enum { LAST_CODE_POINT = 0x10ffff };
 
 /* Zeroed: empty. The ranges are ascending, disjoint and not neighbours, but while they are being
  * added. */

@@ -3,14 +3,10 @@
 #ifndef SMOL_RUNTIME_COMMAND_CHARACTER_WIDTH_H
 #define SMOL_RUNTIME_COMMAND_CHARACTER_WIDTH_H
 
-#include <stdint.h>
-
-struct character_range {
-    uint32_t first, last;
-};
+#include "common/code_range.h"
 
 /* clang-format off */
-static const struct character_range wide[] = {
+static const struct code_range wide[] = {
     {0x1100, 0x115f},
     {0x231a, 0x231b},
     {0x2329, 0x232a},
@@ -96,7 +92,7 @@ static const struct character_range wide[] = {
     {0x1fa70, 0x1faf6},
     {0x20000, 0x3134a},
 };
-static const struct character_range without_width[] = {
+static const struct code_range without_width[] = {
     {0x300, 0x36f},
     {0x483, 0x489},
     {0x591, 0x5bd},

@@ -12,36 +12,20 @@
 /* Control and format characters, separators of lines, the byte order mark. */
 static bool is_invisible(uint32_t c)
 {
-    static const struct character_range ranges[] = {
+    static const struct code_range ranges[] = {
         {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
         {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (c >= ranges[i].first && c <= ranges[i].last)
-            return true;
-    return false;
-}
-
-static bool is_among(const struct character_range *ranges, size_t n, uint32_t c)
-{
-    size_t low = 0;
-    for (size_t high = n; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        if (ranges[middle].last < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && c >= ranges[low].first;
+    return code_ranges_have(ranges, sizeof ranges / sizeof ranges[0], c);
 }
 
 /* Which a terminal takes for a character. */
 static size_t columns_of(uint32_t c)
 {
-    if (is_among(without_width, sizeof without_width / sizeof without_width[0], c))
+    if (code_ranges_have(without_width, sizeof without_width / sizeof without_width[0], c))
         return 0;
-    return is_among(wide, sizeof wide / sizeof wide[0], c) ? 2 : 1;
+    return code_ranges_have(wide, sizeof wide / sizeof wide[0], c) ? 2 : 1;
 }
 
 /* A character as it is shown. */

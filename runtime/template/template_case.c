@@ -5,32 +5,19 @@
 
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 
-static bool within(const struct character_range *table, size_t n, uint32_t c)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (table[middle].last < c)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && table[low].first <= c;
-}
-
 bool smol_code_point_is_printable(uint32_t code_point)
 {
-    return !within(unprintable, COUNT(unprintable), code_point);
+    return !code_ranges_have(unprintable, COUNT(unprintable), code_point);
 }
 
 static bool is_cased(uint32_t c)
 {
-    return within(cased, COUNT(cased), c);
+    return code_ranges_have(cased, COUNT(cased), c);
 }
 
 static bool is_ignorable(uint32_t c)
 {
-    return within(case_ignorable, COUNT(case_ignorable), c);
+    return code_ranges_have(case_ignorable, COUNT(case_ignorable), c);
 }
 
 /* What a character becomes: up to three others, then zeros. */

@@ -3,11 +3,7 @@
 #ifndef SMOL_RUNTIME_TEMPLATE_UNICODE_H
 #define SMOL_RUNTIME_TEMPLATE_UNICODE_H
 
-#include <stdint.h>
-
-struct character_range {
-    uint32_t first, last;
-};
+#include "common/code_range.h"
 
 /* Every step-th character from first to last becomes the one `delta` further on. */
 struct case_run {
@@ -21,7 +17,7 @@ struct case_several {
 };
 
 /* clang-format off */
-static const struct character_range unprintable[] = {
+static const struct code_range unprintable[] = {
     {0x0, 0x1f},
     {0x7f, 0xa0},
     {0xad, 0xad},
@@ -725,7 +721,7 @@ static const struct character_range unprintable[] = {
     {0x3134b, 0xe00ff},
     {0xe01f0, 0x10ffff},
 };
-static const struct character_range cased[] = {
+static const struct code_range cased[] = {
     {0x41, 0x5a},
     {0x61, 0x7a},
     {0xaa, 0xaa},
@@ -882,7 +878,7 @@ static const struct character_range cased[] = {
     {0x1f150, 0x1f169},
     {0x1f170, 0x1f189},
 };
-static const struct character_range case_ignorable[] = {
+static const struct code_range case_ignorable[] = {
     {0x27, 0x27},
     {0x2e, 0x2e},
     {0x3a, 0x3a},

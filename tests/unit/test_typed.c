@@ -50,7 +50,7 @@ static void insert(size_t n, bool pasted)
         memset(model.pasted + first, true, last + 1 - first);
 }
 
-static void delete (size_t from, size_t to)
+static void erase(size_t from, size_t to)
 {
     memmove(model.pasted + from, model.pasted + to, model.length - to);
     model.length -= to - from;
@@ -69,10 +69,10 @@ static void do_something(struct typed_line *line)
         insert(n, false);
         break;
     case 2:
-        delete (draw(model.cursor + 1), model.cursor);
+        erase(draw(model.cursor + 1), model.cursor);
         break;
     case 3:
-        delete (model.cursor, model.cursor + draw(model.length - model.cursor + 1));
+        erase(model.cursor, model.cursor + draw(model.length - model.cursor + 1));
         break;
     default:
         model.cursor = draw(model.length + 1);
