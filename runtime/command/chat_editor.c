@@ -3,9 +3,9 @@
 
 #include <langinfo.h>
 #include <locale.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -16,6 +16,7 @@
 #include "runtime/command/chat_keys.h"
 #include "runtime/command/chat_libedit.h"
 #include "runtime/command/chat_signals.h"
+#include "runtime/command/print.h"
 
 static struct libedit edit;
 static bool leaving; /* a line, because of Ctrl-C */
@@ -109,9 +110,9 @@ static void stop_amid_line(void)
 /* How many rows of the terminal are above that of the cursor, from the prompt on. */
 static int rows_above(void)
 {
-    struct winsize size = {0};
-    int row = 0, column = (int)strlen(prompt);
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2)
+    size_t known = smol_command_columns();
+    int columns = (int)known, row = 0, column = (int)strlen(prompt);
+    if (known < 2 || known == SIZE_MAX)
         return 0;
     const struct line_info *line = edit.line(edit.editor);
     for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
@@ -119,14 +120,14 @@ static int rows_above(void)
                     : wcwidth(*c) < 0 ? 2 /* a control character is shown as ^X */
                                       : wcwidth(*c);
         if (*c == L'\n') {
-            row += 1 + (column == size.ws_col);
+            row += 1 + (column == columns);
             column = 0;
             continue;
         }
-        row += column + width > size.ws_col;
-        column = column + width > size.ws_col ? width : column + width;
+        row += column + width > columns;
+        column = column + width > columns ? width : column + width;
     }
-    return row + (column == size.ws_col);
+    return row + (column == columns);
 }
 
 /* Terminals wrap anew what was written when their size changes, so the line is drawn again from
