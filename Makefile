@@ -376,7 +376,7 @@ install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
 	ln -sf libsmol.so.$(VERSION) $(SHARED_LIBRARY).$(SOVERSION)
 	ln -sf libsmol.so.$(SOVERSION) $(SHARED_LIBRARY)
-	install -m 644 runtime/smol.h $(DESTDIR)$(INCLUDEDIR)
+	install -m 644 smol.h $(DESTDIR)$(INCLUDEDIR)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@LIBS@|$(LDLIBS_RUN)|' runtime/smol.pc.in >$(DESTDIR)$(PKGCONFIGDIR)/smol.pc

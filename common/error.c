@@ -13,8 +13,10 @@ static bool is_second_control(const char *c)
     return (uint8_t)c[0] == 0xc2 && ((uint8_t)c[1] & 0xe0) == 0x80;
 }
 
-enum status smol_fail(struct error *error, enum status status, const char *format, ...)
+smol_status smol_fail(smol_error *error, smol_status status, const char *format, ...)
 {
+    if (!error)
+        return status;
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
@@ -28,11 +30,11 @@ enum status smol_fail(struct error *error, enum status status, const char *forma
     return status;
 }
 
-enum status smol_fail_errno(struct error *error, const char *path, const char *action)
+smol_status smol_fail_errno(smol_error *error, const char *path, const char *action)
 {
     bool memory = errno == ENOMEM;
-    return smol_fail(error, memory ? STATUS_MEMORY : STATUS_FILE, "%.300s: cannot %s (%s): %s",
-                     path, action, strerror(errno),
+    return smol_fail(error, memory ? SMOL_ERROR_MEMORY : SMOL_ERROR_FILE,
+                     "%.300s: cannot %s (%s): %s", path, action, strerror(errno),
                      memory ? "free some memory or use a smaller model"
                             : "check the path, its permissions and the disk");
 }

@@ -17,21 +17,21 @@ static const uint8_t empty_file[1];
 /* Opens a regular file; a folder, a device or a pipe has no size that could be relied on. The view
  * gets what is known of the file, which is open until its holder closes it.
  * O_NONBLOCK keeps a FIFO without a writer from blocking; it means nothing to regular files. */
-static enum status open_regular(const char *path, struct file_view *view, struct error *error)
+static smol_status open_regular(const char *path, struct file_view *view, smol_error *error)
 {
     *view = (struct file_view){.data = empty_file};
     view->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (view->fd < 0)
         return smol_fail_errno(error, path, "open");
     struct stat info;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (fstat(view->fd, &info))
         status = smol_fail_errno(error, path, "stat");
     else if (!S_ISREG(info.st_mode))
-        status = smol_fail(error, STATUS_FILE, "%s: not a regular file (%s): name a file", path,
+        status = smol_fail(error, SMOL_ERROR_FILE, "%s: not a regular file (%s): name a file", path,
                            S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
     else if ((uint64_t)info.st_size > SIZE_MAX / 2)
-        status = smol_fail(error, STATUS_FILE,
+        status = smol_fail(error, SMOL_ERROR_FILE,
                            "%s: too large for this machine (%lld bytes): use a 64-bit one", path,
                            (long long)info.st_size);
     if (status) {
@@ -40,7 +40,7 @@ static enum status open_regular(const char *path, struct file_view *view, struct
     }
     view->size = (size_t)info.st_size;
     view->modified = info.st_mtim;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool is_as_it_was(const struct file_view *view, const struct stat *now)
@@ -51,7 +51,7 @@ static bool is_as_it_was(const struct file_view *view, const struct stat *now)
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
-static enum status map(const char *path, struct file_view *view, struct error *error)
+static smol_status map(const char *path, struct file_view *view, smol_error *error)
 {
     void *data = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->fd, 0);
     if (data == MAP_FAILED)
@@ -63,12 +63,12 @@ static enum status map(const char *path, struct file_view *view, struct error *e
     }
     view->data = data;
     view->hold = FILE_MAPPED;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_file_map(const char *path, struct file_view *view, struct error *error)
+smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error)
 {
-    enum status status = open_regular(path, view, error);
+    smol_status status = open_regular(path, view, error);
     if (!status && view->size > 0) {
         status = map(path, view, error);
         if (status)
@@ -81,35 +81,35 @@ enum status smol_file_map(const char *path, struct file_view *view, struct error
     return status;
 }
 
-enum status smol_file_check(const struct file_view *view, const char *name, struct error *error)
+smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error)
 {
     struct stat now;
     size_t offset;
     if (view->hold != FILE_MAPPED || !smol_mapping_is_guarded())
-        return STATUS_OK;
+        return SMOL_OK;
     bool lost = smol_mapping_is_lost(view->mapping, &offset);
     if (fstat(view->fd, &now))
         return smol_fail_errno(error, name, "stat");
     bool shorter = (uint64_t)now.st_size < view->size;
     if (lost || shorter)
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%s: cannot be read at offset %zu any more (%s): restore it and start "
                          "again",
                          name, lost ? offset : (size_t)now.st_size,
                          shorter ? "it became shorter" : "the disk or the network fails");
     if (!is_as_it_was(view, &now))
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%s: was written to while it was in use: start again; to replace it, "
                          "rename another file over it",
                          name);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- reading ------------------------------------------------------------------------------ */
 
 /* The first `size` bytes of the view's file, which are there unless it has changed. */
-static enum status read_some(const char *path, const struct file_view *view, void *data,
-                             size_t size, struct error *error)
+static smol_status read_some(const char *path, const struct file_view *view, void *data,
+                             size_t size, smol_error *error)
 {
     for (size_t done = 0; done < size;) {
         ssize_t n = read(view->fd, (uint8_t *)data + done, size - done);
@@ -118,17 +118,17 @@ static enum status read_some(const char *path, const struct file_view *view, voi
         if (n < 0)
             return smol_fail_errno(error, path, "read");
         if (n == 0)
-            return smol_fail(error, STATUS_FILE, "%s: became shorter while it was read", path);
+            return smol_fail(error, SMOL_ERROR_FILE, "%s: became shorter while it was read", path);
         done += (size_t)n;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
-                           struct error *error)
+smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
+                           smol_error *error)
 {
     struct file_view view;
-    enum status status = open_regular(path, &view, error);
+    smol_status status = open_regular(path, &view, error);
     if (status)
         return status;
     *file_size = view.size;
@@ -138,30 +138,30 @@ enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n,
     return status;
 }
 
-static enum status read_all(const char *path, const struct file_view *view, uint8_t *data,
-                            struct error *error)
+static smol_status read_all(const char *path, const struct file_view *view, uint8_t *data,
+                            smol_error *error)
 {
     struct stat now;
-    enum status status = read_some(path, view, data, view->size, error);
+    smol_status status = read_some(path, view, data, view->size, error);
     if (status)
         return status;
     if (fstat(view->fd, &now))
         return smol_fail_errno(error, path, "stat");
     return is_as_it_was(view, &now)
-               ? STATUS_OK
-               : smol_fail(error, STATUS_FILE, "%s: was written to while it was read: try again",
-                           path);
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_FILE,
+                           "%s: was written to while it was read: try again", path);
 }
 
-enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
-                           struct error *error)
+smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
+                           smol_error *error)
 {
     void *data = NULL;
-    enum status status = open_regular(path, view, error);
+    smol_status status = open_regular(path, view, error);
     if (!status) {
         if (view->size > limit)
-            status = smol_fail(error, STATUS_FILE, "%s: too large (%zu bytes, at most %zu)", path,
-                               view->size, limit);
+            status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%zu bytes, at most %zu)",
+                               path, view->size, limit);
         else if (view->size > 0 && !(data = smol_aligned_alloc(64, view->size)))
             status = smol_fail_memory(error, path);
         else

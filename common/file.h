@@ -25,33 +25,34 @@ struct file_view {
 };
 
 /* Maps the regular file `path`. The mapping shows later changes to the file, so nobody may
- * change it meanwhile. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
-enum status smol_file_map(const char *path, struct file_view *view, struct error *error);
+ * change it meanwhile. After an error the view is zeroed. Errors: SMOL_ERROR_FILE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error);
 
 /* Reads data[0..size) from the start of the regular file `path`; *n is `size`, or less where the
- * file is shorter; *file_size is all that it has. Errors: STATUS_FILE. */
-enum status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
-                           struct error *error);
+ * file is shorter; *file_size is all that it has. Errors: SMOL_ERROR_FILE. */
+smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
+                           smol_error *error);
 
 /* Reads the regular file `path` into memory of its own, aligned to 64 bytes; refuses more than
- * `limit` bytes. After an error the view is zeroed. Errors: STATUS_FILE, STATUS_MEMORY. */
-enum status smol_file_read(const char *path, size_t limit, struct file_view *view,
-                           struct error *error);
+ * `limit` bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
+                           smol_error *error);
 
 /* Whether what was read of the view so far was what the file held when it was mapped: under
  * smol_mapping_guard, a mapped file that has become shorter, cannot be read or was written to
  * meanwhile is an error, for as long as the view is open. To be asked after each step and before
  * its results, its errors included, are believed. Without the guard, and of a file that was read
  * into memory, all is well. `name` is for the message; *error is left alone when all is well.
- * Errors: STATUS_FILE. */
-enum status smol_file_check(const struct file_view *view, const char *name, struct error *error);
+ * Errors: SMOL_ERROR_FILE. */
+smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error);
 
 /* What has become of a step that ended with `status`: that, unless smol_file_check has something to
  * say, which may be why. */
-static inline enum status file_settle(const struct file_view *view, const char *name,
-                                      enum status status, struct error *error)
+static inline smol_status file_settle(const struct file_view *view, const char *name,
+                                      smol_status status, smol_error *error)
 {
-    enum status lost = smol_file_check(view, name, error);
+    smol_status lost = smol_file_check(view, name, error);
     return lost ? lost : status;
 }
 

@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 
-enum status smol_input_open(const char *path, struct input *input, struct error *error)
+smol_status smol_input_open(const char *path, struct input *input, smol_error *error)
 {
     bool standard = strcmp(path, "-") == 0;
     *input = (struct input){
@@ -17,8 +17,8 @@ enum status smol_input_open(const char *path, struct input *input, struct error 
         .name = standard ? "standard input" : smol_base_name(path),
     };
     if (input->fd >= 0)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_FILE, "%.300s: cannot open (%s): check the path", path,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s): check the path", path,
                      strerror(errno));
 }
 
@@ -32,25 +32,25 @@ ssize_t smol_read(int fd, void *data, size_t size)
     return n;
 }
 
-enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
-                                 struct error *error)
+smol_status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
+                                 smol_error *error)
 {
     ssize_t got;
     do
         got = smol_read(input->fd, data, size);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return smol_fail(error, STATUS_FILE, "%.300s: cannot read (%s): check the disk or link",
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot read (%s): check the disk or link",
                          input->name, strerror(errno));
     *n = (size_t)got;
     input->position += *n;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
-                            struct error *error)
+smol_status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
+                            smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     size_t got = 1;
     for (*n = 0; !status && *n < size && got > 0; *n += got) {
         got = 0;

@@ -14,17 +14,18 @@ struct input {
     uint64_t position; /* bytes read */
 };
 
-/* Opens `path`; "-" is standard input. After an error the input is closed. Errors: STATUS_FILE. */
-enum status smol_input_open(const char *path, struct input *input, struct error *error);
+/* Opens `path`; "-" is standard input. After an error the input is closed. Errors: SMOL_ERROR_FILE.
+ */
+smol_status smol_input_open(const char *path, struct input *input, smol_error *error);
 
-/* Reads into data[0..size); *n is `size`, or less where the input ends. Errors: STATUS_FILE, with
- * the system's reason. */
-enum status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
-                            struct error *error);
+/* Reads into data[0..size); *n is `size`, or less where the input ends. Errors: SMOL_ERROR_FILE,
+ * with the system's reason. */
+smol_status smol_input_read(struct input *input, void *data, size_t size, size_t *n,
+                            smol_error *error);
 
 /* The same, but does not wait for more than has come: *n is 0 only at the end. */
-enum status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
-                                 struct error *error);
+smol_status smol_input_read_some(struct input *input, void *data, size_t size, size_t *n,
+                                 smol_error *error);
 
 /* As read(2), but waits where the descriptor would not (O_NONBLOCK, which whoever shares a pipe or
  * a terminal may have set). */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
-                             uint64_t *value, struct error *error)
+smol_status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
+                             uint64_t *value, smol_error *error)
 {
     uint64_t number = 0;
     bool good = *text != '\0';
@@ -18,9 +18,9 @@ enum status smol_parse_whole(const char *name, const char *text, uint64_t low, u
                !__builtin_add_overflow(number, (uint64_t)(*c - '0'), &number);
     if (good && number >= low && number <= high) {
         *value = number;
-        return STATUS_OK;
+        return SMOL_OK;
     }
-    return smol_fail(error, STATUS_USAGE,
+    return smol_fail(error, SMOL_ERROR_USAGE,
                      "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64, name, text,
                      low, high);
 }
@@ -42,18 +42,18 @@ static bool is_decimal(const char *text)
     return *text != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0';
 }
 
-enum status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
-                            struct error *error)
+smol_status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
+                            smol_error *error)
 {
     char *end = NULL;
     double number = is_decimal(text) ? strtod(text, &end) : 0;
     bool good = end && end != text && *end == '\0';
     if (good && number >= (double)low && number <= (double)high) {
         *value = (float)number;
-        return STATUS_OK;
+        return SMOL_OK;
     }
     char range[64];
     describe_range(low, high, range, sizeof range);
-    return smol_fail(error, STATUS_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
                      good ? "out of range" : "not a number", range);
 }

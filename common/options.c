@@ -56,36 +56,35 @@ static void print_help(const struct command_line *command)
 /* --- values ------------------------------------------------------------------------------- */
 
 /* The index of `text` among the rule's choices, counted from rule->low. */
-static enum status parse_choice(const char *name, const char *text, const struct option_rule *rule,
-                                int *choice, struct error *error)
+static smol_status parse_choice(const char *name, const char *text, const struct option_rule *rule,
+                                int *choice, smol_error *error)
 {
     char list[64] = "";
     for (int i = 0; rule->choices[i]; i++) {
         if (strcmp(text, rule->choices[i]) == 0) {
             *choice = (int)rule->low + i;
-            return STATUS_OK;
+            return SMOL_OK;
         }
         size_t length = strlen(list);
         snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", rule->choices[i]);
     }
-    return smol_fail(error, STATUS_USAGE, "%s: \"%s\" is not one of %s", name, text, list);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is not one of %s", name, text, list);
 }
 
-static enum status parse_count(const char *name, const char *text, const struct option_rule *rule,
-                               uint32_t *count, struct error *error)
+static smol_status parse_count(const char *name, const char *text, const struct option_rule *rule,
+                               uint32_t *count, smol_error *error)
 {
     uint64_t value = 0;
-    enum status status =
+    smol_status status =
         smol_parse_whole(name, text, (uint64_t)rule->low, (uint64_t)rule->high, &value, error);
     *count = (uint32_t)value;
     return status;
 }
 
-static enum status parse_limit(const char *name, const char *text, size_t *limit,
-                               struct error *error)
+static smol_status parse_limit(const char *name, const char *text, size_t *limit, smol_error *error)
 {
     uint64_t value = SIZE_MAX;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (strcmp(text, "-1") != 0)
         status = smol_parse_whole(name, text, 0, UINT32_MAX, &value, error);
     if (status)
@@ -95,23 +94,24 @@ static enum status parse_limit(const char *name, const char *text, size_t *limit
     return status;
 }
 
-static enum status add_text(const char *name, const char *text, struct option_texts *texts,
-                            struct error *error)
+static smol_status add_text(const char *name, const char *text, struct option_texts *texts,
+                            smol_error *error)
 {
     if (texts->n == OPTION_MAX_TEXTS)
-        return smol_fail(error, STATUS_USAGE, "%s: more than %d of them", name, OPTION_MAX_TEXTS);
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: more than %d of them", name,
+                         OPTION_MAX_TEXTS);
     texts->items[texts->n++] = text;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status set_option(const struct option_rule *rule, const char *name, const char *text,
-                              void *settings, struct error *error)
+static smol_status set_option(const struct option_rule *rule, const char *name, const char *text,
+                              void *settings, smol_error *error)
 {
     void *field = (char *)settings + rule->field;
     switch (rule->kind) {
     case OPTION_FLAG:
         *(int *)field = 1;
-        return STATUS_OK;
+        return SMOL_OK;
     case OPTION_COUNT:
         return parse_count(name, text, rule, field, error);
     case OPTION_LIMIT:
@@ -122,13 +122,13 @@ static enum status set_option(const struct option_rule *rule, const char *name, 
         return smol_parse_real(name, text, (float)rule->low, (float)rule->high, field, error);
     case OPTION_TEXT:
         *(const char **)field = text;
-        return STATUS_OK;
+        return SMOL_OK;
     case OPTION_TEXTS:
         return add_text(name, text, field, error);
     case OPTION_CHOICE:
         return parse_choice(name, text, rule, field, error);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- words -------------------------------------------------------------------------------- */
@@ -175,21 +175,21 @@ static const struct option_rule *find_rule(const struct command_line *command, i
 #define HINT ": see --help, or put -- before a text that begins with -"
 
 /* getopt_long leaves the code in optopt, or 0 for an unknown long option, the word before. */
-static enum status refuse(const struct command_line *command, int code, char **argv,
-                          struct error *error)
+static smol_status refuse(const struct command_line *command, int code, char **argv,
+                          smol_error *error)
 {
     const struct option_rule *rule = find_rule(command, optopt);
     char name[NAME_SIZE];
     if (rule) {
         name_rule(rule, name);
-        return smol_fail(error, STATUS_USAGE, "%s: %s", name,
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: %s", name,
                          code == ':' ? "its value is missing" : "it takes no value");
     }
     if (optopt == HELP || optopt == VERSION) /* known, so a value was given */
-        return smol_fail(error, STATUS_USAGE, "%s: takes no value", argv[optind - 1]);
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: takes no value", argv[optind - 1]);
     if (optopt > 0 && optopt < FIRST_LONG)
-        return smol_fail(error, STATUS_USAGE, "-%c: unknown option" HINT, optopt);
-    return smol_fail(error, STATUS_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
+        return smol_fail(error, SMOL_ERROR_USAGE, "-%c: unknown option" HINT, optopt);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
 }
 
 /* What a walk over the words fills. */
@@ -199,19 +199,19 @@ struct result {
     size_t n_words;
 };
 
-static enum status add_word(const struct command_line *command, const char *word,
-                            struct result *result, struct error *error)
+static smol_status add_word(const struct command_line *command, const char *word,
+                            struct result *result, smol_error *error)
 {
     if (result->n_words == command->max_words)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "\"%s\" is one argument too many: put quotes around what has blanks",
                          word);
     result->words[result->n_words++] = word;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status add_option(const struct command_line *command, int code, char **argv,
-                              struct result *result, struct error *error)
+static smol_status add_option(const struct command_line *command, int code, char **argv,
+                              struct result *result, smol_error *error)
 {
     if (code == WORD)
         return add_word(command, optarg, result, error);
@@ -242,12 +242,12 @@ static void show(const struct command_line *command, int code)
         printf("%s %s\n", command->program, SMOL_VERSION);
 }
 
-enum status smol_options_parse(const struct command_line *command, int argc, char **argv,
-                               void *settings, const char **words, bool *shown, struct error *error)
+smol_status smol_options_parse(const struct command_line *command, int argc, char **argv,
+                               void *settings, const char **words, bool *shown, smol_error *error)
 {
     struct getopt_tables tables = make_tables(command);
     struct result result = {settings, words, 0};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     int code;
     *shown = false;
     for (size_t i = 0; i < command->max_words; i++)
@@ -258,14 +258,14 @@ enum status smol_options_parse(const struct command_line *command, int argc, cha
         if (code == HELP || code == VERSION) {
             show(command, code);
             *shown = true;
-            return STATUS_OK;
+            return SMOL_OK;
         }
         status = add_option(command, code, argv, &result, error);
     }
     while (!status && optind < argc)
         status = add_word(command, argv[optind++], &result, error);
     if (!status && result.n_words < command->min_words)
-        status = smol_fail(error, STATUS_USAGE, "a file name is missing (%s): see --help",
+        status = smol_fail(error, SMOL_ERROR_USAGE, "a file name is missing (%s): see --help",
                            command->words);
     return status;
 }
@@ -276,28 +276,28 @@ static bool is_no_file(const char *path)
     return stat(path, &info) != 0;
 }
 
-static enum status fail_no_command(const char *program, const char *word, enum status status,
-                                   struct error *error)
+static smol_status fail_no_command(const char *program, const char *word, smol_status status,
+                                   smol_error *error)
 {
     return smol_fail(error, status, "%s: no such file or command: %s --help lists the commands",
                      word, program);
 }
 
-bool smol_options_no_command(const char *program, int argc, char **argv, struct error *error)
+bool smol_options_no_command(const char *program, int argc, char **argv, smol_error *error)
 {
     for (int i = 1; i <= 3; i++)
         if (i >= argc || argv[i][0] == '-')
             return false;
-    return is_no_file(argv[1]) && fail_no_command(program, argv[1], STATUS_USAGE, error);
+    return is_no_file(argv[1]) && fail_no_command(program, argv[1], SMOL_ERROR_USAGE, error);
 }
 
-enum status smol_options_check_file(const struct command_line *command, const char *file,
-                                    struct error *error)
+smol_status smol_options_check_file(const struct command_line *command, const char *file,
+                                    smol_error *error)
 {
     bool maybe_command = file[0] && file[0] != '-' && !strpbrk(file, "/.");
     return maybe_command && is_no_file(file)
-               ? fail_no_command(command->program, file, STATUS_FILE, error)
-               : STATUS_OK;
+               ? fail_no_command(command->program, file, SMOL_ERROR_FILE, error)
+               : SMOL_OK;
 }
 
 void smol_options_usage(const struct command_line *command)

@@ -51,19 +51,18 @@ struct command_line {
 /* Parses argv[1..argc): options into *settings, which holds the defaults, the rest into words
  * (max_words), NULL where there is none. Both may be mixed; `--` ends the options. *shown: --help
  * or --version was answered and nothing else is to be done. One call at a time in a process, as
- * getopt has global state. Errors: STATUS_USAGE, naming the option. */
-enum status smol_options_parse(const struct command_line *command, int argc, char **argv,
-                               void *settings, const char **words, bool *shown,
-                               struct error *error);
+ * getopt has global state. Errors: SMOL_ERROR_USAGE, naming the option. */
+smol_status smol_options_parse(const struct command_line *command, int argc, char **argv,
+                               void *settings, const char **words, bool *shown, smol_error *error);
 
 /* Whether argv[1], none of the program's commands, is written like one: there is no such file, and
- * a file and more stand behind it. Fills *error with STATUS_USAGE then. */
-bool smol_options_no_command(const char *program, int argc, char **argv, struct error *error);
+ * a file and more stand behind it. Fills *error with SMOL_ERROR_USAGE then. */
+bool smol_options_no_command(const char *program, int argc, char **argv, smol_error *error);
 
-/* For a command without a name of its own, whose first word is `file`: STATUS_FILE where there is
- * no such file and, with neither slash nor dot in it, the word may be the name of a command. */
-enum status smol_options_check_file(const struct command_line *command, const char *file,
-                                    struct error *error);
+/* For a command without a name of its own, whose first word is `file`: SMOL_ERROR_FILE where there
+ * is no such file and, with neither slash nor dot in it, the word may be the name of a command. */
+smol_status smol_options_check_file(const struct command_line *command, const char *file,
+                                    smol_error *error);
 
 /* The first line of the help, on standard error. */
 void smol_options_usage(const struct command_line *command);

@@ -95,25 +95,26 @@ static void delist(struct temporary *temporary)
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-static enum status check_target(const char *path, bool force, struct error *error)
+static smol_status check_target(const char *path, bool force, smol_error *error)
 {
     struct stat info, target;
     if (!path[0])
-        return smol_fail(error, STATUS_FILE, "the output has an empty name: name a file");
+        return smol_fail(error, SMOL_ERROR_FILE, "the output has an empty name: name a file");
     if (strcmp(path, "-") == 0) /* elsewhere that means standard output, which cannot be renamed */
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "-: nothing is written to standard output: name a file (./- is one)");
     if (lstat(path, &info))
-        return STATUS_OK;
+        return SMOL_OK;
     if (stat(path, &target) == 0)
         info = target; /* what a link leads to must not be a device either */
     /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
     if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
-        return smol_fail(error, STATUS_FILE, "%s: is %s: name a file", path,
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: is %s: name a file", path,
                          S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
     if (!force)
-        return smol_fail(error, STATUS_FILE, "%s: exists already: remove it or use --force", path);
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: exists already: remove it or use --force",
+                         path);
+    return SMOL_OK;
 }
 
 /* Creates a file that nobody else has, with the mode that a new file gets. A name may be taken by a
@@ -134,9 +135,9 @@ static int create_new(const char *target, char *path)
 }
 
 /* Makes the temporary. Signals wait meanwhile, so that it is removed by them or does not exist. */
-static enum status create(struct output *output, struct error *error)
+static smol_status create(struct output *output, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     sigset_t old = block_signals();
     output->temporary = enlist(output->path);
     if (!output->temporary) {
@@ -150,11 +151,10 @@ static enum status create(struct output *output, struct error *error)
     return status;
 }
 
-enum status smol_output_open(const char *path, bool force, struct output *output,
-                             struct error *error)
+smol_status smol_output_open(const char *path, bool force, struct output *output, smol_error *error)
 {
     *output = (struct output){.fd = -1, .force = force};
-    enum status status = check_target(path, force, error);
+    smol_status status = check_target(path, force, error);
     if (status)
         return status;
     output->path = smol_strdup(path);
@@ -187,27 +187,27 @@ static int open_locked(const char *path)
     }
 }
 
-static enum status continue_part(struct output *output, struct error *error)
+static smol_status continue_part(struct output *output, smol_error *error)
 {
     struct stat info;
     const char *part = output->temporary->path;
     output->fd = open_locked(part);
     if (output->fd < 0 && errno == EWOULDBLOCK)
-        return smol_fail(error, STATUS_FILE, "%s: another process is writing it: wait for it",
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: another process is writing it: wait for it",
                          part);
     if (output->fd < 0 || fstat(output->fd, &info))
         return smol_fail_errno(error, part, "open and lock");
     if (!S_ISREG(info.st_mode))
-        return smol_fail(error, STATUS_FILE, "%s: not a regular file: remove it", part);
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: not a regular file: remove it", part);
     output->temporary->lock = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
-    return output->temporary->lock < 0 ? smol_fail_errno(error, part, "lock") : STATUS_OK;
+    return output->temporary->lock < 0 ? smol_fail_errno(error, part, "lock") : SMOL_OK;
 }
 
-enum status smol_output_resume(const char *path, bool force, struct output *output,
-                               struct error *error)
+smol_status smol_output_resume(const char *path, bool force, struct output *output,
+                               smol_error *error)
 {
     *output = (struct output){.fd = -1, .force = force};
-    enum status status = check_target(path, force, error);
+    smol_status status = check_target(path, force, error);
     if (status)
         return status;
     sigset_t old = block_signals();
@@ -230,8 +230,8 @@ void smol_output_forget(struct output *output)
     output->temporary->kept = false;
 }
 
-enum status smol_output_read(const struct output *output, uint64_t offset, void *data, size_t size,
-                             size_t *n, struct error *error)
+smol_status smol_output_read(const struct output *output, uint64_t offset, void *data, size_t size,
+                             size_t *n, smol_error *error)
 {
     for (*n = 0; *n < size;) {
         ssize_t got = pread(output->fd, (uint8_t *)data + *n, size - *n, (off_t)(offset + *n));
@@ -243,7 +243,7 @@ enum status smol_output_read(const struct output *output, uint64_t offset, void 
             break;
         *n += (size_t)got;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- writing ------------------------------------------------------------------------------ */
@@ -253,8 +253,8 @@ const char *smol_output_temporary(const struct output *output)
     return output->temporary->path;
 }
 
-enum status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
-                              struct error *error)
+smol_status smol_output_write(struct output *output, uint64_t offset, const void *data, size_t size,
+                              smol_error *error)
 {
     const uint8_t *bytes = data;
     while (size > 0) {
@@ -267,17 +267,17 @@ enum status smol_output_write(struct output *output, uint64_t offset, const void
         offset += (uint64_t)n;
         size -= (size_t)n;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_output_truncate(struct output *output, uint64_t size, struct error *error)
+smol_status smol_output_truncate(struct output *output, uint64_t size, smol_error *error)
 {
     if (fsync(output->fd))
         return smol_fail_errno(error, output->path, "sync");
     while (ftruncate(output->fd, (off_t)size))
         if (errno != EINTR)
             return smol_fail_errno(error, output->path, "cut");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- committing --------------------------------------------------------------------------- */
@@ -317,33 +317,33 @@ static int rename_new(const char *from, const char *to)
     return rename(from, to);
 }
 
-static enum status rename_to_target(struct output *output, struct error *error)
+static smol_status rename_to_target(struct output *output, smol_error *error)
 {
     const char *from = output->temporary->path, *to = output->path;
     if (!(output->force ? rename(from, to) : rename_new(from, to))) {
         output->temporary->path[0] = '\0';
-        return STATUS_OK;
+        return SMOL_OK;
     }
     if (errno == EEXIST)
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%s: exists already, since a moment ago: remove it, or try again", to);
     return smol_fail_errno(error, to, "rename the finished file to");
 }
 
 /* Makes the rename durable. A file system that cannot sync folders is not an error. */
-static enum status sync_folder(const struct output *output, int folder, struct error *error)
+static smol_status sync_folder(const struct output *output, int folder, smol_error *error)
 {
     if (fsync(folder) == 0 || errno == EINVAL || errno == ENOTSUP)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_FILE,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_FILE,
                      "%.300s: is in place, but its folder cannot be synced (%s): check the disk, a "
                      "power cut could undo it",
                      output->path, strerror(errno));
 }
 
-enum status smol_output_commit(struct output *output, struct error *error)
+smol_status smol_output_commit(struct output *output, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     int folder = open_folder_of(output->path);
     if (folder < 0 && errno != EACCES) /* who may not read the folder cannot sync it */
         status = smol_fail_errno(error, output->path, "open the folder of");

@@ -253,11 +253,11 @@ static int start_thread(struct worker *worker)
     return failed;
 }
 
-enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error *error)
+smol_status smol_pool_create(unsigned n_threads, struct pool **out, smol_error *error)
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > POOL_MAX_THREADS)
-        return smol_fail(error, STATUS_USAGE, "%u threads: use 1 to %d", n_threads,
+        return smol_fail(error, SMOL_ERROR_USAGE, "%u threads: use 1 to %d", n_threads,
                          POOL_MAX_THREADS);
     struct pool *pool = smol_calloc(1, sizeof *pool + (n_threads - 1) * sizeof pool->workers[0]);
     if (pool)
@@ -275,12 +275,13 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
         worker->index = i + 1;
         if (start_thread(worker)) {
             smol_pool_destroy(pool);
-            return smol_fail(error, STATUS_MEMORY, "cannot start %u threads: use fewer", n_threads);
+            return smol_fail(error, SMOL_ERROR_MEMORY, "cannot start %u threads: use fewer",
+                             n_threads);
         }
         pool->n_started++;
     }
     *out = pool;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_pool_destroy(struct pool *pool)

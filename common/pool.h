@@ -23,9 +23,9 @@ enum { POOL_MAX_THREADS = 1 }; /* pool_alone.c */
 #endif
 
 /* A team of `n_threads` (1..POOL_MAX_THREADS), the caller of smol_pool_run included. Its threads
- * get no signals but those of their own faults. Errors: STATUS_USAGE, STATUS_MEMORY (threads that
- * the system refuses count as memory). */
-enum status smol_pool_create(unsigned n_threads, struct pool **pool, struct error *error);
+ * get no signals but those of their own faults. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY
+ * (threads that the system refuses count as memory). */
+smol_status smol_pool_create(unsigned n_threads, struct pool **pool, smol_error *error);
 
 /* Ends the threads; NULL is fine. */
 void smol_pool_destroy(struct pool *pool);

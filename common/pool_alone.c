@@ -8,11 +8,11 @@ struct pool {
     unsigned n_threads; /* 1 */
 };
 
-enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error *error)
+smol_status smol_pool_create(unsigned n_threads, struct pool **out, smol_error *error)
 {
     *out = NULL;
     if (n_threads != 1)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "%u threads: this build has none but the caller: "
                          "use 1",
                          n_threads);
@@ -21,7 +21,7 @@ enum status smol_pool_create(unsigned n_threads, struct pool **out, struct error
         return smol_fail_memory(error, "threads");
     pool->n_threads = 1;
     *out = pool;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_pool_destroy(struct pool *pool)

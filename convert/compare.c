@@ -8,30 +8,30 @@
 #include "convert/provenance.h"
 #include "format/model.h"
 
-static enum status fail_at(const struct blob *blob, uint64_t offset, struct error *error)
+static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error *error)
 {
     char place[MAX_PLACE];
-    return smol_fail(error, STATUS_NO,
+    return smol_fail(error, SMOL_ERROR_MISMATCH,
                      "%s: not what this checkpoint gives (%s, offset %" PRIu64
                      "): convert again, or see smolconv diff",
                      blob->path, smol_blob_place(blob, offset, place), offset);
 }
 
 /* Bytes that the blob has at `offset` and the conversion made; either may have more. */
-static enum status compare(const struct blob *blob, uint64_t offset, const void *theirs,
-                           size_t n_theirs, const void *made, size_t n_made, struct error *error)
+static smol_status compare(const struct blob *blob, uint64_t offset, const void *theirs,
+                           size_t n_theirs, const void *made, size_t n_made, smol_error *error)
 {
     const uint8_t *a = theirs, *b = made;
     size_t n = n_theirs < n_made ? n_theirs : n_made, i = 0;
     if (n_theirs == n_made && (n == 0 || memcmp(a, b, n) == 0))
-        return STATUS_OK;
+        return SMOL_OK;
     while (i < n && a[i] == b[i])
         i++;
     return fail_at(blob, offset + i, error);
 }
 
-enum status smol_compare_contents(const struct blob *blob, const struct blob_contents *made,
-                                  struct error *error)
+smol_status smol_compare_contents(const struct blob *blob, const struct blob_contents *made,
+                                  smol_error *error)
 {
     const struct blob_section *tokenizer = blob->tokenizer_section;
     const struct {
@@ -56,7 +56,7 @@ enum status smol_compare_contents(const struct blob *blob, const struct blob_con
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t offset = (uint64_t)((const uint8_t *)parts[i].theirs - blob->front);
-        enum status status = compare(blob, offset, parts[i].theirs, parts[i].n_theirs,
+        smol_status status = compare(blob, offset, parts[i].theirs, parts[i].n_theirs,
                                      parts[i].made, parts[i].n_made, error);
         if (status)
             return status;
@@ -67,8 +67,8 @@ enum status smol_compare_contents(const struct blob *blob, const struct blob_con
 
 /* Of the front, the magic and the digest were compared when the blob was opened; a difference is
  * named by what lies behind them. */
-enum status smol_compare_bytes(void *target, uint64_t offset, const void *data, size_t size,
-                               struct error *error)
+smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, size_t size,
+                               smol_error *error)
 {
     const struct blob *blob = target;
     const uint8_t *made = data, *theirs = offset ? blob->file.data : blob->front;
@@ -80,22 +80,22 @@ enum status smol_compare_bytes(void *target, uint64_t offset, const void *data, 
 }
 
 /* `due` points into the line that the blob should have, somewhere in made[0..size). */
-static enum status fail_provenance(const struct blob *blob, const char *theirs, const char *made,
-                                   size_t size, const char *due, struct error *error)
+static smol_status fail_provenance(const struct blob *blob, const char *theirs, const char *made,
+                                   size_t size, const char *due, smol_error *error)
 {
     const char *line = due;
     while (line > made && line[-1] != '\n')
         line--;
     const char *end = memchr(line, '\n', (size_t)(made + size - line));
-    return smol_fail(error, STATUS_NO,
+    return smol_fail(error, SMOL_ERROR_MISMATCH,
                      "%s: the contents are what this checkpoint gives, but the provenance is not "
                      "(offset %zu): due is \"%.*s\"",
                      blob->path, (size_t)((const uint8_t *)theirs - blob->front),
                      end ? (int)(end - line) : 0, line);
 }
 
-enum status smol_compare_provenance(const struct blob *blob, const char *made, size_t size,
-                                    bool *same_release, struct error *error)
+smol_status smol_compare_provenance(const struct blob *blob, const char *made, size_t size,
+                                    bool *same_release, smol_error *error)
 {
     const char *a = blob->provenance, *a_end = a + blob->n_provenance;
     const char *b = made, *b_end = made + size;
@@ -109,5 +109,5 @@ enum status smol_compare_provenance(const struct blob *blob, const char *made, s
     }
     for (; a < a_end && b < b_end && *a == *b; b++)
         a++;
-    return a == a_end && b == b_end ? STATUS_OK : fail_provenance(blob, a, made, size, b, error);
+    return a == a_end && b == b_end ? SMOL_OK : fail_provenance(blob, a, made, size, b, error);
 }

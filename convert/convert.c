@@ -28,14 +28,14 @@ struct conversion {
 
 /* Parts of the reading that do not need each other: describing means a digest of the weights. They
  * come behind the cheap checks, so that what is not supported is refused at once. */
-typedef enum status part(struct conversion *c, struct error *error);
+typedef smol_status part(struct conversion *c, smol_error *error);
 
-static enum status compile_tokenizer(struct conversion *c, struct error *error)
+static smol_status compile_tokenizer(struct conversion *c, smol_error *error)
 {
     return smol_source_compile_tokenizer(&c->source, error);
 }
 
-static enum status describe(struct conversion *c, struct error *error)
+static smol_status describe(struct conversion *c, smol_error *error)
 {
     return smol_provenance_make(&c->source, true, &c->provenance, &c->n_provenance, error);
 }
@@ -45,8 +45,8 @@ enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 struct reading {
     struct conversion *conversion;
-    enum status status[N_PARTS];
-    struct error errors[N_PARTS];
+    smol_status status[N_PARTS];
+    smol_error errors[N_PARTS];
 };
 
 static void read_part(void *argument, struct pool_thread *thread)
@@ -58,7 +58,7 @@ static void read_part(void *argument, struct pool_thread *thread)
             parts[stage.item](reading->conversion, &reading->errors[stage.item]);
 }
 
-static enum status read_parts(struct conversion *c, struct error *error)
+static smol_status read_parts(struct conversion *c, smol_error *error)
 {
     struct reading reading = {.conversion = c};
     smol_pool_run(c->pool, read_part, &reading);
@@ -68,16 +68,16 @@ static enum status read_parts(struct conversion *c, struct error *error)
             return reading.status[i];
         }
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status load(struct conversion *c, const char *input,
+static smol_status load(struct conversion *c, const char *input,
                         const struct source_options *options, enum blob_dtype dtype,
-                        uint32_t n_threads, struct error *error)
+                        uint32_t n_threads, smol_error *error)
 {
-    enum status status = smol_source_open(input, options, dtype, &c->source, error);
+    smol_status status = smol_source_open(input, options, dtype, &c->source, error);
     if (!status)
         status = smol_pool_create(n_threads, &c->pool, error);
     if (!status)
@@ -93,7 +93,7 @@ static struct blob_contents contents_of(const struct conversion *c)
     return contents;
 }
 
-static enum status write_weights(struct conversion *c, bool quiet, struct error *error)
+static smol_status write_weights(struct conversion *c, bool quiet, smol_error *error)
 {
     const struct source *source = &c->source;
     const struct weights weights = {source->config.family, &source->config.model, source->tensors,
@@ -102,7 +102,7 @@ static enum status write_weights(struct conversion *c, bool quiet, struct error 
 }
 
 /* Of a file, this syncs it, which takes as long as the disk does. */
-static enum status finish(struct conversion *c, struct error *error)
+static smol_status finish(struct conversion *c, smol_error *error)
 {
     struct blob_writer *writer = c->writer;
     c->writer = NULL;
@@ -120,19 +120,19 @@ static void release(struct conversion *c)
 /* --- into a file -------------------------------------------------------------------------- */
 
 /* --context must have something to decide, and be within what it can decide on. */
-static enum status check_context(const struct config *config, uint32_t context, struct error *error)
+static smol_status check_context(const struct config *config, uint32_t context, smol_error *error)
 {
     if (context && !config->longrope)
         return smol_fail(
-            error, STATUS_USAGE,
+            error, SMOL_ERROR_USAGE,
             "--context %u: the model's rotary embedding is not of type longrope: leave "
             "it out",
             context);
     if (context > config->max_positions)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "--context %u: max_position_embeddings is %u: ask for no more", context,
                          config->max_positions);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static void tell_context(const struct config *config)
@@ -148,21 +148,20 @@ static void tell_context(const struct config *config)
 }
 
 /* The output must not be the checkpoint's own file: renaming over it would lose the source. */
-static enum status check_output(const struct source *source, const char *output,
-                                struct error *error)
+static smol_status check_output(const struct source *source, const char *output, smol_error *error)
 {
     const char *adapter = source->lora.path;
     if (!smol_shards_has(&source->shards, output) && !(adapter && smol_same_file(output, adapter)))
-        return STATUS_OK;
-    return smol_fail(error, STATUS_USAGE, "%s: is the checkpoint itself: name another output",
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the checkpoint itself: name another output",
                      output);
 }
 
-static enum status write(struct conversion *c, const char *output,
-                         const struct convert_options *options, struct error *error)
+static smol_status write(struct conversion *c, const char *output,
+                         const struct convert_options *options, smol_error *error)
 {
     const struct blob_contents contents = contents_of(c);
-    enum status status = smol_writer_open(output, options->force, &contents, &c->writer, error);
+    smol_status status = smol_writer_open(output, options->force, &contents, &c->writer, error);
     return status ? status : write_weights(c, options->quiet, error);
 }
 
@@ -173,12 +172,12 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-enum status smol_convert(const char *input, const char *output,
-                         const struct convert_options *options, struct error *error)
+smol_status smol_convert(const char *input, const char *output,
+                         const struct convert_options *options, smol_error *error)
 {
     struct conversion conversion = {0};
     double start = now();
-    enum status status =
+    smol_status status =
         load(&conversion, input, &options->source, options->dtype, options->n_threads, error);
     if (!status)
         status = check_context(&conversion.source.config, options->source.context, error);
@@ -207,12 +206,12 @@ enum status smol_convert(const char *input, const char *output,
 
 /* The writer gets the blob's own provenance, so that every byte has the place that it has in the
  * blob; whether the provenance is right is asked last, because it differs with anything else. */
-static enum status compare(struct conversion *c, const struct blob *blob, struct error *error)
+static smol_status compare(struct conversion *c, const struct blob *blob, smol_error *error)
 {
     struct blob_contents contents = contents_of(c);
     contents.provenance = blob->provenance;
     contents.n_provenance = blob->n_provenance;
-    enum status status = smol_compare_contents(blob, &contents, error);
+    smol_status status = smol_compare_contents(blob, &contents, error);
     if (status)
         return status;
     const struct blob_sink sink = {smol_compare_bytes, (void *)(uintptr_t)blob};
@@ -222,14 +221,14 @@ static enum status compare(struct conversion *c, const struct blob *blob, struct
     return status ? status : finish(c, error);
 }
 
-enum status smol_convert_compare(const char *input, const struct source_options *options,
+smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
-                                 struct error *error)
+                                 smol_error *error)
 {
     struct conversion conversion = {0};
     struct source_options like = *options;
     like.context = blob->model->context_length;
-    enum status status = load(&conversion, input, &like, blob->model->dtype, n_threads, error);
+    smol_status status = load(&conversion, input, &like, blob->model->dtype, n_threads, error);
     if (!status)
         status = compare(&conversion, blob, error);
     if (!status)

@@ -22,15 +22,15 @@ struct convert_options {
  * `output`, which appears whole or not at all. The same input gives the same bytes for any
  * number of threads. Memory beyond the mapped source: what the import of the tokenizer takes, then
  * the batches of weights.h. */
-enum status smol_convert(const char *input, const char *output,
-                         const struct convert_options *options, struct error *error);
+smol_status smol_convert(const char *input, const char *output,
+                         const struct convert_options *options, smol_error *error);
 
 /* Whether `blob` is what the conversion of `input` gives: converts it again with the blob's dtype
  * and compares the bytes as they come, so that it takes no file and no more memory than a
  * conversion. The release in the provenance may be another one, which *same_release tells. Errors:
- * STATUS_NO with the first difference, and those of smol_convert. */
-enum status smol_convert_compare(const char *input, const struct source_options *options,
+ * SMOL_ERROR_MISMATCH with the first difference, and those of smol_convert. */
+smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
-                                 struct error *error);
+                                 smol_error *error);
 
 #endif

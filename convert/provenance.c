@@ -46,8 +46,8 @@ static void describe_adapter(struct buffer *out, const struct lora *lora, bool d
         smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
 }
 
-enum status smol_provenance_make(const struct source *source, bool digests, char **text,
-                                 size_t *size, struct error *error)
+smol_status smol_provenance_make(const struct source *source, bool digests, char **text,
+                                 size_t *size, smol_error *error)
 {
     const struct config *config = &source->config;
     const struct {
@@ -75,7 +75,7 @@ enum status smol_provenance_make(const struct source *source, bool digests, char
     }
     *text = out.text;
     *size = out.size;
-    return out.failed ? smol_fail_memory(error, "the provenance") : STATUS_OK;
+    return out.failed ? smol_fail_memory(error, "the provenance") : SMOL_OK;
 }
 
 const char *smol_provenance_release(const char *text, size_t size, size_t *length)

@@ -12,9 +12,9 @@
  * depend on nothing but the input and the release: no folder, time or machine. *text (*size bytes)
  * is allocated, after an error too. Reads the weights, unless no digests of them are wanted: then
  * they are 0, and the text is as long. Of the JSON files it tells what they were when they were
- * read. Errors: STATUS_MEMORY. */
-enum status smol_provenance_make(const struct source *source, bool digests, char **text,
-                                 size_t *size, struct error *error);
+ * read. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_provenance_make(const struct source *source, bool digests, char **text,
+                                 size_t *size, smol_error *error);
 
 /* The release of smolconv that the provenance text[0..size) names, *length bytes; NULL when it does
  * not say that smolconv made the blob. */

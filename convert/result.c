@@ -3,12 +3,12 @@
 
 #include "common/file.h"
 
-enum status smol_result_check(const struct output *output, uint64_t size, const char *name,
-                              enum verify verify, struct error *error)
+smol_status smol_result_check(const struct output *output, uint64_t size, const char *name,
+                              enum verify verify, smol_error *error)
 {
     struct file_view view;
     struct blob blob;
-    enum status status = smol_file_map(smol_output_temporary(output), &view, error);
+    smol_status status = smol_file_map(smol_output_temporary(output), &view, error);
     if (status)
         return status;
     size_t n = size < view.size ? (size_t)size : view.size;

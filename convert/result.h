@@ -9,9 +9,9 @@
 #include "format/reader.h"
 
 /* Looks at the output, or at its first `size` bytes when it has more, as whoever uses them will:
- * opens them as a blob. `name` is for messages. Errors: STATUS_FILE, STATUS_DAMAGED,
- * STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_result_check(const struct output *output, uint64_t size, const char *name,
-                              enum verify verify, struct error *error);
+ * opens them as a blob. `name` is for messages. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_result_check(const struct output *output, uint64_t size, const char *name,
+                              enum verify verify, smol_error *error);
 
 #endif

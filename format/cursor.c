@@ -11,11 +11,12 @@ uint64_t smol_cursor_place(const struct cursor *cursor, uint64_t size)
 }
 
 const void *smol_cursor_take(struct cursor *cursor, const char *name, uint64_t start, uint64_t size,
-                             struct error *error)
+                             smol_error *error)
 {
     for (size_t i = cursor->end; i < start; i++) {
         if (cursor->data[i]) {
-            smol_fail(error, STATUS_DAMAGED, "padding is not zero (at %zu, before %s)", i, name);
+            smol_fail(error, SMOL_ERROR_DAMAGED, "padding is not zero (at %zu, before %s)", i,
+                      name);
             return NULL;
         }
     }

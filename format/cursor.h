@@ -21,6 +21,6 @@ uint64_t smol_cursor_place(const struct cursor *cursor, uint64_t size);
 /* Takes the table of `size` bytes that has room at `start`. NULL, with *error filled: what lies
  * before the table, which is called `name`, is not zero. */
 const void *smol_cursor_take(struct cursor *cursor, const char *name, uint64_t start, uint64_t size,
-                             struct error *error);
+                             smol_error *error);
 
 #endif

@@ -18,13 +18,13 @@ struct intake {
     uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
 };
 
-enum status smol_intake_open(const char *name, struct intake **out, struct error *error)
+smol_status smol_intake_open(const char *name, struct intake **out, smol_error *error)
 {
     struct intake *intake = *out = smol_calloc(1, sizeof *intake);
     if (intake)
         intake->name = smol_strdup(name);
     if (intake && intake->name)
-        return STATUS_OK;
+        return SMOL_OK;
     smol_intake_close(intake);
     *out = NULL;
     return smol_fail_memory(error, "the intake");
@@ -43,10 +43,10 @@ void smol_intake_close(struct intake *intake)
 /* --- the front ---------------------------------------------------------------------------- */
 
 /* Grows with what arrives, whatever the header promises. */
-static enum status grow(struct intake *intake, size_t size, struct error *error)
+static smol_status grow(struct intake *intake, size_t size, smol_error *error)
 {
     if (size <= intake->capacity)
-        return STATUS_OK;
+        return SMOL_OK;
     size_t capacity = round_up(2 * size, BLOB_CHUNK_SIZE);
     uint8_t *front = smol_aligned_alloc(BLOB_ALIGN, capacity);
     if (!front)
@@ -56,30 +56,30 @@ static enum status grow(struct intake *intake, size_t size, struct error *error)
     smol_free(intake->front);
     intake->front = front;
     intake->capacity = capacity;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Adds up to `limit` bytes of front; *data and *size move on. */
-static enum status add_front(struct intake *intake, size_t limit, const uint8_t **data,
-                             size_t *size, struct error *error)
+static smol_status add_front(struct intake *intake, size_t limit, const uint8_t **data,
+                             size_t *size, smol_error *error)
 {
     size_t n = limit - intake->n_front < *size ? limit - intake->n_front : *size;
-    enum status status = grow(intake, intake->n_front + n, error);
+    smol_status status = grow(intake, intake->n_front + n, error);
     if (status || n == 0)
         return status;
     memcpy(intake->front + intake->n_front, *data, n);
     intake->n_front += n;
     *data += n;
     *size -= n;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The header first: it says how long the front is. */
-static enum status take_front(struct intake *intake, const uint8_t **data, size_t *size,
-                              struct error *error)
+static smol_status take_front(struct intake *intake, const uint8_t **data, size_t *size,
+                              smol_error *error)
 {
     const size_t header_size = sizeof(struct blob_header);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (intake->n_front < header_size) {
         status = add_front(intake, header_size, data, size, error);
         if (!status && intake->n_front == header_size)
@@ -106,24 +106,24 @@ static size_t chunk_length(const struct intake *intake)
     return rest < BLOB_CHUNK_SIZE ? (size_t)rest : BLOB_CHUNK_SIZE;
 }
 
-static enum status take_chunk(struct intake *intake, const uint8_t *data, struct error *error)
+static smol_status take_chunk(struct intake *intake, const uint8_t *data, smol_error *error)
 {
     size_t length = chunk_length(intake);
     size_t chunk = (intake->checked - intake->blob.header->data_offset) / BLOB_CHUNK_SIZE;
-    enum status status = smol_blob_check_chunk(&intake->blob, chunk, data, error);
+    smol_status status = smol_blob_check_chunk(&intake->blob, chunk, data, error);
     intake->checked += status ? 0 : length;
     return status;
 }
 
-enum status smol_intake_take(struct intake *intake, const void *data, size_t size,
-                             struct error *error)
+smol_status smol_intake_take(struct intake *intake, const void *data, size_t size,
+                             smol_error *error)
 {
     const uint8_t *bytes = data;
-    enum status status = intake->is_open ? STATUS_OK : take_front(intake, &bytes, &size, error);
+    smol_status status = intake->is_open ? SMOL_OK : take_front(intake, &bytes, &size, error);
     while (!status && size > 0) {
         size_t length = chunk_length(intake), missing = length - intake->n_partial;
         if (length == 0)
-            return smol_fail(error, STATUS_DAMAGED,
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
                              "%s: bytes behind the end (offset %" PRIu64 "): fetch it again",
                              intake->name, intake->checked);
         size_t n = missing < size ? missing : size;
@@ -155,17 +155,17 @@ const struct blob *smol_intake_front(const struct intake *intake)
     return intake->is_open ? &intake->blob : NULL;
 }
 
-enum status smol_intake_finish(const struct intake *intake, struct error *error)
+smol_status smol_intake_finish(const struct intake *intake, smol_error *error)
 {
     uint64_t arrived = intake->is_open ? intake->checked + intake->n_partial : intake->n_front;
     if (!intake->is_open)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: ends within the front (offset %" PRIu64 "): fetch it again",
                          intake->name, arrived);
     uint64_t size = intake->blob.header->file_size;
     if (arrived == size)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: ends after %" PRIu64 " of %" PRIu64 " bytes: fetch the rest",
                      intake->name, arrived, size);
 }

@@ -30,16 +30,16 @@ struct range {
     uint32_t value, low, high;
 };
 
-static enum status check_ranges(const struct range *ranges, size_t n, struct error *error)
+static smol_status check_ranges(const struct range *ranges, size_t n, smol_error *error)
 {
     for (size_t i = 0; i < n; i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return smol_fail(error, STATUS_DAMAGED, "%s is %u: must be %u to %u", ranges[i].name,
-                             ranges[i].value, ranges[i].low, ranges[i].high);
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be %u to %u",
+                             ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
+    return SMOL_OK;
 }
 
-static enum status check_sizes(const struct blob_model *m, struct error *error)
+static smol_status check_sizes(const struct blob_model *m, smol_error *error)
 {
     bool plain = smol_model_is_plain(m);
     const struct range ranges[] = {
@@ -67,7 +67,7 @@ struct real {
     bool may_be_zero;
 };
 
-static enum status check_reals(const struct blob_model *m, struct error *error)
+static smol_status check_reals(const struct blob_model *m, smol_error *error)
 {
     const struct real reals[] = {
         {"embedding_scale", m->embedding_scale, false},
@@ -82,14 +82,14 @@ static enum status check_reals(const struct blob_model *m, struct error *error)
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         uint32_t bits = f32_bits(reals[i].value), low = reals[i].may_be_zero ? 0 : 1;
         if (bits < low || bits >= f32_bits(INFINITY))
-            return smol_fail(error, STATUS_DAMAGED, "%s is %g: must be finite and %s",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %g: must be finite and %s",
                              reals[i].name, (double)reals[i].value, low ? "above 0" : "0 or more");
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* What FEATURE_BLOCKS brings. */
-static enum status check_blocks(const struct blob_model *m, struct error *error)
+static smol_status check_blocks(const struct blob_model *m, smol_error *error)
 {
     const struct range ranges[] = {
         {"blocks", m->blocks, 0, ALL_BLOCK_BITS},
@@ -97,68 +97,71 @@ static enum status check_blocks(const struct blob_model *m, struct error *error)
         {"rotary_dim", m->rotary_dim, 2, m->head_dim},
         {"n_rope_tables", m->n_rope_tables, 1, 2},
     };
-    enum status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
+    smol_status status = check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
         return status;
     if ((m->blocks & BLOCK_QK_NORM_HEADS) && (m->blocks & BLOCK_QK_NORM_ALL))
-        return smol_fail(error, STATUS_DAMAGED, "blocks is %u: two kinds of q and k norms",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: two kinds of q and k norms",
                          m->blocks);
     if (m->rotary_dim % 2)
-        return smol_fail(error, STATUS_DAMAGED, "rotary_dim is %u: must be even", m->rotary_dim);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "rotary_dim is %u: must be even",
+                         m->rotary_dim);
     if (m->n_rope_tables == 1 && f32_bits(m->rope_scale[1]))
-        return smol_fail(error, STATUS_DAMAGED, "rope_scale[1] is %g: there is no second table",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_scale[1] is %g: there is no second table",
                          (double)m->rope_scale[1]);
     return check_reals(m, error);
 }
 
-enum status smol_model_check(const struct blob_model *m, struct error *error)
+smol_status smol_model_check(const struct blob_model *m, smol_error *error)
 {
-    enum status status = check_sizes(m, error);
+    smol_status status = check_sizes(m, error);
     if (!status && !smol_model_is_plain(m))
         status = check_blocks(m, error);
     if (status)
         return status;
     if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
-        return smol_fail(error, STATUS_DAMAGED, "dtype is %u: unknown", m->dtype);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "dtype is %u: unknown", m->dtype);
     if (m->n_heads % m->n_kv_heads)
-        return smol_fail(error, STATUS_DAMAGED, "n_heads is %u: not a multiple of n_kv_heads %u",
-                         m->n_heads, m->n_kv_heads);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "n_heads is %u: not a multiple of n_kv_heads %u", m->n_heads,
+                         m->n_kv_heads);
     if (m->head_dim % 2)
-        return smol_fail(error, STATUS_DAMAGED, "head_dim is %u: must be even", m->head_dim);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "head_dim is %u: must be even", m->head_dim);
     if (m->bos_id != NO_TOKEN && m->bos_id >= m->vocab_size)
-        return smol_fail(error, STATUS_DAMAGED, "bos_id is %u: not below vocab_size %u", m->bos_id,
-                         m->vocab_size);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "bos_id is %u: not below vocab_size %u",
+                         m->bos_id, m->vocab_size);
     if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1))
-        return smol_fail(error, STATUS_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
                          (double)m->rms_norm_eps);
     if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
-        return smol_fail(error, STATUS_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
                          m->rope_theta);
     for (size_t i = 0; i < sizeof m->reserved; i++)
         if (m->reserved[i])
-            return smol_fail(error, STATUS_DAMAGED, "reserved byte %zu of the model is not 0", i);
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved byte %zu of the model is not 0",
+                             i);
+    return SMOL_OK;
 }
 
 /* --- layers ------------------------------------------------------------------------------- */
 
-enum status smol_layers_check(const struct blob_model *m, const uint8_t *layers,
-                              struct error *error)
+smol_status smol_layers_check(const struct blob_model *m, const uint8_t *layers, smol_error *error)
 {
     unsigned used = 0;
     for (uint32_t i = 0; i < m->n_layers; i++) {
         used |= layers[i];
         if (layers[i] > ALL_LAYER_BITS ||
             ((layers[i] & LAYER_NO_ROTATION) && (layers[i] & LAYER_SECOND_TABLE)))
-            return smol_fail(error, STATUS_DAMAGED, "layer %u has bits %u", i, layers[i]);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has bits %u", i, layers[i]);
     }
     if (!(used & LAYER_WINDOWED) != !m->sliding_window)
-        return smol_fail(error, STATUS_DAMAGED, "sliding_window is %u, which %s layer has",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "sliding_window is %u, which %s layer has",
                          m->sliding_window, used & LAYER_WINDOWED ? "a" : "no");
     if (!(used & LAYER_SECOND_TABLE) != (m->n_rope_tables < 2))
-        return smol_fail(error, STATUS_DAMAGED, "n_rope_tables is %u, and %s layer needs a second",
-                         m->n_rope_tables, used & LAYER_SECOND_TABLE ? "a" : "no");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "n_rope_tables is %u, and %s layer needs a second", m->n_rope_tables,
+                         used & LAYER_SECOND_TABLE ? "a" : "no");
+    return SMOL_OK;
 }
 
 /* --- the plain block ---------------------------------------------------------------------- */

@@ -10,13 +10,13 @@
 #include "format/format.h"
 
 /* Checks every hyper-parameter against its range and against the others, so that no size
- * computed from them overflows 64 bits. Errors: STATUS_DAMAGED, naming field and value. */
-enum status smol_model_check(const struct blob_model *model, struct error *error);
+ * computed from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+smol_status smol_model_check(const struct blob_model *model, smol_error *error);
 
 /* Checks layers (n_layers), bits of enum layer_bit, against each other and the checked model.
- * Errors: STATUS_DAMAGED. */
-enum status smol_layers_check(const struct blob_model *model, const uint8_t *layers,
-                              struct error *error);
+ * Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_layers_check(const struct blob_model *model, const uint8_t *layers,
+                              smol_error *error);
 
 /* Fields from `blocks` on that are all zero stand for the plain Llama block: sets them to its
  * values. */

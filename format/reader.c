@@ -14,25 +14,25 @@
 #include "format/model.h"
 #include "format/sections.h"
 
-static enum status damaged(const struct blob *blob, struct error *error, const char *what,
+static smol_status damaged(const struct blob *blob, smol_error *error, const char *what,
                            uint64_t offset)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy", blob->path,
                      what, offset);
 }
 
 /* The same for what lies in a section. */
-static enum status damaged_section(const struct blob *blob, struct error *error, uint32_t kind,
+static smol_status damaged_section(const struct blob *blob, smol_error *error, uint32_t kind,
                                    const char *what, uint64_t offset)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: section %s: %s (offset %" PRIu64 "): convert again or fetch a fresh copy",
                      blob->path, smol_section_name(kind), what, offset);
 }
 
 /* The same for a tensor, of which `what` is said at `offset`. */
-static enum status damaged_tensor(const struct blob *blob, struct error *error, uint32_t kind,
+static smol_status damaged_tensor(const struct blob *blob, smol_error *error, uint32_t kind,
                                   struct tensor_key key, const char *what, uint64_t offset)
 {
     char name[MAX_NAME], text[2 * MAX_NAME];
@@ -52,40 +52,40 @@ static bool all_zero(const uint8_t *data, uint64_t size)
 static const struct {
     const char *bytes;
     size_t n, offset;
-    enum status status;
+    smol_status status;
     const char *text;
 } other_kinds[] = {
-    {"\x28\xb5\x2f\xfd", 4, 0, STATUS_UNSUPPORTED,
+    {"\x28\xb5\x2f\xfd", 4, 0, SMOL_ERROR_UNSUPPORTED,
      "compressed with zstd: use `smolconv unpack` first"},
-    {DELTA_MAGIC, 4, 0, STATUS_DAMAGED, /* or a blob with one bit flipped */
+    {DELTA_MAGIC, 4, 0, SMOL_ERROR_DAMAGED, /* or a blob with one bit flipped */
      "a .smoldelta, not a .smol blob (offset 3): see `smolconv patch`"},
-    {"\x89SMS", 4, 0, STATUS_UNSUPPORTED, "a session, not a .smol blob: see smolrun --session"},
-    {"GGUF", 4, 0, STATUS_UNSUPPORTED,
+    {"\x89SMS", 4, 0, SMOL_ERROR_UNSUPPORTED, "a session, not a .smol blob: see smolrun --session"},
+    {"GGUF", 4, 0, SMOL_ERROR_UNSUPPORTED,
      "a GGUF file, not a .smol blob: make one with `smolconv FOLDER OUT.smol` from the folder of "
      "the Hugging Face checkpoint"},
-    {"\0\0{\"", 4, 6, STATUS_UNSUPPORTED, /* a length below 2^48, and JSON */
+    {"\0\0{\"", 4, 6, SMOL_ERROR_UNSUPPORTED, /* a length below 2^48, and JSON */
      "a safetensors file, not a .smol blob: make one with `smolconv FOLDER OUT.smol` from the "
      "folder that it lies in"},
 };
 
-static enum status refuse_other_kind(const struct blob *blob, const uint8_t *data, uint64_t size,
-                                     struct error *error)
+static smol_status refuse_other_kind(const struct blob *blob, const uint8_t *data, uint64_t size,
+                                     smol_error *error)
 {
     for (size_t i = 0; i < sizeof other_kinds / sizeof other_kinds[0]; i++)
         if (size >= other_kinds[i].offset + other_kinds[i].n &&
             memcmp(data + other_kinds[i].offset, other_kinds[i].bytes, other_kinds[i].n) == 0)
             return smol_fail(error, other_kinds[i].status, "%s: %s", blob->path,
                              other_kinds[i].text);
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: not a .smol blob (offset 0): make one with smolconv", blob->path);
 }
 
-static enum status check_magic(const struct blob *blob, const uint8_t *data, uint64_t size,
-                               struct error *error)
+static smol_status check_magic(const struct blob *blob, const uint8_t *data, uint64_t size,
+                               smol_error *error)
 {
     if (size >= BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, BLOB_MAGIC_SIZE) == 0)
         return size >= sizeof(struct blob_header)
-                   ? STATUS_OK
+                   ? SMOL_OK
                    : damaged(blob, error, "truncated within the header", size);
     if (size > 0 && size < BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, size) == 0)
         return damaged(blob, error, "truncated within the header", size);
@@ -95,21 +95,21 @@ static enum status check_magic(const struct blob *blob, const uint8_t *data, uin
 }
 
 /* Magic, version and sizes: what the front's place and length follow from. */
-static enum status check_start(const struct blob *blob, const struct blob_header *header,
-                               struct error *error)
+static smol_status check_start(const struct blob *blob, const struct blob_header *header,
+                               smol_error *error)
 {
     if (header->major != BLOB_MAJOR)
         return smol_fail(
-            error, STATUS_UNSUPPORTED,
+            error, SMOL_ERROR_UNSUPPORTED,
             "%s: format version %u.%u, this program reads %d.x: use a matching release", blob->path,
             header->major, header->minor, BLOB_MAJOR);
     if (header->data_offset % BLOB_CHUNK_SIZE || header->data_offset > header->file_size ||
         header->data_offset > BLOB_MAX_FRONT || header->data_offset < sizeof *header)
         return damaged(blob, error, "data_offset is out of place", 40);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_header(const struct blob *blob, struct error *error)
+static smol_status check_header(const struct blob *blob, smol_error *error)
 {
     const struct blob_header *header = blob->header;
     uint64_t digest =
@@ -118,12 +118,12 @@ static enum status check_header(const struct blob *blob, struct error *error)
         return damaged(blob, error, "digest of header and tables does not match", 8);
     uint64_t unknown = header->required_features & ~(uint64_t)KNOWN_FEATURES;
     if (unknown)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: needs features 0x%" PRIx64 ": use a newer release", blob->path,
                          unknown);
     if (header->reserved)
         return damaged(blob, error, "a reserved field is not zero", 56);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- sections ----------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ static const struct blob_section *find_section(const struct blob *blob, enum sec
 
 /* Each section begins where the one before ended, rounded up to its alignment, with zeros
  * between: nothing can hide, and nothing can overlap. */
-static enum status check_sections(const struct blob *blob, struct error *error)
+static smol_status check_sections(const struct blob *blob, smol_error *error)
 {
     const struct blob_header *header = blob->header;
     uint32_t kinds[MAX_SECTIONS];
@@ -172,23 +172,23 @@ static enum status check_sections(const struct blob *blob, struct error *error)
         return damaged(blob, error, "the data sections do not start at data_offset", 32);
     if (end != header->file_size)
         return damaged(blob, error, "bytes behind the last section", end);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Points *data at section `kind`, whose size must be n * unit bytes; *n is that number. */
-static enum status take(const struct blob *blob, enum section_kind kind, size_t unit,
-                        const void **data, size_t *n, struct error *error)
+static smol_status take(const struct blob *blob, enum section_kind kind, size_t unit,
+                        const void **data, size_t *n, smol_error *error)
 {
     const struct blob_section *section = find_section(blob, kind);
     if (section->size % unit)
         return damaged_section(blob, error, kind, "an odd size", section->offset);
     *data = blob->front + section->offset;
     *n = section->size / unit;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* What FEATURE_BLOCKS brings, which must be there for a reason. */
-static enum status check_layers(struct blob *blob, struct error *error)
+static smol_status check_layers(struct blob *blob, smol_error *error)
 {
     bool blocks = blob->header->required_features & FEATURE_BLOCKS;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
@@ -196,45 +196,45 @@ static enum status check_layers(struct blob *blob, struct error *error)
         return damaged_section(blob, error, SECTION_MODEL,
                                "its fields and the feature of blocks do not go together", offset);
     if (!blocks)
-        return STATUS_OK;
+        return SMOL_OK;
     size_t n = 0;
     uint64_t place = find_section(blob, SECTION_LAYERS)->offset;
-    enum status status = take(blob, SECTION_LAYERS, 1, (const void **)&blob->layers, &n, error);
+    smol_status status = take(blob, SECTION_LAYERS, 1, (const void **)&blob->layers, &n, error);
     if (status)
         return status;
     if (n != blob->model->n_layers)
         return damaged_section(blob, error, SECTION_LAYERS, "does not fit n_layers", place);
-    struct error reason;
+    smol_error reason;
     if (smol_layers_check(blob->model, blob->layers, &reason))
         return damaged_section(blob, error, SECTION_LAYERS, reason.message, place);
     struct blob_model reduced = *blob->model;
     if (!smol_model_reduce(&reduced, blob->layers))
         return damaged_section(blob, error, SECTION_MODEL, "nothing needs the feature of blocks",
                                offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_model(struct blob *blob, struct error *error)
+static smol_status check_model(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
-    enum status status =
+    smol_status status =
         take(blob, SECTION_MODEL, sizeof *blob->model, (const void **)&blob->model, &n, error);
     if (status)
         return status;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
         return damaged_section(blob, error, SECTION_MODEL, "the wrong size", offset);
-    struct error reason;
+    smol_error reason;
     if (smol_model_check(blob->model, &reason))
         return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
     return check_layers(blob, error);
 }
 
-static enum status check_inv_freq(struct blob *blob, struct error *error)
+static smol_status check_inv_freq(struct blob *blob, smol_error *error)
 {
     size_t n = 0;
     uint64_t offset = find_section(blob, SECTION_INV_FREQ)->offset;
-    enum status status =
+    smol_status status =
         take(blob, SECTION_INV_FREQ, sizeof(float), (const void **)&blob->inv_freq, &n, error);
     if (status)
         return status;
@@ -243,7 +243,7 @@ static enum status check_inv_freq(struct blob *blob, struct error *error)
     for (size_t i = 0; i < n; i++)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
             return damaged_section(blob, error, SECTION_INV_FREQ, "out of range", offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* An absent field is zero; a present one is a number that a sampler could be given. */
@@ -269,9 +269,9 @@ static bool generation_is_valid(const struct blob_generation *g)
            all_zero(g->reserved, sizeof g->reserved);
 }
 
-static enum status check_small_sections(struct blob *blob, struct error *error)
+static smol_status check_small_sections(struct blob *blob, smol_error *error)
 {
-    enum status status = take(blob, SECTION_STOP, sizeof *blob->stop, (const void **)&blob->stop,
+    smol_status status = take(blob, SECTION_STOP, sizeof *blob->stop, (const void **)&blob->stop,
                               &blob->n_stop, error);
     if (status)
         return status;
@@ -293,23 +293,23 @@ static enum status check_small_sections(struct blob *blob, struct error *error)
                 error);
 }
 
-static enum status check_text(struct blob *blob, struct error *error)
+static smol_status check_text(struct blob *blob, smol_error *error)
 {
     if (!(blob->header->required_features & FEATURE_TEXT))
-        return STATUS_OK;
+        return SMOL_OK;
     const struct blob_section *section = find_section(blob, SECTION_TEXT);
-    struct error reason;
+    smol_error reason;
     blob->text_section = blob->front + section->offset;
     blob->n_text = section->size;
     if (smol_text_tables_open(blob->text_section, blob->n_text, &blob->text, &reason))
         return damaged_section(blob, error, SECTION_TEXT, reason.message, section->offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The table must be exactly the one that the model calls for, so each field is compared. */
-static enum status check_tensors(struct blob *blob, struct error *error)
+static smol_status check_tensors(struct blob *blob, smol_error *error)
 {
-    enum status status = take(blob, SECTION_TENSORS, sizeof *blob->tensors,
+    smol_status status = take(blob, SECTION_TENSORS, sizeof *blob->tensors,
                               (const void **)&blob->tensors, &blob->n_tensors, error);
     if (status)
         return status;
@@ -333,30 +333,30 @@ static enum status check_tensors(struct blob *blob, struct error *error)
     if (end != weights->offset + weights->size)
         return damaged_section(blob, error, SECTION_TENSORS,
                                "the tensors do not fill the weights section", place);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_template(struct blob *blob, struct error *error)
+static smol_status check_template(struct blob *blob, smol_error *error)
 {
     if (!(blob->header->required_features & FEATURE_TEMPLATE))
-        return STATUS_OK;
-    struct error reason;
-    enum status status = take(blob, SECTION_TEMPLATE, 1, (const void **)&blob->template_section,
+        return SMOL_OK;
+    smol_error reason;
+    smol_status status = take(blob, SECTION_TEMPLATE, 1, (const void **)&blob->template_section,
                               &blob->n_template, error);
     if (status)
         return status;
     status = smol_template_open(blob->template_section, blob->n_template, &blob->template, &reason);
-    if (status == STATUS_MEMORY)
+    if (status == SMOL_ERROR_MEMORY)
         return smol_fail_memory(error, "the check of the template");
     if (status)
         return damaged_section(blob, error, SECTION_TEMPLATE, reason.message,
                                find_section(blob, SECTION_TEMPLATE)->offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_digest_table(struct blob *blob, struct error *error)
+static smol_status check_digest_table(struct blob *blob, smol_error *error)
 {
-    enum status status = take(blob, SECTION_DIGESTS, sizeof *blob->digests,
+    smol_status status = take(blob, SECTION_DIGESTS, sizeof *blob->digests,
                               (const void **)&blob->digests, &blob->n_chunks, error);
     if (status)
         return status;
@@ -364,47 +364,47 @@ static enum status check_digest_table(struct blob *blob, struct error *error)
     if (blob->n_chunks != (data_size + BLOB_CHUNK_SIZE - 1) / BLOB_CHUNK_SIZE)
         return damaged_section(blob, error, SECTION_DIGESTS, "wrong number of chunk digests",
                                find_section(blob, SECTION_DIGESTS)->offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_scanner(struct blob *blob, struct error *error)
+static smol_status check_scanner(struct blob *blob, smol_error *error)
 {
     if (!(blob->header->required_features & FEATURE_SCANNER))
-        return STATUS_OK;
-    struct error reason;
-    enum status status = take(blob, SECTION_SCANNER, 1, (const void **)&blob->scanner_section,
+        return SMOL_OK;
+    smol_error reason;
+    smol_status status = take(blob, SECTION_SCANNER, 1, (const void **)&blob->scanner_section,
                               &blob->n_scanner, error);
     if (status)
         return status;
     if (smol_scanner_tables_open(blob->scanner_section, blob->n_scanner, &blob->scanner, &reason))
         return damaged_section(blob, error, SECTION_SCANNER, reason.message,
                                find_section(blob, SECTION_SCANNER)->offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Lets the tokenizer have its scanner, which it knows of if and only if there is one. */
-static enum status join_scanner(struct blob *blob, struct error *error)
+static smol_status join_scanner(struct blob *blob, smol_error *error)
 {
     bool wanted = blob->tokenizer.header.pretokenizer == PRETOKENIZE_SCANNER;
     blob->tokenizer.scanner = blob->scanner;
     return wanted == (blob->n_scanner > 0)
-               ? STATUS_OK
+               ? SMOL_OK
                : damaged_section(blob, error, SECTION_TOKENIZER, "does not go with the scanner",
                                  blob->tokenizer_section->offset);
 }
 
-static enum status check_tokenizer(struct blob *blob, struct error *error)
+static smol_status check_tokenizer(struct blob *blob, smol_error *error)
 {
     const struct blob_section *section = blob->tokenizer_section =
         find_section(blob, SECTION_TOKENIZER);
-    enum status status = smol_blob_check(blob, section->offset, section->size, error);
+    smol_status status = smol_blob_check(blob, section->offset, section->size, error);
     if (status)
         return status;
     uint64_t end = section->offset + section->size;
     if (!all_zero(blob->file.data + end, find_section(blob, SECTION_WEIGHTS)->offset - end))
         return damaged_section(blob, error, SECTION_TOKENIZER, "the padding behind it is not zero",
                                end);
-    struct error reason;
+    smol_error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
                                    blob->model->vocab_size, blob->n_text ? &blob->text : NULL,
                                    &blob->tokenizer, &reason))
@@ -414,10 +414,10 @@ static enum status check_tokenizer(struct blob *blob, struct error *error)
 
 /* --- open and close ----------------------------------------------------------------------- */
 
-static enum status check_front(struct blob *blob, struct error *error)
+static smol_status check_front(struct blob *blob, smol_error *error)
 {
     blob->header = (const void *)blob->front;
-    enum status status = check_header(blob, error);
+    smol_status status = check_header(blob, error);
     if (!status)
         status = check_sections(blob, error);
     if (!status)
@@ -439,23 +439,23 @@ static enum status check_front(struct blob *blob, struct error *error)
     return status;
 }
 
-static enum status check_size(const struct blob_header *header, size_t size, const char *name,
-                              struct error *error)
+static smol_status check_size(const struct blob_header *header, size_t size, const char *name,
+                              smol_error *error)
 {
     if (header->file_size == size)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again", name, size,
                      header->file_size, size < header->file_size ? "truncated" : "bytes appended");
 }
 
 /* Finds the front at the start of the file. A mapped file may change while it is open, on purpose
  * or because the medium fails: what was checked once must not. */
-static enum status take_front(struct blob *blob, struct error *error)
+static smol_status take_front(struct blob *blob, smol_error *error)
 {
     struct blob_header header;
     const struct file_view *file = &blob->file;
-    enum status status = smol_blob_check_header(file->data, file->size, blob->path, error);
+    smol_status status = smol_blob_check_header(file->data, file->size, blob->path, error);
     if (status)
         return status;
     memcpy(&header, file->data, sizeof header);
@@ -464,7 +464,7 @@ static enum status take_front(struct blob *blob, struct error *error)
         return status;
     blob->front = file->data;
     if (file->hold != FILE_MAPPED)
-        return STATUS_OK;
+        return SMOL_OK;
     status = check_start(blob, &header, error); /* of this copy of the header */
     if (status)
         return status;
@@ -475,12 +475,12 @@ static enum status take_front(struct blob *blob, struct error *error)
     memcpy((uint8_t *)blob->front_copy + sizeof header, file->data + sizeof header,
            header.data_offset - sizeof header);
     blob->front = blob->front_copy;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status open_checked(struct blob *blob, enum verify verify, struct error *error)
+static smol_status open_checked(struct blob *blob, enum verify verify, smol_error *error)
 {
-    enum status status = take_front(blob, error);
+    smol_status status = take_front(blob, error);
     if (!status)
         status = check_front(blob, error);
     if (status)
@@ -497,18 +497,18 @@ static enum status open_checked(struct blob *blob, enum verify verify, struct er
 }
 
 /* A file may give way while it is looked at, which is the better explanation. */
-static enum status open_file(struct blob *blob, enum verify verify, struct error *error)
+static smol_status open_file(struct blob *blob, enum verify verify, smol_error *error)
 {
     return file_settle(&blob->file, blob->path, open_checked(blob, verify, error), error);
 }
 
 /* Gives the blob its name and opens it with `open`; nothing stays open after an error. */
-static enum status open_named(struct blob *blob, const char *name, enum verify verify,
-                              enum status (*open)(struct blob *, enum verify, struct error *),
-                              struct error *error)
+static smol_status open_named(struct blob *blob, const char *name, enum verify verify,
+                              smol_status (*open)(struct blob *, enum verify, smol_error *),
+                              smol_error *error)
 {
     blob->path = smol_strdup(name);
-    enum status status = blob->path ? open(blob, verify, error) : smol_fail_memory(error, "a name");
+    smol_status status = blob->path ? open(blob, verify, error) : smol_fail_memory(error, "a name");
     if (status)
         smol_blob_close(blob);
     return status;
@@ -516,12 +516,12 @@ static enum status open_named(struct blob *blob, const char *name, enum verify v
 
 /* Reads the file into memory, unless its start shows that it is no blob of its size: then it might
  * take all the memory there is. */
-static enum status read_file(const char *path, struct file_view *file, struct error *error)
+static smol_status read_file(const char *path, struct file_view *file, smol_error *error)
 {
     struct blob_header header;
     const char *name = smol_base_name(path);
     size_t n, size;
-    enum status status = smol_file_peek(path, &header, sizeof header, &n, &size, error);
+    smol_status status = smol_file_peek(path, &header, sizeof header, &n, &size, error);
     if (!status)
         status = smol_blob_check_header(&header, n, name, error);
     if (!status)
@@ -529,56 +529,56 @@ static enum status read_file(const char *path, struct file_view *file, struct er
     return status ? status : smol_file_read(path, size, file, error);
 }
 
-enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
-                           struct error *error)
+smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
+                           smol_error *error)
 {
     struct file_view file;
     *blob = (struct blob){0};
-    enum status status =
+    smol_status status =
         use_mmap ? smol_file_map(path, &file, error) : read_file(path, &file, error);
     if (status && smol_is_folder(path))
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%s: a folder, not a .smol blob: if a checkpoint is in it, make one with "
                          "`smolconv FOLDER OUT.smol`",
                          path);
     return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
 }
 
-enum status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
-                                struct blob *blob, struct error *error)
+smol_status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
+                                struct blob *blob, smol_error *error)
 {
     *blob = (struct blob){.file = *file};
     *file = (struct file_view){0};
     return open_named(blob, smol_base_name(path), verify, open_file, error);
 }
 
-enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
-                                 enum verify verify, struct blob *blob, struct error *error)
+smol_status smol_blob_open_bytes(const void *data, size_t size, const char *name,
+                                 enum verify verify, struct blob *blob, smol_error *error)
 {
     *blob = (struct blob){.file = {.data = data, .size = size}};
     return open_named(blob, name, verify, open_checked, error);
 }
 
-enum status smol_blob_check_header(const void *data, size_t size, const char *name,
-                                   struct error *error)
+smol_status smol_blob_check_header(const void *data, size_t size, const char *name,
+                                   smol_error *error)
 {
     struct blob_header header;
     const struct blob blob = {.path = (char *)(uintptr_t)name}; /* for messages */
-    enum status status = check_magic(&blob, data, size, error);
+    smol_status status = check_magic(&blob, data, size, error);
     if (status)
         return status;
     memcpy(&header, data, sizeof header);
     return check_start(&blob, &header, error);
 }
 
-static enum status open_front(struct blob *blob, enum verify verify, struct error *error)
+static smol_status open_front(struct blob *blob, enum verify verify, smol_error *error)
 {
     (void)verify;
     return check_front(blob, error);
 }
 
-enum status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
-                                 struct error *error)
+smol_status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
+                                 smol_error *error)
 {
     *blob = (struct blob){.front = front};
     return open_named(blob, name, VERIFY_FIRST_USE, open_front, error);
@@ -629,14 +629,14 @@ const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[
 }
 
 /* Names all that has bytes in the chunk. */
-static enum status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
-                                 struct error *error)
+static smol_status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
+                                 smol_error *error)
 {
     const struct blob_tensor *first = tensor_at(blob, offset);
     const struct blob_tensor *last = tensor_at(blob, offset + size - 1);
     bool several = last && last != first;
     char place[MAX_PLACE], name[MAX_NAME];
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: data damaged (%s%s%s, bytes %" PRIu64 " to %" PRIu64
                      "): fetch a fresh copy",
                      blob->path, smol_blob_place(blob, offset, place), several ? " to " : "",
@@ -655,34 +655,34 @@ static uint64_t chunk_size(const struct blob *blob, size_t chunk)
     return rest < BLOB_CHUNK_SIZE ? rest : BLOB_CHUNK_SIZE;
 }
 
-enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
-                                  struct error *error)
+smol_status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
+                                  smol_error *error)
 {
     uint64_t start = chunk_start(blob, chunk), length = chunk_size(blob, chunk);
     if (smol_digest(data, length) != blob->digests[chunk])
         return damaged_chunk(blob, start, length, error);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_chunk(const struct blob *blob, size_t chunk, struct error *error)
+static smol_status check_chunk(const struct blob *blob, size_t chunk, smol_error *error)
 {
     const uint8_t *data = blob->file.data + chunk_start(blob, chunk);
-    enum status status = smol_blob_check_chunk(blob, chunk, data, error);
+    smol_status status = smol_blob_check_chunk(blob, chunk, data, error);
     if (status)
         return status;
     /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
     atomic_store_explicit(&blob->checked[chunk], 1, memory_order_relaxed);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
-                            struct error *error)
+smol_status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
+                            smol_error *error)
 {
     if (size == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     size_t first = (offset - blob->header->data_offset) / BLOB_CHUNK_SIZE;
     size_t last = (offset - blob->header->data_offset + size - 1) / BLOB_CHUNK_SIZE;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t chunk = first; !status && chunk <= last; chunk++)
         if (!atomic_load_explicit(&blob->checked[chunk], memory_order_relaxed))
             status = check_chunk(blob, chunk, error);
@@ -829,24 +829,24 @@ static struct verification start_verification(const struct blob *blob,
     return (struct verification){.listener = listener, .total = total};
 }
 
-static enum status advance(struct verification *v, uint64_t size, const struct blob *blob,
-                           struct error *error)
+static smol_status advance(struct verification *v, uint64_t size, const struct blob *blob,
+                           smol_error *error)
 {
     enum { TELL_AFTER = 1 << 20 };
     v->done += size;
     if (v->done - v->told < TELL_AFTER || v->done >= v->total)
-        return STATUS_OK;
+        return SMOL_OK;
     v->told = v->done;
     return listener_cancels(v->listener, v->done, v->total)
-               ? smol_fail(error, STATUS_CANCELLED, "%s: verification cancelled", blob->path)
-               : STATUS_OK;
+               ? smol_fail(error, SMOL_ERROR_CANCELLED, "%s: verification cancelled", blob->path)
+               : SMOL_OK;
 }
 
-enum status smol_blob_verify(const struct blob *blob, const struct listener *listener,
-                             struct error *error)
+smol_status smol_blob_verify(const struct blob *blob, const struct listener *listener,
+                             smol_error *error)
 {
     struct verification v = start_verification(blob, listener);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t chunk = 0; !status && chunk < blob->n_chunks; chunk++) {
         status = check_chunk(blob, chunk, error);
         if (!status)

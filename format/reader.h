@@ -53,45 +53,45 @@ struct blob {
 /* Opens `path`: maps it, or reads it into memory when `use_mmap` is false. Checks the header,
  * the front's digest, every structural rule of FORMAT.md, and the tokenizer section. The front of a
  * mapped file is copied, so that what was checked cannot change. On an error nothing stays open.
- * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a newer version, another kind of file),
- * STATUS_MEMORY. */
-enum status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
-                           struct error *error);
+ * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a newer version, another
+ * kind of file), SMOL_ERROR_MEMORY. */
+smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
+                           smol_error *error);
 
 /* The same for a file that is open already. The blob takes the view over, also on an error, and
  * leaves it zeroed; `path` is for messages. */
-enum status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
-                                struct blob *blob, struct error *error);
+smol_status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
+                                struct blob *blob, smol_error *error);
 
 /* The same for the bytes data[0..size), aligned to BLOB_ALIGN; they stay the caller's and outlive
  * the blob, unchanged. `name` is for messages. */
-enum status smol_blob_open_bytes(const void *data, size_t size, const char *name,
-                                 enum verify verify, struct blob *blob, struct error *error);
+smol_status smol_blob_open_bytes(const void *data, size_t size, const char *name,
+                                 enum verify verify, struct blob *blob, smol_error *error);
 
 /* Checks the header alone, of a file of which data[0..size) has arrived: magic, version, and that
  * data_offset and file_size make sense, so that the front can be waited for. */
-enum status smol_blob_check_header(const void *data, size_t size, const char *name,
-                                   struct error *error);
+smol_status smol_blob_check_header(const void *data, size_t size, const char *name,
+                                   smol_error *error);
 
 /* Opens a blob of which only the front has arrived: front (data_offset), aligned to BLOB_ALIGN,
  * after smol_blob_check_header; it stays the caller's and outlives the blob. There is no file, and
  * so no tokenizer, nor may digests be checked. */
-enum status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
-                                 struct error *error);
+smol_status smol_blob_open_front(const void *front, const char *name, struct blob *blob,
+                                 smol_error *error);
 
 /* Gives everything back; a zeroed blob is fine. */
 void smol_blob_close(struct blob *blob);
 
 /* Makes sure that the chunks behind bytes [offset, offset + size) of the file have the digests
  * that they should; chunks found right before are not read again. Thread-safe. Errors:
- * STATUS_DAMAGED, naming section, tensor and offset. */
-enum status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
-                            struct error *error);
+ * SMOL_ERROR_DAMAGED, naming section, tensor and offset. */
+smol_status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t size,
+                            smol_error *error);
 
 /* Checks that data, the bytes of a chunk (BLOB_CHUNK_SIZE, or fewer at the end of the file), are
- * those that the blob's front promises. Errors: STATUS_DAMAGED, as above. */
-enum status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
-                                  struct error *error);
+ * those that the blob's front promises. Errors: SMOL_ERROR_DAMAGED, as above. */
+smol_status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
+                                  smol_error *error);
 
 /* What the byte of the file at `offset` belongs to: "header", "section stop", "weights, tensor
  * layers.3.attn_q". Padding belongs to what it follows. Returns `name`. */
@@ -101,8 +101,8 @@ const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[
 /* Checks all that smol_blob_open leaves out: every chunk's digest, whatever was found before and
  * also under VERIFY_OFF, and that the tensors hold numbers that the format allows, with zeros as
  * padding. The listener (may be NULL) is told of the bytes of the chunks and, after them, of the
- * tensors. Errors: STATUS_DAMAGED, STATUS_CANCELLED. */
-enum status smol_blob_verify(const struct blob *blob, const struct listener *listener,
-                             struct error *error);
+ * tensors. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_CANCELLED. */
+smol_status smol_blob_verify(const struct blob *blob, const struct listener *listener,
+                             smol_error *error);
 
 #endif

@@ -7,37 +7,37 @@
 
 #include "format/cursor.h"
 
-static enum status check_header(const struct blob_scanner *h, struct error *error)
+static smol_status check_header(const struct blob_scanner *h, smol_error *error)
 {
     uint32_t reserved = 0;
     for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
         reserved |= h->reserved[i];
     if (reserved)
-        return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
     if (h->n_stages > SCANNER_MAX_STAGES)
-        return smol_fail(error, STATUS_DAMAGED, "too many stages (%" PRIu32 ")", h->n_stages);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too many stages (%" PRIu32 ")", h->n_stages);
     if (h->n_classes == 0 || h->n_classes > SCANNER_MAX_CLASSES)
-        return smol_fail(error, STATUS_DAMAGED, "n_classes is out of range (%" PRIu32 ")",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "n_classes is out of range (%" PRIu32 ")",
                          h->n_classes);
     if (h->row <= h->n_classes || h->row > 256 || (h->row & (h->row - 1)))
-        return smol_fail(error, STATUS_DAMAGED, "no length for a row (%" PRIu32 ")", h->row);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no length for a row (%" PRIu32 ")", h->row);
     if (h->n_class_blocks > CLASS_INDEX_SIZE || h->n_states > SCANNER_MAX_ENTRIES / h->row)
-        return smol_fail(error, STATUS_DAMAGED, "tables are too large");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "tables are too large");
+    return SMOL_OK;
 }
 
 /* The next table, of `count` entries of `each` bytes, or NULL; the header's limits keep sizes
  * small. */
 static const void *take(struct cursor *cursor, size_t count, size_t each)
 {
-    struct error ignored; /* all that is wrong with tables is told in one way */
+    smol_error ignored; /* all that is wrong with tables is told in one way */
     uint64_t size = (uint64_t)count * each, start = smol_cursor_place(cursor, size);
     return start == CURSOR_NO_ROOM ? NULL
                                    : smol_cursor_take(cursor, "a table", start, size, &ignored);
 }
 
-static enum status take_tables(const uint8_t *data, size_t size, struct scanner_tables *tables,
-                               struct error *error)
+static smol_status take_tables(const uint8_t *data, size_t size, struct scanner_tables *tables,
+                               smol_error *error)
 {
     const struct blob_scanner *h = &tables->header;
     struct cursor cursor = {data, size, sizeof *h};
@@ -48,24 +48,25 @@ static enum status take_tables(const uint8_t *data, size_t size, struct scanner_
         (tables->starts = take(&cursor, (size_t)h->n_stages * h->row, sizeof *tables->starts)) &&
         (tables->states = take(&cursor, (size_t)h->n_states * h->row, sizeof *tables->states)) &&
         cursor.end == size)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_DAMAGED, "a table out of place, or padding that is not zero");
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "a table out of place, or padding that is not zero");
 }
 
-static enum status check_classes(const struct scanner_tables *tables, struct error *error)
+static smol_status check_classes(const struct scanner_tables *tables, smol_error *error)
 {
     const struct blob_scanner *h = &tables->header;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= h->n_class_blocks)
-            return smol_fail(error, STATUS_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
                              i * 256);
     for (size_t i = 0; i < (size_t)h->n_class_blocks * 256; i++)
         if (tables->class_blocks[i] >= h->n_classes)
-            return smol_fail(error, STATUS_DAMAGED, "no such class (class byte %zu)", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class (class byte %zu)", i);
     for (unsigned byte = 0; byte < 256; byte++)
         if (tables->byte_classes[byte] >= h->n_classes)
-            return smol_fail(error, STATUS_DAMAGED, "no such class (byte %u)", byte);
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class (byte %u)", byte);
+    return SMOL_OK;
 }
 
 /* The rest of a row, behind the end's symbol, is not used. */
@@ -105,7 +106,7 @@ static bool row_is_valid(const struct blob_scanner *h, uint32_t n_states, uint32
     return has_clean_end(h, row);
 }
 
-static enum status check_stages(const struct scanner_tables *tables, struct error *error)
+static smol_status check_stages(const struct scanner_tables *tables, smol_error *error)
 {
     const struct blob_scanner *h = &tables->header;
     const uint32_t known = STAGE_INVERT | STAGE_BYTES | STAGE_SPACE | STAGE_BEHIND;
@@ -116,27 +117,27 @@ static enum status check_stages(const struct scanner_tables *tables, struct erro
         if (stage->behaviour >= SPLIT_COUNT || stage->flags & ~known || stage->reserved ||
             stage->n_states > h->n_states - n_before ||
             !starts_are_valid(h, stage, tables->starts + (size_t)i * h->row, &last_start))
-            return smol_fail(error, STATUS_DAMAGED, "bad stage (%" PRIu32 ")", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad stage (%" PRIu32 ")", i);
         for (uint32_t state = 0; state < stage->n_states; state++)
             if (!row_is_valid(h, stage->n_states, last_start, state,
                               tables->states + (size_t)(n_before + state) * h->row))
-                return smol_fail(error, STATUS_DAMAGED,
+                return smol_fail(error, SMOL_ERROR_DAMAGED,
                                  "bad transitions (stage %" PRIu32 ", state %" PRIu32 ")", i,
                                  state);
         n_before += stage->n_states;
     }
-    return n_before == h->n_states ? STATUS_OK
-                                   : smol_fail(error, STATUS_DAMAGED, "states of no stage");
+    return n_before == h->n_states ? SMOL_OK
+                                   : smol_fail(error, SMOL_ERROR_DAMAGED, "states of no stage");
 }
 
-enum status smol_scanner_tables_open(const uint8_t *data, size_t size,
-                                     struct scanner_tables *tables, struct error *error)
+smol_status smol_scanner_tables_open(const uint8_t *data, size_t size,
+                                     struct scanner_tables *tables, smol_error *error)
 {
     *tables = (struct scanner_tables){0};
     if (size < sizeof tables->header)
-        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
     memcpy(&tables->header, data, sizeof tables->header);
-    enum status status = check_header(&tables->header, error);
+    smol_status status = check_header(&tables->header, error);
     if (!status)
         status = take_tables(data, size, tables, error);
     if (!status)

@@ -20,8 +20,8 @@ struct scanner_tables {
 };
 
 /* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Errors:
- * STATUS_DAMAGED. */
-enum status smol_scanner_tables_open(const uint8_t *data, size_t size,
-                                     struct scanner_tables *tables, struct error *error);
+ * SMOL_ERROR_DAMAGED. */
+smol_status smol_scanner_tables_open(const uint8_t *data, size_t size,
+                                     struct scanner_tables *tables, smol_error *error);
 
 #endif

@@ -11,25 +11,25 @@
 
 /* --- tables ------------------------------------------------------------------------------- */
 
-static enum status check_header(const struct blob_template *header, struct error *error)
+static smol_status check_header(const struct blob_template *header, smol_error *error)
 {
     for (size_t i = 0; i < sizeof header->reserved / sizeof header->reserved[0]; i++)
         if (header->reserved[i])
-            return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
     if (header->n_constants > TEMPLATE_MAX_CONSTANTS ||
         header->n_operations > TEMPLATE_MAX_OPERATIONS ||
         header->n_functions > TEMPLATE_MAX_FUNCTIONS ||
         header->n_variables > TEMPLATE_MAX_CONSTANTS)
-        return smol_fail(error, STATUS_DAMAGED, "too many entries");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too many entries");
     if ((header->reason == NO_CONSTANT) != (header->n_functions > 0))
-        return smol_fail(error, STATUS_DAMAGED, "neither code nor a reason, or both");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "neither code nor a reason, or both");
+    return SMOL_OK;
 }
 
 /* All tables have entries of a multiple of 8 bytes, and their counts are 32 bits wide, so that
  * nothing overflows. */
-static enum status take_tables(const uint8_t *data, size_t size, struct template_code *code,
-                               struct error *error)
+static smol_status take_tables(const uint8_t *data, size_t size, struct template_code *code,
+                               smol_error *error)
 {
     const struct blob_template *h = &code->header;
     uint64_t constants = sizeof *h;
@@ -38,13 +38,13 @@ static enum status take_tables(const uint8_t *data, size_t size, struct template
     uint64_t variables = operations + (uint64_t)h->n_operations * sizeof *code->operations;
     uint64_t text = variables + (uint64_t)h->n_variables * sizeof *code->variables;
     if (text + h->n_text_bytes != size)
-        return smol_fail(error, STATUS_DAMAGED, "the section does not end with its text");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "the section does not end with its text");
     code->constants = (const void *)(data + constants);
     code->functions = (const void *)(data + functions);
     code->operations = (const void *)(data + operations);
     code->variables = (const void *)(data + variables);
     code->text = data + text;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool constant_is_valid(const struct template_code *code, const struct template_constant *c)
@@ -62,18 +62,18 @@ static bool is_string(const struct template_code *code, uint64_t constant)
     return constant < code->header.n_constants && code->constants[constant].type == CONSTANT_STRING;
 }
 
-static enum status check_tables(const struct template_code *code, struct error *error)
+static smol_status check_tables(const struct template_code *code, smol_error *error)
 {
     const struct blob_template *h = &code->header;
     for (uint32_t i = 0; i < h->n_constants; i++)
         if (!constant_is_valid(code, &code->constants[i]))
-            return smol_fail(error, STATUS_DAMAGED, "bad constant (%" PRIu32 ")", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad constant (%" PRIu32 ")", i);
     for (uint32_t i = 0; i < h->n_variables; i++)
         if (!is_string(code, code->variables[i].name) || !is_string(code, code->variables[i].value))
-            return smol_fail(error, STATUS_DAMAGED, "bad variable (%" PRIu32 ")", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad variable (%" PRIu32 ")", i);
     if (!is_string(code, h->name) || (h->reason != NO_CONSTANT && !is_string(code, h->reason)))
-        return smol_fail(error, STATUS_DAMAGED, "no name or reason");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no name or reason");
+    return SMOL_OK;
 }
 
 static bool function_is_valid(const struct template_code *code, uint32_t index, uint32_t start)
@@ -268,8 +268,8 @@ static bool follow(const struct template_function *f, const struct template_oper
 
 /* One pass from the first operation to the last: a jump backwards must lead to where heights are
  * known already, which `agree` compares; what no run can come by is refused. */
-static enum status check_function(const struct template_code *code, uint32_t index,
-                                  struct height *heights, struct error *error)
+static smol_status check_function(const struct template_code *code, uint32_t index,
+                                  struct height *heights, smol_error *error)
 {
     const struct template_function *f = &code->functions[index];
     memset(heights, 0, f->n_operations * sizeof *heights);
@@ -277,43 +277,44 @@ static enum status check_function(const struct template_code *code, uint32_t ind
     for (uint32_t i = 0; i < f->n_operations; i++) {
         const struct template_operation *op = &code->operations[f->start + i];
         if (!heights[i].known || !operands_are_valid(code, f, op) || !follow(f, op, heights, i))
-            return smol_fail(error, STATUS_DAMAGED, "bad operation (%" PRIu32 ")", f->start + i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad operation (%" PRIu32 ")",
+                             f->start + i);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_functions(const struct template_code *code, struct error *error)
+static smol_status check_functions(const struct template_code *code, smol_error *error)
 {
     const struct blob_template *h = &code->header;
     uint64_t start = 0;
     struct height *heights = smol_calloc((size_t)h->n_operations + 1, sizeof *heights);
     if (!heights)
         return smol_fail_memory(error, "the check of the template");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (uint32_t i = 0; i < h->n_functions && !status; i++) {
         if (!function_is_valid(code, i, (uint32_t)start))
-            status = smol_fail(error, STATUS_DAMAGED, "bad function (%" PRIu32 ")", i);
+            status = smol_fail(error, SMOL_ERROR_DAMAGED, "bad function (%" PRIu32 ")", i);
         else
             status = check_function(code, i, heights, error);
         start += code->functions[i].n_operations;
     }
     smol_free(heights);
     if (!status && start != h->n_operations)
-        status = smol_fail(error, STATUS_DAMAGED, "operations behind the last function");
+        status = smol_fail(error, SMOL_ERROR_DAMAGED, "operations behind the last function");
     return status;
 }
 
-enum status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
-                               struct error *error)
+smol_status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
+                               smol_error *error)
 {
     if (size < sizeof code->header)
-        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
     memset(code, 0, sizeof *code);
     memcpy(&code->header, data, sizeof code->header);
-    enum status status;
+    smol_status status;
     if ((status = check_header(&code->header, error)) ||
         (status = take_tables(data, size, code, error)) || (status = check_tables(code, error)) ||
         (status = check_functions(code, error)))
         return status;
-    return STATUS_OK;
+    return SMOL_OK;
 }

@@ -222,9 +222,9 @@ struct template_code {
  * it. Afterwards every rule of FORMAT.md holds: jumps stay within their function, operands exist,
  * and wherever a run comes by an operation, the stack and the captures are as high as the first
  * time, never below zero, and never above max_stack and TEMPLATE_MAX_CAPTURES. Errors:
- * STATUS_DAMAGED, STATUS_MEMORY. */
-enum status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
-                               struct error *error);
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
+smol_status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
+                               smol_error *error);
 
 /* By how many values an operation, whose code is one, changes the height of the stack where the run
  * goes on behind it. */

@@ -20,53 +20,53 @@ static bool is_scalar(uint32_t point)
     return point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
 }
 
-static enum status damaged(struct error *error, const char *what, uint64_t entry)
+static smol_status damaged(smol_error *error, const char *what, uint64_t entry)
 {
-    return smol_fail(error, STATUS_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
+    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s (entry %" PRIu64 ")", what, entry);
 }
 
 /* --- header and tables ---------------------------------------------------------------------- */
 
-static enum status check_header(const struct blob_text *h, struct error *error)
+static smol_status check_header(const struct blob_text *h, smol_error *error)
 {
     if (h->flags & ~(uint32_t)ALL_FLAGS)
-        return smol_fail(error, STATUS_DAMAGED, "unknown flags (%#" PRIx32 ")", h->flags);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown flags (%#" PRIx32 ")", h->flags);
     if (!(h->flags & TEXT_CHARACTERS) && (h->flags & TEXT_BYTE_FALLBACK || h->split))
-        return smol_fail(error, STATUS_DAMAGED, "words of bytes that fall back, or are cut");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "words of bytes that fall back, or are cut");
     if (!is_scalar(h->split) || !is_scalar(h->strip) || h->n_strip > TEXT_MAX_STRIP ||
         !h->strip != !h->n_strip)
-        return smol_fail(error, STATUS_DAMAGED, "no such character (split or strip)");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no such character (split or strip)");
     if (h->n_before > TEXT_MAX_AROUND || h->n_behind > TEXT_MAX_AROUND ||
         h->n_steps > TEXT_MAX_STEPS || h->n_late_steps > TEXT_MAX_STEPS)
-        return smol_fail(error, STATUS_DAMAGED, "too many steps, or ids around a text");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too many steps, or ids around a text");
     if (h->n_name_slots & (h->n_name_slots - 1) || h->max_probe > MERGE_MAX_PROBE)
-        return smol_fail(error, STATUS_DAMAGED, "malformed hash of names");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed hash of names");
     if (h->n_letter_index != 0 && h->n_letter_index != CLASS_INDEX_SIZE)
-        return smol_fail(error, STATUS_DAMAGED, "malformed index of letters");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "malformed index of letters");
     if (h->n_letter_index == 0 &&
         (h->n_letter_blocks || h->n_letters || h->n_letter_texts || h->n_pairs))
-        return smol_fail(error, STATUS_DAMAGED, "letters without an index");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "letters without an index");
     for (size_t i = 0; i < sizeof h->reserved / sizeof h->reserved[0]; i++)
         if (h->reserved[i])
-            return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    return SMOL_OK;
 }
 
 /* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
  * fit. */
 static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
-                              struct error *error)
+                              smol_error *error)
 {
     uint64_t size = count * each; /* count is 32 bits wide, `each` at most 512 */
     uint64_t start = smol_cursor_place(cursor, size);
     if (start != CURSOR_NO_ROOM)
         return smol_cursor_take(cursor, name, start, size, error);
-    smol_fail(error, STATUS_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
+    smol_fail(error, SMOL_ERROR_DAMAGED, "no room for a table (%s, %" PRIu64 " bytes)", name, size);
     return NULL;
 }
 
-static enum status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
-                               struct error *error)
+static smol_status take_tables(const uint8_t *data, size_t size, struct text_tables *t,
+                               smol_error *error)
 {
     const struct blob_text *h = &t->header;
     struct cursor cursor = {data, size, sizeof *h};
@@ -87,12 +87,12 @@ static enum status take_tables(const uint8_t *data, size_t size, struct text_tab
         !(t->nfc.texts = take_table(&cursor, "letter texts", h->n_letter_texts,
                                     sizeof *t->nfc.texts, error)) ||
         !(t->nfc.pairs = take_table(&cursor, "pairs", h->n_pairs, sizeof *t->nfc.pairs, error)))
-        return STATUS_DAMAGED;
+        return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "the section does not end with its last table (%zu, %zu bytes)",
                          cursor.end, size);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -114,8 +114,8 @@ static bool step_is_valid(const struct text_tables *t, const struct text_step *s
 
 /* Multiplies *growth by how many times as long the step can make a text; what it puts before one
  * is left out. */
-static enum status check_steps(const struct text_tables *t, const struct text_step *steps, size_t n,
-                               uint64_t *growth, struct error *error)
+static smol_status check_steps(const struct text_tables *t, const struct text_step *steps, size_t n,
+                               uint64_t *growth, smol_error *error)
 {
     for (size_t i = 0; i < n; i++) {
         if (!step_is_valid(t, &steps[i]))
@@ -127,7 +127,7 @@ static enum status check_steps(const struct text_tables *t, const struct text_st
         if (*growth > TEXT_MAX_GROWTH)
             return damaged(error, "steps make a text too long", i);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- names and ids -------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size
 
 /* As with merges, that the search for a slot's own name ends in this slot shows that it is found,
  * and that no other slot has the same name. */
-static enum status check_names(struct text_tables *t, struct error *error)
+static smol_status check_names(struct text_tables *t, smol_error *error)
 {
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
         const struct token_name *name = &t->names[slot];
@@ -174,10 +174,10 @@ static enum status check_names(struct text_tables *t, struct error *error)
         if (name->id != NO_TOKEN && find_name(t, t->pool + name->start, name->length) != slot)
             return damaged(error, "a name that is not found", slot);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_ids(struct text_tables *t, struct error *error)
+static smol_status check_ids(struct text_tables *t, smol_error *error)
 {
     if (t->header.unknown_id != NO_TOKEN)
         note_id(t, t->header.unknown_id);
@@ -187,12 +187,12 @@ static enum status check_ids(struct text_tables *t, struct error *error)
             return damaged(error, "no id around a text", i);
         note_id(t, id);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- letters -------------------------------------------------------------------------------- */
 
-static enum status check_letters(const struct text_tables *t, struct error *error)
+static smol_status check_letters(const struct text_tables *t, smol_error *error)
 {
     const struct blob_text *h = &t->header;
     const struct nfc_tables *nfc = &t->nfc;
@@ -216,10 +216,10 @@ static enum status check_letters(const struct text_tables *t, struct error *erro
     for (uint32_t i = 0; i < h->n_letter_texts; i++)
         if (!is_scalar(nfc->texts[i]))
             return damaged(error, "no character (letter texts)", i);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_pairs(const struct text_tables *t, struct error *error)
+static smol_status check_pairs(const struct text_tables *t, smol_error *error)
 {
     const struct nfc_pair *pairs = t->nfc.pairs;
     for (uint32_t i = 0; i < t->header.n_pairs; i++) {
@@ -230,28 +230,28 @@ static enum status check_pairs(const struct text_tables *t, struct error *error)
             !is_scalar(pairs[i].composed) || !pairs[i].composed)
             return damaged(error, "bad pair", i);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-enum status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
-                                  struct error *error)
+smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
+                                  smol_error *error)
 {
     if (size < sizeof tables->header)
-        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
     const struct blob_text *h = &tables->header;
     uint64_t growth = 1;
-    enum status status;
+    smol_status status;
     if ((status = check_header(h, error)) || (status = take_tables(data, size, tables, error)) ||
         (status = check_letters(tables, error)) || (status = check_pairs(tables, error)) ||
         (status = check_steps(tables, tables->steps, h->n_steps, &growth, error)) ||
         (status = check_steps(tables, tables->late_steps, h->n_late_steps, &growth, error)) ||
         (status = check_names(tables, error)) || (status = check_ids(tables, error)))
         return status;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size)

@@ -33,9 +33,9 @@ static inline struct text_tables text_tables_none(void)
 
 /* Checks the section data[0..size), aligned to 64 bytes, which nobody changes from here on, and
  * fills *tables. Afterwards every rule of FORMAT.md holds, but that ids have tokens (see
- * smol_tokenizer_tables_open). Errors: STATUS_DAMAGED. */
-enum status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
-                                  struct error *error);
+ * smol_tokenizer_tables_open). Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
+                                  smol_error *error);
 
 /* The token that is called name[0..size), or NO_TOKEN. */
 uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size);
@@ -49,10 +49,10 @@ struct prepared {
 
 /* Applies steps (n) of `tables` to text[0..size), well-formed UTF-8; `first` when the whole text
  * starts there. prepared->text lives as long as both `text` and *prepared. Linear.
- * Errors: STATUS_MEMORY; free in any case. */
-enum status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
+ * Errors: SMOL_ERROR_MEMORY; free in any case. */
+smol_status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
                               size_t n, const uint8_t *text, size_t size, bool first,
-                              struct prepared *prepared, struct error *error);
+                              struct prepared *prepared, smol_error *error);
 
 void smol_prepared_free(struct prepared *prepared);
 

@@ -78,9 +78,9 @@ static void apply(const struct text_tables *tables, const struct text_step *step
     }
 }
 
-enum status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
+smol_status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
                               size_t n, const uint8_t *text, size_t size, bool first,
-                              struct prepared *prepared, struct error *error)
+                              struct prepared *prepared, smol_error *error)
 {
     prepared->text = text;
     prepared->size = size;
@@ -96,7 +96,7 @@ enum status smol_text_prepare(const struct text_tables *tables, const struct tex
         if (out.failed)
             return smol_fail_memory(error, "the text");
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_prepared_free(struct prepared *prepared)

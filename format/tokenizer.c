@@ -9,44 +9,44 @@
 #include "common/utf8.h"
 #include "format/cursor.h"
 
-static enum status check_header(const struct blob_tokenizer *header, uint32_t vocab_size,
-                                struct error *error)
+static smol_status check_header(const struct blob_tokenizer *header, uint32_t vocab_size,
+                                smol_error *error)
 {
     if (header->n_tokens > vocab_size)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "more tokens than the model's vocabulary (%" PRIu32 " > %" PRIu32 ")",
                          header->n_tokens, vocab_size);
     if (header->n_merge_slots == 0 || (header->n_merge_slots & (header->n_merge_slots - 1)))
-        return smol_fail(error, STATUS_DAMAGED, "merge slots are not a power of two (%" PRIu32 ")",
-                         header->n_merge_slots);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "merge slots are not a power of two (%" PRIu32 ")", header->n_merge_slots);
     if (header->max_probe > MERGE_MAX_PROBE)
-        return smol_fail(error, STATUS_DAMAGED, "max_probe is too large (%" PRIu32 ")",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "max_probe is too large (%" PRIu32 ")",
                          header->max_probe);
     if (header->pretokenizer != PRETOKENIZE_SCANNER &&
         (header->pretokenizer | PRETOKENIZE_DIGITS) != (PRETOKENIZE_DIGITS | PRETOKENIZE_GPT2))
-        return smol_fail(error, STATUS_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown pre-tokenizer (%#" PRIx32 ")",
                          header->pretokenizer);
     if (header->reserved0 || header->reserved1)
-        return smol_fail(error, STATUS_DAMAGED, "reserved fields are not zero");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "reserved fields are not zero");
+    return SMOL_OK;
 }
 
 /* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
  * lie where it should. */
 static const void *take_table(struct cursor *cursor, const char *name, uint32_t offset,
-                              uint64_t count, size_t each, struct error *error)
+                              uint64_t count, size_t each, smol_error *error)
 {
     uint64_t size = count * each; /* count is 32 bits wide, `each` at most 256 */
     uint64_t start = smol_cursor_place(cursor, size);
     if (offset == start)
         return smol_cursor_take(cursor, name, start, size, error);
-    smol_fail(error, STATUS_DAMAGED, "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")",
-              name, size, offset);
+    smol_fail(error, SMOL_ERROR_DAMAGED,
+              "table out of place (%s, %" PRIu64 " bytes at %" PRIu32 ")", name, size, offset);
     return NULL;
 }
 
-static enum status take_tables(const uint8_t *data, size_t size, struct tokenizer_tables *tables,
-                               struct error *error)
+static smol_status take_tables(const uint8_t *data, size_t size, struct tokenizer_tables *tables,
+                               smol_error *error)
 {
     const struct blob_tokenizer *h = &tables->header;
     struct cursor cursor = {data, size, sizeof *h};
@@ -63,13 +63,13 @@ static enum status take_tables(const uint8_t *data, size_t size, struct tokenize
                                            sizeof *tables->class_index, error)) ||
         !(tables->class_blocks =
               take_table(&cursor, "class blocks", h->class_blocks, h->n_class_blocks, 256, error)))
-        return STATUS_DAMAGED;
+        return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "the section does not end with its last table (%zu, %zu "
                          "bytes)",
                          cursor.end, size);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* What a file may hold: more with a text section. */
@@ -87,17 +87,17 @@ static bool span_is_valid(const struct token_span *span, uint32_t n_text_bytes,
            range_within(span->start, span->length, n_text_bytes);
 }
 
-static enum status check_spans(const struct tokenizer_tables *tables, const struct allowed *allowed,
-                               struct error *error)
+static smol_status check_spans(const struct tokenizer_tables *tables, const struct allowed *allowed,
+                               smol_error *error)
 {
     const struct blob_tokenizer *header = &tables->header;
     for (uint32_t id = 0; id < header->n_tokens; id++)
         if (!span_is_valid(&tables->spans[id], header->n_text_bytes, allowed))
-            return smol_fail(error, STATUS_DAMAGED, "bad entry (token %" PRIu32 ")", id);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad entry (token %" PRIu32 ")", id);
     for (unsigned byte = 0; byte < 256; byte++)
         if (tables->byte_tokens[byte] >= header->n_tokens && tables->byte_tokens[byte] != NO_TOKEN)
-            return smol_fail(error, STATUS_DAMAGED, "no such token (of byte %u)", byte);
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such token (of byte %u)", byte);
+    return SMOL_OK;
 }
 
 /* That the search for a slot's own pair ends in this slot shows three things: it is near enough
@@ -113,12 +113,12 @@ static bool slot_is_valid(const struct tokenizer_tables *tables, uint32_t slot)
            tokenizer_slot(tables, merge->left, merge->right) == slot;
 }
 
-static enum status check_merges(const struct tokenizer_tables *tables, struct error *error)
+static smol_status check_merges(const struct tokenizer_tables *tables, smol_error *error)
 {
     for (uint32_t slot = 0; slot < tables->header.n_merge_slots; slot++)
         if (!slot_is_valid(tables, slot))
-            return smol_fail(error, STATUS_DAMAGED, "bad merge (slot %" PRIu32 ")", slot);
-    return STATUS_OK;
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad merge (slot %" PRIu32 ")", slot);
+    return SMOL_OK;
 }
 
 static bool added_is_valid(const struct tokenizer_tables *tables, const struct added_token *added,
@@ -140,18 +140,18 @@ static bool added_ascend(const struct tokenizer_tables *tables, const struct add
     return order ? order < 0 : a->length < b->length;
 }
 
-static enum status check_added(const struct tokenizer_tables *tables, const struct allowed *allowed,
-                               struct error *error)
+static smol_status check_added(const struct tokenizer_tables *tables, const struct allowed *allowed,
+                               smol_error *error)
 {
     struct added_token before = {0};
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
         struct added_token added = tokenizer_added(tables, i);
         if (!added_is_valid(tables, &added, allowed) ||
             (i > 0 && !added_ascend(tables, &before, &added)))
-            return smol_fail(error, STATUS_DAMAGED, "bad added token (entry %" PRIu32 ")", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "bad added token (entry %" PRIu32 ")", i);
         before = added;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool classes_are_valid(unsigned classes, const struct allowed *allowed)
@@ -161,20 +161,21 @@ static bool classes_are_valid(unsigned classes, const struct allowed *allowed)
 }
 
 /* The splitter takes it for granted that the pattern's optional space is white space. */
-static enum status check_classes(const struct tokenizer_tables *tables,
-                                 const struct allowed *allowed, struct error *error)
+static smol_status check_classes(const struct tokenizer_tables *tables,
+                                 const struct allowed *allowed, smol_error *error)
 {
     uint32_t n_blocks = tables->header.n_class_blocks;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= n_blocks)
-            return smol_fail(error, STATUS_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
                              i * 256);
     for (size_t i = 0; i < (size_t)n_blocks * 256; i++)
         if (!classes_are_valid(tables->class_blocks[i], allowed))
-            return smol_fail(error, STATUS_DAMAGED, "unknown character class (class byte %zu)", i);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown character class (class byte %zu)",
+                             i);
     if (!(tokenizer_classes(tables, ' ') & CLASS_SPACE))
-        return smol_fail(error, STATUS_DAMAGED, "the space is no white space");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "the space is no white space");
+    return SMOL_OK;
 }
 
 static struct allowed allowed_with(const struct text_tables *text)
@@ -189,17 +190,17 @@ static struct allowed allowed_with(const struct text_tables *text)
     return allowed;
 }
 
-enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
+smol_status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        const struct text_tables *text,
-                                       struct tokenizer_tables *tables, struct error *error)
+                                       struct tokenizer_tables *tables, smol_error *error)
 {
     const struct allowed allowed = allowed_with(text);
     if (size < sizeof tables->header)
-        return smol_fail(error, STATUS_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
     tables->rules = text ? *text : text_tables_none();
-    enum status status;
+    smol_status status;
     if ((status = check_header(&tables->header, vocab_size, error)) ||
         (status = take_tables(data, size, tables, error)) ||
         (status = check_spans(tables, &allowed, error)) || (status = check_merges(tables, error)) ||
@@ -207,6 +208,6 @@ enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_
         (status = check_classes(tables, &allowed, error)))
         return status;
     if (tables->rules.id_bound > tables->header.n_tokens)
-        return smol_fail(error, STATUS_DAMAGED, "the text section knows more tokens");
-    return STATUS_OK;
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "the text section knows more tokens");
+    return SMOL_OK;
 }

@@ -28,10 +28,10 @@ struct tokenizer_tables {
 /* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Afterwards every
  * rule of FORMAT.md holds: no offset, id or index in the tables leads out of bounds.
  * `vocab_size` bounds n_tokens; `text` is the blob's text section, NULL without one.
- * Errors: STATUS_DAMAGED. */
-enum status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
+ * Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        const struct text_tables *text,
-                                       struct tokenizer_tables *tables, struct error *error);
+                                       struct tokenizer_tables *tables, smol_error *error);
 
 /* Looking things up. The section may lie in a mapped file, which others can change, or a failing
  * disk turn into zeros, at any moment: so what leads to an address is read once and then checked,

@@ -146,14 +146,14 @@ static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
     return plan->table[i].offset;
 }
 
-static enum status build_front(struct blob_writer *writer, const struct blob_contents *contents,
-                               struct error *error)
+static smol_status build_front(struct blob_writer *writer, const struct blob_contents *contents,
+                               smol_error *error)
 {
     struct plan plan;
     uint64_t file_size = place_sections(&plan, contents);
     uint64_t data_offset = offset_of(&plan, SECTION_TOKENIZER);
     if (data_offset > BLOB_MAX_FRONT)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "header and tables of %" PRIu64 " bytes: a blob has room for %d",
                          data_offset, BLOB_MAX_FRONT);
     writer->front = smol_calloc(1, data_offset);
@@ -177,18 +177,18 @@ static enum status build_front(struct blob_writer *writer, const struct blob_con
                       (void *)(writer->front + offset_of(&plan, SECTION_TENSORS)));
     writer->digests = (void *)(writer->front + offset_of(&plan, SECTION_DIGESTS));
     writer->written = data_offset;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Digests and writes whole chunks, or the last of all, which may be shorter. */
-static enum status write_chunks(struct blob_writer *writer, const uint8_t *bytes, size_t size,
-                                struct error *error)
+static smol_status write_chunks(struct blob_writer *writer, const uint8_t *bytes, size_t size,
+                                smol_error *error)
 {
     for (size_t at = 0; at < size; at += BLOB_CHUNK_SIZE) {
         size_t length = size - at < BLOB_CHUNK_SIZE ? size - at : BLOB_CHUNK_SIZE;
         writer->digests[writer->n_digested++] = smol_digest(bytes + at, length);
     }
-    enum status status = writer->sink.put(writer->sink.target, writer->written, bytes, size, error);
+    smol_status status = writer->sink.put(writer->sink.target, writer->written, bytes, size, error);
     writer->written += size;
     return status;
 }
@@ -203,11 +203,11 @@ static size_t keep(struct blob_writer *writer, const uint8_t *bytes, size_t size
     return n;
 }
 
-enum status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
-                               struct error *error)
+smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
+                               smol_error *error)
 {
     const uint8_t *bytes = data;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     size_t n = writer->n_partial > 0 ? keep(writer, bytes, size) : 0;
     if (writer->n_partial == sizeof writer->partial) {
         status = write_chunks(writer, writer->partial, sizeof writer->partial, error);
@@ -221,12 +221,12 @@ enum status smol_writer_append(struct blob_writer *writer, const void *data, siz
     return status;
 }
 
-static enum status append_tokenizer(struct blob_writer *writer,
-                                    const struct blob_contents *contents, struct error *error)
+static smol_status append_tokenizer(struct blob_writer *writer,
+                                    const struct blob_contents *contents, smol_error *error)
 {
     static const uint8_t zeros[BLOB_CHUNK_SIZE];
     size_t padded = round_up(contents->n_tokenizer, BLOB_CHUNK_SIZE);
-    enum status status =
+    smol_status status =
         smol_writer_append(writer, contents->tokenizer, contents->n_tokenizer, error);
     if (status)
         return status;
@@ -242,10 +242,10 @@ static struct blob_writer *new_writer(void)
 }
 
 /* The sink is in place: what comes before the weights. On an error the writer is gone. */
-static enum status start(struct blob_writer *writer, const struct blob_contents *contents,
-                         struct blob_writer **out, struct error *error)
+static smol_status start(struct blob_writer *writer, const struct blob_contents *contents,
+                         struct blob_writer **out, smol_error *error)
 {
-    enum status status = build_front(writer, contents, error);
+    smol_status status = build_front(writer, contents, error);
     if (!status)
         status = append_tokenizer(writer, contents, error);
     if (status)
@@ -255,20 +255,20 @@ static enum status start(struct blob_writer *writer, const struct blob_contents 
     return status;
 }
 
-static enum status put_into_output(void *target, uint64_t offset, const void *data, size_t size,
-                                   struct error *error)
+static smol_status put_into_output(void *target, uint64_t offset, const void *data, size_t size,
+                                   smol_error *error)
 {
     return smol_output_write(target, offset, data, size, error);
 }
 
-enum status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
-                             struct blob_writer **out, struct error *error)
+smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+                             struct blob_writer **out, smol_error *error)
 {
     *out = NULL;
     struct blob_writer *writer = new_writer();
     if (!writer)
         return smol_fail_memory(error, "the blob writer");
-    enum status status = smol_output_open(path, force, &writer->output, error);
+    smol_status status = smol_output_open(path, force, &writer->output, error);
     if (status) {
         smol_writer_abort(writer);
         return status;
@@ -277,9 +277,9 @@ enum status smol_writer_open(const char *path, bool force, const struct blob_con
     return start(writer, contents, out, error);
 }
 
-enum status smol_writer_open_sink(const struct blob_sink *sink,
+smol_status smol_writer_open_sink(const struct blob_sink *sink,
                                   const struct blob_contents *contents, struct blob_writer **out,
-                                  struct error *error)
+                                  smol_error *error)
 {
     *out = NULL;
     struct blob_writer *writer = new_writer();
@@ -289,9 +289,9 @@ enum status smol_writer_open_sink(const struct blob_sink *sink,
     return start(writer, contents, out, error);
 }
 
-enum status smol_writer_finish(struct blob_writer *writer, struct error *error)
+smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error)
 {
-    enum status status = write_chunks(writer, writer->partial, writer->n_partial, error);
+    smol_status status = write_chunks(writer, writer->partial, writer->n_partial, error);
     if (!status) {
         struct blob_header *header = writer->header;
         header->front_digest =

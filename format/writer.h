@@ -36,8 +36,8 @@ uint64_t smol_writer_size(const struct blob_contents *contents);
 
 /* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the
  * whole front, at 0. An error ends the blob. */
-typedef enum status blob_put(void *target, uint64_t offset, const void *data, size_t size,
-                             struct error *error);
+typedef smol_status blob_put(void *target, uint64_t offset, const void *data, size_t size,
+                             smol_error *error);
 struct blob_sink {
     blob_put *put;
     void *target;
@@ -45,23 +45,23 @@ struct blob_sink {
 
 struct blob_writer;
 
-/* Starts the blob `path` (see smol_output_open for `force`). Errors: STATUS_FILE,
- * STATUS_MEMORY. */
-enum status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
-                             struct blob_writer **writer, struct error *error);
+/* Starts the blob `path` (see smol_output_open for `force`). Errors: SMOL_ERROR_FILE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+                             struct blob_writer **writer, smol_error *error);
 
-/* Starts a blob whose bytes go into `sink`. Errors: STATUS_MEMORY, and the sink's. */
-enum status smol_writer_open_sink(const struct blob_sink *sink,
+/* Starts a blob whose bytes go into `sink`. Errors: SMOL_ERROR_MEMORY, and the sink's. */
+smol_status smol_writer_open_sink(const struct blob_sink *sink,
                                   const struct blob_contents *contents, struct blob_writer **writer,
-                                  struct error *error);
+                                  smol_error *error);
 
 /* Appends bytes of the weights section: the tensors one behind the other, each as
  * smol_tensor_layout says, an alias left out. */
-enum status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
-                               struct error *error);
+smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
+                               smol_error *error);
 
 /* Writes the front; a file is committed, and appears whole. Frees the writer, also on error. */
-enum status smol_writer_finish(struct blob_writer *writer, struct error *error);
+smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error);
 
 /* Gives up: nothing is left behind. NULL is fine. */
 void smol_writer_abort(struct blob_writer *writer);

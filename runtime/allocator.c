@@ -1,6 +1,6 @@
 /* The caller's own allocator, see smol.h. */
 #include "common/memory.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 void smol_set_allocator(const smol_allocator *allocator)
 {

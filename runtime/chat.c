@@ -101,7 +101,7 @@ static bool prepare_message(struct machine *machine, const struct value *message
     const struct value *reasoning;
     struct variables members = {0};
     if (message->type != VALUE_DICT)
-        return smol_template_fail(machine, STATUS_USAGE, "messages: an object is due for each");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: an object is due for each");
     members.pairs =
         smol_template_alloc(machine, ((uint64_t)message->n + 2) * 2, sizeof *members.pairs);
     if (!members.pairs || !find_reasoning(machine, message, &reasoning))
@@ -131,7 +131,8 @@ static bool read_list(struct machine *machine, const char *name, const char *jso
     bool good = list->type == VALUE_LIST;
     for (uint32_t i = 0; good && i < list->n; i++)
         good = list->items[i].type == VALUE_DICT;
-    return good || smol_template_fail(machine, STATUS_USAGE, "%s: a list of objects is due", name);
+    return good ||
+           smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: a list of objects is due", name);
 }
 
 /* Text of the caller's; a copy where it is not UTF-8. */
@@ -139,7 +140,7 @@ static bool argument_text(struct machine *machine, const char *text, size_t n, s
 {
     struct text_builder builder = {0};
     if (n > TEMPLATE_MEMORY)
-        return smol_template_fail(machine, STATUS_UNSUPPORTED, "messages: longer than %d MiB",
+        return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "messages: longer than %d MiB",
                                   TEMPLATE_MEMORY >> 20);
     *out = value_text(n > 0 ? text : "", n); /* nothing may be at NULL */
     out->argument = 1;
@@ -185,7 +186,7 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
     if (!good)
         return false;
     if (list->n == 0)
-        return smol_template_fail(machine, STATUS_USAGE, "messages: at least one is due");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: at least one is due");
     struct value *items = smol_template_alloc(machine, list->n, sizeof *items);
     for (uint32_t i = 0; items && i < list->n; i++)
         if (!prepare_message(machine, &list->items[i], i + 1, list_at, &items[i]))
@@ -206,7 +207,7 @@ static bool set_all(struct machine *machine, const smol_chat_params *params, uns
                                  strlen(params->variables_json), &more))
         return false;
     if (more.type != VALUE_DICT)
-        return smol_template_fail(machine, STATUS_USAGE, "variables: an object is due");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: an object is due");
     values[3] = value_boolean(params->add_generation_prompt != 0);
     if (!read_messages(machine, params, list_at, &values[0]) ||
         !read_list(machine, "tools", params->tools_json, &values[1]) ||
@@ -242,7 +243,7 @@ static bool set_time(struct machine *machine, const struct tm *now)
     if (!now || !within(now->tm_year, -1900 + 1, 9999 - 1900) || !within(now->tm_mon, 0, 11) ||
         !within(now->tm_mday, 1, 31) || !within(now->tm_hour, 0, 23) ||
         !within(now->tm_min, 0, 59) || !within(now->tm_sec, 0, 60))
-        return smol_template_fail(machine, STATUS_USAGE, "now: no such time");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "now: no such time");
     machine->time = (struct template_time){now->tm_year + 1900, now->tm_mon + 1, now->tm_mday,
                                            now->tm_hour,        now->tm_min,     now->tm_sec};
     return true;
@@ -278,17 +279,17 @@ static const char *why_unsupported(const struct blob *blob, int *length)
     return (const char *)reason.bytes;
 }
 
-static enum status check_template(const struct blob *blob, struct error *error)
+static smol_status check_template(const struct blob *blob, smol_error *error)
 {
     int length;
     const char *reason = why_unsupported(blob, &length);
     if (!blob->template_section)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: has no chat template: convert with --chat-template, or complete text",
                          blob->path);
     if (!reason)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_UNSUPPORTED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: its chat template is not supported (%.*s): convert with --chat-template, "
                      "or complete text",
                      blob->path, length, reason);
@@ -308,7 +309,7 @@ void smol_chat_log(const smol_model *model)
 static bool takes_text_only(const struct template_code *code, const smol_chat_params *params,
                             unsigned *list_at)
 {
-    struct error ignored;
+    smol_error ignored;
     struct value result;
     struct machine machine = {.code = code, .error = &ignored, .steps = TEMPLATE_STEPS};
     *list_at = 0;
@@ -319,19 +320,19 @@ static bool takes_text_only(const struct template_code *code, const smol_chat_pa
 }
 
 /* Adds to what the template said. */
-static void explain_list(struct error *error, unsigned list_at)
+static void explain_list(smol_error *error, unsigned list_at)
 {
-    char said[ERROR_MESSAGE_SIZE];
+    char said[SMOL_ERROR_MESSAGE_SIZE];
     snprintf(said, sizeof said, "%s", error->message);
     smol_fail(
-        error, STATUS_USAGE,
+        error, SMOL_ERROR_USAGE,
         "%.300s (content of message %u is a list, and this model's template takes text only): "
         "give one text",
         said, list_at);
 }
 
-enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
-                          smol_chat_text *text, struct error *error)
+smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
+                          smol_chat_text *text, smol_error *error)
 {
     struct value result;
     struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
@@ -343,7 +344,7 @@ enum status smol_chat_run(const struct template_code *code, const smol_chat_para
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
     smol_template_free(&machine);
-    if (machine.status == STATUS_USAGE && takes_text_only(code, params, &list_at))
+    if (machine.status == SMOL_ERROR_USAGE && takes_text_only(code, params, &list_at))
         explain_list(error, list_at);
     fpenv_leave(&saved);
     if (machine.status)
@@ -365,10 +366,10 @@ static void log_ill_formed(const smol_model *model, const smol_chat_params *para
         smol_log_ill_formed(model, "a message", messages[i].content, messages[i].size);
 }
 
-static enum status format(const smol_model *model, const smol_chat_params *params,
-                          smol_chat_text *text, struct error *error)
+static smol_status format(const smol_model *model, const smol_chat_params *params,
+                          smol_chat_text *text, smol_error *error)
 {
-    enum status status = check_template(&model->blob, error);
+    smol_status status = check_template(&model->blob, error);
     if (!status)
         log_ill_formed(model, params);
     return status ? status : smol_chat_run(&model->blob.template, params, text, error);
@@ -377,9 +378,9 @@ static enum status format(const smol_model *model, const smol_chat_params *param
 smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                              smol_chat_text *text, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     *text = (smol_chat_text){0};
-    enum status status = format(model, params, text, &detail);
+    smol_status status = format(model, params, text, &detail);
     return report(error, status, &detail);
 }
 
@@ -395,9 +396,9 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
 {
     const struct blob *blob = &model->blob;
     struct token_list list = {0};
-    struct error detail;
+    smol_error detail;
     smol_chat_text text = {0};
-    enum status status = format(model, params, &text, &detail);
+    smol_status status = format(model, params, &text, &detail);
     if (!status) {
         const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
                                          blob->template.text, blob->template.header.n_text_bytes};

@@ -4,13 +4,13 @@
 
 #include "common/error.h"
 #include "format/template.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* Tells the model's log why its chat template cannot be used, if that is so. */
 void smol_chat_log(const smol_model *model);
 
 /* As smol_chat_format, with code that is there. */
-enum status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
-                          smol_chat_text *text, struct error *error);
+smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
+                          smol_chat_text *text, smol_error *error);
 
 #endif

@@ -7,37 +7,37 @@
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-static enum status take_engine(smol_context *c, const smol_context_params *params,
-                               struct error *error)
+static smol_status take_engine(smol_context *c, const smol_context_params *params,
+                               smol_error *error)
 {
     if (!params->share)
         return smol_engine_create(c->model, params->n_threads, &c->engine, error);
     struct engine *engine = params->share->engine;
     if (engine->model != c->model)
-        return smol_fail(error, STATUS_USAGE, "share: a context of another model");
+        return smol_fail(error, SMOL_ERROR_USAGE, "share: a context of another model");
     if (params->n_threads && params->n_threads != smol_pool_size(engine->pool))
-        return smol_fail(error, STATUS_USAGE, "%u threads: the context to share with has %u",
+        return smol_fail(error, SMOL_ERROR_USAGE, "%u threads: the context to share with has %u",
                          params->n_threads, smol_pool_size(engine->pool));
     engine->n_contexts++;
     c->engine = engine;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status create(smol_context *c, const smol_context_params *params, struct error *error)
+static smol_status create(smol_context *c, const smol_context_params *params, smol_error *error)
 {
     static const enum kv_type kv_types[] = {
         [SMOL_KV_F32] = KV_F32, [SMOL_KV_F16] = KV_F16, [SMOL_KV_INT8] = KV_INT8};
     const struct blob_model *m = c->model->blob.model;
     if (params->n_ctx > m->context_length)
-        return smol_fail(error, STATUS_USAGE, "context of %u tokens: the model has at most %u",
+        return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
                          params->n_ctx, m->context_length);
     if ((unsigned)params->kv >= sizeof kv_types / sizeof kv_types[0])
-        return smol_fail(error, STATUS_USAGE, "kv: not one of smol_kv");
+        return smol_fail(error, SMOL_ERROR_USAGE, "kv: not one of smol_kv");
     smol_kv kv = params->kv;
     if (kv == SMOL_KV_DEFAULT)
         kv = m->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
     c->capacity = params->n_ctx ? params->n_ctx : m->context_length;
-    enum status status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
+    smol_status status = smol_kv_init(&c->kv, kv_types[kv], m->n_layers, m->n_kv_heads, m->head_dim,
                                       c->capacity, error);
     return status ? status : take_engine(c, params, error);
 }
@@ -46,7 +46,7 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
                                 smol_context **out, smol_error *error)
 {
     const smol_context_params defaults = {0};
-    struct error detail;
+    smol_error detail;
     *out = NULL;
     smol_context *context = smol_calloc(1, sizeof *context);
     if (!context)
@@ -54,7 +54,7 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
     context->model = model;
     if (params)
         context->listener = (struct listener){params->on_progress, params->user};
-    enum status status = create(context, params ? params : &defaults, &detail);
+    smol_status status = create(context, params ? params : &defaults, &detail);
     if (status) {
         smol_context_free(context);
         return report(error, status, &detail);
@@ -65,7 +65,7 @@ smol_status smol_context_create(const smol_model *model, const smol_context_para
              info.n_threads, info.n_threads == 1 ? "" : "s",
              params && params->share ? ", shared" : "", info.isa, info.kv);
     *out = context;
-    return report(error, STATUS_OK, NULL);
+    return report(error, SMOL_OK, NULL);
 }
 
 void smol_context_free(smol_context *context)
@@ -78,17 +78,17 @@ void smol_context_free(smol_context *context)
     smol_free(context);
 }
 
-enum status smol_context_reserve_ids(smol_context *c, size_t n, struct error *error)
+smol_status smol_context_reserve_ids(smol_context *c, size_t n, smol_error *error)
 {
     if (n <= c->ids_room)
-        return STATUS_OK;
+        return SMOL_OK;
     size_t room = n < c->capacity / 2 ? 2 * n : c->capacity + 1;
     uint32_t *ids = smol_realloc(c->ids, room * sizeof *ids);
     if (!ids)
         return smol_fail_memory(error, "the token ids");
     c->ids = ids;
     c->ids_room = room;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- cancellation ------------------------------------------------------------------------- */
@@ -141,27 +141,27 @@ static size_t newest_part(size_t rest, size_t most)
 smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
                                smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     size_t length = context->length, capacity = context->capacity;
     size_t kept = n_keep < length ? n_keep : length;
     if (n_room <= capacity - length)
-        return report(error, STATUS_OK, NULL);
+        return report(error, SMOL_OK, NULL);
     if (n_room > capacity - kept)
         return report(error,
-                      smol_fail(&detail, STATUS_CONTEXT_FULL,
+                      smol_fail(&detail, SMOL_ERROR_CONTEXT_FULL,
                                 "context of %zu tokens: no room for %zu behind the %zu that are "
                                 "kept: use a longer context or a shorter text, or keep less",
                                 capacity, n_room, kept),
                       &detail);
     if (smol_context_is_cancelled(context)) /* before anything is given up */
-        return report(error, smol_fail(&detail, STATUS_CANCELLED, "cancelled"), &detail);
+        return report(error, smol_fail(&detail, SMOL_ERROR_CANCELLED, "cancelled"), &detail);
     size_t n = newest_part(length - kept, capacity - kept - n_room);
     smol_log(context->model, SMOL_LOG_INFO,
              "context slides: of %zu tokens it keeps %zu and evaluates the newest %zu anew", length,
              kept, n);
     smol_context_truncate(context, kept);
     return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)
-             : report(error, STATUS_OK, NULL);
+             : report(error, SMOL_OK, NULL);
 }
 
 smol_context_info smol_context_get_info(const smol_context *context)

@@ -25,13 +25,14 @@ struct smol_context {
     struct listener listener;
 };
 
-/* Whether ids[0..n) may come next. Errors: STATUS_USAGE (an id out of range), STATUS_CONTEXT_FULL.
+/* Whether ids[0..n) may come next. Errors: SMOL_ERROR_USAGE (an id out of range),
+ * SMOL_ERROR_CONTEXT_FULL.
  */
-enum status smol_check_tokens(const struct smol_context *context, const uint32_t *ids, size_t n,
-                              struct error *error);
+smol_status smol_check_tokens(const struct smol_context *context, const uint32_t *ids, size_t n,
+                              smol_error *error);
 
 /* Room for n ids, at most context->capacity and one more. */
-enum status smol_context_reserve_ids(struct smol_context *context, size_t n, struct error *error);
+smol_status smol_context_reserve_ids(struct smol_context *context, size_t n, smol_error *error);
 
 /* Relaxed: whoever cancels does not wait for it to be seen, and nothing else depends on it. */
 static inline bool smol_context_is_cancelled(const smol_context *context)

@@ -46,9 +46,10 @@ smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smo
 {
     struct pooling pooling = {
         .kind = kind, .width = context->model->blob.model->hidden_size, .out = states};
-    struct error detail;
+    smol_error detail;
     if ((unsigned)kind > SMOL_POOL_LAST)
-        return report(error, smol_fail(&detail, STATUS_USAGE, "pooling: not one of smol_pooling"),
+        return report(error,
+                      smol_fail(&detail, SMOL_ERROR_USAGE, "pooling: not one of smol_pooling"),
                       &detail);
     if (kind == SMOL_POOL_MEAN) {
         pooling.sums = smol_calloc(pooling.width, sizeof *pooling.sums);

@@ -23,47 +23,46 @@ static bool failed(const smol_eval_part *part)
 
 /* --- before the first pass ---------------------------------------------------------------- */
 
-enum status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
-                              struct error *error)
+smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
+                              smol_error *error)
 {
     uint32_t vocab_size = c->model->blob.model->vocab_size;
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocab_size)
-            return smol_fail(error, STATUS_USAGE, "token id %u: the vocabulary has %u", ids[i],
+            return smol_fail(error, SMOL_ERROR_USAGE, "token id %u: the vocabulary has %u", ids[i],
                              vocab_size);
     if (n > c->capacity - c->length)
-        return smol_fail(error, STATUS_CONTEXT_FULL,
+        return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
                          "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
                          "context or a shorter text",
                          c->length, c->capacity, n);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_part(const struct engine *e, const smol_eval_part *part,
-                              struct error *error)
+static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
 {
     const smol_context *c = part->context;
     if (c->engine != e)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "contexts that do not share: see smol_context_params");
     if (c->part)
-        return smol_fail(error, STATUS_USAGE, "two parts of one context");
+        return smol_fail(error, SMOL_ERROR_USAGE, "two parts of one context");
     if (part->n == 0)
-        return smol_fail(error, STATUS_USAGE, "no tokens to evaluate: give at least one");
+        return smol_fail(error, SMOL_ERROR_USAGE, "no tokens to evaluate: give at least one");
     if (part->n_logits > part->n)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "logits after %zu of %zu tokens: ask for as many as there are, or fewer",
                          part->n_logits, part->n);
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 
 /* Checks a part and makes room for it. */
-static enum status begin_part(const struct engine *e, smol_eval_part *part, struct error *error)
+static smol_status begin_part(const struct engine *e, smol_eval_part *part, smol_error *error)
 {
     smol_context *c = part->context;
-    enum status status = check_part(e, part, error);
+    smol_status status = check_part(e, part, error);
     if (!status && smol_context_is_cancelled(c))
-        status = smol_fail(error, STATUS_CANCELLED, "cancelled");
+        status = smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
     if (!status)
         status = smol_context_reserve_ids(c, c->length + part->n + 1, error);
     if (!status)
@@ -72,17 +71,17 @@ static enum status begin_part(const struct engine *e, smol_eval_part *part, stru
         return status;
     c->part = part;
     c->before = c->length;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-/* Parts that cannot begin have failed. Errors of the whole call: STATUS_MEMORY. */
-static enum status begin(struct call *call, struct error *error)
+/* Parts that cannot begin have failed. Errors of the whole call: SMOL_ERROR_MEMORY. */
+static smol_status begin(struct call *call, smol_error *error)
 {
     size_t n_spans = 0;
     for (size_t i = 0; i < call->n; i++) {
         smol_eval_part *part = &call->parts[i];
-        struct error detail;
-        enum status status = begin_part(call->e, part, &detail);
+        smol_error detail;
+        smol_status status = begin_part(call->e, part, &detail);
         report(&part->error, status, &detail);
         if (!status)
             n_spans += smol_attention_spans(part->context->length + part->n);
@@ -147,23 +146,24 @@ static void settle_part(const struct pass *pass, const struct part *part)
     smol_context *c = part->context;
     size_t done = c->length - c->before, total = c->part->n;
     bool cancelled = smol_context_is_cancelled(c) || atomic_load(&pass->unfinished);
-    struct error detail;
+    smol_error detail;
     if (part->error->status || (!cancelled && done == total))
         return;
     if (cancelled || listener_cancels(&c->listener, done, total))
-        report(part->error,
-               smol_fail(&detail, STATUS_CANCELLED, "cancelled at token %zu of %zu", done, total),
-               &detail);
+        report(
+            part->error,
+            smol_fail(&detail, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total),
+            &detail);
 }
 
 /* The caller's callbacks run in its own floating-point environment. */
-static enum status run_pass(const struct call *call, struct pass *pass, struct error *error)
+static smol_status run_pass(const struct call *call, struct pass *pass, smol_error *error)
 {
     const struct blob *blob = &pass->e->model->blob;
     fenv_t saved;
     atomic_flag_clear(&pass->failed);
     fpenv_enter(&saved);
-    enum status status = smol_forward(pass);
+    smol_status status = smol_forward(pass);
     if (call->take)
         call->take(call->user, pass->e->normed, pass->n);
     fpenv_leave(&saved);
@@ -175,11 +175,11 @@ static enum status run_pass(const struct call *call, struct pass *pass, struct e
     return status;
 }
 
-static enum status run_passes(struct call *call, struct error *error)
+static smol_status run_passes(struct call *call, smol_error *error)
 {
     struct part parts[BATCH];
     struct pass pass;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status) {
         pass.e = call->e;
         pass.m = &call->e->model->filled;
@@ -187,7 +187,7 @@ static enum status run_passes(struct call *call, struct error *error)
         pass.n_parts = pass.n = pass.n_logits = 0;
         pass.wants_states = call->take != NULL;
         atomic_init(&pass.unfinished, false);
-        pass.status = STATUS_OK;
+        pass.status = SMOL_OK;
         pass.error = error;
         if (!gather(call, &pass))
             break;
@@ -206,7 +206,7 @@ static void take_ids(smol_context *c, const smol_eval_part *part)
 
 /* What failed has its old length; status: of the whole call. Returns that of the first part that
  * failed. */
-static smol_status end(struct call *call, enum status status, const struct error *detail,
+static smol_status end(struct call *call, smol_status status, const smol_error *detail,
                        smol_error *error)
 {
     const smol_eval_part *first = NULL;
@@ -226,7 +226,7 @@ static smol_status end(struct call *call, enum status status, const struct error
         c->part = NULL;
     }
     if (!first)
-        return report(error, STATUS_OK, NULL);
+        return report(error, SMOL_OK, NULL);
     if (error)
         *error = first->error;
     return first->error.status;
@@ -235,12 +235,12 @@ static smol_status end(struct call *call, enum status status, const struct error
 smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
                           smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     if (n_parts == 0)
-        return report(error, STATUS_OK, NULL);
+        return report(error, SMOL_OK, NULL);
     struct call call = {
         .e = parts[0].context->engine, .parts = parts, .n = n_parts, .take = take, .user = user};
-    enum status status = begin(&call, &detail);
+    smol_status status = begin(&call, &detail);
     if (!status)
         status = run_passes(&call, &detail);
     return end(&call, status, &detail, error);

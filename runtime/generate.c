@@ -49,8 +49,8 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
-    struct error detail;
-    enum status status = smol_stream_token(g->stream, &blob->tokenizer, id,
+    smol_error detail;
+    smol_status status = smol_stream_token(g->stream, &blob->tokenizer, id,
                                            g->params.show_special != 0, &text, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail); /* the bytes lie in the file */
     if (status)
@@ -65,8 +65,8 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 static smol_status tell_rest(smol_generation *g, smol_error *error)
 {
     struct stream_text text;
-    struct error detail;
-    enum status status = smol_stream_finish(g->stream, &text, &detail);
+    smol_error detail;
+    smol_status status = smol_stream_finish(g->stream, &text, &detail);
     if (status)
         return report(error, status, &detail);
     if (text.size > 0)
@@ -77,13 +77,13 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
 /* --- tokens ------------------------------------------------------------------------------- */
 
 /* Before the first token of the prompt: there is room for all of them. */
-static enum status start(smol_generation *g, struct error *error)
+static smol_status start(smol_generation *g, smol_error *error)
 {
     smol_context *c = g->context;
     smol_error failure;
     if (g->params.slide && smol_context_slide(c, g->params.n_keep, g->n_prompt, &failure)) {
         memcpy(error->message, failure.message, sizeof error->message);
-        return (enum status)failure.status;
+        return failure.status;
     }
     g->length = c->length;
     g->n_ids = c->n_ids;
@@ -259,7 +259,7 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
 static void start_all(smol_generation *const *generations, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct error detail;
+        smol_error detail;
         smol_error error;
         if (generations[i]->started || generations[i]->finished)
             continue;
@@ -282,7 +282,7 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
             else
                 advance(which[i], parts[i].n);
     } else {
-        struct error detail;
+        smol_error detail;
         smol_error error;
         report(&error, smol_fail_memory(&detail, "a step of generation"), &detail);
         for (size_t i = 0; i < n; i++)
@@ -297,17 +297,17 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
 
 /* Every token but the last takes a place in the context, which bounds the history, whatever the
  * context holds when the first step comes. */
-static enum status prepare(smol_generation *g, const uint32_t *prompt, struct error *error)
+static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_error *error)
 {
     size_t capacity = smol_context_capacity(g->context);
     if (g->n_prompt == 0) {
-        smol_fail(error, STATUS_USAGE, "no tokens to begin with: give a prompt");
-        return STATUS_USAGE; /* as analyzers can see */
+        smol_fail(error, SMOL_ERROR_USAGE, "no tokens to begin with: give a prompt");
+        return SMOL_ERROR_USAGE; /* as analyzers can see */
     }
     if (g->params.slide && g->params.n_keep >= capacity) {
-        smol_fail(error, STATUS_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
+        smol_fail(error, SMOL_ERROR_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
                   g->params.n_keep, capacity);
-        return STATUS_USAGE;
+        return SMOL_ERROR_USAGE;
     }
     g->logits = smol_calloc(g->context->model->blob.model->vocab_size, sizeof *g->logits);
     g->history = smol_calloc(capacity + 1, sizeof *g->history);
@@ -323,7 +323,7 @@ smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
                                    const smol_generate_params *params, smol_generation **out,
                                    smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     *out = NULL;
     smol_generation *g = smol_calloc(1, sizeof *g);
     if (!g)
@@ -333,7 +333,7 @@ smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
     g->params = *params;
     g->n_prompt = n;
     g->start = clock_seconds();
-    enum status status = prepare(g, prompt, &detail);
+    smol_status status = prepare(g, prompt, &detail);
     if (status)
         smol_generation_free(g);
     else
@@ -384,12 +384,12 @@ static smol_status go_on(smol_context *context, smol_sampler *sampler,
                          const smol_generate_params *params, smol_generate_result *result,
                          smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     size_t length = context->length, n_ids = context->n_ids;
     *result = (smol_generate_result){0};
     if (n_ids == 0)
         return report(error,
-                      smol_fail(&detail, STATUS_USAGE, "nothing to go on from: give a prompt"),
+                      smol_fail(&detail, SMOL_ERROR_USAGE, "nothing to go on from: give a prompt"),
                       &detail);
     uint32_t last = context->ids[n_ids - 1];
     smol_context_truncate(context, n_ids - 1);

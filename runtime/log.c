@@ -10,15 +10,15 @@
 
 void smol_log(const smol_model *model, smol_log_level level, const char *format, ...)
 {
-    char what[ERROR_MESSAGE_SIZE];
-    struct error line; /* a message as those of errors: one line, without control characters */
+    char what[SMOL_ERROR_MESSAGE_SIZE];
+    smol_error line; /* a message as those of errors: one line, without control characters */
     va_list arguments;
     if (!model->on_log)
         return;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    smol_fail(&line, STATUS_OK, "%.200s: %s", smol_base_name(model->blob.path), what);
+    smol_fail(&line, SMOL_OK, "%.200s: %s", smol_base_name(model->blob.path), what);
     model->on_log(model->user, level, line.message);
 }
 

@@ -29,7 +29,7 @@ static void fill(smol_model *model)
     fpenv_leave(&saved);
 }
 
-static enum status index_tensors(smol_model *model, struct error *error)
+static smol_status index_tensors(smol_model *model, smol_error *error)
 {
     const struct blob *blob = &model->blob;
     fill(model);
@@ -45,7 +45,7 @@ static enum status index_tensors(smol_model *model, struct error *error)
         struct layer *layer = outer ? &model->outer : &model->layers[tensor->layer];
         layer->tensor[tensor->role] = tensor;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Whether `text` is a digest as sha256sum prints it, in small letters or capitals. */
@@ -55,21 +55,21 @@ static bool is_digest(const char *text)
            strlen(text) == SHA256_TEXT_SIZE - 1;
 }
 
-static enum status check_params(const smol_model_params *params, struct error *error)
+static smol_status check_params(const smol_model_params *params, smol_error *error)
 {
     if ((unsigned)params->verify > SMOL_VERIFY_OFF)
-        return smol_fail(error, STATUS_USAGE, "verify: not one of smol_verify");
+        return smol_fail(error, SMOL_ERROR_USAGE, "verify: not one of smol_verify");
     if (params->require_digest && !is_digest(params->require_digest))
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "\"%.80s\" is not a SHA-256 digest: give 64 hexadecimal digits, as "
                          "sha256sum prints them",
                          params->require_digest);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status take_digest(const struct file_view *file, const char *name,
+static smol_status take_digest(const struct file_view *file, const char *name,
                                const struct listener *listener, char digest[SHA256_TEXT_SIZE],
-                               struct error *error)
+                               smol_error *error)
 {
     enum { PIECE = 1 << 20 };
     struct sha256 hash;
@@ -79,27 +79,27 @@ static enum status take_digest(const struct file_view *file, const char *name,
         smol_sha256_add(&hash, file->data + done, PIECE / SHA256_BLOCK);
         done += PIECE;
         if (listener_cancels(listener, done, file->size))
-            return smol_fail(error, STATUS_CANCELLED, "%.200s: digest cancelled", name);
+            return smol_fail(error, SMOL_ERROR_CANCELLED, "%.200s: digest cancelled", name);
     }
     smol_sha256_end(&hash, file->data + done, file->size - done, digest);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Runs the file with that digest and no other: it is read before it is hashed, as bytes that stayed
  * in the file could be others when they are used. */
-static enum status open_required(const char *path, const char *digest,
+static smol_status open_required(const char *path, const char *digest,
                                  const struct listener *listener, enum verify verify,
-                                 struct blob *blob, struct error *error)
+                                 struct blob *blob, smol_error *error)
 {
     struct file_view file;
     char found[SHA256_TEXT_SIZE];
     const char *name = smol_base_name(path);
-    enum status status = smol_file_read(path, SIZE_MAX, &file, error);
+    smol_status status = smol_file_read(path, SIZE_MAX, &file, error);
     if (status)
         return status;
     status = take_digest(&file, name, listener, found, error);
     if (!status && strcasecmp(found, digest) != 0)
-        status = smol_fail(error, STATUS_DAMAGED,
+        status = smol_fail(error, SMOL_ERROR_DAMAGED,
                            "%.200s: has the SHA-256 digest %s, but %s is required: fetch the file "
                            "anew from those who vouch for it",
                            name, found, digest);
@@ -111,19 +111,19 @@ static enum status open_required(const char *path, const char *digest,
 
 /* All digests and values, with somebody who may want to know how far that is. A file may give way
  * meanwhile, which is the better explanation. */
-static enum status verify_all(const struct blob *blob, const struct listener *listener,
-                              struct error *error)
+static smol_status verify_all(const struct blob *blob, const struct listener *listener,
+                              smol_error *error)
 {
     return file_settle(&blob->file, blob->path, smol_blob_verify(blob, listener, error), error);
 }
 
-static enum status open_model(smol_model *model, const char *path, const smol_model_params *params,
-                              struct error *error)
+static smol_status open_model(smol_model *model, const char *path, const smol_model_params *params,
+                              smol_error *error)
 {
     const struct listener listener = {params->on_progress, params->user};
     enum verify verify = params->verify == SMOL_VERIFY_OFF ? VERIFY_OFF : VERIFY_FIRST_USE;
     struct blob *blob = &model->blob;
-    enum status status =
+    smol_status status =
         params->require_digest
             ? open_required(path, params->require_digest, &listener, verify, blob, error)
             : smol_blob_open(path, !params->no_mmap, verify, blob, error);
@@ -152,11 +152,11 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
                             smol_error *error)
 {
     const smol_model_params defaults = {0};
-    struct error detail;
+    smol_error detail;
     *out = NULL;
     if (!params)
         params = &defaults;
-    enum status status = check_params(params, &detail);
+    smol_status status = check_params(params, &detail);
     if (status)
         return report(error, status, &detail);
     smol_model *model = smol_calloc(1, sizeof *model);
@@ -171,12 +171,12 @@ smol_status smol_model_open(const char *path, const smol_model_params *params, s
     model->user = params->user;
     log_opened(model, params);
     *out = model;
-    return report(error, STATUS_OK, NULL);
+    return report(error, SMOL_OK, NULL);
 }
 
 smol_status smol_model_intact(const smol_model *model, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     return report(error, smol_file_check(&model->blob.file, model->blob.path, &detail), &detail);
 }
 
@@ -233,10 +233,10 @@ smol_status smol_tokenize(const smol_model *model, const char *text, size_t size
                           uint32_t **ids, size_t *n, smol_error *error)
 {
     struct token_list list = {0};
-    struct error detail;
+    smol_error detail;
     const struct blob *blob = &model->blob;
     smol_log_ill_formed(model, "a text", text, size);
-    enum status status =
+    smol_status status =
         smol_tokenizer_encode(&blob->tokenizer, text, size, (unsigned)flags, &list, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);
     if (status)

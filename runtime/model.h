@@ -3,7 +3,7 @@
 #define SMOL_RUNTIME_MODEL_H
 
 #include "format/reader.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* The tensors of one layer; NULL for norms and biases that the model does not have. */
 struct layer {

@@ -12,18 +12,18 @@
 /* --- creation ----------------------------------------------------------------------------- */
 
 /* NaN lies in no range. */
-static enum status check_range(const char *name, float value, float highest, struct error *error)
+static smol_status check_range(const char *name, float value, float highest, smol_error *error)
 {
     if (value >= 0 && value <= highest)
-        return STATUS_OK;
+        return SMOL_OK;
     if (highest == FLT_MAX)
-        return smol_fail(error, STATUS_USAGE, "%s of %g: must be finite and at least 0", name,
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s of %g: must be finite and at least 0", name,
                          (double)value);
-    return smol_fail(error, STATUS_USAGE, "%s of %g: must be from 0 to %g", name, (double)value,
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s of %g: must be from 0 to %g", name, (double)value,
                      (double)highest);
 }
 
-enum status smol_sampler_check(const smol_sampler_params *params, struct error *error)
+smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *error)
 {
     const struct {
         const char *name;
@@ -34,7 +34,7 @@ enum status smol_sampler_check(const smol_sampler_params *params, struct error *
         {"min_p", params->min_p, 1},
         {"repetition_penalty", params->repetition_penalty, FLT_MAX},
     };
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < sizeof checks / sizeof checks[0]; i++)
         status = check_range(checks[i].name, checks[i].value, checks[i].highest, error);
     return status;
@@ -44,11 +44,11 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
                                 smol_error *error)
 {
     const smol_sampler_params greedy = {0};
-    struct error detail;
+    smol_error detail;
     *out = NULL;
     if (!params)
         params = &greedy;
-    enum status status = smol_sampler_check(params, &detail);
+    smol_status status = smol_sampler_check(params, &detail);
     if (status)
         return report(error, status, &detail);
     smol_sampler *sampler = smol_calloc(1, sizeof *sampler);
@@ -56,7 +56,7 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
         return report(error, smol_fail_memory(&detail, "a sampler"), &detail);
     sampler->params = *params;
     *out = sampler;
-    return report(error, STATUS_OK, NULL);
+    return report(error, SMOL_OK, NULL);
 }
 
 smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
@@ -67,14 +67,14 @@ smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
 smol_status smol_sampler_set_params(smol_sampler *sampler, const smol_sampler_params *params,
                                     smol_error *error)
 {
-    struct error detail;
-    enum status status = smol_sampler_check(params, &detail);
+    smol_error detail;
+    smol_status status = smol_sampler_check(params, &detail);
     if (status)
         return report(error, status, &detail);
     if (params->seed != sampler->params.seed)
         sampler->n_calls = 0;
     sampler->params = *params;
-    return report(error, STATUS_OK, NULL);
+    return report(error, SMOL_OK, NULL);
 }
 
 void smol_sampler_free(smol_sampler *sampler)
@@ -87,11 +87,11 @@ void smol_sampler_free(smol_sampler *sampler)
 
 /* --- sampling ----------------------------------------------------------------------------- */
 
-static enum status reserve(smol_sampler *sampler, size_t n, struct error *error)
+static smol_status reserve(smol_sampler *sampler, size_t n, smol_error *error)
 {
     const size_t each = sizeof *sampler->heap + sizeof *sampler->candidates + sizeof(float);
     if (n <= sampler->capacity)
-        return STATUS_OK;
+        return SMOL_OK;
     void *memory = n <= SIZE_MAX / each ? smol_malloc(n * each) : NULL;
     if (!memory)
         return smol_fail_memory(error, "sampling");
@@ -100,7 +100,7 @@ static enum status reserve(smol_sampler *sampler, size_t n, struct error *error)
     sampler->candidates = (struct candidate *)(sampler->heap + n);
     sampler->scores = (float *)(sampler->candidates + n);
     sampler->capacity = n;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The first candidate at which the running sum of weights exceeds the share `uniform` of the
@@ -119,17 +119,17 @@ static uint32_t draw(const struct candidate *candidates, size_t n, double unifor
     return candidates[n - 1].id;
 }
 
-static enum status sample(smol_sampler *sampler, const float *logits, size_t n,
+static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
                           const uint32_t *history, size_t n_history, uint32_t *id,
-                          struct error *error)
+                          smol_error *error)
 {
     const smol_sampler_params *params = &sampler->params;
     double uniform = philox_uniform(params->seed, sampler->n_calls);
     bool greedy = params->temperature == 0;
     bool penalized = params->repetition_penalty != 0 && params->repetition_penalty != 1;
     if (n == 0)
-        return smol_fail(error, STATUS_USAGE, "no logits to sample from");
-    enum status status = greedy && !penalized ? STATUS_OK : reserve(sampler, n, error);
+        return smol_fail(error, SMOL_ERROR_USAGE, "no logits to sample from");
+    smol_status status = greedy && !penalized ? SMOL_OK : reserve(sampler, n, error);
     if (status)
         return status;
     const float *scores = smol_sampler_penalize(sampler, logits, n, history, n_history);
@@ -138,17 +138,17 @@ static enum status sample(smol_sampler *sampler, const float *logits, size_t n,
         return status;
     size_t n_candidates = smol_sampler_filter(sampler, scores, n, scores[*id]);
     *id = draw(sampler->candidates, n_candidates, uniform);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
                         const uint32_t *history, size_t n_history, uint32_t *id, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     fenv_t saved;
     fpenv_enter(&saved);
-    enum status status = sample(sampler, logits, n, history, n_history, id, &detail);
+    smol_status status = sample(sampler, logits, n, history, n_history, id, &detail);
     fpenv_leave(&saved);
-    sampler->n_calls += status == STATUS_OK;
+    sampler->n_calls += status == SMOL_OK;
     return report(error, status, &detail);
 }

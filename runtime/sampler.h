@@ -3,7 +3,7 @@
 #define SMOL_RUNTIME_SAMPLER_H
 
 #include "common/error.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* An id that may be chosen; its probability is weight / (sum of all weights). */
 struct candidate {
@@ -21,16 +21,16 @@ struct smol_sampler {
     float *scores;                /* (capacity) */
 };
 
-/* Whether the parameters are in range. Errors: STATUS_USAGE, naming the first that is not. */
-enum status smol_sampler_check(const smol_sampler_params *params, struct error *error);
+/* Whether the parameters are in range. Errors: SMOL_ERROR_USAGE, naming the first that is not. */
+smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *error);
 
 /* The logits (n) after the repetition penalty for `history`: `logits` itself where there is
  * nothing to do, otherwise the sampler's scratch. */
 const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
                                    const uint32_t *history, size_t n_history);
 
-/* The lowest id of the largest of scores (n), n > 0. Errors: STATUS_NUMERIC (NaN, infinity). */
-enum status smol_sampler_best(const float *scores, size_t n, uint32_t *best, struct error *error);
+/* The lowest id of the largest of scores (n), n > 0. Errors: SMOL_ERROR_NUMERIC (NaN, infinity). */
+smol_status smol_sampler_best(const float *scores, size_t n, uint32_t *best, smol_error *error);
 
 /* Leaves in sampler->candidates what temperature (> 0), top-k, top-p and min-p leave of scores
  * (n), whose largest is `best_score`, and returns how many: ids ascending, at least the best

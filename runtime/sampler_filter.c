@@ -29,17 +29,17 @@ const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, s
     return sampler->scores;
 }
 
-enum status smol_sampler_best(const float *scores, size_t n, uint32_t *best, struct error *error)
+smol_status smol_sampler_best(const float *scores, size_t n, uint32_t *best, smol_error *error)
 {
     *best = 0;
     for (size_t i = 0; i < n; i++) {
         if (!f32_is_finite(scores[i]))
-            return smol_fail(error, STATUS_NUMERIC, "the logit of token %zu is not a finite number",
-                             i);
+            return smol_fail(error, SMOL_ERROR_NUMERIC,
+                             "the logit of token %zu is not a finite number", i);
         if (scores[i] > scores[*best])
             *best = (uint32_t)i;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- a heap of keys, the largest on top --------------------------------------------------- */

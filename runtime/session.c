@@ -23,7 +23,7 @@ struct records {
     uint8_t *memory;   /* digest before, record, digest behind; room for the largest */
     uint64_t digest;   /* behind the last record */
     uint64_t position; /* bytes written or read */
-    struct error *error;
+    smol_error *error;
 };
 
 enum { DIGEST_SIZE = sizeof(uint64_t) };
@@ -41,10 +41,10 @@ static size_t largest_record(const smol_context *c)
     return rows > largest ? rows : largest;
 }
 
-static enum status reserve_record(const smol_context *c, struct records *r)
+static smol_status reserve_record(const smol_context *c, struct records *r)
 {
     r->memory = smol_malloc(largest_record(c) + 2 * DIGEST_SIZE);
-    return r->memory ? STATUS_OK : smol_fail_memory(r->error, "a session");
+    return r->memory ? SMOL_OK : smol_fail_memory(r->error, "a session");
 }
 
 /* The digest of the record of `size` bytes in memory, and of the digest before it. */
@@ -61,13 +61,13 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* Calls `step` for the keys and values of each block, layer and head. */
-typedef enum status block_step(smol_context *c, struct records *r, size_t layer, size_t head,
+typedef smol_status block_step(smol_context *c, struct records *r, size_t layer, size_t head,
                                size_t index, size_t n);
 
-static enum status each_head(smol_context *c, struct records *r, size_t index, size_t n,
+static smol_status each_head(smol_context *c, struct records *r, size_t index, size_t n,
                              block_step *step)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t layer = 0; !status && layer < c->kv.n_layers; layer++)
         for (size_t head = 0; !status && head < c->kv.n_kv_heads; head++)
             status = step(c, r, layer, head, index, n);
@@ -76,19 +76,19 @@ static enum status each_head(smol_context *c, struct records *r, size_t index, s
 
 /* --- saving ------------------------------------------------------------------------------- */
 
-static enum status put(struct records *r, size_t size)
+static smol_status put(struct records *r, size_t size)
 {
     uint64_t digest = digest_record(r, size);
     memcpy(record_of(r) + size, &digest, DIGEST_SIZE);
     if (r->write(r->user, record_of(r), size + DIGEST_SIZE))
-        return smol_fail(r->error, STATUS_FILE, "the session cannot be written");
-    return STATUS_OK;
+        return smol_fail(r->error, SMOL_ERROR_FILE, "the session cannot be written");
+    return SMOL_OK;
 }
 
-static enum status put_all(struct records *r, const void *data, size_t size, size_t at_once)
+static smol_status put_all(struct records *r, const void *data, size_t size, size_t at_once)
 {
     const uint8_t *bytes = data;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t done = 0; !status && done < size; done += at_once) {
         size_t n = smaller(size - done, at_once);
         memcpy(record_of(r), bytes + done, n);
@@ -97,12 +97,12 @@ static enum status put_all(struct records *r, const void *data, size_t size, siz
     return status;
 }
 
-static enum status put_rows(smol_context *c, struct records *r, size_t layer, size_t head,
+static smol_status put_rows(smol_context *c, struct records *r, size_t layer, size_t head,
                             size_t index, size_t n)
 {
     smol_kv_get_rows(&c->kv, layer, head, index, n, record_of(r));
     if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
-        return smol_fail(r->error, STATUS_NUMERIC,
+        return smol_fail(r->error, SMOL_ERROR_NUMERIC,
                          "%s: NaN or infinity in the keys and values (layer %zu, positions from "
                          "%zu): the model's numbers are out of range",
                          c->model->blob.path, layer, index * KV_BLOCK);
@@ -140,13 +140,14 @@ static struct session_header header_of(const smol_context *c, const smol_session
     return header;
 }
 
-static enum status save(smol_context *c, const smol_session *session, struct records *r)
+static smol_status save(smol_context *c, const smol_session *session, struct records *r)
 {
     if (session->size > SESSION_MAX_DATA)
-        return smol_fail(r->error, STATUS_USAGE, "%zu bytes of data: a session takes at most %d",
-                         session->size, SESSION_MAX_DATA);
+        return smol_fail(r->error, SMOL_ERROR_USAGE,
+                         "%zu bytes of data: a session takes at most %d", session->size,
+                         SESSION_MAX_DATA);
     const struct session_header header = header_of(c, session);
-    enum status status = reserve_record(c, r);
+    smol_status status = reserve_record(c, r);
     if (!status)
         status = put_all(r, &header, sizeof header, sizeof header);
     if (!status)
@@ -163,11 +164,11 @@ static const smol_session no_session = {NULL, NULL, 0};
 smol_status smol_context_save(const smol_context *context, const smol_session *session,
                               smol_on_write *write, void *user, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     struct records r = {.write = write, .user = user, .error = &detail};
     /* the steps of both ways are of one type; those of saving change nothing */
     smol_context *c = (smol_context *)(uintptr_t)context;
-    enum status status = save(c, session ? session : &no_session, &r);
+    smol_status status = save(c, session ? session : &no_session, &r);
     smol_free(r.memory);
     if (!status)
         smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens saved", c->n_ids);
@@ -176,48 +177,48 @@ smol_status smol_context_save(const smol_context *context, const smol_session *s
 
 /* --- restoring ---------------------------------------------------------------------------- */
 
-static enum status damaged(const struct records *r, const char *what)
+static smol_status damaged(const struct records *r, const char *what)
 {
-    return smol_fail(r->error, STATUS_DAMAGED,
+    return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                      "the session is damaged (%s, before byte %llu): "
                      "restore another copy, or start anew without it",
                      what, (unsigned long long)r->position);
 }
 
 /* Reads data[0..size); *n is fewer at the end. */
-static enum status read_some(struct records *r, void *data, size_t size, size_t *n)
+static smol_status read_some(struct records *r, void *data, size_t size, size_t *n)
 {
     for (*n = 0; *n < size;) {
         size_t got = 0;
         if (r->read(r->user, (uint8_t *)data + *n, size - *n, &got) || got > size - *n)
-            return smol_fail(r->error, STATUS_FILE, "the session cannot be read");
+            return smol_fail(r->error, SMOL_ERROR_FILE, "the session cannot be read");
         if (got == 0)
             break;
         *n += got;
         r->position += got;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The next record, into r->memory. */
-static enum status take(struct records *r, size_t size)
+static smol_status take(struct records *r, size_t size)
 {
     size_t n;
     uint64_t digest;
-    enum status status = read_some(r, record_of(r), size + DIGEST_SIZE, &n);
+    smol_status status = read_some(r, record_of(r), size + DIGEST_SIZE, &n);
     if (status)
         return status;
     if (n < size + DIGEST_SIZE)
         return damaged(r, "it ends too early");
     memcpy(&digest, record_of(r) + size, DIGEST_SIZE);
-    return digest_record(r, size) == digest ? STATUS_OK : damaged(r, "a digest is wrong");
+    return digest_record(r, size) == digest ? SMOL_OK : damaged(r, "a digest is wrong");
 }
 
-static enum status check_end(struct records *r)
+static smol_status check_end(struct records *r)
 {
     uint8_t byte;
     size_t n;
-    enum status status = read_some(r, &byte, sizeof byte, &n);
+    smol_status status = read_some(r, &byte, sizeof byte, &n);
     return !status && n > 0 ? damaged(r, "bytes behind its end") : status;
 }
 
@@ -245,38 +246,38 @@ static smol_sampler_params params_of(const struct session_header *header)
 static bool sampler_in_order(const struct session_header *header)
 {
     const size_t start = offsetof(struct session_header, temperature);
-    struct error ignored;
+    smol_error ignored;
     smol_sampler_params params = params_of(header);
     if (header->reserved || header->has_sampler > 1)
         return false;
     if (!header->has_sampler)
         return all_zero((const uint8_t *)header + start, sizeof *header - start);
-    return smol_sampler_check(&params, &ignored) == STATUS_OK;
+    return smol_sampler_check(&params, &ignored) == SMOL_OK;
 }
 
 /* What makes it a session of this blob and this kind of cache. */
-static enum status check_identity(const smol_context *c, const struct session_header *header,
-                                  struct error *error)
+static smol_status check_identity(const smol_context *c, const struct session_header *header,
+                                  smol_error *error)
 {
     const struct blob_header *blob = c->model->blob.header;
     static const char *const names[] = {"", "f32", "f16", "int8"};
     if (header->front_digest != blob->front_digest || header->file_size != blob->file_size)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "a session of another blob than %.200s: open it with the blob that it was "
                          "saved with",
                          smol_base_name(c->model->blob.path));
     if (header->kv != kv_kinds[c->kv.type])
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "a session with a KV cache of %s, not %s: choose that type",
                          names[header->kv], names[kv_kinds[c->kv.type]]);
     if (header->n_positions > c->capacity)
-        return smol_fail(error, STATUS_CONTEXT_FULL,
+        return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
                          "a session of %u tokens: the context holds %zu: use a longer one",
                          header->n_positions, c->capacity);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_header(const smol_context *c, const struct session_header *header,
+static smol_status check_header(const smol_context *c, const struct session_header *header,
                                 const struct records *r)
 {
     if (header->kv < SMOL_KV_F32 || header->kv > SMOL_KV_INT8)
@@ -291,30 +292,30 @@ static enum status check_header(const smol_context *c, const struct session_head
 }
 
 /* The header's bytes are looked at before its digest as far as they say what the file is. */
-static enum status read_header(const smol_context *c, struct records *r,
+static smol_status read_header(const smol_context *c, struct records *r,
                                struct session_header *header)
 {
     const uint8_t *bytes = record_of(r);
     memset(record_of(r), 0, sizeof *header);
-    enum status status = take(r, sizeof *header);
-    if (status && status != STATUS_DAMAGED)
+    smol_status status = take(r, sizeof *header);
+    if (status && status != SMOL_ERROR_DAMAGED)
         return status;
     memcpy(header, bytes, sizeof *header);
     if (memcmp(header->magic, SESSION_MAGIC, SESSION_MAGIC_SIZE) != 0)
-        return smol_fail(r->error, STATUS_DAMAGED, "not a session: name another file");
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED, "not a session: name another file");
     if (r->position < sizeof *header)
         return status;
     if (header->major != SESSION_MAJOR || header->minor != SESSION_MINOR)
-        return smol_fail(r->error, STATUS_UNSUPPORTED,
+        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                          "a session of version %u.%u: this release reads %d.%d: start anew without "
                          "it",
                          header->major, header->minor, SESSION_MAJOR, SESSION_MINOR);
     return status ? status : check_header(c, header, r);
 }
 
-static enum status read_ids(smol_context *c, struct records *r, size_t n)
+static smol_status read_ids(smol_context *c, struct records *r, size_t n)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     uint32_t vocab_size = c->model->blob.model->vocab_size;
     for (size_t done = 0; !status && done < n; done = c->n_ids) {
         size_t some = smaller(n - done, SESSION_RECORD_IDS);
@@ -332,9 +333,9 @@ static enum status read_ids(smol_context *c, struct records *r, size_t n)
     return status;
 }
 
-static enum status read_data(struct records *r, size_t n, struct buffer *data)
+static smol_status read_data(struct records *r, size_t n, struct buffer *data)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t done = 0; !status && done < n; done += SESSION_RECORD_DATA) {
         size_t some = smaller(n - done, SESSION_RECORD_DATA);
         status = take(r, some);
@@ -346,22 +347,22 @@ static enum status read_data(struct records *r, size_t n, struct buffer *data)
     return status;
 }
 
-static enum status take_rows(smol_context *c, struct records *r, size_t layer, size_t head,
+static smol_status take_rows(smol_context *c, struct records *r, size_t layer, size_t head,
                              size_t index, size_t n)
 {
-    enum status status = take(r, smol_kv_rows_bytes(&c->kv, n));
+    smol_status status = take(r, smol_kv_rows_bytes(&c->kv, n));
     if (status)
         return status;
     if (!smol_kv_rows_valid(&c->kv, n, record_of(r)))
         return damaged(r, "keys and values that are no numbers");
     smol_kv_put_rows(&c->kv, layer, head, index, n, record_of(r));
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status restore(smol_context *c, struct records *r, struct session_header *header,
+static smol_status restore(smol_context *c, struct records *r, struct session_header *header,
                            struct buffer *data)
 {
-    enum status status = reserve_record(c, r);
+    smol_status status = reserve_record(c, r);
     if (!status)
         status = read_header(c, r, header);
     if (!status)
@@ -380,7 +381,7 @@ static enum status restore(smol_context *c, struct records *r, struct session_he
 smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on_read *read,
                                  void *user, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     struct records r = {.read = read, .user = user, .error = &detail};
     struct session_header header;
     struct buffer data = {0};
@@ -389,7 +390,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         session->data = NULL;
         session->size = 0;
     }
-    enum status status = restore(c, &r, &header, &data);
+    smol_status status = restore(c, &r, &header, &data);
     smol_free(r.memory);
     if (status || !session)
         smol_free(data.text);
@@ -407,7 +408,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         session->data = data.text;
         session->size = data.size;
     }
-    return report(error, STATUS_OK, NULL);
+    return report(error, SMOL_OK, NULL);
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -423,7 +424,7 @@ smol_status smol_context_save_memory(const smol_context *context, const smol_ses
                                      void **bytes, size_t *size, smol_error *error)
 {
     struct buffer buffer = {0};
-    struct error detail;
+    smol_error detail;
     smol_status status = smol_context_save(context, session, write_memory, &buffer, error);
     if (status)
         smol_free(buffer.text);

@@ -137,10 +137,10 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 /* --- the blob and a newer version of it --------------------------------------------------- */
 
-static enum status verify(const uint8_t *bytes, size_t size, struct error *error)
+static smol_status verify(const uint8_t *bytes, size_t size, smol_error *error)
 {
     struct blob blob;
-    enum status status =
+    smol_status status =
         smol_blob_open_bytes(bytes, size, "the blob", VERIFY_AT_OPEN, &blob, error);
     if (!status)
         smol_blob_close(&blob);
@@ -188,7 +188,7 @@ static size_t list_changed_pages(const struct target *t, size_t *pages)
 /* Prints why not and returns false. */
 static bool prepare(struct target *t, const char *path)
 {
-    struct error error;
+    smol_error error;
     struct file_view file;
     if (smol_file_read(path, SIZE_MAX, &file, &error)) {
         fprintf(stderr, "damage: %s\n", error.message);
@@ -224,13 +224,13 @@ static bool prepare(struct target *t, const char *path)
 /* Whether the damage of this round is refused. */
 static bool round_is_refused(struct target *t, const struct kind *kind)
 {
-    struct error error;
+    smol_error error;
     do {
         undo(t);
         kind->damage(t);
     } while (is_good(t));
-    enum status status = verify(t->bytes, t->size, &error);
-    return status == STATUS_DAMAGED || status == STATUS_UNSUPPORTED;
+    smol_status status = verify(t->bytes, t->size, &error);
+    return status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_UNSUPPORTED;
 }
 
 int main(int argc, char **argv)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 static int print_text(void *user, const char *text, size_t size, uint32_t id)
 {

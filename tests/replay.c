@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 static const char usage[] =
     "usage: replay BLOB KV THREADS all|last SIZE... <IDS >LOGITS\n"

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/sanitized.h"
 
 enum {

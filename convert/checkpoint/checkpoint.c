@@ -103,16 +103,16 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MA
     return text;
 }
 
-static enum status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
+static smol_status check_source(const struct safetensors *reader, const struct blob_tensor *layout,
                                 const char *name, const struct safetensors_tensor *source,
-                                struct error *error)
+                                smol_error *error)
 {
     if (!source)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
     if (!smol_tile_takes(source->dtype))
         return smol_fail(
-            error, STATUS_UNSUPPORTED,
+            error, SMOL_ERROR_UNSUPPORTED,
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",
             source->path, name, smol_safetensors_dtype_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
@@ -120,9 +120,9 @@ static enum status check_source(const struct safetensors *reader, const struct b
     const uint64_t *wanted = vector ? shape + 1 : shape;
     unsigned rank = vector ? 1 : 2;
     if (source->rank == rank && memcmp(source->shape, wanted, rank * sizeof *wanted) == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     char found[MAX_SHAPE], expected[MAX_SHAPE];
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %s has shape [%s], config.json calls for [%s]", source->path, name,
                      shape_text(source->rank, source->shape, found),
                      shape_text(rank, wanted, expected));
@@ -168,30 +168,30 @@ static bool is_scale(const char *name)
     return false;
 }
 
-static enum status fail_extra(const struct safetensors_tensor *tensor, struct error *error)
+static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_error *error)
 {
     if (is_scale(tensor->name))
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tensor %.200s: weights with scales of their own are not supported: "
                          "convert the original checkpoint",
                          tensor->path, tensor->name);
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %.200s is not part of the model that config.json describes",
                      tensor->path, tensor->name);
 }
 
 /* Every tensor of the file must have been used, be a tied head's copy, called `tied_output`, or be
  * harmless. */
-static enum status check_extra(const struct safetensors *reader, const char *tied_output,
+static smol_status check_extra(const struct safetensors *reader, const char *tied_output,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
-                               struct error *error)
+                               smol_error *error)
 {
     const struct safetensors_tensor **used = malloc(n_sources * sizeof *used);
     if (!used)
         return smol_fail_memory(error, "the tensor list");
     memcpy(used, sources, n_sources * sizeof *used);
     qsort(used, n_sources, sizeof *used, compare_pointers);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < reader->n_tensors; i++) {
         const struct safetensors_tensor *tensor = &reader->tensors[i];
         bool tied_copy = tied_output && strcmp(tensor->name, tied_output) == 0;
@@ -204,9 +204,9 @@ static enum status check_extra(const struct safetensors *reader, const char *tie
     return status;
 }
 
-enum status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
+smol_status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
                                 struct blob_model *model, const struct safetensors_tensor **sources,
-                                struct error *error)
+                                smol_error *error)
 {
     resolve_tied(reader, family, model);
     size_t n = 0;
@@ -218,7 +218,7 @@ enum status smol_checkpoint_map(const struct safetensors *reader, const struct f
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
             struct blob_tensor layout = smol_tensor_layout(model, key);
             sources[n] = smol_safetensors_find(reader, name);
-            enum status status = check_source(reader, &layout, name, sources[n], error);
+            smol_status status = check_source(reader, &layout, name, sources[n], error);
             if (status)
                 return status;
         }

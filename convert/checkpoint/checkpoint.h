@@ -39,10 +39,10 @@ bool smol_checkpoint_ignores(const char *name);
  * Whether the output is tied is settled here, in model->tied_embeddings: the data decides where
  * config.json and the tensors do not agree. See resolve_tied in checkpoint.c.
  *
- * Errors: STATUS_DAMAGED (missing, extra or misshaped tensors, named), STATUS_UNSUPPORTED (an
- * element type that is no float). */
-enum status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
+ * Errors: SMOL_ERROR_DAMAGED (missing, extra or misshaped tensors, named), SMOL_ERROR_UNSUPPORTED
+ * (an element type that is no float). */
+smol_status smol_checkpoint_map(const struct safetensors *reader, const struct family *family,
                                 struct blob_model *model, const struct safetensors_tensor **sources,
-                                struct error *error);
+                                smol_error *error);
 
 #endif

@@ -12,10 +12,10 @@ static const struct {
     [TOKENIZER_CONFIG_JSON] = {"tokenizer_config.json", false},
 };
 
-static enum status read_all(const char *folder, const struct settings *from,
+static smol_status read_all(const char *folder, const struct settings *from,
                             struct settings *tokenizer, struct config *config)
 {
-    enum status status = smol_config_read_model(&from[CONFIG_JSON], config);
+    smol_status status = smol_config_read_model(&from[CONFIG_JSON], config);
     if (!status)
         status = smol_config_read_generation(&from[GENERATION_JSON], &config->generation);
     if (!status)
@@ -24,12 +24,12 @@ static enum status read_all(const char *folder, const struct settings *from,
     return status;
 }
 
-enum status smol_config_open(const char *folder, const char *name, uint32_t context,
+smol_status smol_config_open(const char *folder, const char *name, uint32_t context,
                              struct config *config, struct settings *tokenizer_config,
-                             struct settings *tokenizer, struct error *error)
+                             struct settings *tokenizer, smol_error *error)
 {
     struct settings from[N_CONFIG_FILES] = {{0}};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     *config = (struct config){.wanted_context = context};
     *tokenizer = (struct settings){0};
     for (int i = 0; i < N_CONFIG_FILES && !status; i++) {

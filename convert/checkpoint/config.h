@@ -41,11 +41,11 @@ struct config {
  * `context` is what texts may come to: with rope_type longrope, more than
  * original_max_position_embeddings takes the long factors, and the model's context_length is what
  * its factors are good for. The caller closes both, after an error too. Every complaint names file,
- * key and value. Errors: STATUS_FILE, STATUS_DAMAGED (not what its key calls for, or contradicting
- * another key), STATUS_UNSUPPORTED (meaningful, but not something we run: an architecture, a
- * rope_type, an activation), STATUS_MEMORY. */
-enum status smol_config_open(const char *folder, const char *name, uint32_t context,
+ * key and value. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (not what its key calls for, or
+ * contradicting another key), SMOL_ERROR_UNSUPPORTED (meaningful, but not something we run: an
+ * architecture, a rope_type, an activation), SMOL_ERROR_MEMORY. */
+smol_status smol_config_open(const char *folder, const char *name, uint32_t context,
                              struct config *config, struct settings *tokenizer_config,
-                             struct settings *tokenizer, struct error *error);
+                             struct settings *tokenizer, smol_error *error);
 
 #endif

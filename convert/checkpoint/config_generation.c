@@ -19,11 +19,11 @@ static const struct {
      offsetof(struct blob_generation, repetition_penalty), FLT_MIN, 1e6},
 };
 
-static enum status read_reals(const struct settings *generation, struct blob_generation *defaults)
+static smol_status read_reals(const struct settings *generation, struct blob_generation *defaults)
 {
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         double value = 0;
-        enum status status =
+        smol_status status =
             smol_setting_real(generation, reals[i].key, reals[i].min, reals[i].max, &value);
         if (status)
             return status;
@@ -32,13 +32,13 @@ static enum status read_reals(const struct settings *generation, struct blob_gen
         if (smol_setting(generation, reals[i].key))
             defaults->present |= reals[i].bit;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_config_read_generation(const struct settings *generation,
+smol_status smol_config_read_generation(const struct settings *generation,
                                         struct blob_generation *defaults)
 {
-    enum status status = smol_setting_flag(generation, "do_sample", &defaults->do_sample);
+    smol_status status = smol_setting_flag(generation, "do_sample", &defaults->do_sample);
     if (!status)
         status = smol_setting_integer(generation, "top_k", 0, INT32_MAX, &defaults->top_k);
     if (status)

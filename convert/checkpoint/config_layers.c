@@ -5,20 +5,20 @@
 
 /* ---- lists with an entry for each layer ---- */
 
-static enum status check_length(const struct settings *config, const char *key, json_t *list,
+static smol_status check_length(const struct settings *config, const char *key, json_t *list,
                                 uint32_t least, size_t most)
 {
     if (!json_is_array(list))
-        return smol_setting_fail(config, STATUS_DAMAGED, key, list, "a list is due");
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, list, "a list is due");
     if (json_array_size(list) < least || json_array_size(list) > most)
-        return smol_fail(config->error, STATUS_DAMAGED,
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: %s has %zu entries, and num_hidden_layers is %u: correct one of them",
                          config->path, key, json_array_size(list), least);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Says which entry it is about. */
-static enum status fail_entry(const struct settings *config, enum status status, const char *key,
+static smol_status fail_entry(const struct settings *config, smol_status status, const char *key,
                               size_t i, const json_t *value, const char *remedy)
 {
     char place[64];
@@ -27,27 +27,27 @@ static enum status fail_entry(const struct settings *config, enum status status,
 }
 
 /* no_rope_layers: 0 for a layer that does not rotate. The list may be longer than the model. */
-static enum status read_no_rope_layers(const struct settings *config, json_t *list,
+static smol_status read_no_rope_layers(const struct settings *config, json_t *list,
                                        struct config *result)
 {
     static const char key[] = "no_rope_layers";
-    enum status status = check_length(config, key, list, result->model.n_layers, SIZE_MAX);
+    smol_status status = check_length(config, key, list, result->model.n_layers, SIZE_MAX);
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         if (!json_is_integer(entry) || (uint64_t)json_integer_value(entry) > 1)
-            status =
-                fail_entry(config, STATUS_DAMAGED, key, i, entry, "0 (no rotation) or 1 is due");
+            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry,
+                                "0 (no rotation) or 1 is due");
         else if (json_integer_value(entry) == 0)
             result->layers[i] |= LAYER_NO_ROTATION;
     }
     return status;
 }
 
-static enum status read_no_rope(const struct settings *config, struct config *result)
+static smol_status read_no_rope(const struct settings *config, struct config *result)
 {
     json_t *list = smol_setting(config, "no_rope_layers");
     uint32_t interval = 4;
-    enum status status =
+    smol_status status =
         smol_setting_integer(config, "no_rope_layer_interval", 1, UINT32_MAX, &interval);
     if (!status && list)
         return read_no_rope_layers(config, list, result);
@@ -57,21 +57,21 @@ static enum status read_no_rope(const struct settings *config, struct config *re
 }
 
 /* "attention" is what full_attention was called once. */
-static enum status read_layer_types(const struct settings *config, json_t *list,
+static smol_status read_layer_types(const struct settings *config, json_t *list,
                                     struct config *result)
 {
     static const char key[] = "layer_types";
-    enum status status =
+    smol_status status =
         check_length(config, key, list, result->model.n_layers, result->model.n_layers);
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
         if (!type)
-            status = fail_entry(config, STATUS_DAMAGED, key, i, entry, "a string is due");
+            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string is due");
         else if (strcmp(type, "sliding_attention") == 0)
             result->layers[i] |= LAYER_WINDOWED;
         else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0)
-            status = fail_entry(config, STATUS_UNSUPPORTED, key, i, entry,
+            status = fail_entry(config, SMOL_ERROR_UNSUPPORTED, key, i, entry,
                                 "only full_attention and sliding_attention are supported");
     }
     return status;
@@ -105,12 +105,12 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     return false;
 }
 
-static enum status read_n(const struct settings *config, const struct family *family, uint32_t *n)
+static smol_status read_n(const struct settings *config, const struct family *family, uint32_t *n)
 {
     uint32_t least = family->windows == WINDOWS_BUT_EACH_N;
     *n = family->windows_n.fallback;
     if (!family->windows_n.key)
-        return STATUS_OK;
+        return SMOL_OK;
     return smol_setting_integer(config, family->windows_n.key, least, UINT32_MAX, n);
 }
 
@@ -120,12 +120,12 @@ static bool asks_for_use(const struct family *family)
 }
 
 /* 0: none. */
-static enum status read_sliding_window(const struct settings *config, struct config *result)
+static smol_status read_sliding_window(const struct settings *config, struct config *result)
 {
     const struct family *family = result->family;
     uint32_t *window = &result->model.sliding_window, used = 1;
     *window = smol_setting_is_null(config, "sliding_window") ? 0 : family->sliding_window;
-    enum status status = smol_setting_integer(config, "sliding_window", 1, UINT32_MAX, window);
+    smol_status status = smol_setting_integer(config, "sliding_window", 1, UINT32_MAX, window);
     if (asks_for_use(family)) {
         used = 0;
         if (!status)
@@ -136,36 +136,36 @@ static enum status read_sliding_window(const struct settings *config, struct con
 }
 
 /* The reference's Mistral takes no notice of layer_types: a model that differs by them is none. */
-static enum status check_uniform(const struct settings *config, struct config *result)
+static smol_status check_uniform(const struct settings *config, struct config *result)
 {
     bool windowed = result->model.sliding_window > 0;
     for (uint32_t i = 0; i < result->model.n_layers; i++)
         if (!(result->layers[i] & LAYER_WINDOWED) == windowed)
-            return smol_fail(config->error, STATUS_UNSUPPORTED,
+            return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: layer_types tells layer %u from others: in %s all layers are "
                              "windowed, or none where sliding_window is null",
                              config->path, i, result->family->architecture);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_window(const struct settings *config, const struct config *result)
+static smol_status check_window(const struct settings *config, const struct config *result)
 {
     const char *key = "sliding_window";
     json_t *use = smol_setting(config, "use_sliding_window");
     if (!has_windows(result) || result->model.sliding_window > 0)
-        return STATUS_OK;
+        return SMOL_OK;
     if (asks_for_use(result->family) && !json_is_true(use))
         key = "use_sliding_window";
-    return smol_fail(config->error, STATUS_DAMAGED,
+    return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                      "%s: layers have sliding_attention, and %s is %s: correct one of them",
                      config->path, key, smol_setting(config, key) ? "false" : "not set");
 }
 
-static enum status read_windows(const struct settings *config, struct config *result)
+static smol_status read_windows(const struct settings *config, struct config *result)
 {
     json_t *list = smol_setting(config, "layer_types");
     uint32_t n;
-    enum status status = read_sliding_window(config, result);
+    smol_status status = read_sliding_window(config, result);
     if (!status)
         status = read_n(config, result->family, &n);
     if (!status && list)
@@ -177,9 +177,9 @@ static enum status read_windows(const struct settings *config, struct config *re
     return status ? status : check_window(config, result);
 }
 
-enum status smol_config_read_layers(const struct settings *config, struct config *result)
+smol_status smol_config_read_layers(const struct settings *config, struct config *result)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (result->family->has_no_rope)
         status = read_no_rope(config, result);
     if (!status && result->family->windows != WINDOWS_NEVER)

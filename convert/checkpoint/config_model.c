@@ -22,91 +22,92 @@ static const struct family *find_architecture(json_t *list)
     return family;
 }
 
-static enum status check_family(const struct settings *config, const struct family **family)
+static smol_status check_family(const struct settings *config, const struct family **family)
 {
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
     const char *type = NULL;
     smol_family_list(remedy);
     if (list && !json_is_array(list))
-        return smol_setting_fail(config, STATUS_DAMAGED, "architectures", list, "a list is due");
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "architectures", list,
+                                 "a list is due");
     *family = find_architecture(list);
     if (json_array_size(list) > 0 && !*family)
-        return smol_setting_fail(config, STATUS_UNSUPPORTED, "architectures[0]",
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
                                  json_array_get(list, 0), remedy);
-    enum status status = smol_setting_string(config, "model_type", &type);
+    smol_status status = smol_setting_string(config, "model_type", &type);
     if (status)
         return status;
     if (!type && !*family)
-        return smol_fail(config->error, STATUS_UNSUPPORTED,
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: neither architectures nor model_type: %s", config->path, remedy);
     if (!*family)
         *family = smol_family_by_model_type(type);
     if (!*family)
-        return smol_setting_fail(config, STATUS_UNSUPPORTED, "model_type",
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "model_type",
                                  smol_setting(config, "model_type"), remedy);
     if (type && strcmp(type, (*family)->model_type) != 0)
-        return smol_fail(config->error, STATUS_UNSUPPORTED,
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: model_type is \"%.48s\", and architectures name %s: correct one of "
                          "them",
                          config->path, type, (*family)->architecture);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* ---- what we do not run ---- */
 
 /* `key` may be absent or one of the NULL-terminated `choices`; *chosen is its place. */
-static enum status check_choice(const struct settings *settings, const char *key,
+static smol_status check_choice(const struct settings *settings, const char *key,
                                 const char *const *choices, const char *remedy, uint32_t *chosen)
 {
     const char *text = NULL;
-    enum status status = smol_setting_string(settings, key, &text);
+    smol_status status = smol_setting_string(settings, key, &text);
     if (status || !text)
         return status;
     for (uint32_t i = 0; choices[i]; i++) {
         *chosen = i;
         if (strcmp(text, choices[i]) == 0)
-            return STATUS_OK;
+            return SMOL_OK;
     }
-    return smol_setting_fail(settings, STATUS_UNSUPPORTED, key, smol_setting(settings, key),
+    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
                              remedy);
 }
 
-static enum status check_absent(const struct settings *config, const char *key, const char *remedy)
+static smol_status check_absent(const struct settings *config, const char *key, const char *remedy)
 {
     json_t *value = smol_setting(config, key);
     if (!value)
-        return STATUS_OK;
-    return smol_setting_fail(config, STATUS_UNSUPPORTED, key, value, remedy);
+        return SMOL_OK;
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, value, remedy);
 }
 
-static enum status check_flag(const struct settings *config, const char *key, uint32_t wanted,
+static smol_status check_flag(const struct settings *config, const char *key, uint32_t wanted,
                               const char *remedy)
 {
     uint32_t value = wanted;
-    enum status status = smol_setting_flag(config, key, &value);
+    smol_status status = smol_setting_flag(config, key, &value);
     if (status || value == wanted)
         return status;
-    return smol_setting_fail(config, STATUS_UNSUPPORTED, key, json_object_get(config->object, key),
-                             remedy);
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key,
+                             json_object_get(config->object, key), remedy);
 }
 
 /* The tensors say what they are made of; dtype is only asked to be something that exists. */
-static enum status check_dtypes(const struct settings *config)
+static smol_status check_dtypes(const struct settings *config)
 {
     static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
                                          "float8_e4m3fn", "float8_e5m2", NULL};
     static const char remedy[] =
         "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2 is due";
     uint32_t ignored;
-    enum status status = check_choice(config, "dtype", dtypes, remedy, &ignored);
+    smol_status status = check_choice(config, "dtype", dtypes, remedy, &ignored);
     return status ? status : check_choice(config, "torch_dtype", dtypes, remedy, &ignored);
 }
 
-static enum status check_supported(const struct settings *config, const struct family *family)
+static smol_status check_supported(const struct settings *config, const struct family *family)
 {
     static const char causal[] = "only attention to what came before is supported";
-    enum status status = check_dtypes(config);
+    smol_status status = check_dtypes(config);
     if (!status)
         status = check_absent(config, "quantization_config",
                               "quantized checkpoints are not supported; convert the original");
@@ -143,45 +144,46 @@ static const struct size {
 };
 
 /* null is not absent: it says that the size follows from others. */
-static enum status read_null(const struct settings *config, const char *key, bool is_refused,
+static smol_status read_null(const struct settings *config, const char *key, bool is_refused,
                              uint32_t *size)
 {
     if (!smol_setting_is_null(config, key))
-        return STATUS_OK;
+        return SMOL_OK;
     if (is_refused)
-        return smol_setting_fail(config, STATUS_DAMAGED, key, json_object_get(config->object, key),
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key,
+                                 json_object_get(config->object, key),
                                  "this family needs a number");
     *size = 0;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_sizes(const struct settings *config, const struct family *family,
+static smol_status read_sizes(const struct settings *config, const struct family *family,
                               struct blob_model *model)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         uint32_t value;
         memcpy(&value, (const char *)&family->sizes + sizes[i].fallback, sizeof value);
-        enum status status = smol_setting_integer(config, sizes[i].key, 1, sizes[i].max, &value);
+        smol_status status = smol_setting_integer(config, sizes[i].key, 1, sizes[i].max, &value);
         if (status)
             return status;
         memcpy((char *)model + sizes[i].offset, &value, sizeof value);
     }
-    enum status status =
+    smol_status status =
         read_null(config, "num_key_value_heads", family->needs_kv_heads, &model->n_kv_heads);
     if (!status)
         status = read_null(config, "head_dim", family->sizes.head_dim > 0, &model->head_dim);
     return status;
 }
 
-static enum status fail_multiple(const struct settings *config, const char *key, uint32_t value,
+static smol_status fail_multiple(const struct settings *config, const char *key, uint32_t value,
                                  const char *divisor_key, uint32_t divisor)
 {
-    return smol_fail(config->error, STATUS_DAMAGED,
+    return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s %u is not a multiple of %s %u: correct one of them", config->path, key,
                      value, divisor_key, divisor);
 }
 
-static enum status derive_sizes(const struct settings *config, struct blob_model *model)
+static smol_status derive_sizes(const struct settings *config, struct blob_model *model)
 {
     if (model->n_kv_heads == 0)
         model->n_kv_heads = model->n_heads;
@@ -195,36 +197,36 @@ static enum status derive_sizes(const struct settings *config, struct blob_model
         model->head_dim = model->hidden_size / model->n_heads;
     }
     if (model->head_dim % 2 != 0)
-        return smol_fail(config->error, STATUS_UNSUPPORTED,
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: head_dim %u is odd (hidden_size %u, num_attention_heads %u): "
                          "rotary embedding needs an even one",
                          config->path, model->head_dim, model->hidden_size, model->n_heads);
     if (model->head_dim > 1024)
-        return smol_fail(config->error, STATUS_UNSUPPORTED,
+        return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: head_dim %u (hidden_size %u, num_attention_heads %u): "
                          "at most 1024 is supported",
                          config->path, model->head_dim, model->hidden_size, model->n_heads);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* ---- the block ---- */
 
-static enum status read_activation(const struct settings *config, const struct family *family,
+static smol_status read_activation(const struct settings *config, const struct family *family,
                                    struct blob_model *model)
 {
     static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", NULL};
     static const uint32_t activations[] = {ACTIVATION_SILU, ACTIVATION_SILU, ACTIVATION_GELU_TANH};
     uint32_t chosen = UINT32_MAX;
-    enum status status = check_choice(config, family->activation_key, names,
+    smol_status status = check_choice(config, family->activation_key, names,
                                       "only silu and gelu_pytorch_tanh are supported", &chosen);
     model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
     return status;
 }
 
-static enum status read_biases(const struct settings *config, const struct family *family,
+static smol_status read_biases(const struct settings *config, const struct family *family,
                                struct blob_model *model)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     uint32_t biased = 0;
     if (family->attention_bias == BIAS_BY_KEY)
         status = smol_setting_flag(config, "attention_bias", &biased);
@@ -236,12 +238,12 @@ static enum status read_biases(const struct settings *config, const struct famil
     return status;
 }
 
-static enum status read_flags(const struct settings *config, const struct family *family,
+static smol_status read_flags(const struct settings *config, const struct family *family,
                               struct blob_model *model)
 {
     double epsilon = family->rms_norm_eps;
     model->tied_embeddings = family->tied_embeddings;
-    enum status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
+    smol_status status = smol_setting_flag(config, "tie_word_embeddings", &model->tied_embeddings);
     if (!status)
         status = smol_setting_fraction(config, "rms_norm_eps", FLT_MIN, 1, &epsilon);
     model->rms_norm_eps = (float)epsilon;
@@ -251,45 +253,45 @@ static enum status read_flags(const struct settings *config, const struct family
 /* ---- scales ---- */
 
 /* Each of these leaves *value alone where the family has no such number. */
-static enum status read_scale(const struct settings *config, const struct family_number *number,
+static smol_status read_scale(const struct settings *config, const struct family_number *number,
                               float *value)
 {
     double found = number->fallback;
     if (!number->key)
-        return STATUS_OK;
-    enum status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &found);
+        return SMOL_OK;
+    smol_status status = smol_setting_real(config, number->key, FLT_MIN, FLT_MAX, &found);
     *value = (float)found;
     return status;
 }
 
 /* null: none. */
-static enum status read_softcap(const struct settings *config, const struct family_number *number,
+static smol_status read_softcap(const struct settings *config, const struct family_number *number,
                                 float *value)
 {
     if (!number->key)
-        return STATUS_OK;
+        return SMOL_OK;
     double found = smol_setting_is_null(config, number->key) ? 0 : number->fallback;
-    enum status status = smol_setting_fraction(config, number->key, FLT_MIN, FLT_MAX, &found);
+    smol_status status = smol_setting_fraction(config, number->key, FLT_MIN, FLT_MAX, &found);
     *value = (float)found;
     return status;
 }
 
-static enum status read_query_scalar(const struct settings *config,
+static smol_status read_query_scalar(const struct settings *config,
                                      const struct family_number *number, float *scale)
 {
     uint32_t scalar = (uint32_t)number->fallback;
     if (!number->key)
-        return STATUS_OK;
-    enum status status = smol_setting_integer(config, number->key, 1, UINT32_MAX, &scalar);
+        return SMOL_OK;
+    smol_status status = smol_setting_integer(config, number->key, 1, UINT32_MAX, &scalar);
     *scale = (float)pow(scalar, -0.5);
     return status;
 }
 
 /* The model has the plain block's. */
-static enum status read_scales(const struct settings *config, const struct family *family,
+static smol_status read_scales(const struct settings *config, const struct family *family,
                                struct blob_model *model)
 {
-    enum status status = read_scale(config, &family->embedding_scale, &model->embedding_scale);
+    smol_status status = read_scale(config, &family->embedding_scale, &model->embedding_scale);
     if (family->scales_by_root)
         model->embedding_scale = (float)sqrt(model->hidden_size);
     if (!status)
@@ -310,15 +312,15 @@ static enum status read_scales(const struct settings *config, const struct famil
 /* ---- token ids ---- */
 
 /* Absent, it is the reference's default; null says that there is none. */
-static enum status read_bos(const struct settings *config, const struct family *family,
+static smol_status read_bos(const struct settings *config, const struct family *family,
                             struct blob_model *model)
 {
     bool none = smol_setting_is_null(config, "bos_token_id") || family->bos_id >= model->vocab_size;
     model->bos_id = none ? NO_TOKEN : family->bos_id;
-    enum status status =
+    smol_status status =
         smol_setting_integer(config, "bos_token_id", 0, NO_TOKEN - 1, &model->bos_id);
     if (!status && model->bos_id != NO_TOKEN && model->bos_id >= model->vocab_size)
-        return smol_fail(config->error, STATUS_DAMAGED,
+        return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                          "%s: bos_token_id %u is not below vocab_size %u: correct one of them",
                          config->path, model->bos_id, model->vocab_size);
     return status;
@@ -326,13 +328,13 @@ static enum status read_bos(const struct settings *config, const struct family *
 
 /* ---- the whole ---- */
 
-static enum status read_block(const struct settings *config, struct config *result)
+static smol_status read_block(const struct settings *config, struct config *result)
 {
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
     smol_model_fill(model);
     model->blocks = result->family->blocks;
-    enum status status = read_activation(config, result->family, model);
+    smol_status status = read_activation(config, result->family, model);
     if (!status)
         status = read_biases(config, result->family, model);
     if (!status)
@@ -364,12 +366,12 @@ static const char *const nullable[] = {
     NULL,
 };
 
-enum status smol_config_read_model(const struct settings *file, struct config *result)
+smol_status smol_config_read_model(const struct settings *file, struct config *result)
 {
     struct settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
     settings.nullable = nullable;
-    enum status status = check_family(config, &result->family);
+    smol_status status = check_family(config, &result->family);
     if (!status)
         status = check_supported(config, result->family);
     if (!status)
@@ -385,5 +387,5 @@ enum status smol_config_read_model(const struct settings *file, struct config *r
         return status;
     smol_config_drop_idle_windows(result);
     smol_model_reduce(model, result->layers);
-    return STATUS_OK;
+    return SMOL_OK;
 }

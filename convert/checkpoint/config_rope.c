@@ -32,27 +32,27 @@ static bool is_layer_type(const char *key)
     return strcmp(key, "full_attention") == 0 || strcmp(key, "sliding_attention") == 0;
 }
 
-static enum status check_flat(const struct settings *from, const char *name, json_t *object)
+static smol_status check_flat(const struct settings *from, const char *name, json_t *object)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
         if (json_is_object(value) || is_layer_type(key))
-            return smol_fail(from->error, STATUS_UNSUPPORTED,
+            return smol_fail(from->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: %s%s holds %.48s: one rotary embedding is due", from->path,
                              from->within, name, key);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Adds the object `key` of `from`, called `within` in messages, if it is there. */
-static enum status add_object(struct places *places, const struct settings *from, const char *key,
+static smol_status add_object(struct places *places, const struct settings *from, const char *key,
                               const char *within)
 {
     json_t *object = smol_setting(from, key);
     if (object && !json_is_object(object))
-        return smol_setting_fail(from, STATUS_DAMAGED, key, object, "an object is due");
+        return smol_setting_fail(from, SMOL_ERROR_DAMAGED, key, object, "an object is due");
     if (json_object_size(object) > 0) {
         struct settings *added = &places->objects[places->n_objects++];
         *added = *from;
@@ -64,113 +64,113 @@ static enum status add_object(struct places *places, const struct settings *from
 }
 
 /* A theta that is read into a float there must stay a number there. */
-static enum status read_theta(const struct settings *settings, const char *key,
+static smol_status read_theta(const struct settings *settings, const char *key,
                               const struct settings **place, double *theta)
 {
     double found = 0;
-    enum status status = smol_setting_real(settings, key, FLT_MIN, FLT_MAX, &found);
+    smol_status status = smol_setting_real(settings, key, FLT_MIN, FLT_MAX, &found);
     if (status || found == 0)
         return status;
     if (*place && found != *theta)
-        return smol_fail(settings->error, STATUS_DAMAGED,
+        return smol_fail(settings->error, SMOL_ERROR_DAMAGED,
                          "%s: %srope_theta is %.9g and %s%s is %.9g: correct one of them",
                          settings->path, (*place)->within, *theta, settings->within, key, found);
     *theta = found;
     *place = settings;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status find_theta(struct places *places)
+static smol_status find_theta(struct places *places)
 {
     const struct settings *place = NULL;
-    enum status status = read_theta(places->config, places->theta_key, &place, &places->theta);
+    smol_status status = read_theta(places->config, places->theta_key, &place, &places->theta);
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
     if (!status && !place && smol_setting_is_null(places->config, places->theta_key))
-        return smol_setting_fail(places->config, STATUS_DAMAGED, places->theta_key, json_null(),
+        return smol_setting_fail(places->config, SMOL_ERROR_DAMAGED, places->theta_key, json_null(),
                                  "a number is due, here or with the rotary embedding");
     return status;
 }
 
 /* Most of the reference's families turn whole heads, whatever the key says. */
-static enum status read_rotary_factor(const struct settings *settings, const struct family *family,
+static smol_status read_rotary_factor(const struct settings *settings, const struct family *family,
                                       double *factor)
 {
     static const char key[] = "partial_rotary_factor";
     double found = 0, least = family->rotates_parts ? (double)FLT_MIN : 1;
-    enum status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
+    smol_status status = smol_setting_real(settings, key, -FLT_MAX, FLT_MAX, &found);
     if (status || !smol_setting(settings, key))
         return status;
     if (!(found >= least && found <= 1))
-        return smol_setting_fail(settings, STATUS_UNSUPPORTED, key, smol_setting(settings, key),
+        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
                                  family->rotates_parts ? "up to 1 is supported"
                                                        : "only 1 is supported");
     if (*factor > 0 && found != *factor)
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, smol_setting(settings, key),
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, smol_setting(settings, key),
                                  "it is another one elsewhere: correct one of them");
     *factor = found;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The elements of a head that rotate. */
-static enum status find_rotary_dim(const struct places *places, struct config *result)
+static smol_status find_rotary_dim(const struct places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
     double factor = 0;
-    enum status status = read_rotary_factor(places->config, result->family, &factor);
+    smol_status status = read_rotary_factor(places->config, result->family, &factor);
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_rotary_factor(&places->objects[i], result->family, &factor);
     if (status)
         return status;
     model->rotary_dim = factor > 0 ? (uint32_t)(model->head_dim * factor) : model->head_dim;
     if (model->rotary_dim < 2 || model->rotary_dim % 2 != 0)
-        return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+        return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: %u of a head's %u elements rotate (partial_rotary_factor): an even "
                          "number is due",
                          places->config->path, model->rotary_dim, model->head_dim);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* ---- reading ---- */
 
-static enum status read_type(const struct settings *object, const char **type)
+static smol_status read_type(const struct settings *object, const char **type)
 {
     const char *old = NULL;
     *type = NULL;
-    enum status status = smol_setting_string(object, "rope_type", type);
+    smol_status status = smol_setting_string(object, "rope_type", type);
     if (!status)
         status = smol_setting_string(object, "type", &old);
     if (!status && *type && old && strcmp(*type, old) != 0)
-        return smol_setting_fail(object, STATUS_DAMAGED, "type", smol_setting(object, "type"),
+        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type", smol_setting(object, "type"),
                                  "rope_type is another one: correct one of them");
     *type = *type ? *type : old ? old : "default";
     return status;
 }
 
 /* What the type cannot do without. */
-static enum status require(const struct settings *object, const char *key)
+static smol_status require(const struct settings *object, const char *key)
 {
     if (smol_setting(object, key))
-        return STATUS_OK;
-    return smol_fail(object->error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(object->error, SMOL_ERROR_DAMAGED,
                      "%s: %s%s is missing: this type of rotary embedding needs it", object->path,
                      object->within, key);
 }
 
-static enum status require_real(const struct settings *object, const char *key, double *value)
+static smol_status require_real(const struct settings *object, const char *key, double *value)
 {
-    enum status status = require(object, key);
+    smol_status status = require(object, key);
     return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
 }
 
 /* In config.json itself, where that counts, or in the object; for the reference's Phi-3 the latter
  * does not. */
-static enum status read_original_context(const struct places *places, const struct settings *object,
+static smol_status read_original_context(const struct places *places, const struct settings *object,
                                          const struct config *result, uint32_t *original)
 {
     static const char key[] = "original_max_position_embeddings";
     uint32_t inner = 0, outer = 0;
-    enum status status = smol_setting_integer(object, key, 1, 1u << 31, &inner);
+    smol_status status = smol_setting_integer(object, key, 1, 1u << 31, &inner);
     if (!status)
         status = smol_setting_integer(places->config, key, 1, 1u << 31, &outer);
     *original = outer && places->takes_outer       ? outer
@@ -178,53 +178,53 @@ static enum status read_original_context(const struct places *places, const stru
                 : inner                            ? inner
                                                    : result->max_positions;
     if (!status && ((outer && outer != *original) || (inner && inner != *original)))
-        return smol_fail(object->error, STATUS_DAMAGED,
+        return smol_fail(object->error, SMOL_ERROR_DAMAGED,
                          "%s: %s is %u, and %s%s is %u: correct one of them", object->path, key,
                          outer ? outer : *original, object->within, key, inner ? inner : *original);
     return status;
 }
 
-static enum status read_llama3(const struct settings *object, struct rope *rope)
+static smol_status read_llama3(const struct settings *object, struct rope *rope)
 {
-    enum status status = require_real(object, "factor", &rope->factor);
+    smol_status status = require_real(object, "factor", &rope->factor);
     if (!status)
         status = require_real(object, "low_freq_factor", &rope->low_freq_factor);
     if (!status)
         status = require_real(object, "high_freq_factor", &rope->high_freq_factor);
     if (!status && rope->high_freq_factor <= rope->low_freq_factor)
-        return smol_setting_fail(object, STATUS_DAMAGED, "high_freq_factor",
+        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "high_freq_factor",
                                  smol_setting(object, "high_freq_factor"),
                                  "more than low_freq_factor is due");
     return status;
 }
 
 /* 0 counts as absent, as it does for the reference. */
-static enum status read_beta(const struct settings *object, const char *key, double *beta)
+static smol_status read_beta(const struct settings *object, const char *key, double *beta)
 {
     double found = 0;
-    enum status status = smol_setting_real(object, key, 0, FLT_MAX, &found);
+    smol_status status = smol_setting_real(object, key, 0, FLT_MAX, &found);
     *beta = found == 0 ? *beta : found;
     return status;
 }
 
 /* null: no truncation. */
-static enum status read_truncate(const struct settings *object, struct rope *rope)
+static smol_status read_truncate(const struct settings *object, struct rope *rope)
 {
     uint32_t truncate = !smol_setting_is_null(object, "truncate");
-    enum status status = smol_setting_flag(object, "truncate", &truncate);
+    smol_status status = smol_setting_flag(object, "truncate", &truncate);
     rope->truncate = truncate;
     return status;
 }
 
 /* The factor of cosine and sine: given, or 0. */
-static enum status read_attention_factor(const struct settings *object, struct rope *rope)
+static smol_status read_attention_factor(const struct settings *object, struct rope *rope)
 {
     return smol_setting_real(object, "attention_factor", FLT_MIN, FLT_MAX, &rope->attention_factor);
 }
 
-static enum status read_yarn(const struct settings *object, uint32_t context, struct rope *rope)
+static smol_status read_yarn(const struct settings *object, uint32_t context, struct rope *rope)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     rope->factor = (double)context / rope->original_context;
     rope->beta_fast = 32;
     rope->beta_slow = 1;
@@ -243,12 +243,12 @@ static enum status read_yarn(const struct settings *object, uint32_t context, st
     return status ? status : read_truncate(object, rope);
 }
 
-static enum status read_factors(const struct settings *object, const char *key, uint32_t n,
+static smol_status read_factors(const struct settings *object, const char *key, uint32_t n,
                                 float *factors)
 {
     char remedy[64];
     json_t *list = smol_setting(object, key);
-    enum status status = require(object, key);
+    smol_status status = require(object, key);
     if (status)
         return status;
     snprintf(remedy, sizeof remedy, "a list of %u numbers above 0 is due", n);
@@ -258,18 +258,18 @@ static enum status read_factors(const struct settings *object, const char *key, 
         good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
         factors[i] = (float)factor;
     }
-    return good ? STATUS_OK : smol_setting_fail(object, STATUS_DAMAGED, key, list, remedy);
+    return good ? SMOL_OK : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, list, remedy);
 }
 
 /* Both lists are read, so that a damaged one is found whichever is used. */
-static enum status read_longrope(const struct settings *object, uint32_t context,
+static smol_status read_longrope(const struct settings *object, uint32_t context,
                                  const struct config *result, struct rope *rope)
 {
     float unused[MAX_HEAD_DIM / 2];
     bool is_long = result->longrope == LONGROPE_LONG;
     uint32_t n = result->model.rotary_dim / 2;
     rope->factor = (double)context / rope->original_context;
-    enum status status = read_factors(object, "short_factor", n, is_long ? unused : rope->factors);
+    smol_status status = read_factors(object, "short_factor", n, is_long ? unused : rope->factors);
     if (!status)
         status = read_factors(object, "long_factor", n, is_long ? rope->factors : unused);
     if (!status)
@@ -289,7 +289,7 @@ static void choose_longrope(uint32_t original_context, struct config *result)
         *context = original_context;
 }
 
-static enum status fail_type(const struct settings *object, const char *name,
+static smol_status fail_type(const struct settings *object, const char *name,
                              const struct family *family)
 {
     const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
@@ -299,11 +299,12 @@ static enum status fail_type(const struct settings *object, const char *name,
     if (strcmp(name, "dynamic") == 0)
         remedy = "it rotates by how long the prompt was, so that the same text would get other "
                  "answers";
-    return smol_setting_fail(object, STATUS_UNSUPPORTED, key, smol_setting(object, key), remedy);
+    return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, smol_setting(object, key),
+                             remedy);
 }
 
 /* Phi-3 has had two more names for longrope, and has nothing else. */
-static enum status find_type(const struct settings *object, const struct family *family,
+static smol_status find_type(const struct settings *object, const struct family *family,
                              enum rope_type *type)
 {
     static const struct {
@@ -317,39 +318,39 @@ static enum status find_type(const struct settings *object, const struct family 
         {"yarn", ROPE_LONGROPE, true, false},
     };
     const char *name;
-    enum status status = read_type(object, &name);
+    smol_status status = read_type(object, &name);
     if (status)
         return status;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         *type = types[i].type;
         if (strcmp(name, types[i].name) == 0 &&
             (family->rotates_parts ? types[i].phi3 : types[i].others))
-            return STATUS_OK;
+            return SMOL_OK;
     }
     return fail_type(object, name, family);
 }
 
 /* Where layers differ, the reference looks for `truncate` where it cannot be. It divides by the
  * logarithm of theta. */
-static enum status check_yarn(const struct places *places, const struct settings *object,
+static smol_status check_yarn(const struct places *places, const struct settings *object,
                               const struct rope *rope)
 {
     if (!places->takes_outer && !rope->truncate)
-        return smol_setting_fail(object, STATUS_UNSUPPORTED, "truncate",
+        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "truncate",
                                  json_object_get(object->object, "truncate"),
                                  "the reference overlooks it here: leave it out");
     if (rope->theta > 1)
-        return STATUS_OK;
-    return smol_fail(object->error, STATUS_UNSUPPORTED,
+        return SMOL_OK;
+    return smol_fail(object->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
 }
 
 /* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
-static enum status read_rope(const struct places *places, const struct settings *object,
+static smol_status read_rope(const struct places *places, const struct settings *object,
                              struct config *result, struct rope *rope)
 {
     uint32_t context = result->max_positions;
-    enum status status = find_type(object, result->family, &rope->type);
+    smol_status status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)
         return status;
     if (rope->type == ROPE_LINEAR)
@@ -366,23 +367,23 @@ static enum status read_rope(const struct places *places, const struct settings 
 }
 
 /* A blob's frequencies are at most a radian for each position. */
-static enum status check_table(const struct places *places, const float *inv_freq, uint32_t n,
+static smol_status check_table(const struct places *places, const float *inv_freq, uint32_t n,
                                float scale)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!(inv_freq[i] >= 0 && inv_freq[i] <= 1))
-            return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+            return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: rotary embedding: frequency %u is %g: 0 to 1 is supported",
                              places->config->path, i, (double)inv_freq[i]);
     if (!(scale > 0) || !f32_is_finite(scale))
-        return smol_fail(places->config->error, STATUS_UNSUPPORTED,
+        return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: rotary embedding: cosine and sine times %g: a number above 0 is due",
                          places->config->path, (double)scale);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Two objects must lead to the same frequencies. */
-static enum status check_same(const struct places *places, const struct rope *first,
+static smol_status check_same(const struct places *places, const struct rope *first,
                               const struct rope *second, uint32_t dim)
 {
     float a[MAX_HEAD_DIM / 2], b[MAX_HEAD_DIM / 2];
@@ -390,17 +391,17 @@ static enum status check_same(const struct places *places, const struct rope *fi
     smol_rope_frequencies(second, dim, b);
     if (memcmp(a, b, dim / 2 * sizeof *a) == 0 &&
         f32_bits(smol_rope_scale(first)) == f32_bits(smol_rope_scale(second)))
-        return STATUS_OK;
-    return smol_fail(places->config->error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(places->config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s and %s describe different rotary embeddings: keep one of them",
                      places->config->path, places->objects[0].within, places->objects[1].within);
 }
 
 /* Appends the table of the embedding that the places describe. */
-static enum status add_table(struct places *places, struct config *result)
+static smol_status add_table(struct places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
-    enum status status = find_rotary_dim(places, result);
+    smol_status status = find_rotary_dim(places, result);
     uint32_t n = model->rotary_dim / 2;
     if (!status)
         status = find_theta(places);
@@ -421,25 +422,25 @@ static enum status add_table(struct places *places, struct config *result)
 /* ---- one for all layers ---- */
 
 /* The reference takes rope_scaling instead of rope_parameters, not together with it. */
-static enum status check_whole(const struct places *places, const char *key)
+static smol_status check_whole(const struct places *places, const char *key)
 {
     const struct settings *parameters = &places->objects[0], *scaling = &places->objects[1];
     if (places->n_objects < 2 || !smol_setting(parameters, key) || smol_setting(scaling, key) ||
         smol_setting(places->config, key))
-        return STATUS_OK;
-    return smol_fail(places->config->error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(places->config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s is in rope_parameters, and not in rope_scaling: keep one of these "
                      "objects",
                      places->config->path, key);
 }
 
-static enum status read_shared(const struct settings *config, struct config *result)
+static smol_status read_shared(const struct settings *config, struct config *result)
 {
     struct places places = {.config = config,
                             .theta_key = "rope_theta",
                             .theta = result->family->rope_theta,
                             .takes_outer = true};
-    enum status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
+    smol_status status = add_object(&places, config, "rope_parameters", "rope_parameters.");
     if (!status)
         status = add_object(&places, config, "rope_scaling", "rope_scaling.");
     if (!status)
@@ -454,37 +455,37 @@ static enum status read_shared(const struct settings *config, struct config *res
 
 /* ---- one for windowed layers, another for the others ---- */
 
-static enum status check_nested(const struct settings *parameters)
+static smol_status check_nested(const struct settings *parameters)
 {
     const char *key;
     json_t *value;
     json_object_foreach(parameters->object, key, value)
     {
         if (!is_layer_type(key))
-            return smol_setting_fail(parameters, STATUS_DAMAGED, key, value,
+            return smol_setting_fail(parameters, SMOL_ERROR_DAMAGED, key, value,
                                      "an object for full_attention and one for sliding_attention "
                                      "are due");
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The reference overlooks `type` here, and the name of before it. */
-static enum status check_new_type(const struct settings *config)
+static smol_status check_new_type(const struct settings *config)
 {
     json_t *scaling = smol_setting(config, "rope_scaling");
     if (!json_object_get(scaling, "type") || json_object_get(scaling, "rope_type"))
-        return STATUS_OK;
-    return smol_setting_fail(config, STATUS_UNSUPPORTED, "rope_scaling.type",
+        return SMOL_OK;
+    return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "rope_scaling.type",
                              json_object_get(scaling, "type"),
                              "the reference overlooks it: call it rope_type");
 }
 
-static enum status read_global(const struct settings *config, const struct settings *parameters,
+static smol_status read_global(const struct settings *config, const struct settings *parameters,
                                struct config *result)
 {
     struct places places = {
         .config = config, .theta_key = "rope_theta", .theta = result->family->rope_theta};
-    enum status status = check_new_type(config);
+    smol_status status = check_new_type(config);
     if (!status)
         status =
             add_object(&places, parameters, "full_attention", "rope_parameters.full_attention.");
@@ -496,13 +497,13 @@ static enum status read_global(const struct settings *config, const struct setti
     return status;
 }
 
-static enum status read_local(const struct settings *config, const struct settings *parameters,
+static smol_status read_local(const struct settings *config, const struct settings *parameters,
                               struct config *result)
 {
     struct places places = {.config = config,
                             .theta_key = "rope_local_base_freq",
                             .theta = result->family->local_theta};
-    enum status status =
+    smol_status status =
         add_object(&places, parameters, "sliding_attention", "rope_parameters.sliding_attention.");
     if (!status)
         status = add_table(&places, result);
@@ -512,18 +513,18 @@ static enum status read_local(const struct settings *config, const struct settin
 }
 
 /* Tables that no layer needs are left out. */
-static enum status read_mixed(const struct settings *config, struct config *result)
+static smol_status read_mixed(const struct settings *config, struct config *result)
 {
     struct settings parameters = *config;
     uint32_t n_windowed = 0, n_layers = result->model.n_layers;
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
     if (parameters.object && !json_is_object(parameters.object))
-        return smol_setting_fail(config, STATUS_DAMAGED, "rope_parameters", parameters.object,
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "rope_parameters", parameters.object,
                                  "an object is due");
     for (uint32_t i = 0; i < n_layers; i++)
         n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
-    enum status status = check_nested(&parameters);
+    smol_status status = check_nested(&parameters);
     if (!status && n_windowed < n_layers)
         status = read_global(config, &parameters, result);
     if (!status && n_windowed > 0)
@@ -534,7 +535,7 @@ static enum status read_mixed(const struct settings *config, struct config *resu
     return status;
 }
 
-enum status smol_config_read_rope(const struct settings *config, struct config *result)
+smol_status smol_config_read_rope(const struct settings *config, struct config *result)
 {
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;

@@ -6,12 +6,12 @@
 #include "convert/checkpoint/config_parts.h"
 
 /* Keeps the ids ascending and without duplicates. */
-static enum status add_id(const struct settings *from, const char *key, const json_t *id,
+static smol_status add_id(const struct settings *from, const char *key, const json_t *id,
                           struct config *config)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0 ||
         json_integer_value(id) >= (json_int_t)config->model.vocab_size)
-        return smol_fail(from->error, STATUS_DAMAGED,
+        return smol_fail(from->error, SMOL_ERROR_DAMAGED,
                          "%s: %s names no token: an id below vocab_size %u is due", from->path, key,
                          config->model.vocab_size);
     uint32_t value = (uint32_t)json_integer_value(id);
@@ -19,36 +19,36 @@ static enum status add_id(const struct settings *from, const char *key, const js
     while (at < config->n_stop && config->stop[at] < value)
         at++;
     if (at < config->n_stop && config->stop[at] == value)
-        return STATUS_OK;
+        return SMOL_OK;
     if (config->n_stop == CONFIG_MAX_STOP)
-        return smol_fail(from->error, STATUS_UNSUPPORTED,
+        return smol_fail(from->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: %s: more than %d tokens that end a text: remove some", from->path,
                          key, CONFIG_MAX_STOP);
     memmove(&config->stop[at + 1], &config->stop[at],
             (config->n_stop - at) * sizeof config->stop[0]);
     config->stop[at] = value;
     config->n_stop++;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* eos_token_id: one id or a list of ids. */
-static enum status add_ids(const struct settings *from, struct config *config)
+static smol_status add_ids(const struct settings *from, struct config *config)
 {
     json_t *ids = smol_setting(from, "eos_token_id");
     if (!ids)
-        return STATUS_OK;
+        return SMOL_OK;
     if (!json_is_array(ids))
         return add_id(from, "eos_token_id", ids, config);
     for (size_t i = 0; i < json_array_size(ids); i++) {
-        enum status status = add_id(from, "eos_token_id", json_array_get(ids, i), config);
+        smol_status status = add_id(from, "eos_token_id", json_array_get(ids, i), config);
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* eos_token: the token's text, or an object that holds it. NULL when there is none. */
-static enum status eos_text(const struct settings *from, const char **text)
+static smol_status eos_text(const struct settings *from, const char **text)
 {
     json_t *token = smol_setting(from, "eos_token");
     if (!json_is_object(token))
@@ -73,11 +73,11 @@ static const json_t *find_token(const json_t *tokenizer, const char *text)
     return json_object_get(vocabulary, text);
 }
 
-static enum status add_eos_token(const char *folder, const struct settings *from,
+static smol_status add_eos_token(const char *folder, const struct settings *from,
                                  struct settings *tokenizer, struct config *config)
 {
     const char *text = NULL;
-    enum status status = eos_text(from, &text);
+    smol_status status = eos_text(from, &text);
     if (status || !text)
         return status;
     status = smol_settings_open(folder, "tokenizer.json", true, tokenizer, from->error);
@@ -85,18 +85,18 @@ static enum status add_eos_token(const char *folder, const struct settings *from
         return status;
     const json_t *id = find_token(tokenizer->object, text);
     if (!id)
-        return smol_fail(from->error, STATUS_DAMAGED,
+        return smol_fail(from->error, SMOL_ERROR_DAMAGED,
                          "%s: eos_token \"%.64s\" is not in tokenizer.json: correct either file",
                          from->path, text);
     return add_id(tokenizer, "the eos_token of tokenizer_config.json", id, config);
 }
 
-enum status smol_config_read_stop(const char *folder, const struct settings *config,
+smol_status smol_config_read_stop(const char *folder, const struct settings *config,
                                   const struct settings *generation,
                                   const struct settings *tokenizer_config,
                                   struct settings *tokenizer, struct config *result)
 {
-    enum status status = add_ids(config, result);
+    smol_status status = add_ids(config, result);
     if (!status)
         status = add_ids(generation, result);
     if (!status)

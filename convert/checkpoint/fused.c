@@ -17,7 +17,7 @@ struct split {
     bool *is_fused; /* (all->n_tensors) */
     char *names;    /* of the parts, MAX_CHECKPOINT_NAME bytes each */
     size_t n_parts;
-    struct error *error;
+    smol_error *error;
 };
 
 static uint64_t rows_of(const struct split *split, enum tensor_role role, uint32_t layer)
@@ -44,29 +44,29 @@ static void add_part(struct split *split, const struct safetensors_tensor *fused
     part->end = part->begin + part->size;
 }
 
-static enum status check_shape(const struct split *split, const struct safetensors_tensor *fused,
+static smol_status check_shape(const struct split *split, const struct safetensors_tensor *fused,
                                uint64_t rows)
 {
     if (fused->rank == 2 && fused->shape[0] == rows && fused->shape[1] == split->model->hidden_size)
-        return STATUS_OK;
-    return smol_fail(split->error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(split->error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %s has another shape: config.json calls for [%" PRIu64 ", %u]",
                      fused->path, fused->name, rows, split->model->hidden_size);
 }
 
-static enum status split_one(struct split *split, const struct family_fused *parts, uint32_t layer)
+static smol_status split_one(struct split *split, const struct family_fused *parts, uint32_t layer)
 {
     char name[MAX_CHECKPOINT_NAME];
     uint64_t rows = 0, row = 0;
     smol_checkpoint_format(parts->name, layer, name);
     const struct safetensors_tensor *fused = smol_safetensors_find(split->all, name);
     if (!fused)
-        return smol_fail(split->error, STATUS_DAMAGED,
+        return smol_fail(split->error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", split->all->path,
                          name);
     for (size_t i = 0; i < parts->n; i++)
         rows += rows_of(split, parts->roles[i], layer);
-    enum status status = check_shape(split, fused, rows);
+    smol_status status = check_shape(split, fused, rows);
     split->is_fused[fused - split->all->tensors] = true;
     for (size_t i = 0; i < parts->n && !status; i++) {
         uint64_t n = rows_of(split, parts->roles[i], layer);
@@ -84,9 +84,9 @@ static void keep_others(struct split *split)
             split->tensors[split->n_tensors++] = split->all->tensors[i];
 }
 
-static enum status split_all(struct split *split)
+static smol_status split_all(struct split *split)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; i < FAMILY_MAX_FUSED && split->family->fused[i].name; i++)
         for (uint32_t layer = 0; layer < split->model->n_layers && !status; layer++)
             status = split_one(split, &split->family->fused[i], layer);
@@ -95,7 +95,7 @@ static enum status split_all(struct split *split)
     return status;
 }
 
-static enum status allocate(struct split *split)
+static smol_status allocate(struct split *split)
 {
     size_t n_parts = 0;
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++)
@@ -104,32 +104,32 @@ static enum status allocate(struct split *split)
     split->is_fused = calloc(split->all->n_tensors + 1, sizeof *split->is_fused);
     split->names = calloc(n_parts, MAX_CHECKPOINT_NAME);
     return split->tensors && split->is_fused && split->names
-               ? STATUS_OK
+               ? SMOL_OK
                : smol_fail_memory(split->error, "the table of tensors");
 }
 
 /* Puts the new table in the place of the old one, which gives up its memory but not its file. */
-static enum status replace(struct split *split, struct safetensors *all)
+static smol_status replace(struct split *split, struct safetensors *all)
 {
     const struct safetensors table = {.tensors = split->tensors, .n_tensors = split->n_tensors};
     struct safetensors joined;
-    enum status status = smol_safetensors_join(&table, 1, all->path, &joined, split->error);
+    smol_status status = smol_safetensors_join(&table, 1, all->path, &joined, split->error);
     if (status)
         return status;
     smol_safetensors_close(all);
     *all = joined;
     all->names = split->names;
     split->names = NULL;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_fused_split(const struct family *family, const struct blob_model *model,
-                             struct safetensors *all, struct error *error)
+smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
+                             struct safetensors *all, smol_error *error)
 {
     struct split split = {.family = family, .model = model, .all = all, .error = error};
     if (!family->fused[0].name)
-        return STATUS_OK;
-    enum status status = allocate(&split);
+        return SMOL_OK;
+    smol_status status = allocate(&split);
     if (!status)
         status = split_all(&split);
     if (!status)

@@ -9,9 +9,9 @@
 
 /* Replaces each tensor that the family fuses by its parts, under the names that the family has for
  * their roles; a family that fuses none changes nothing. `all` is a table that
- * smol_safetensors_join made. Errors: STATUS_DAMAGED (missing, or not in the shape that the model
- * calls for), STATUS_MEMORY. */
-enum status smol_fused_split(const struct family *family, const struct blob_model *model,
-                             struct safetensors *all, struct error *error);
+ * smol_safetensors_join made. Errors: SMOL_ERROR_DAMAGED (missing, or not in the shape that the
+ * model calls for), SMOL_ERROR_MEMORY. */
+smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
+                             struct safetensors *all, smol_error *error);
 
 #endif

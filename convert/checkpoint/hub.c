@@ -28,19 +28,19 @@ static bool is_revision(const char *name)
     return name[0] && name[0] != '.' && !strpbrk(name, "/\\");
 }
 
-static enum status read_main(struct cache *cache, struct error *error)
+static smol_status read_main(struct cache *cache, smol_error *error)
 {
     struct stat info;
     size_t n, size;
     char *path = smol_path_join(cache->path, "refs/main");
     if (!path)
         return smol_fail_memory(error, "a file name");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (stat(path, &info) == 0 || errno != ENOENT) {
         status = smol_file_peek(path, cache->main, sizeof cache->main - 1, &n, &size, error);
         cache->main[strcspn(cache->main, "\r\n")] = '\0';
         if (!status && (n != size || !is_revision(cache->main)))
-            status = smol_fail(error, STATUS_DAMAGED,
+            status = smol_fail(error, SMOL_ERROR_DAMAGED,
                                "%s: names no revision: name the folder of one in %s", path,
                                cache->snapshots);
     }
@@ -53,11 +53,11 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static enum status list_snapshots(struct cache *cache, struct error *error)
+static smol_status list_snapshots(struct cache *cache, smol_error *error)
 {
     cache->n = scandir(cache->snapshots, &cache->names, is_visible, alphasort);
     if (cache->n >= 0)
-        return STATUS_OK;
+        return SMOL_OK;
     cache->n = 0;
     return smol_fail_errno(error, cache->snapshots, "list");
 }
@@ -75,34 +75,34 @@ static const char *shown(const struct cache *cache, char list[MAX_SHOWN * MAX_RE
     return list;
 }
 
-static enum status choose(const struct cache *cache, const char **name, struct error *error)
+static smol_status choose(const struct cache *cache, const char **name, smol_error *error)
 {
     char list[MAX_SHOWN * MAX_REVISION];
     *name = cache->main;
     for (int i = 0; i < cache->n && cache->main[0]; i++)
         if (strcmp(cache->names[i]->d_name, cache->main) == 0)
-            return STATUS_OK;
+            return SMOL_OK;
     if (cache->n == 0)
-        return smol_fail(error, STATUS_FILE, "%s: holds no snapshot: download the model again",
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: holds no snapshot: download the model again",
                          cache->path);
     if (cache->main[0])
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%s: has no snapshot of refs/main, %s: download it, or name the folder of "
                          "another in snapshots (%s)",
                          cache->path, cache->main, shown(cache, list));
     *name = cache->names[0]->d_name;
     if (cache->n == 1)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_USAGE,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_USAGE,
                      "%s: has %d snapshots and no refs/main: name the folder of one in snapshots "
                      "(%s)",
                      cache->path, cache->n, shown(cache, list));
 }
 
-static enum status find_snapshot(struct cache *cache, char **snapshot, struct error *error)
+static smol_status find_snapshot(struct cache *cache, char **snapshot, smol_error *error)
 {
     const char *name;
-    enum status status = read_main(cache, error);
+    smol_status status = read_main(cache, error);
     if (!status)
         status = list_snapshots(cache, error);
     if (!status)
@@ -110,7 +110,7 @@ static enum status find_snapshot(struct cache *cache, char **snapshot, struct er
     if (status)
         return status;
     *snapshot = smol_path_join(cache->snapshots, name);
-    return *snapshot ? STATUS_OK : smol_fail_memory(error, "a file name");
+    return *snapshot ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
 static void close_cache(struct cache *cache)
@@ -121,10 +121,10 @@ static void close_cache(struct cache *cache)
     free(cache->snapshots);
 }
 
-enum status smol_hub_snapshot(const char *path, char **snapshot, struct error *error)
+smol_status smol_hub_snapshot(const char *path, char **snapshot, smol_error *error)
 {
     struct cache cache = {.path = path, .snapshots = smol_path_join(path, "snapshots")};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     *snapshot = NULL;
     if (!cache.snapshots)
         status = smol_fail_memory(error, "a file name");

@@ -57,29 +57,29 @@ static json_t *load(const struct file_view *file, size_t flags, json_error_t *ca
     return NULL;
 }
 
-static enum status fail_parse(const char *path, const struct file_view *file,
-                              const json_error_t *cause, struct error *error)
+static smol_status fail_parse(const char *path, const struct file_view *file,
+                              const json_error_t *cause, smol_error *error)
 {
     const char *kind = smol_foreign_kind(file->data, file->size);
     if (kind)
-        return smol_fail(error, STATUS_DAMAGED, "%s: not JSON but %s", path, kind);
-    return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: not JSON but %s", path, kind);
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: not valid JSON: %s (line %d, column %d): correct it or download it again",
                      path, cause->text, cause->line, cause->column);
 }
 
-static enum status parse(const char *path, const struct file_view *file, json_t **object,
-                         struct error *error)
+static smol_status parse(const char *path, const struct file_view *file, json_t **object,
+                         smol_error *error)
 {
     *object = NULL;
     if (file->size > JSON_MAX_SIZE)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: too large for JSON (%zu bytes, at most %d): name the right file",
                          path, file->size, JSON_MAX_SIZE);
     if (file->size == 0)
-        return smol_fail(error, STATUS_DAMAGED, "%s: empty: download it again", path);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: empty: download it again", path);
     if (count_values(file->data, file->size) > JSON_MAX_VALUES)
-        return smol_fail(error, STATUS_DAMAGED, "%s: more than %d values: name the right file",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: more than %d values: name the right file",
                          path, JSON_MAX_VALUES);
     json_error_t cause;
     json_t *value = load(file, 0, &cause);
@@ -91,22 +91,22 @@ static enum status parse(const char *path, const struct file_view *file, json_t 
         return fail_parse(path, file, &cause, error);
     if (!json_is_object(value)) {
         json_decref(value);
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: a list where an object is due (line 1, column 1): "
                          "correct it or download it again",
                          path);
     }
     *object = value;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
-                           struct error *error)
+smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
+                           smol_error *error)
 {
     struct file_view file;
     *object = NULL;
     *mark = (struct json_mark){0};
-    enum status status = smol_file_map(path, &file, error);
+    smol_status status = smol_file_map(path, &file, error);
     if (status)
         return status;
     status = parse(path, &file, object, error);
@@ -121,21 +121,21 @@ enum status smol_json_load(const char *path, json_t **object, struct json_mark *
     return status;
 }
 
-enum status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
-                            struct error *error)
+smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
+                            smol_error *error)
 {
     const struct file_view file = {.data = text, .size = size};
     return parse(path, &file, object, error);
 }
 
-enum status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
-                                    struct error *error)
+smol_status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
+                                    smol_error *error)
 {
     struct stat info;
     *object = NULL;
     *mark = (struct json_mark){0};
     /* lstat: a link that leads nowhere is a mistake, not a missing file */
     if (lstat(path, &info) && errno == ENOENT)
-        return STATUS_OK;
+        return SMOL_OK;
     return smol_json_load(path, object, mark, error);
 }

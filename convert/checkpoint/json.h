@@ -17,17 +17,17 @@ struct json_mark {
 /* Reads the JSON object in file `path`. Duplicate keys, trailing data and files over 64 MiB are
  * refused. In a file with an integer beyond 64 bits all integers become reals: the reference
  * writes 10^30 for "no limit" into tokenizer_config.json, where nobody needs integers. The caller
- * owns *object (json_decref). Fills *mark too. Errors: STATUS_FILE, STATUS_DAMAGED (with line and
- * column), STATUS_MEMORY. */
-enum status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
-                           struct error *error);
+ * owns *object (json_decref). Fills *mark too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with
+ * line and column), SMOL_ERROR_MEMORY. */
+smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
+                           smol_error *error);
 
 /* The same for text[0..size), which is in memory already; `path` is for messages. */
-enum status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
-                            struct error *error);
+smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
+                            smol_error *error);
 
-/* As smol_json_load, but a missing file gives STATUS_OK, *object = NULL and a *mark of zeros. */
-enum status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
-                                    struct error *error);
+/* As smol_json_load, but a missing file gives SMOL_OK, *object = NULL and a *mark of zeros. */
+smol_status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
+                                    smol_error *error);
 
 #endif

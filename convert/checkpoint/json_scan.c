@@ -8,9 +8,9 @@
 #include "common/checked.h"
 #include "common/utf8.h"
 
-enum status smol_scan_fail(struct json_scan *scan, const char *what)
+smol_status smol_scan_fail(struct json_scan *scan, const char *what)
 {
-    return smol_fail(scan->error, STATUS_DAMAGED,
+    return smol_fail(scan->error, SMOL_ERROR_DAMAGED,
                      "%s: the header is damaged: %s (byte %zu): download the file again",
                      scan->path, what, (size_t)(scan->at - scan->file));
 }
@@ -36,19 +36,19 @@ bool smol_scan_take(struct json_scan *scan, char c)
     return true;
 }
 
-enum status smol_scan_expect(struct json_scan *scan, char c)
+smol_status smol_scan_expect(struct json_scan *scan, char c)
 {
     if (smol_scan_take(scan, c))
-        return STATUS_OK;
+        return SMOL_OK;
     char what[] = "'?' expected";
     what[1] = c;
     return smol_scan_fail(scan, what);
 }
 
-enum status smol_scan_end(struct json_scan *scan)
+smol_status smol_scan_end(struct json_scan *scan)
 {
     skip_white(scan);
-    return scan->at == scan->end ? STATUS_OK : smol_scan_fail(scan, "something behind its end");
+    return scan->at == scan->end ? SMOL_OK : smol_scan_fail(scan, "something behind its end");
 }
 
 static bool take_word(struct json_scan *scan, const char *word)
@@ -67,7 +67,7 @@ bool smol_scan_null(struct json_scan *scan)
 }
 
 /* The four hexadecimal digits of a \u escape. */
-static enum status scan_hex(struct json_scan *scan, uint32_t *unit)
+static smol_status scan_hex(struct json_scan *scan, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++) {
@@ -81,14 +81,14 @@ static enum status scan_hex(struct json_scan *scan, uint32_t *unit)
             return smol_scan_fail(scan, "four hexadecimal digits expected");
         scan->at++;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* What follows \u: a code point, or the first half of a surrogate pair and then the second. */
-static enum status scan_code_point(struct json_scan *scan, uint32_t *code_point)
+static smol_status scan_code_point(struct json_scan *scan, uint32_t *code_point)
 {
     uint32_t low;
-    enum status status = scan_hex(scan, code_point);
+    smol_status status = scan_hex(scan, code_point);
     if (status || *code_point < 0xd800 || *code_point > 0xdfff)
         return status;
     bool pair = *code_point < 0xdc00 && scan->end - scan->at >= 2 && scan->at[0] == '\\' &&
@@ -102,11 +102,11 @@ static enum status scan_code_point(struct json_scan *scan, uint32_t *code_point)
     if (low < 0xdc00 || low > 0xdfff)
         return smol_scan_fail(scan, "half a surrogate pair");
     *code_point = 0x10000 + ((*code_point - 0xd800) << 10) + (low - 0xdc00);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* What follows a backslash. */
-static enum status scan_escape(struct json_scan *scan, uint32_t *code_point)
+static smol_status scan_escape(struct json_scan *scan, uint32_t *code_point)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     uint8_t c = scan->at < scan->end ? *scan->at : 0;
@@ -117,10 +117,10 @@ static enum status scan_escape(struct json_scan *scan, uint32_t *code_point)
     if (!name)
         return scan_code_point(scan, code_point);
     *code_point = (uint32_t)values[name - names];
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_scan_string(struct json_scan *scan, char *out, size_t *length)
+smol_status smol_scan_string(struct json_scan *scan, char *out, size_t *length)
 {
     size_t n = 0;
     if (!smol_scan_take(scan, '"'))
@@ -133,7 +133,7 @@ enum status smol_scan_string(struct json_scan *scan, char *out, size_t *length)
         scan->at++;
         if (text[0] == '\\') {
             uint32_t code_point = 0;
-            enum status status = scan_escape(scan, &code_point);
+            smol_status status = scan_escape(scan, &code_point);
             if (status)
                 return status;
             size = smol_utf8_encode(code_point, text);
@@ -148,10 +148,10 @@ enum status smol_scan_string(struct json_scan *scan, char *out, size_t *length)
     if (out)
         out[n] = '\0';
     *length = n;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_scan_integer(struct json_scan *scan, uint64_t *value)
+smol_status smol_scan_integer(struct json_scan *scan, uint64_t *value)
 {
     skip_white(scan);
     if (!next_is_digit(scan))
@@ -164,7 +164,7 @@ enum status smol_scan_integer(struct json_scan *scan, uint64_t *value)
             return smol_scan_fail(scan, "an integer over 64 bits");
     if (*start == '0' && scan->at - start > 1)
         return smol_scan_fail(scan, "an integer with a leading zero");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool take_digits(struct json_scan *scan)
@@ -206,7 +206,7 @@ static bool is_delimiter(uint8_t c)
 
 /* Numbers that overflow a double are refused because the reference refuses them. strtod gets a copy
  * of its own: it would run on in a mapping that changes while it reads. */
-static enum status check_range(struct json_scan *scan, const uint8_t *number, size_t size)
+static smol_status check_range(struct json_scan *scan, const uint8_t *number, size_t size)
 {
     char short_copy[64];
     char *copy = size < sizeof short_copy ? short_copy : malloc(size + 1);
@@ -217,10 +217,10 @@ static enum status check_range(struct json_scan *scan, const uint8_t *number, si
     bool is_infinite = isinf(strtod(copy, NULL));
     if (copy != short_copy)
         free(copy);
-    return is_infinite ? smol_scan_fail(scan, "a number out of range") : STATUS_OK;
+    return is_infinite ? smol_scan_fail(scan, "a number out of range") : SMOL_OK;
 }
 
-static enum status skip_number(struct json_scan *scan)
+static smol_status skip_number(struct json_scan *scan)
 {
     const uint8_t *start = scan->at;
     if (!take_number(scan) || scan->at == scan->end || !is_delimiter(*scan->at))
@@ -228,7 +228,7 @@ static enum status skip_number(struct json_scan *scan)
     return check_range(scan, start, (size_t)(scan->at - start));
 }
 
-static enum status skip_scalar(struct json_scan *scan)
+static smol_status skip_scalar(struct json_scan *scan)
 {
     size_t length;
     skip_white(scan);
@@ -237,22 +237,22 @@ static enum status skip_scalar(struct json_scan *scan)
     if (next_is_digit(scan) || (scan->at < scan->end && *scan->at == '-'))
         return skip_number(scan);
     if (take_word(scan, "true") || take_word(scan, "false") || take_word(scan, "null"))
-        return STATUS_OK;
+        return SMOL_OK;
     return smol_scan_fail(scan, "a value expected");
 }
 
-static enum status skip_key(struct json_scan *scan)
+static smol_status skip_key(struct json_scan *scan)
 {
     size_t length;
-    enum status status = smol_scan_string(scan, NULL, &length);
+    smol_status status = smol_scan_string(scan, NULL, &length);
     return status ? status : smol_scan_expect(scan, ':');
 }
 
-enum status smol_scan_skip(struct json_scan *scan)
+smol_status smol_scan_skip(struct json_scan *scan)
 {
     char closers[SCAN_MAX_NESTING]; /* of the open lists and objects */
     unsigned depth = 0;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     do {
         bool object = smol_scan_take(scan, '{');
         bool opened = object || smol_scan_take(scan, '[');

@@ -59,71 +59,72 @@ static const char *const known[] = {
     "rank_pattern",        "target_modules", "use_rslora",      NULL,
 };
 
-static enum status check_keys(const struct settings *file)
+static smol_status check_keys(const struct settings *file)
 {
     const char *key;
     json_t *value;
     json_object_foreach(file->object, key, value)
     {
         if (!is_nothing(value) && !is_one_of(key, ignored) && !is_one_of(key, known))
-            return smol_setting_fail(file, STATUS_UNSUPPORTED, key, value, instead);
+            return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, value, instead);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_choice(const struct settings *file, const char *key,
+static smol_status check_choice(const struct settings *file, const char *key,
                                 const char *const *choices)
 {
     const char *text = choices[0];
-    enum status status = smol_setting_string(file, key, &text);
+    smol_status status = smol_setting_string(file, key, &text);
     if (status || is_one_of(text, choices))
         return status;
-    return smol_setting_fail(file, STATUS_UNSUPPORTED, key, smol_setting(file, key), instead);
+    return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, smol_setting(file, key), instead);
 }
 
 /* Some ways to begin change the base's weights, on loading too. */
-static enum status check_beginning(const struct settings *file)
+static smol_status check_beginning(const struct settings *file)
 {
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
     if (json_is_boolean(smol_setting(file, "init_lora_weights")))
-        return STATUS_OK;
+        return SMOL_OK;
     return check_choice(file, "init_lora_weights", harmless);
 }
 
-static enum status read_object(const struct settings *file, const char *key, json_t **object)
+static smol_status read_object(const struct settings *file, const char *key, json_t **object)
 {
     *object = smol_setting(file, key);
     if (*object && !json_is_object(*object))
-        return smol_setting_fail(file, STATUS_DAMAGED, key, *object, "an object is due");
-    return STATUS_OK;
+        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, *object, "an object is due");
+    return SMOL_OK;
 }
 
 /* Which modules it is for: lists of names, of which the first may be a pattern, which chose the
  * modules that there are tensors of. */
-static enum status read_modules(struct lora_settings *s)
+static smol_status read_modules(struct lora_settings *s)
 {
     const struct settings *file = &s->file;
     s->targets = smol_setting(file, "target_modules");
     s->excluded = smol_setting(file, "exclude_modules");
     s->layers = smol_setting(file, "layers_to_transform");
     if (s->targets && !json_is_array(s->targets) && !json_is_string(s->targets))
-        return smol_setting_fail(file, STATUS_DAMAGED, "target_modules", s->targets,
+        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "target_modules", s->targets,
                                  "a list or a pattern is due");
     if (s->excluded && !json_is_array(s->excluded))
-        return smol_setting_fail(file, STATUS_UNSUPPORTED, "exclude_modules", s->excluded, instead);
+        return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, "exclude_modules", s->excluded,
+                                 instead);
     if (s->layers && !json_is_array(s->layers) && !json_is_integer(s->layers))
-        return smol_setting_fail(file, STATUS_DAMAGED, "layers_to_transform", s->layers,
+        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "layers_to_transform", s->layers,
                                  "a layer or a list of them is due");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_settings(const char *folder, struct lora_settings *s, struct error *error)
+static smol_status read_settings(const char *folder, struct lora_settings *s, smol_error *error)
 {
     static const char *const types[] = {"LORA", NULL}, *const biases[] = {"none", NULL};
     const struct settings *file = &s->file;
     s->rank = 8; /* the defaults of PEFT's LoraConfig */
     s->alpha = 8;
-    enum status status = smol_settings_open(folder, "adapter_config.json", true, &s->file, error);
+    smol_status status = smol_settings_open(folder, "adapter_config.json", true, &s->file, error);
     if (!status)
         status = check_choice(file, "peft_type", types);
     if (!status)
@@ -162,19 +163,19 @@ static bool matches(const char *pattern, const char *module)
     return true;
 }
 
-static enum status check_pattern(const struct settings *file, const char *key, const char *pattern)
+static smol_status check_pattern(const struct settings *file, const char *key, const char *pattern)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     size_t start = *pattern == '^';
     if (pattern[start + strspn(pattern + start, plain)] == '\0')
-        return STATUS_OK;
-    return smol_fail(file->error, STATUS_UNSUPPORTED,
+        return SMOL_OK;
+    return smol_fail(file->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: %s: \"%.64s\" is more than the end of a module's name, which %s",
                      file->path, key, pattern, instead);
 }
 
 /* The value of the first pattern that matches, or NULL. */
-static enum status look_up(const struct settings *file, const char *key, json_t *patterns,
+static smol_status look_up(const struct settings *file, const char *key, json_t *patterns,
                            const char *module, json_t **value)
 {
     const char *pattern;
@@ -182,43 +183,43 @@ static enum status look_up(const struct settings *file, const char *key, json_t 
     *value = NULL;
     json_object_foreach(patterns, pattern, candidate)
     {
-        enum status status = check_pattern(file, key, pattern);
+        smol_status status = check_pattern(file, key, pattern);
         if (status)
             return status;
         if (!*value && matches(pattern, module))
             *value = candidate;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* As PEFT computes it: in double, and rounded when it meets a tensor of f32. */
-static enum status find_scale(const struct lora_settings *s, const char *module, double factor,
+static smol_status find_scale(const struct lora_settings *s, const char *module, double factor,
                               uint64_t rank, float *scale)
 {
     const struct settings *file = &s->file;
     json_t *own_rank = NULL, *own_alpha = NULL;
-    enum status status = look_up(file, "rank_pattern", s->rank_pattern, module, &own_rank);
+    smol_status status = look_up(file, "rank_pattern", s->rank_pattern, module, &own_rank);
     if (!status)
         status = look_up(file, "alpha_pattern", s->alpha_pattern, module, &own_alpha);
     if (status)
         return status;
     if (own_alpha && !json_is_number(own_alpha))
-        return smol_setting_fail(file, STATUS_DAMAGED, "alpha_pattern", own_alpha,
+        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "alpha_pattern", own_alpha,
                                  "numbers are due");
     double alpha = own_alpha ? json_number_value(own_alpha) : s->alpha;
     if (own_rank && !json_is_integer(own_rank))
-        return smol_setting_fail(file, STATUS_DAMAGED, "rank_pattern", own_rank,
+        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "rank_pattern", own_rank,
                                  "integers are due");
     json_int_t due = own_rank ? json_integer_value(own_rank) : (json_int_t)s->rank;
     if (due <= 0 || (uint64_t)due != rank)
-        return smol_fail(file->error, STATUS_DAMAGED,
+        return smol_fail(file->error, SMOL_ERROR_DAMAGED,
                          "%s: the rank of %.128s is %lld here, %" PRIu64 " in its tensors: "
                          "the files belong to different adapters",
                          file->path, module, (long long)due, rank);
     *scale = (float)(alpha / (s->by_root ? sqrt((double)rank) : (double)rank) * factor);
     if (isfinite(*scale))
-        return STATUS_OK;
-    return smol_fail(file->error, STATUS_DAMAGED, "%s: the scale of %.128s is no finite number",
+        return SMOL_OK;
+    return smol_fail(file->error, SMOL_ERROR_DAMAGED, "%s: the scale of %.128s is no finite number",
                      file->path, module);
 }
 
@@ -256,15 +257,15 @@ static bool is_transformed(const json_t *layers, const char *module)
 }
 
 /* What PEFT would leave out on loading must not be merged. */
-static enum status check_target(const struct lora_settings *s, const char *module)
+static smol_status check_target(const struct lora_settings *s, const char *module)
 {
     bool is_target = !json_is_array(s->targets) || is_listed(s->targets, module);
     if (is_target && !is_listed(s->excluded, module) && is_transformed(s->layers, module))
-        return STATUS_OK;
+        return SMOL_OK;
     const char *key = !is_target                          ? "target_modules does not list"
                       : is_transformed(s->layers, module) ? "exclude_modules lists"
                                                           : "layers_to_transform leaves out";
-    return smol_fail(s->file.error, STATUS_DAMAGED,
+    return smol_fail(s->file.error, SMOL_ERROR_DAMAGED,
                      "%s: %s %.128s, for which there are tensors: the files belong to different "
                      "adapters",
                      s->file.path, key, module);
@@ -274,15 +275,16 @@ static enum status check_target(const struct lora_settings *s, const char *modul
 
 enum { MAX_MODULE = MAX_CHECKPOINT_NAME };
 
-static enum status check_half(const struct lora *lora, const struct safetensors_tensor *half,
-                              uint64_t rows, uint64_t cols, struct error *error)
+static smol_status check_half(const struct lora *lora, const struct safetensors_tensor *half,
+                              uint64_t rows, uint64_t cols, smol_error *error)
 {
     if (!smol_tile_takes(half->dtype))
-        return smol_fail(error, STATUS_UNSUPPORTED, "%s: tensor %.200s has type %s: a float is due",
-                         lora->path, half->name, smol_safetensors_dtype_name(half->dtype));
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: tensor %.200s has type %s: a float is due", lora->path, half->name,
+                         smol_safetensors_dtype_name(half->dtype));
     if (half->rank == 2 && half->shape[0] == rows && half->shape[1] == cols)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %.200s has another shape than [%" PRIu64 ", %" PRIu64
                      "], which this model and rank call for: was it made for another?",
                      lora->path, half->name, rows, cols);
@@ -324,33 +326,33 @@ static const struct safetensors_tensor *find_of(struct search *search, const cha
 }
 
 /* With the output among the targets PEFT saves the base's own too, and restores it on loading. */
-static enum status check_copy(struct search *search, const struct safetensors_tensor *base)
+static smol_status check_copy(struct search *search, const struct safetensors_tensor *base)
 {
-    struct error *error = search->settings->file.error;
+    smol_error *error = search->settings->file.error;
     const struct safetensors_tensor *copy = find_of(search, "base_layer.weight");
-    enum status status =
-        copy ? check_half(search->lora, copy, base->shape[0], base->shape[1], error) : STATUS_OK;
+    smol_status status =
+        copy ? check_half(search->lora, copy, base->shape[0], base->shape[1], error) : SMOL_OK;
     if (status || !copy || same_numbers(copy, base))
         return status;
-    return smol_fail(error, STATUS_UNSUPPORTED,
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: tensor %.200s is not the checkpoint's, which %s", search->lora->path,
                      copy->name, instead);
 }
 
-static enum status find_pair(struct search *search, const struct safetensors_tensor *base,
+static smol_status find_pair(struct search *search, const struct safetensors_tensor *base,
                              struct lora_pair *pair)
 {
-    struct error *error = search->settings->file.error;
+    smol_error *error = search->settings->file.error;
     const struct lora *lora = search->lora;
     pair->a = find_of(search, "lora_A.weight");
     pair->b = find_of(search, "lora_B.weight");
     if (!pair->a && !pair->b)
-        return STATUS_OK;
+        return SMOL_OK;
     if (!pair->a || !pair->b)
-        return smol_fail(error, STATUS_DAMAGED, "%s: of %.128s there is lora_A or lora_B only",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: of %.128s there is lora_A or lora_B only",
                          lora->path, search->module);
     uint64_t rank = pair->a->rank == 2 ? pair->a->shape[0] : 0;
-    enum status status = check_half(lora, pair->a, rank, base->shape[1], error);
+    smol_status status = check_half(lora, pair->a, rank, base->shape[1], error);
     if (!status)
         status =
             check_half(lora, pair->b, base->whole ? base->whole_rows : base->shape[0], rank, error);
@@ -375,23 +377,24 @@ static bool name_module(struct search *search, const struct safetensors_tensor *
     return true;
 }
 
-static enum status fail_unused(const struct lora *lora, const char *name, struct error *error)
+static smol_status fail_unused(const struct lora *lora, const char *name, smol_error *error)
 {
     if (strstr(name, ".lora_A.") || strstr(name, ".lora_B.") || strstr(name, ".base_layer."))
         return smol_fail(
-            error, STATUS_UNSUPPORTED,
+            error, SMOL_ERROR_UNSUPPORTED,
             "%s: tensor %.200s is for no matrix that this model has of its own (a tied "
             "output is none): was the adapter made for another?",
             lora->path, name);
-    return smol_fail(error, STATUS_UNSUPPORTED, "%s: tensor %.200s %s", lora->path, name, instead);
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s: tensor %.200s %s", lora->path, name,
+                     instead);
 }
 
-static enum status find_pairs(struct search *search,
+static smol_status find_pairs(struct search *search,
                               const struct safetensors_tensor *const *tensors, size_t n)
 {
     const struct safetensors *weights = &search->lora->weights;
     for (size_t i = 1; i < n; i++) { /* the first is the embedding, which is not multiplied by */
-        enum status status = STATUS_OK;
+        smol_status status = SMOL_OK;
         if (tensors[i] && name_module(search, tensors[i]))
             status = find_pair(search, tensors[i], &search->lora->pairs[i]);
         if (status)
@@ -402,8 +405,8 @@ static enum status find_pairs(struct search *search,
             return fail_unused(search->lora, weights->tensors[i].name,
                                search->settings->file.error);
     if (weights->n_tensors > 0)
-        return STATUS_OK;
-    return smol_fail(search->settings->file.error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(search->settings->file.error, SMOL_ERROR_DAMAGED,
                      "%s: is empty: the adapter would change nothing", search->lora->path);
 }
 
@@ -422,8 +425,8 @@ static bool parse_factor(const char *text, double *factor)
 }
 
 /* FOLDER:FACTOR, unless there is a folder of that whole name. */
-static enum status split_words(const char *words, struct lora *lora, char **folder,
-                               struct error *error)
+static smol_status split_words(const char *words, struct lora *lora, char **folder,
+                               smol_error *error)
 {
     const char *colon = strrchr(words, ':');
     lora->factor = 1;
@@ -431,14 +434,14 @@ static enum status split_words(const char *words, struct lora *lora, char **fold
     *folder = split ? strndup(words, (size_t)(colon - words)) : strdup(words);
     if (*folder)
         lora->path = smol_path_join(*folder, "adapter_model.safetensors");
-    return lora->path ? STATUS_OK : smol_fail_memory(error, "a file name");
+    return lora->path ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
-static enum status open_weights(struct lora *lora, const struct lora_settings *s,
+static smol_status open_weights(struct lora *lora, const struct lora_settings *s,
                                 const struct safetensors_tensor *const *tensors, size_t n,
-                                struct error *error)
+                                smol_error *error)
 {
-    enum status status = smol_safetensors_open(lora->path, &lora->weights, error);
+    smol_status status = smol_safetensors_open(lora->path, &lora->weights, error);
     if (status)
         return status;
     struct search search = {.lora = lora, .settings = s};
@@ -450,13 +453,13 @@ static enum status open_weights(struct lora *lora, const struct lora_settings *s
     return file_settle(&lora->weights.file, lora->path, status, error);
 }
 
-enum status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
-                           size_t n, struct lora *lora, struct error *error)
+smol_status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
+                           size_t n, struct lora *lora, smol_error *error)
 {
     struct lora_settings settings = {0};
     char *folder = NULL;
     *lora = (struct lora){0};
-    enum status status = split_words(words, lora, &folder, error);
+    smol_status status = split_words(words, lora, &folder, error);
     if (!status)
         status = read_settings(folder, &settings, error);
     lora->config_mark = settings.file.mark;

@@ -31,9 +31,9 @@ struct lora {
 /* Opens the adapter `words`, "FOLDER" or "FOLDER:FACTOR", for a model whose tensors are
  * tensors[0..n), NULL where there is none. All but the elements is checked: an adapter that the
  * result would not be that of PEFT's own merge of is refused. On an error nothing stays open.
- * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
-                           size_t n, struct lora *lora, struct error *error);
+ * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
+                           size_t n, struct lora *lora, smol_error *error);
 
 /* Rows [row, row + n) of `base` with what `pair` adds to them, as f32, into out (n, cols); n is at
  * most TILE_ROWS. Each sum over the rank is taken in double and rounded once, then multiplied and

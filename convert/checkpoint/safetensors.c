@@ -102,48 +102,47 @@ static const char *first_line(const uint8_t *text, size_t size, int *length)
 }
 
 /* The complaint about a file whose first bytes cannot be a header's length. */
-static enum status refuse_foreign(const struct safetensors *reader, struct error *error)
+static smol_status refuse_foreign(const struct safetensors *reader, smol_error *error)
 {
     const uint8_t *data = reader->file.data;
     size_t size = reader->file.size, shown = size < 40 ? size : 40;
     int length;
     const char *kind = smol_foreign_kind(data, size);
     if (kind)
-        return smol_fail(error, STATUS_UNSUPPORTED, "%s: this is %s", reader->path, kind);
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s: this is %s", reader->path, kind);
     if (size > 0 && (data[0] == '{' || data[0] == '['))
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: this is a JSON file: name the model's .safetensors file, the "
                          ".index.json of its shards or its folder",
                          reader->path);
     if (size > 0 && is_text(data, shown)) {
         const char *line = first_line(data, shown, &length);
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: this is a text that begins \"%.*s\": name a model's file or folder; "
                          "if this should be one, download it again",
                          reader->path, length, line);
     }
     if (size < PREFIX_SIZE)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: %s (%zu bytes, at least 8 are due): download it again", reader->path,
                          size ? "too short for safetensors" : "empty", size);
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: not safetensors: the header's length is over %d (byte 0): "
                      "name another file or download it again",
                      reader->path, SAFETENSORS_MAX_HEADER);
 }
 
-static enum status fail_truncated(const struct safetensors *reader, uint64_t due,
-                                  struct error *error)
+static smol_status fail_truncated(const struct safetensors *reader, uint64_t due, smol_error *error)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: truncated: %llu of %llu bytes are missing (file ends at byte %zu): "
                      "download it again",
                      reader->path, (unsigned long long)(due - reader->file.size),
                      (unsigned long long)due, reader->file.size);
 }
 
-static enum status check_frame(const struct safetensors *reader, uint64_t *header_size,
-                               struct error *error)
+static smol_status check_frame(const struct safetensors *reader, uint64_t *header_size,
+                               smol_error *error)
 {
     if (reader->file.size < PREFIX_SIZE)
         return refuse_foreign(reader, error);
@@ -154,22 +153,22 @@ static enum status check_frame(const struct safetensors *reader, uint64_t *heade
         return refuse_foreign(reader, error);
     if (!fits)
         return fail_truncated(reader, PREFIX_SIZE + *header_size, error);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* ---- the header's text ---- */
 
-static enum status check_utf8(struct json_scan *scan)
+static smol_status check_utf8(struct json_scan *scan)
 {
     size_t size = (size_t)(scan->end - scan->at), good = utf8_well_formed(scan->at, size);
     if (good == size)
-        return STATUS_OK;
+        return SMOL_OK;
     scan->at += good;
     return smol_scan_fail(scan, "not UTF-8");
 }
 
-static enum status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,
-                               enum status status, const char *what)
+static smol_status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,
+                               smol_status status, const char *what)
 {
     return smol_fail(parser->scan.error, status,
                      "%s: tensor \"%s\" %s (byte %zu): download the file again or use another",
@@ -178,35 +177,37 @@ static enum status fail_tensor(struct parser *parser, const struct safetensors_t
 }
 
 /* Reads a string into the free end of the arena without keeping it there. */
-static enum status parse_string(struct parser *parser, size_t *length)
+static smol_status parse_string(struct parser *parser, size_t *length)
 {
     return smol_scan_string(&parser->scan, parser->free, length);
 }
 
-static enum status parse_dtype(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_dtype(struct parser *parser, struct safetensors_tensor *tensor)
 {
     size_t length;
-    enum status status = parse_string(parser, &length);
+    smol_status status = parse_string(parser, &length);
     if (status)
         return status;
     for (unsigned i = 0; i < N_DTYPES; i++) {
         if (length == strlen(dtypes[i].name) && memcmp(parser->free, dtypes[i].name, length) == 0) {
             tensor->dtype = (enum safetensors_dtype)i;
-            return STATUS_OK;
+            return SMOL_OK;
         }
     }
-    return fail_tensor(parser, tensor, STATUS_DAMAGED, "has a dtype that the format does not know");
+    return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED,
+                       "has a dtype that the format does not know");
 }
 
-static enum status parse_shape(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_shape(struct parser *parser, struct safetensors_tensor *tensor)
 {
     struct json_scan *scan = &parser->scan;
-    enum status status = smol_scan_expect(scan, '[');
+    smol_status status = smol_scan_expect(scan, '[');
     if (status || smol_scan_take(scan, ']'))
         return status;
     do {
         if (tensor->rank == SAFETENSORS_MAX_RANK)
-            return fail_tensor(parser, tensor, STATUS_UNSUPPORTED, "has more than 8 dimensions");
+            return fail_tensor(parser, tensor, SMOL_ERROR_UNSUPPORTED,
+                               "has more than 8 dimensions");
         status = smol_scan_integer(scan, &tensor->shape[tensor->rank++]);
         if (status)
             return status;
@@ -214,10 +215,10 @@ static enum status parse_shape(struct parser *parser, struct safetensors_tensor 
     return smol_scan_expect(scan, ']');
 }
 
-static enum status parse_offsets(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_offsets(struct parser *parser, struct safetensors_tensor *tensor)
 {
     struct json_scan *scan = &parser->scan;
-    enum status status = smol_scan_expect(scan, '[');
+    smol_status status = smol_scan_expect(scan, '[');
     if (!status)
         status = smol_scan_integer(scan, &tensor->begin);
     if (!status)
@@ -233,19 +234,19 @@ static enum status parse_offsets(struct parser *parser, struct safetensors_tenso
 enum { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, N_FIELDS };
 static const struct field {
     const char *name;
-    enum status (*parse)(struct parser *, struct safetensors_tensor *);
+    smol_status (*parse)(struct parser *, struct safetensors_tensor *);
 } fields[N_FIELDS] = {
     [FIELD_DTYPE] = {"dtype", parse_dtype},
     [FIELD_SHAPE] = {"shape", parse_shape},
     [FIELD_OFFSETS] = {"data_offsets", parse_offsets},
 };
 
-static enum status parse_field(struct parser *parser, struct safetensors_tensor *tensor,
+static smol_status parse_field(struct parser *parser, struct safetensors_tensor *tensor,
                                unsigned *seen)
 {
     size_t length;
     unsigned which = 0;
-    enum status status = parse_string(parser, &length);
+    smol_status status = parse_string(parser, &length);
     if (!status)
         status = smol_scan_expect(&parser->scan, ':');
     if (status)
@@ -256,15 +257,15 @@ static enum status parse_field(struct parser *parser, struct safetensors_tensor 
     if (which == N_FIELDS)
         return smol_scan_skip(&parser->scan);
     if (*seen & 1u << which)
-        return fail_tensor(parser, tensor, STATUS_DAMAGED, "has a field twice");
+        return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED, "has a field twice");
     *seen |= 1u << which;
     return fields[which].parse(parser, tensor);
 }
 
-static enum status parse_description(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_description(struct parser *parser, struct safetensors_tensor *tensor)
 {
     unsigned seen = 0;
-    enum status status = smol_scan_expect(&parser->scan, '{');
+    smol_status status = smol_scan_expect(&parser->scan, '{');
     if (status)
         return status;
     if (!smol_scan_take(&parser->scan, '}')) {
@@ -275,12 +276,13 @@ static enum status parse_description(struct parser *parser, struct safetensors_t
             status = smol_scan_expect(&parser->scan, '}');
     }
     if (!status && seen != (1u << N_FIELDS) - 1)
-        return fail_tensor(parser, tensor, STATUS_DAMAGED, "lacks dtype, shape or data_offsets");
+        return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED,
+                           "lacks dtype, shape or data_offsets");
     return status;
 }
 
 /* Free text about the file, which has no use here: null, or an object of strings. */
-static enum status parse_metadata(struct parser *parser)
+static smol_status parse_metadata(struct parser *parser)
 {
     struct json_scan *scan = &parser->scan;
     size_t length;
@@ -288,8 +290,8 @@ static enum status parse_metadata(struct parser *parser)
         return smol_scan_fail(scan, "__metadata__ twice");
     parser->has_metadata = true;
     if (smol_scan_null(scan))
-        return STATUS_OK;
-    enum status status = smol_scan_expect(scan, '{');
+        return SMOL_OK;
+    smol_status status = smol_scan_expect(scan, '{');
     if (status || smol_scan_take(scan, '}'))
         return status;
     do {
@@ -320,11 +322,11 @@ static struct safetensors_tensor *add_tensor(struct parser *parser, const char *
     return tensor;
 }
 
-static enum status parse_entry(struct parser *parser)
+static smol_status parse_entry(struct parser *parser)
 {
     char *name = parser->free;
     size_t length;
-    enum status status = parse_string(parser, &length);
+    smol_status status = parse_string(parser, &length);
     if (!status)
         status = smol_scan_expect(&parser->scan, ':');
     if (status)
@@ -339,10 +341,10 @@ static enum status parse_entry(struct parser *parser)
                   : smol_fail_memory(parser->scan.error, "the table of tensors");
 }
 
-static enum status parse_header(struct parser *parser)
+static smol_status parse_header(struct parser *parser)
 {
     struct json_scan *scan = &parser->scan;
-    enum status status = check_utf8(scan);
+    smol_status status = check_utf8(scan);
     if (!status)
         status = smol_scan_expect(scan, '{');
     if (status)
@@ -357,8 +359,7 @@ static enum status parse_header(struct parser *parser)
     return status ? status : smol_scan_end(scan);
 }
 
-static enum status read_header(struct safetensors *reader, uint64_t header_size,
-                               struct error *error)
+static smol_status read_header(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
     struct parser parser = {.reader = reader};
     reader->names = malloc(header_size + 1); /* no name is longer than its spelling in quotes */
@@ -394,23 +395,23 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-static enum status fail_twice(const struct safetensors *reader, const struct safetensors_tensor *a,
-                              const struct safetensors_tensor *b, struct error *error)
+static smol_status fail_twice(const struct safetensors *reader, const struct safetensors_tensor *a,
+                              const struct safetensors_tensor *b, smol_error *error)
 {
     if (a->path != b->path)
         return smol_fail(
-            error, STATUS_DAMAGED,
+            error, SMOL_ERROR_DAMAGED,
             "%s: tensor \"%s\" is there twice (in %s and in %s): readers would disagree "
             "about it; use another checkpoint",
             reader->path, label_of(a->name).text, smol_base_name(a->path), smol_base_name(b->path));
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
                      "readers would disagree about it; use another file",
                      reader->path, label_of(a->name).text, (unsigned long long)a->begin,
                      (unsigned long long)b->begin);
 }
 
-static enum status index_names(struct safetensors *reader, struct error *error)
+static smol_status index_names(struct safetensors *reader, smol_error *error)
 {
     reader->by_name = malloc((reader->n_tensors + 1) * sizeof *reader->by_name);
     if (!reader->by_name)
@@ -421,7 +422,7 @@ static enum status index_names(struct safetensors *reader, struct error *error)
     for (size_t i = 1; i < reader->n_tensors; i++)
         if (compare_names(&reader->by_name[i - 1], &reader->by_name[i]) == 0)
             return fail_twice(reader, reader->by_name[i - 1], reader->by_name[i], error);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Bytes that the shape and dtype call for. False when they overflow or end within a byte. */
@@ -437,19 +438,19 @@ static bool bytes_due(const struct safetensors_tensor *tensor, uint64_t *bytes)
     return true;
 }
 
-static enum status fail_place(const struct safetensors *reader,
+static smol_status fail_place(const struct safetensors *reader,
                               const struct safetensors_tensor *tensor, const char *what,
-                              struct error *error)
+                              smol_error *error)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor \"%s\" %s (data offsets %llu to %llu): download the file again",
                      reader->path, label_of(tensor->name).text, what,
                      (unsigned long long)tensor->begin, (unsigned long long)tensor->end);
 }
 
 /* *filled is where the tensor before it ended. */
-static enum status check_place(const struct safetensors *reader, struct safetensors_tensor *tensor,
-                               uint64_t *filled, struct error *error)
+static smol_status check_place(const struct safetensors *reader, struct safetensors_tensor *tensor,
+                               uint64_t *filled, smol_error *error)
 {
     uint64_t bytes;
     if (tensor->end < tensor->begin)
@@ -465,19 +466,18 @@ static enum status check_place(const struct safetensors *reader, struct safetens
     if (tensor->size != bytes)
         return fail_place(reader, tensor, "has another size than its shape and dtype give", error);
     *filled = tensor->end;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The tensors must fill the data from its first byte to the file's last. Whether the file is long
  * enough is asked last, so that a truncated download is told from a damaged header. */
-static enum status check_places(struct safetensors *reader, uint64_t header_size,
-                                struct error *error)
+static smol_status check_places(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
     uint64_t filled = 0, due;
     if (reader->n_tensors > 1) /* qsort wants a table even of nothing */
         qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
-        enum status status = check_place(reader, &reader->tensors[i], &filled, error);
+        smol_status status = check_place(reader, &reader->tensors[i], &filled, error);
         if (status)
             return status;
     }
@@ -486,29 +486,29 @@ static enum status check_places(struct safetensors *reader, uint64_t header_size
     if (due > reader->file.size)
         return fail_truncated(reader, due, error);
     if (due < reader->file.size)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: %llu bytes behind the last tensor (byte %llu): "
                          "download the file again",
                          reader->path, (unsigned long long)(reader->file.size - due),
                          (unsigned long long)due);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_safetensors_open(const char *path, struct safetensors *reader, struct error *error)
+smol_status smol_safetensors_open(const char *path, struct safetensors *reader, smol_error *error)
 {
     struct file_view file;
     *reader = (struct safetensors){0};
-    enum status status = smol_file_map(path, &file, error);
+    smol_status status = smol_file_map(path, &file, error);
     return status ? status : smol_safetensors_open_view(&file, path, reader, error);
 }
 
-enum status smol_safetensors_open_view(struct file_view *file, const char *path,
-                                       struct safetensors *reader, struct error *error)
+smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
+                                       struct safetensors *reader, smol_error *error)
 {
     uint64_t header_size = 0;
     *reader = (struct safetensors){.file = *file, .path = path};
     *file = (struct file_view){0};
-    enum status status = check_frame(reader, &header_size, error);
+    smol_status status = check_frame(reader, &header_size, error);
     if (!status)
         status = read_header(reader, header_size, error);
     if (!status)
@@ -523,11 +523,11 @@ enum status smol_safetensors_open_view(struct file_view *file, const char *path,
     for (size_t i = 0; i < reader->n_tensors; i++)
         reader->tensors[i].data =
             reader->file.data + PREFIX_SIZE + header_size + reader->tensors[i].begin;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
-                                  struct safetensors *joined, struct error *error)
+smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
+                                  struct safetensors *joined, smol_error *error)
 {
     size_t n_tensors = 0;
     for (size_t i = 0; i < n; i++)
@@ -541,7 +541,7 @@ enum status smol_safetensors_join(const struct safetensors *files, size_t n, con
         for (size_t k = 0; k < file->n_tensors; k++)
             joined->tensors[joined->n_tensors++] = file->tensors[k];
     }
-    enum status status = index_names(joined, error);
+    smol_status status = index_names(joined, error);
     if (status)
         smol_safetensors_close(joined);
     return status;

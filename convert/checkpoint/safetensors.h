@@ -66,21 +66,20 @@ struct safetensors {
 /* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
  * afterwards: each tensor's bytes lie in the file, match dtype times shape, and the tensors cover
  * the data without hole or overlap. What the reference package refuses is refused; so is what it
- * accepts although two readers could disagree about it, see safetensors.c. Errors: STATUS_FILE,
- * STATUS_DAMAGED (with the byte offset in the file), STATUS_UNSUPPORTED (a file of another kind,
- * named), STATUS_MEMORY. */
-enum status smol_safetensors_open(const char *path, struct safetensors *reader,
-                                  struct error *error);
+ * accepts although two readers could disagree about it, see safetensors.c. Errors: SMOL_ERROR_FILE,
+ * SMOL_ERROR_DAMAGED (with the byte offset in the file), SMOL_ERROR_UNSUPPORTED (a file of another
+ * kind, named), SMOL_ERROR_MEMORY. */
+smol_status smol_safetensors_open(const char *path, struct safetensors *reader, smol_error *error);
 
 /* The same for a file that is open already. The reader takes the view over, also on an error, and
  * leaves it zeroed. */
-enum status smol_safetensors_open_view(struct file_view *file, const char *path,
-                                       struct safetensors *reader, struct error *error);
+smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
+                                       struct safetensors *reader, smol_error *error);
 
 /* The tensors of `n` open files as one table, which relies on them until it is closed. `path` is
- * for messages. Errors: STATUS_DAMAGED (a tensor that is in two of them), STATUS_MEMORY. */
-enum status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
-                                  struct safetensors *joined, struct error *error);
+ * for messages. Errors: SMOL_ERROR_DAMAGED (a tensor that is in two of them), SMOL_ERROR_MEMORY. */
+smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
+                                  struct safetensors *joined, smol_error *error);
 
 void smol_safetensors_close(struct safetensors *reader);
 

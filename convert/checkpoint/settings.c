@@ -8,8 +8,8 @@
 #include "common/file.h"
 #include "convert/checkpoint/json.h"
 
-enum status smol_settings_open(const char *folder, const char *name, bool required,
-                               struct settings *settings, struct error *error)
+smol_status smol_settings_open(const char *folder, const char *name, bool required,
+                               struct settings *settings, smol_error *error)
 {
     *settings = (struct settings){.within = "", .error = error};
     settings->path = smol_path_join(folder, name);
@@ -59,7 +59,7 @@ static struct shown show(const json_t *value)
     return shown;
 }
 
-enum status smol_setting_fail(const struct settings *settings, enum status status, const char *key,
+smol_status smol_setting_fail(const struct settings *settings, smol_status status, const char *key,
                               const json_t *value, const char *remedy)
 {
     return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
@@ -81,67 +81,67 @@ static json_t *given(const struct settings *settings, const char *key)
     return json_is_null(value) && may_be_null(settings, key) ? NULL : value;
 }
 
-enum status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
+smol_status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
                                  uint32_t max, uint32_t *value)
 {
     char remedy[64];
     json_t *found = given(settings, key);
     if (!found)
-        return STATUS_OK;
+        return SMOL_OK;
     snprintf(remedy, sizeof remedy, "an integer from %u to %u is due", min, max);
     if (!json_is_integer(found) || json_integer_value(found) < (json_int_t)min)
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, found, remedy);
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
     if (json_integer_value(found) > (json_int_t)max)
-        return smol_setting_fail(settings, STATUS_UNSUPPORTED, key, found, remedy);
+        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, found, remedy);
     *value = (uint32_t)json_integer_value(found);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value)
+smol_status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value)
 {
     json_t *found = given(settings, key);
     if (!found)
-        return STATUS_OK;
+        return SMOL_OK;
     if (!json_is_boolean(found))
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, found, "true or false is due");
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "true or false is due");
     *value = json_is_true(found);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_setting_real(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_real(const struct settings *settings, const char *key, double min,
                               double max, double *value)
 {
     char remedy[64];
     json_t *found = given(settings, key);
     if (!found)
-        return STATUS_OK;
+        return SMOL_OK;
     double number = json_number_value(found);
     if (!json_is_number(found) || !(number >= min && number <= max)) {
         snprintf(remedy, sizeof remedy, "a number from %g to %g is due", min, max);
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, found, remedy);
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
     }
     *value = number;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_fraction(const struct settings *settings, const char *key, double min,
                                   double max, double *value)
 {
     json_t *found = given(settings, key);
     if (json_is_integer(found))
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, found,
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found,
                                  "a number with a decimal point is due");
     return smol_setting_real(settings, key, min, max, value);
 }
 
-enum status smol_setting_string(const struct settings *settings, const char *key,
+smol_status smol_setting_string(const struct settings *settings, const char *key,
                                 const char **value)
 {
     json_t *found = given(settings, key);
     if (!found)
-        return STATUS_OK;
+        return SMOL_OK;
     if (!json_is_string(found))
-        return smol_setting_fail(settings, STATUS_DAMAGED, key, found, "a string is due");
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "a string is due");
     *value = json_string_value(found);
-    return STATUS_OK;
+    return SMOL_OK;
 }

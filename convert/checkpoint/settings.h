@@ -17,14 +17,14 @@ struct settings {
     /* The keys that may be null, ending with a NULL; elsewhere null is a value of no type. NULL:
      * all of them. */
     const char *const *nullable;
-    struct error *error;
+    smol_error *error;
     struct json_mark mark; /* the file's */
 };
 
 /* Opens `folder`/`name`; a missing file is an error only when `required`. The caller closes it,
  * after an error too. */
-enum status smol_settings_open(const char *folder, const char *name, bool required,
-                               struct settings *settings, struct error *error);
+smol_status smol_settings_open(const char *folder, const char *name, bool required,
+                               struct settings *settings, smol_error *error);
 void smol_settings_close(struct settings *settings);
 
 /* The value of `key`, or NULL when it is absent or null (whatever the key), or the file missing. */
@@ -34,28 +34,28 @@ json_t *smol_setting(const struct settings *settings, const char *key);
 bool smol_setting_is_null(const struct settings *settings, const char *key);
 
 /* The complaint that `key` has the value that it has: "path: key is value: remedy". */
-enum status smol_setting_fail(const struct settings *settings, enum status status, const char *key,
+smol_status smol_setting_fail(const struct settings *settings, smol_status status, const char *key,
                               const json_t *value, const char *remedy);
 
 /* Each of these leaves *value, the default, alone when the key is absent or null and may be. */
 
-/* An integer min..max. STATUS_DAMAGED below, STATUS_UNSUPPORTED above. */
-enum status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
+/* An integer min..max. SMOL_ERROR_DAMAGED below, SMOL_ERROR_UNSUPPORTED above. */
+smol_status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
                                  uint32_t max, uint32_t *value);
 
 /* true or false, as 1 or 0. */
-enum status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value);
+smol_status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value);
 
-/* A number min..max, written as an integer or not. STATUS_DAMAGED outside. */
-enum status smol_setting_real(const struct settings *settings, const char *key, double min,
+/* A number min..max, written as an integer or not. SMOL_ERROR_DAMAGED outside. */
+smol_status smol_setting_real(const struct settings *settings, const char *key, double min,
                               double max, double *value);
 
 /* The same where the reference refuses integers. */
-enum status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_fraction(const struct settings *settings, const char *key, double min,
                                   double max, double *value);
 
 /* A string; *value belongs to the settings. */
-enum status smol_setting_string(const struct settings *settings, const char *key,
+smol_status smol_setting_string(const struct settings *settings, const char *key,
                                 const char **value);
 
 #endif

@@ -59,12 +59,12 @@ static bool parse_member(const char *name, struct member *member)
 }
 
 /* A shard by itself is no model. */
-static enum status check_lone(const char *path, struct error *error)
+static smol_status check_lone(const char *path, smol_error *error)
 {
     struct member member;
     if (!parse_member(smol_base_name(path), &member) || member.count <= 1)
-        return STATUS_OK;
-    return smol_fail(error, STATUS_UNSUPPORTED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: shard %lu of %lu: name the checkpoint's folder, or the .index.json that "
                      "lists its shards",
                      path, member.number, member.count);
@@ -101,54 +101,54 @@ static bool is_shard_name(const char *name)
     return ends_with(name, extension) && !strpbrk(name, "/\\");
 }
 
-static enum status add_name(struct index *index, const char *tensor, const json_t *value)
+static smol_status add_name(struct index *index, const char *tensor, const json_t *value)
 {
     const char *name = json_string_value(value);
     bool found;
     if (!name || !is_shard_name(name))
         return smol_fail(
-            index->file.error, STATUS_DAMAGED,
+            index->file.error, SMOL_ERROR_DAMAGED,
             "%s: weight_map has \"%.64s\" in \"%.64s\": the name of a .safetensors file "
             "beside the index is due",
             index->file.path, tensor, name ? name : "(no string)");
     size_t at = place_of(index, name, &found);
     if (found)
-        return STATUS_OK;
+        return SMOL_OK;
     if (index->n == MAX_SHARDS)
-        return smol_fail(index->file.error, STATUS_UNSUPPORTED,
+        return smol_fail(index->file.error, SMOL_ERROR_UNSUPPORTED,
                          "%s: more than %d shards: save the checkpoint in larger ones",
                          index->file.path, MAX_SHARDS);
     memmove(&index->names[at + 1], &index->names[at], (index->n - at) * sizeof index->names[0]);
     index->names[at] = name;
     index->n++;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* All shards of a series, or the index was cut short. */
-static enum status check_series(const struct index *index)
+static smol_status check_series(const struct index *index)
 {
     for (size_t i = 0; i < index->n; i++) {
         struct member member;
         if (parse_member(index->names[i], &member) && member.count != index->n)
-            return smol_fail(index->file.error, STATUS_DAMAGED,
+            return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                              "%s: lists %zu shards, %.128s is one of %lu: download the index again",
                              index->file.path, index->n, index->names[i], member.count);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_index(struct index *index)
+static smol_status read_index(struct index *index)
 {
     const char *tensor;
     json_t *value;
     index->map = smol_setting(&index->file, "weight_map");
     if (!json_is_object(index->map) || json_object_size(index->map) == 0)
-        return smol_fail(index->file.error, STATUS_DAMAGED,
+        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                          "%s: no weight_map: an object that names a file for each tensor is due",
                          index->file.path);
     json_object_foreach(index->map, tensor, value)
     {
-        enum status status = add_name(index, tensor, value);
+        smol_status status = add_name(index, tensor, value);
         if (status)
             return status;
     }
@@ -170,11 +170,11 @@ static bool is_left_over(const struct index *index, const char *name)
     return false;
 }
 
-static enum status fail_left_over(const struct index *index, const char *folder, const char *name)
+static smol_status fail_left_over(const struct index *index, const char *folder, const char *name)
 {
     char *path = smol_path_join(folder, name);
-    enum status status =
-        smol_fail(index->file.error, STATUS_DAMAGED,
+    smol_status status =
+        smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                   "%s: a shard that the index does not list (%s): remove it, or download the "
                   "checkpoint again",
                   path ? path : name, smol_base_name(index->file.path));
@@ -183,12 +183,12 @@ static enum status fail_left_over(const struct index *index, const char *folder,
 }
 
 /* What is left of another version may be what the index should list. */
-static enum status check_folder(const struct index *index, const char *folder)
+static smol_status check_folder(const struct index *index, const char *folder)
 {
     DIR *entries = opendir(folder);
     if (!entries)
         return smol_fail_errno(index->file.error, folder, "list");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     const struct dirent *entry;
     for (errno = 0; !status && (entry = readdir(entries)); errno = 0)
         if (is_left_over(index, entry->d_name))
@@ -201,40 +201,40 @@ static enum status check_folder(const struct index *index, const char *folder)
 
 /* ---- the index and the files ---- */
 
-static enum status check_place(const struct index *index, const struct safetensors *all,
+static smol_status check_place(const struct index *index, const struct safetensors *all,
                                const char *tensor, const char *shard)
 {
     const struct safetensors_tensor *found = smol_safetensors_find(all, tensor);
     if (!found)
-        return smol_fail(index->file.error, STATUS_DAMAGED,
+        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %.100s is missing (due in %.100s): download both again",
                          index->file.path, tensor, shard);
     const char *place = smol_base_name(found->path);
     if (strcmp(place, shard) != 0)
-        return smol_fail(index->file.error, STATUS_DAMAGED,
+        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %.100s is in %.100s (due in %.100s): download all three again",
                          index->file.path, tensor, place, shard);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status check_places(const struct index *index, const struct safetensors *all)
+static smol_status check_places(const struct index *index, const struct safetensors *all)
 {
     const char *tensor;
     json_t *value;
     json_object_foreach(index->map, tensor, value)
     {
-        enum status status = check_place(index, all, tensor, json_string_value(value));
+        smol_status status = check_place(index, all, tensor, json_string_value(value));
         if (status)
             return status;
     }
     for (size_t i = 0; i < all->n_tensors; i++)
         if (!json_object_get(index->map, all->tensors[i].name))
-            return smol_fail(index->file.error, STATUS_DAMAGED,
+            return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                              "%s: tensor %.200s is in none of the index's places (%s): "
                              "download both again",
                              all->tensors[i].path, all->tensors[i].name,
                              smol_base_name(index->file.path));
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Older writers give the sum as a real. */
@@ -246,13 +246,13 @@ static bool is_number(const json_t *value, uint64_t number)
 }
 
 /* metadata.total_size, where it is given, is the sum of the tensors' sizes. */
-static enum status check_total(const struct index *index, const struct safetensors *all)
+static smol_status check_total(const struct index *index, const struct safetensors *all)
 {
     struct settings metadata = index->file;
     metadata.object = smol_setting(&index->file, "metadata");
     metadata.within = "metadata.";
     if (metadata.object && !json_is_object(metadata.object))
-        return smol_setting_fail(&index->file, STATUS_DAMAGED, "metadata", metadata.object,
+        return smol_setting_fail(&index->file, SMOL_ERROR_DAMAGED, "metadata", metadata.object,
                                  "an object is due");
     const json_t *total = smol_setting(&metadata, "total_size");
     uint64_t sum = 0;
@@ -260,20 +260,20 @@ static enum status check_total(const struct index *index, const struct safetenso
         if (!checked_add(sum, all->tensors[i].size, &sum))
             sum = UINT64_MAX; /* files of so many bytes cannot all be mapped */
     if (!total || is_number(total, sum))
-        return STATUS_OK;
+        return SMOL_OK;
     char remedy[96];
     snprintf(remedy, sizeof remedy,
              "the shards have %" PRIu64 " bytes of tensors: download all again", sum);
-    return smol_setting_fail(&metadata, STATUS_DAMAGED, "total_size", total, remedy);
+    return smol_setting_fail(&metadata, SMOL_ERROR_DAMAGED, "total_size", total, remedy);
 }
 
 /* ---- opening ---- */
 
 /* `names` are those of files in `folder`, or paths where that is NULL. */
-static enum status open_files(struct shards *shards, const char *folder, const char *const *names,
-                              size_t n, struct error *error)
+static smol_status open_files(struct shards *shards, const char *folder, const char *const *names,
+                              size_t n, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     shards->files = calloc(n, sizeof *shards->files);
     shards->paths = calloc(n, sizeof *shards->paths);
     if (!shards->files || !shards->paths)
@@ -289,11 +289,11 @@ static enum status open_files(struct shards *shards, const char *folder, const c
                   : smol_safetensors_join(shards->files, n, shards->path, &shards->all, error);
 }
 
-static enum status open_index(struct shards *shards, struct error *error)
+static smol_status open_index(struct shards *shards, smol_error *error)
 {
     struct index index = {.n = 0};
     char *folder = smol_path_folder(shards->path);
-    enum status status =
+    smol_status status =
         folder ? smol_settings_open(folder, smol_base_name(shards->path), true, &index.file, error)
                : smol_fail_memory(error, "a file name");
     shards->index_mark = index.file.mark;
@@ -312,17 +312,17 @@ static enum status open_index(struct shards *shards, struct error *error)
     return status;
 }
 
-static enum status open_one(struct shards *shards, struct error *error)
+static smol_status open_one(struct shards *shards, smol_error *error)
 {
     const char *path = shards->path;
-    enum status status = check_lone(path, error);
+    smol_status status = check_lone(path, error);
     return status ? status : open_files(shards, NULL, &path, 1, error);
 }
 
-enum status smol_shards_open(const char *path, struct shards *shards, struct error *error)
+smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error)
 {
     *shards = (struct shards){.path = strdup(path)};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!shards->path)
         status = smol_fail_memory(error, "a file name");
     else if (smol_shards_is_index(path))
@@ -351,10 +351,10 @@ bool smol_shards_has(const struct shards *shards, const char *path)
     return has;
 }
 
-enum status smol_shards_settle(const struct shards *shards, enum status status, struct error *error)
+smol_status smol_shards_settle(const struct shards *shards, smol_status status, smol_error *error)
 {
     for (size_t i = 0; i < shards->n_files; i++) {
-        enum status lost = smol_file_check(&shards->files[i].file, shards->paths[i], error);
+        smol_status lost = smol_file_check(&shards->files[i].file, shards->paths[i], error);
         if (lost)
             return lost;
     }

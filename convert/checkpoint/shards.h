@@ -29,9 +29,9 @@ bool smol_shards_is_index(const char *path);
 /* Opens the safetensors file or the index `path`. An index is believed in nothing: its shards lie
  * beside it and nowhere else, and it says of every tensor in them where it is, and of no other;
  * their size is what it says, and no shard of the same series is missing or left over. On an error
- * nothing stays open. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (one shard of
- * several, a file of another kind, more than MAX_SHARDS), STATUS_MEMORY. */
-enum status smol_shards_open(const char *path, struct shards *shards, struct error *error);
+ * nothing stays open. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (one
+ * shard of several, a file of another kind, more than MAX_SHARDS), SMOL_ERROR_MEMORY. */
+smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
 
 /* The bytes of all files. */
 uint64_t smol_shards_size(const struct shards *shards);
@@ -40,8 +40,7 @@ uint64_t smol_shards_size(const struct shards *shards);
 bool smol_shards_has(const struct shards *shards, const char *path);
 
 /* What has become of a step that ended with `status`, see file_settle. */
-enum status smol_shards_settle(const struct shards *shards, enum status status,
-                               struct error *error);
+smol_status smol_shards_settle(const struct shards *shards, smol_status status, smol_error *error);
 
 /* Gives everything back; zeroed shards are fine. */
 void smol_shards_close(struct shards *shards);

@@ -23,7 +23,7 @@ bool smol_source_is_checkpoint(const char *path)
 /* The weights in a folder, the first that there are, in the reference's order (transformers,
  * modeling_utils.py); NULL: there are none. A link that leads nowhere counts: it is a mistake, not
  * a missing file. */
-static enum status find_weights(const char *folder, char **path, struct error *error)
+static smol_status find_weights(const char *folder, char **path, smol_error *error)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
     struct stat info;
@@ -32,21 +32,21 @@ static enum status find_weights(const char *folder, char **path, struct error *e
         if (!*path)
             return smol_fail_memory(error, "a file name");
         if (lstat(*path, &info) == 0 || errno != ENOENT)
-            return STATUS_OK;
+            return SMOL_OK;
         free(*path);
         *path = NULL;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status open_weights(struct source *source, const char *input, struct error *error)
+static smol_status open_weights(struct source *source, const char *input, smol_error *error)
 {
     char *path = NULL;
     if (!smol_is_folder(input))
         return smol_shards_open(input, &source->shards, error);
-    enum status status = find_weights(input, &path, error);
+    smol_status status = find_weights(input, &path, error);
     if (!status && !path)
-        status = smol_fail(error, STATUS_FILE,
+        status = smol_fail(error, SMOL_ERROR_FILE,
                            "%s: holds neither model.safetensors nor model.safetensors.index.json: "
                            "name a checkpoint's folder; save weights of another kind as "
                            "safetensors first",
@@ -58,13 +58,13 @@ static enum status open_weights(struct source *source, const char *input, struct
 }
 
 /* The folder of a checkpoint in the cache of the Hub, or NULL: `input` is a checkpoint itself. */
-static enum status find_snapshot(const char *input, char **snapshot, struct error *error)
+static smol_status find_snapshot(const char *input, char **snapshot, smol_error *error)
 {
     char *path = NULL;
     *snapshot = NULL;
     if (!smol_is_folder(input))
-        return STATUS_OK;
-    enum status status = find_weights(input, &path, error);
+        return SMOL_OK;
+    smol_status status = find_weights(input, &path, error);
     if (!status && !path)
         status = smol_hub_snapshot(input, snapshot, error);
     free(path);
@@ -72,30 +72,29 @@ static enum status find_snapshot(const char *input, char **snapshot, struct erro
 }
 
 /* All files but the weights lie where config.json does. */
-static enum status find_settings(struct source *source, const char *input, const char *config,
-                                 struct error *error)
+static smol_status find_settings(struct source *source, const char *input, const char *config,
+                                 smol_error *error)
 {
     bool beside = !config && smol_is_folder(input);
     source->folder = beside ? strdup(input) : smol_path_folder(config ? config : input);
     source->config_name = strdup(config ? smol_base_name(config) : "config.json");
-    return source->folder && source->config_name ? STATUS_OK
-                                                 : smol_fail_memory(error, "a file name");
+    return source->folder && source->config_name ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
-static enum status check_model(struct source *source, enum blob_dtype dtype, struct error *error)
+static smol_status check_model(struct source *source, enum blob_dtype dtype, smol_error *error)
 {
-    struct error reason;
+    smol_error reason;
     source->config.model.dtype = dtype;
     if (smol_model_check(&source->config.model, &reason))
-        return smol_fail(error, STATUS_UNSUPPORTED, "%s/%s: %s", source->folder,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s/%s: %s", source->folder,
                          source->config_name, reason.message);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status map_tensors(struct source *source, struct error *error)
+static smol_status map_tensors(struct source *source, smol_error *error)
 {
     struct blob_model *model = &source->config.model;
-    enum status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
+    smol_status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
     if (status)
         return status;
     source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
@@ -105,13 +104,13 @@ static enum status map_tensors(struct source *source, struct error *error)
                                error);
 }
 
-static enum status open_adapter(struct source *source, const struct option_texts *adapters,
-                                struct error *error)
+static smol_status open_adapter(struct source *source, const struct option_texts *adapters,
+                                smol_error *error)
 {
     if (adapters->n == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     if (adapters->n > 1)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "--lora: one adapter is merged, not %zu: merge the others with PEFT first",
                          adapters->n);
     size_t n = smol_tensor_count(&source->config.model);
@@ -119,10 +118,10 @@ static enum status open_adapter(struct source *source, const struct option_texts
 }
 
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
-static enum status check_tokenizer(struct source *source, struct error *error)
+static smol_status check_tokenizer(struct source *source, smol_error *error)
 {
     struct settings *json = &source->tokenizer_json;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!json->object)
         status = smol_settings_open(source->folder, "tokenizer.json", true, json, error);
     source->tokenizer_mark = json->mark;
@@ -132,8 +131,8 @@ static enum status check_tokenizer(struct source *source, struct error *error)
     return status;
 }
 
-static enum status open_template(struct source *source, const struct source_options *options,
-                                 struct error *error)
+static smol_status open_template(struct source *source, const struct source_options *options,
+                                 smol_error *error)
 {
     const struct chat_template_choice choice = {
         .folder = source->folder,
@@ -144,18 +143,18 @@ static enum status open_template(struct source *source, const struct source_opti
     return smol_chat_template_open(&choice, &source->template, error);
 }
 
-enum status smol_source_settle(const struct source *source, enum status status, struct error *error)
+smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error)
 {
     status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
     return smol_shards_settle(&source->shards, status, error);
 }
 
-enum status smol_source_open_weights(const char *input, const struct source_options *options,
-                                     struct source *source, struct error *error)
+smol_status smol_source_open_weights(const char *input, const struct source_options *options,
+                                     struct source *source, smol_error *error)
 {
     char *snapshot;
     *source = (struct source){0};
-    enum status status = find_snapshot(input, &snapshot, error);
+    smol_status status = find_snapshot(input, &snapshot, error);
     if (snapshot)
         input = snapshot;
     if (!status)
@@ -189,10 +188,10 @@ struct blob_contents smol_source_contents(const struct source *source)
     };
 }
 
-enum status smol_source_open(const char *input, const struct source_options *options,
-                             enum blob_dtype dtype, struct source *source, struct error *error)
+smol_status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, smol_error *error)
 {
-    enum status status = smol_source_open_weights(input, options, source, error);
+    smol_status status = smol_source_open_weights(input, options, source, error);
     if (!status)
         status =
             smol_config_open(source->folder, source->config_name, options->context, &source->config,
@@ -213,25 +212,25 @@ enum status smol_source_open(const char *input, const struct source_options *opt
     return status;
 }
 
-enum status smol_source_compile_tokenizer(struct source *source, struct error *error)
+smol_status smol_source_compile_tokenizer(struct source *source, smol_error *error)
 {
     struct settings *json = &source->tokenizer_json;
-    enum status status =
+    smol_status status =
         smol_tokenizer_compile(json->object, json->path, &source->tokenizer_rules,
                                source->config.model.vocab_size, &source->tokenizer, error);
     smol_settings_close(json); /* it is large */
     return status;
 }
 
-enum status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
-                                       struct error *error)
+smol_status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
+                                       smol_error *error)
 {
     const struct tokenizer_section *compiled = &source->tokenizer;
     const struct text_section *text = &compiled->text;
     const struct scanner_section *scanner = &source->tokenizer_rules.pretokenizer.scanner;
     struct text_tables rules;
-    enum status status =
-        text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : STATUS_OK;
+    smol_status status =
+        text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : SMOL_OK;
     if (!status)
         status = smol_tokenizer_tables_open(compiled->data, compiled->size,
                                             source->config.model.vocab_size,

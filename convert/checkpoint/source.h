@@ -44,15 +44,15 @@ struct source {
 /* Opens `input`, a checkpoint's folder (or that of one in the cache of the Hub, see hub.h), or the
  * model.safetensors or model.safetensors.index.json in it, for a blob of `dtype`. All but the
  * tokenizer's tables and the tensors' elements is checked. On an error nothing stays open. Errors:
- * STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY, STATUS_USAGE (a choice of
- * revisions). */
-enum status smol_source_open(const char *input, const struct source_options *options,
-                             enum blob_dtype dtype, struct source *source, struct error *error);
+ * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE
+ * (a choice of revisions). */
+smol_status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, smol_error *error);
 
 /* The first step of that alone, for saying what there is although it is not supported: the weights,
  * and where the settings are. The other fields are zeroed. */
-enum status smol_source_open_weights(const char *input, const struct source_options *options,
-                                     struct source *source, struct error *error);
+smol_status smol_source_open_weights(const char *input, const struct source_options *options,
+                                     struct source *source, smol_error *error);
 
 /* All that a blob is made of but its weights and provenance, pointing into the source. */
 struct blob_contents smol_source_contents(const struct source *source);
@@ -60,17 +60,16 @@ struct blob_contents smol_source_contents(const struct source *source);
 /* Whether `path` is something that only a checkpoint is: a folder or an index. */
 bool smol_source_is_checkpoint(const char *path);
 
-/* Fills source->tokenizer, once, and frees what it was compiled from. Errors: STATUS_DAMAGED,
- * STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_source_compile_tokenizer(struct source *source, struct error *error);
+/* Fills source->tokenizer, once, and frees what it was compiled from. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_source_compile_tokenizer(struct source *source, smol_error *error);
 
 /* Opens what was compiled as the reader of a blob does. */
-enum status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
-                                       struct error *error);
+smol_status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
+                                       smol_error *error);
 
 /* What has become of a step that read the tensors and ended with `status`, see file_settle. */
-enum status smol_source_settle(const struct source *source, enum status status,
-                               struct error *error);
+smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error);
 
 /* Gives everything back; a zeroed source is fine. */
 void smol_source_close(struct source *source);

@@ -7,7 +7,7 @@
 #include "common/options.h"
 #include "common/pool.h"
 
-typedef enum status smolconv_command(int argc, char **argv, struct error *error);
+typedef smol_status smolconv_command(int argc, char **argv, smol_error *error);
 
 smolconv_command smolconv_convert; /* the one without a name */
 smolconv_command smolconv_delta;

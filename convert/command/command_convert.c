@@ -43,16 +43,16 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_convert(int argc, char **argv, struct error *error)
+smol_status smolconv_convert(int argc, char **argv, smol_error *error)
 {
     struct convert_options options = {.dtype = DTYPE_INT8, .n_threads = smol_cpu_count()};
     const char *words[2];
     bool shown;
     if (argc < 2) {
         smol_options_usage(&line);
-        return STATUS_USAGE; /* without further words */
+        return SMOL_ERROR_USAGE; /* without further words */
     }
-    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     if (status || shown)
         return status;
     status = smol_options_check_file(&line, words[0], error);

@@ -24,11 +24,11 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_delta(int argc, char **argv, struct error *error)
+smol_status smolconv_delta(int argc, char **argv, smol_error *error)
 {
     struct delta_options options = {.n_threads = smol_cpu_count()};
     const char *words[3];
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     return status || shown ? status : smol_delta(words[0], words[1], words[2], &options, error);
 }

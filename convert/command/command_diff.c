@@ -22,10 +22,10 @@ static const struct command_line line = {
     .max_words = 2,
 };
 
-enum status smolconv_diff(int argc, char **argv, struct error *error)
+smol_status smolconv_diff(int argc, char **argv, smol_error *error)
 {
     const char *words[2];
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, NULL, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, NULL, words, &shown, error);
     return status || shown ? status : smol_diff(words[0], words[1], stdout, error);
 }

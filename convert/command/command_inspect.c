@@ -47,18 +47,18 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_inspect(int argc, char **argv, struct error *error)
+smol_status smolconv_inspect(int argc, char **argv, smol_error *error)
 {
     struct inspect_options options = {.n_threads = smol_cpu_count()};
     const char *path;
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
     if (status || shown)
         return status;
     bool asked = options.source.config || options.source.lora.n ||
                  (options.source.context && !smol_model_file_is_blob(path));
     if (options.with_statistics && options.source.lora.n)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "--stats: of the files as they are, without an adapter: leave out --lora, "
                          "or convert and inspect the blob");
     struct inspect_request request = {

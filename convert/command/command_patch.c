@@ -26,12 +26,12 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_patch(int argc, char **argv, struct error *error)
+smol_status smolconv_patch(int argc, char **argv, smol_error *error)
 {
     struct settings settings = {0};
     const char *words[3];
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, &settings, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &settings, words, &shown, error);
     return status || shown ? status
                            : smol_patch(words[0], words[1], words[2], settings.force, error);
 }

@@ -30,15 +30,15 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_report(int argc, char **argv, struct error *error)
+smol_status smolconv_report(int argc, char **argv, smol_error *error)
 {
     struct report_options options = {.n_threads = smol_cpu_count()};
     const char *path;
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
     if (status || shown)
         return status;
     if (!options.output)
-        return smol_fail(error, STATUS_USAGE, "report: no page to write: name it with -o PAGE");
+        return smol_fail(error, SMOL_ERROR_USAGE, "report: no page to write: name it with -o PAGE");
     return smol_report(path, &options, error);
 }

@@ -32,13 +32,13 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum status smolconv_unpack(int argc, char **argv, struct error *error)
+smol_status smolconv_unpack(int argc, char **argv, smol_error *error)
 {
     struct unpack_options options = {.n_threads = smol_cpu_count()};
     struct unpack_rest rest;
     const char *words[2];
     bool shown;
-    enum status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     if (status || shown)
         return status;
     status = smol_unpack(words[0], words[1], &options, &rest, error);

@@ -41,12 +41,12 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-static enum status verify_source(const char *path, const struct blob *blob,
-                                 const struct verify_options *options, struct error *error)
+static smol_status verify_source(const char *path, const struct blob *blob,
+                                 const struct verify_options *options, smol_error *error)
 {
     bool same_release = false;
     size_t n = 0;
-    enum status status = smol_convert_compare(options->checkpoint, &options->source, blob,
+    smol_status status = smol_convert_compare(options->checkpoint, &options->source, blob,
                                               options->n_threads, &same_release, error);
     if (status)
         return status;
@@ -56,21 +56,21 @@ static enum status verify_source(const char *path, const struct blob *blob,
     smol_print_text(stdout, options->checkpoint, strlen(options->checkpoint));
     if (same_release) {
         printf(" by this release, smolconv %s: every byte is the same\n", SMOL_VERSION);
-        return STATUS_OK;
+        return SMOL_OK;
     }
     printf(", but by smolconv ");
     smol_print_text(stdout, release, n);
     printf(": this is %s, which makes the same bytes but for its number\n", SMOL_VERSION);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smolconv_verify(int argc, char **argv, struct error *error)
+smol_status smolconv_verify(int argc, char **argv, smol_error *error)
 {
     struct verify_options options = {.n_threads = smol_cpu_count()};
     const char *path;
     bool shown;
     struct blob blob;
-    enum status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, &path, &shown, error);
     if (status || shown)
         return status;
     status = smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, error);

@@ -19,7 +19,7 @@ static const struct {
     {"patch", smolconv_patch},     {"report", smolconv_report},
 };
 
-static enum status run(int argc, char **argv, struct error *error)
+static smol_status run(int argc, char **argv, smol_error *error)
 {
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
@@ -31,16 +31,16 @@ static enum status run(int argc, char **argv, struct error *error)
 
 int main(int argc, char **argv)
 {
-    struct error error = {0};
+    smol_error error = {0};
     smol_standard_reserve();
     smol_output_remove_on_signals();
     smol_mapping_guard();
-    enum status status = run(argc, argv, &error);
+    smol_status status = run(argc, argv, &error);
     if (ferror(stdout)) /* nothing may stand behind what was lost */
         __fpurge(stdout);
-    bool answered = status == STATUS_OK || status == STATUS_NO;
+    bool answered = status == SMOL_OK || status == SMOL_ERROR_MISMATCH;
     if (answered && (fflush(stdout) || ferror(stdout)))
-        status = smol_fail(&error, STATUS_FILE, "standard output: cannot write");
+        status = smol_fail(&error, SMOL_ERROR_FILE, "standard output: cannot write");
     if (status && error.message[0])
         fprintf(stderr, "smolconv: %s\n", error.message);
     return (int)status;

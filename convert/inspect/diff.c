@@ -37,7 +37,7 @@ struct summary {
     bool other_provenance;
 };
 
-static enum status print_summary(FILE *out, const struct diff_side *a, const struct diff_side *b,
+static smol_status print_summary(FILE *out, const struct diff_side *a, const struct diff_side *b,
                                  const struct summary *found)
 {
     bool with_settings = a->model && b->model;
@@ -53,11 +53,11 @@ static enum status print_summary(FILE *out, const struct diff_side *a, const str
     if (!same)
         print_chunks(out, a, b);
     fprintf(out, "%s\n", with_settings ? "" : " (tensors only: safetensors hold nothing else)");
-    return same ? STATUS_OK : STATUS_NO;
+    return same ? SMOL_OK : SMOL_ERROR_MISMATCH;
 }
 
-static enum status compare(const struct diff_side *a, const struct diff_side *b, FILE *out,
-                           struct error *error)
+static smol_status compare(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                           smol_error *error)
 {
     struct summary found = {0};
     struct diff_table settings = {out, "settings", 0, 0}, tokenizer = {out, "tokenizer", 0, 0};
@@ -71,14 +71,14 @@ static enum status compare(const struct diff_side *a, const struct diff_side *b,
     }
     if (a->kind == DIFF_BLOB && b->kind == DIFF_BLOB)
         found.other_provenance = smol_diff_provenance(&a->file.blob, &b->file.blob, out);
-    enum status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
+    smol_status status = smol_diff_tensors(a, b, out, &found.n_tensors, error);
     return status ? status : print_summary(out, a, b, &found);
 }
 
-enum status smol_diff(const char *path_a, const char *path_b, FILE *out, struct error *error)
+smol_status smol_diff(const char *path_a, const char *path_b, FILE *out, smol_error *error)
 {
     struct diff_side a, b = {0};
-    enum status status = smol_diff_side_open(path_a, &a, error);
+    smol_status status = smol_diff_side_open(path_a, &a, error);
     if (!status)
         status = smol_diff_side_open(path_b, &b, error);
     if (!status)

@@ -10,7 +10,8 @@
  * a checkpoint's folder. Of two kinds, what both have is compared: a safetensors file has tensors
  * only, a blob's elements are taken as the numbers that they stand for. Provenances are shown but
  * do not count. Tensors are read from their mappings piece by piece, so that memory does not grow
- * with them. Errors: STATUS_NO, without a message, when they differ; those of opening either. */
-enum status smol_diff(const char *a, const char *b, FILE *out, struct error *error);
+ * with them. Errors: SMOL_ERROR_MISMATCH, without a message, when they differ; those of opening
+ * either. */
+smol_status smol_diff(const char *a, const char *b, FILE *out, smol_error *error);
 
 #endif

@@ -42,15 +42,15 @@ struct diff_side {
 
 /* Opens `path`, a checkpoint if it is a folder; every digest of a blob is checked. On an error
  * nothing stays open. */
-enum status smol_diff_side_open(const char *path, struct diff_side *side, struct error *error);
+smol_status smol_diff_side_open(const char *path, struct diff_side *side, smol_error *error);
 
 /* Lists the tensors: by role where the side or the other one has a model, otherwise by name. */
-enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
-                                struct error *error);
+smol_status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
+                                smol_error *error);
 
 /* What has become of a step that ended with `status`, see file_settle. */
-enum status smol_diff_side_settle(const struct diff_side *side, enum status status,
-                                  struct error *error);
+smol_status smol_diff_side_settle(const struct diff_side *side, smol_status status,
+                                  smol_error *error);
 
 void smol_diff_side_close(struct diff_side *side);
 
@@ -93,8 +93,8 @@ void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
                          struct diff_table *table);
 
 /* diff_tensors.c: shows a line for each tensor that differs, and counts them. */
-enum status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
-                              uint64_t *n_different, struct error *error);
+smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                              uint64_t *n_different, smol_error *error);
 
 /* --- diff_values.c: elements as numbers ---------------------------------------------------- */
 

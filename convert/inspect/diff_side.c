@@ -7,12 +7,12 @@
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-static enum status open_checkpoint(struct diff_side *side, struct error *error)
+static smol_status open_checkpoint(struct diff_side *side, smol_error *error)
 {
     struct source *source = &side->source;
     /* the dtype is a blob's; any will do */
     const struct source_options options = {0};
-    enum status status = smol_source_open(side->path, &options, DTYPE_F32, source, error);
+    smol_status status = smol_source_open(side->path, &options, DTYPE_F32, source, error);
     if (!status)
         status = smol_source_compile_tokenizer(source, error);
     if (status)
@@ -34,9 +34,9 @@ static enum status open_checkpoint(struct diff_side *side, struct error *error)
     return smol_source_open_tokenizer(source, &side->tokenizer, error);
 }
 
-static enum status open_file(struct diff_side *side, struct error *error)
+static smol_status open_file(struct diff_side *side, smol_error *error)
 {
-    enum status status = smol_model_file_open(side->path, VERIFY_AT_OPEN, &side->file, error);
+    smol_status status = smol_model_file_open(side->path, VERIFY_AT_OPEN, &side->file, error);
     side->kind = side->file.is_blob ? DIFF_BLOB : DIFF_SAFETENSORS;
     if (status || side->kind == DIFF_SAFETENSORS)
         return status;
@@ -54,24 +54,24 @@ static enum status open_file(struct diff_side *side, struct error *error)
     side->n_text = blob->n_text;
     side->tokenizer = blob->tokenizer;
     side->n_tokenizer = blob->tokenizer_section->size;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_diff_side_open(const char *path, struct diff_side *side, struct error *error)
+smol_status smol_diff_side_open(const char *path, struct diff_side *side, smol_error *error)
 {
     *side = (struct diff_side){.path = path};
-    enum status status =
+    smol_status status =
         smol_source_is_checkpoint(path) ? open_checkpoint(side, error) : open_file(side, error);
     if (status)
         smol_diff_side_close(side);
     return status;
 }
 
-enum status smol_diff_side_settle(const struct diff_side *side, enum status status,
-                                  struct error *error)
+smol_status smol_diff_side_settle(const struct diff_side *side, smol_status status,
+                                  smol_error *error)
 {
-    enum status lost = side->kind == DIFF_CHECKPOINT
-                           ? smol_source_settle(&side->source, STATUS_OK, error)
+    smol_status lost = side->kind == DIFF_CHECKPOINT
+                           ? smol_source_settle(&side->source, SMOL_OK, error)
                            : smol_model_file_check(&side->file, side->path, error);
     return lost ? lost : status;
 }
@@ -88,12 +88,12 @@ void smol_diff_side_close(struct diff_side *side)
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
-static enum status allocate(struct diff_side *side, size_t n_roles, size_t n_others,
-                            struct error *error)
+static smol_status allocate(struct diff_side *side, size_t n_roles, size_t n_others,
+                            smol_error *error)
 {
     side->tensors = calloc(n_roles + n_others + 1, sizeof *side->tensors); /* of nothing too */
     side->names = calloc(n_roles + 1, sizeof *side->names);
-    return side->tensors && side->names ? STATUS_OK : smol_fail_memory(error, "the tensor list");
+    return side->tensors && side->names ? SMOL_OK : smol_fail_memory(error, "the tensor list");
 }
 
 static struct model_tensor *add(struct diff_side *side, const char *name)
@@ -113,10 +113,10 @@ static struct model_tensor *add_role(struct diff_side *side, struct tensor_key k
     return tensor;
 }
 
-static enum status list_blob(struct diff_side *side, struct error *error)
+static smol_status list_blob(struct diff_side *side, smol_error *error)
 {
     const struct blob *blob = &side->file.blob;
-    enum status status = allocate(side, blob->n_tensors, 0, error);
+    smol_status status = allocate(side, blob->n_tensors, 0, error);
     for (size_t i = 0; !status && i < blob->n_tensors; i++) {
         const struct blob_tensor *tiled = &blob->tensors[i];
         struct model_tensor *tensor =
@@ -164,13 +164,13 @@ static void list_roles(struct diff_side *side, const struct safetensors *reader,
     } while (smol_tensor_next(like->model, &key));
 }
 
-static enum status list_safetensors(struct diff_side *side, const struct safetensors *reader,
-                                    const struct diff_side *like, struct error *error)
+static smol_status list_safetensors(struct diff_side *side, const struct safetensors *reader,
+                                    const struct diff_side *like, smol_error *error)
 {
     const struct blob_model *model = like->model;
     size_t n = reader->n_tensors;
     bool *used = calloc(n + 1, sizeof *used);
-    enum status status = used ? allocate(side, model ? smol_tensor_count(model) : 0, n, error)
+    smol_status status = used ? allocate(side, model ? smol_tensor_count(model) : 0, n, error)
                               : smol_fail_memory(error, "the tensor list");
     if (!status && model)
         list_roles(side, reader, like, used);
@@ -197,25 +197,25 @@ static const struct family *fused_family(const struct safetensors *reader)
 
 /* A safetensors file beside a model: of fused tensors it has the parts that the model calls for,
  * where that is their shape. */
-static enum status list_file(struct diff_side *side, const struct diff_side *like,
-                             struct error *error)
+static smol_status list_file(struct diff_side *side, const struct diff_side *like,
+                             smol_error *error)
 {
     const struct safetensors *file = &side->file.safetensors;
     const struct family *family = like->model ? fused_family(file) : NULL;
     if (!family)
         return list_safetensors(side, file, like, error);
-    struct error misfit;
-    enum status status = smol_safetensors_join(file, 1, side->path, &side->split, error);
+    smol_error misfit;
+    smol_status status = smol_safetensors_join(file, 1, side->path, &side->split, error);
     if (status)
         return status;
     status = smol_fused_split(family, like->model, &side->split, &misfit);
-    if (status == STATUS_MEMORY)
+    if (status == SMOL_ERROR_MEMORY)
         return smol_fail_memory(error, "the table of tensors");
     return list_safetensors(side, status ? file : &side->split, like, error);
 }
 
-enum status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
-                                struct error *error)
+smol_status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
+                                smol_error *error)
 {
     switch (side->kind) {
     case DIFF_BLOB:

@@ -208,7 +208,7 @@ static int compare_names(const void *left, const void *right)
 }
 
 /* The tensors in the order of their names, allocated. */
-static const struct model_tensor **sort(const struct diff_side *side, struct error *error)
+static const struct model_tensor **sort(const struct diff_side *side, smol_error *error)
 {
     const struct model_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);
     if (!sorted) {
@@ -238,12 +238,12 @@ static size_t widest_name(const struct diff_side *side, size_t width)
     return width;
 }
 
-enum status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
-                              uint64_t *n_different, struct error *error)
+smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                              uint64_t *n_different, smol_error *error)
 {
     struct listing listing = {out, widest_name(b, widest_name(a, 0)), 0, 0};
     const struct model_tensor **in_a = sort(a, error), **in_b = in_a ? sort(b, error) : NULL;
-    enum status status = in_b ? STATUS_OK : STATUS_MEMORY;
+    smol_status status = in_b ? SMOL_OK : SMOL_ERROR_MEMORY;
     for (size_t i = 0; in_b && i < a->n_tensors; i++) {
         const struct model_tensor *other = find(in_b, b->n_tensors, &a->tensors[i]);
         if (other)

@@ -56,9 +56,9 @@ static void collect_counts(void *context, size_t tensor, const void *out)
         histogram->bins[i] += counts->bins[i];
 }
 
-enum status smol_histograms(const struct model_tensor *tensors, size_t n, const int *group,
+smol_status smol_histograms(const struct model_tensor *tensors, size_t n, const int *group,
                             struct pool *pool, bool quiet, struct histogram *histograms,
-                            struct error *error)
+                            smol_error *error)
 {
     struct counting counting = {group, histograms};
     const struct scan scan = {sizeof(struct histogram), add_counts, collect_counts, &counting};

@@ -22,9 +22,9 @@ struct histogram {
 double smol_histogram_edge(const struct histogram *histogram, unsigned i);
 
 /* Counts the elements of tensors[i] in histograms[group[i]], for each tensor with a group >= 0.
- * `histograms` come with their bounds, and counts of zero. Errors: STATUS_MEMORY. */
-enum status smol_histograms(const struct model_tensor *tensors, size_t n, const int *group,
+ * `histograms` come with their bounds, and counts of zero. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_histograms(const struct model_tensor *tensors, size_t n, const int *group,
                             struct pool *pool, bool quiet, struct histogram *histograms,
-                            struct error *error);
+                            smol_error *error);
 
 #endif

@@ -81,7 +81,7 @@ void smol_page_text(struct page *page, const char *text, size_t size)
     }
 }
 
-enum status smol_page_end(struct page *page)
+smol_status smol_page_end(struct page *page)
 {
     flush(page);
     if (!page->status && page->text.failed)

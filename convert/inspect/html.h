@@ -14,8 +14,8 @@ struct page {
     struct buffer text; /* that is not written yet */
     struct output *output;
     uint64_t offset;
-    enum status status;
-    struct error *error;
+    smol_status status;
+    smol_error *error;
 };
 
 /* Adds markup. The formatted text is at most 255 bytes, none of it a stranger's. */
@@ -27,7 +27,7 @@ void smol_page_print(struct page *page, const char *format, ...)
  * direction of writing becomes U+FFFD. */
 void smol_page_text(struct page *page, const char *text, size_t size);
 
-/* Writes what is left and frees the page's memory. Errors: STATUS_FILE, STATUS_MEMORY. */
-enum status smol_page_end(struct page *page);
+/* Writes what is left and frees the page's memory. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+smol_status smol_page_end(struct page *page);
 
 #endif

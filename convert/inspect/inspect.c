@@ -181,27 +181,27 @@ static void show(const struct subject *subject, const struct statistics *all, FI
         smol_inspect_summary(subject, out);
 }
 
-static enum status measure(const struct subject *subject, uint32_t n_threads,
-                           struct statistics **all, struct error *error)
+static smol_status measure(const struct subject *subject, uint32_t n_threads,
+                           struct statistics **all, smol_error *error)
 {
     struct pool *pool = NULL;
     *all = calloc(subject->n_tensors + 1, sizeof **all);
     if (!*all)
         return smol_fail_memory(error, "statistics");
-    enum status status = smol_pool_create(n_threads, &pool, error);
+    smol_status status = smol_pool_create(n_threads, &pool, error);
     if (!status)
         status = smol_statistics(subject->tensors, subject->n_tensors, pool, false, *all, error);
     smol_pool_destroy(pool);
     return status;
 }
 
-enum status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
-                         struct error *error)
+smol_status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
+                         smol_error *error)
 {
     struct subject subject;
     struct statistics *all = NULL;
     enum verify verify = request->with_statistics ? VERIFY_AT_OPEN : VERIFY_FIRST_USE;
-    enum status status =
+    smol_status status =
         smol_subject_open(path, request->checkpoint, request->context, verify, &subject, error);
     if (status)
         return status;

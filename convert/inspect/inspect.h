@@ -21,9 +21,10 @@ struct inspect_request {
  * request->checkpoint says: what it is, whether it can be converted, and if so how large the blobs
  * are and how much memory they take, also with texts of request->context tokens (0: all that the
  * model can have). That it cannot is no error here. With statistics, all elements are read, twice,
- * and every digest of a blob is checked. Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED (a
- * file of another kind), STATUS_MEMORY, STATUS_USAGE for a context that is too long. */
-enum status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
-                         struct error *error);
+ * and every digest of a blob is checked. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED (a file of another kind), SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE for a
+ * context that is too long. */
+smol_status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
+                         smol_error *error);
 
 #endif

@@ -305,7 +305,7 @@ static void write_templates(struct json_out *json, const struct template_list *l
 
 static void write_checkpoint(struct json_out *json, const struct subject *subject)
 {
-    bool supported = subject->reason.status == STATUS_OK;
+    bool supported = subject->reason.status == SMOL_OK;
     const json_t *list = json_object_get(subject->config.object, "architectures");
     const char *architecture = json_string_value(json_array_get(list, 0));
     smol_json_member_flag(json, "supported", supported);

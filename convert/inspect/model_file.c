@@ -15,17 +15,17 @@ bool smol_model_file_is_blob(const char *path)
 {
     uint8_t data[4];
     size_t n, size;
-    struct error error;
+    smol_error error;
     return !smol_file_peek(path, data, sizeof data, &n, &size, &error) &&
            begins_like_a_blob(data, n);
 }
 
-enum status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
-                                 struct error *error)
+smol_status smol_model_file_open(const char *path, enum verify verify, struct model_file *file,
+                                 smol_error *error)
 {
     struct file_view view;
     *file = (struct model_file){0};
-    enum status status = smol_file_map(path, &view, error);
+    smol_status status = smol_file_map(path, &view, error);
     if (status)
         return status;
     file->is_blob = begins_like_a_blob(view.data, view.size);
@@ -33,8 +33,8 @@ enum status smol_model_file_open(const char *path, enum verify verify, struct mo
                          : smol_safetensors_open_view(&view, path, &file->safetensors, error);
 }
 
-enum status smol_model_file_check(const struct model_file *file, const char *path,
-                                  struct error *error)
+smol_status smol_model_file_check(const struct model_file *file, const char *path,
+                                  smol_error *error)
 {
     return smol_file_check(file->is_blob ? &file->blob.file : &file->safetensors.file, path, error);
 }

@@ -343,10 +343,10 @@ static void add_table(struct report *report)
     smol_page_add(&report->page, "</table></div>\n");
 }
 
-static enum status add_settings(struct report *report, struct error *error)
+static smol_status add_settings(struct report *report, smol_error *error)
 {
     if (report->subject.kind == SUBJECT_SAFETENSORS)
-        return STATUS_OK;
+        return SMOL_OK;
     char *lines = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&lines, &size);
@@ -360,10 +360,10 @@ static enum status add_settings(struct report *report, struct error *error)
         smol_page_text(&report->page, lines, size);
     smol_page_add(&report->page, "</pre>\n");
     free(lines);
-    return failed ? smol_fail_memory(error, "the page") : STATUS_OK;
+    return failed ? smol_fail_memory(error, "the page") : SMOL_OK;
 }
 
-static enum status write_page(struct report *report, struct error *error)
+static smol_status write_page(struct report *report, smol_error *error)
 {
     add_head(report);
     if (report->subject.has_weights) {
@@ -373,7 +373,7 @@ static enum status write_page(struct report *report, struct error *error)
         add_errors(report);
         add_table(report);
     }
-    enum status status = add_settings(report, error);
+    smol_status status = add_settings(report, error);
     smol_page_add(&report->page, "</body>\n</html>\n");
     return status;
 }
@@ -404,7 +404,7 @@ static void set_bounds(struct report *report)
             report->groups.of[i] = -1;
 }
 
-static enum status allocate(struct report *report, struct error *error)
+static smol_status allocate(struct report *report, smol_error *error)
 {
     size_t n = report->subject.n_tensors + 1;
     report->all = calloc(n, sizeof *report->all);
@@ -412,16 +412,16 @@ static enum status allocate(struct report *report, struct error *error)
     report->rmse = calloc(n, sizeof *report->rmse);
     report->histograms = calloc(report->groups.n + 1, sizeof *report->histograms);
     return report->all && report->decibels && report->rmse && report->histograms
-               ? STATUS_OK
+               ? SMOL_OK
                : smol_fail_memory(error, "statistics");
 }
 
-static enum status measure(struct report *report, const struct report_options *options,
-                           struct error *error)
+static smol_status measure(struct report *report, const struct report_options *options,
+                           smol_error *error)
 {
     const struct subject *subject = &report->subject;
     struct pool *pool = NULL;
-    enum status status = smol_groups_make(subject, &report->groups, error);
+    smol_status status = smol_groups_make(subject, &report->groups, error);
     if (!status)
         status = allocate(report, error);
     if (!status)
@@ -446,27 +446,27 @@ static enum status measure(struct report *report, const struct report_options *o
 /* --- the whole ------------------------------------------------------------------------------ */
 
 /* With --force the page takes the place of what has its name. */
-static enum status check_output(const struct subject *subject, const char *output,
-                                struct error *error)
+static smol_status check_output(const struct subject *subject, const char *output,
+                                smol_error *error)
 {
     bool is_weights = subject->kind == SUBJECT_CHECKPOINT && subject->has_weights &&
                       smol_shards_has(&subject->source.shards, output);
     if (!is_weights && !smol_same_file(output, subject->path))
-        return STATUS_OK;
-    return smol_fail(error, STATUS_USAGE, "%s: is what the report is of: name another output",
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is what the report is of: name another output",
                      output);
 }
 
-static enum status write_file(struct report *report, const struct report_options *options,
-                              struct error *error)
+static smol_status write_file(struct report *report, const struct report_options *options,
+                              smol_error *error)
 {
     struct output output;
-    enum status status = smol_output_open(options->output, options->force, &output, error);
+    smol_status status = smol_output_open(options->output, options->force, &output, error);
     if (status)
         return status;
     report->page = (struct page){.output = &output, .error = error};
     status = write_page(report, error);
-    enum status written = smol_page_end(&report->page);
+    smol_status written = smol_page_end(&report->page);
     status = smol_subject_settle(&report->subject, status ? status : written, error);
     if (!status)
         return smol_output_commit(&output, error);
@@ -474,11 +474,11 @@ static enum status write_file(struct report *report, const struct report_options
     return status;
 }
 
-enum status smol_report(const char *path, const struct report_options *options, struct error *error)
+smol_status smol_report(const char *path, const struct report_options *options, smol_error *error)
 {
     struct report report = {0};
     bool asked = options->source.config != NULL || smol_source_is_checkpoint(path);
-    enum status status = smol_subject_open(path, asked ? &options->source : NULL, 0, VERIFY_AT_OPEN,
+    smol_status status = smol_subject_open(path, asked ? &options->source : NULL, 0, VERIFY_AT_OPEN,
                                            &report.subject, error);
     if (status)
         return status;

@@ -18,7 +18,6 @@ struct report_options {
  * .smol blob, a safetensors file or a checkpoint), histograms of its weights, int8's error by
  * layer, statistics of every tensor, where it comes from. The bytes are the same for any number of
  * threads. Reads all elements three times. Errors: those of smol_inspect and smol_output_commit. */
-enum status smol_report(const char *path, const struct report_options *options,
-                        struct error *error);
+smol_status smol_report(const char *path, const struct report_options *options, smol_error *error);
 
 #endif

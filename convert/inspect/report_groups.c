@@ -100,8 +100,8 @@ static void sort_groups(struct tensor_groups *groups)
             groups->of[groups->all[g].in[i].tensor] = (int)g;
 }
 
-enum status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
-                             struct error *error)
+smol_status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
+                             smol_error *error)
 {
     size_t n = subject->n_tensors;
     struct key *keys = calloc(n + 1, sizeof *keys);
@@ -109,8 +109,8 @@ enum status smol_groups_make(const struct subject *subject, struct tensor_groups
     groups->members = calloc(n + 1, sizeof *groups->members);
     groups->of = calloc(n + 1, sizeof *groups->of);
     groups->names = calloc(n + 1, sizeof *groups->names);
-    enum status status = keys && groups->all && groups->members && groups->of && groups->names
-                             ? STATUS_OK
+    smol_status status = keys && groups->all && groups->members && groups->of && groups->names
+                             ? SMOL_OK
                              : smol_fail_memory(error, "the tensor list");
     for (size_t i = 0; !status && i < n; i++) {
         const struct model_tensor *tensor = &subject->tensors[i];

@@ -34,9 +34,9 @@ struct tensor_groups {
     char (*names)[MAX_NAME];      /* the roles' names of tensors that have one, (n_tensors) */
 };
 
-/* Errors: STATUS_MEMORY; smol_groups_free is due all the same. */
-enum status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
-                             struct error *error);
+/* Errors: SMOL_ERROR_MEMORY; smol_groups_free is due all the same. */
+smol_status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
+                             smol_error *error);
 void smol_groups_free(struct tensor_groups *groups);
 
 /* --- report_plots.c: SVG ------------------------------------------------------------------ */

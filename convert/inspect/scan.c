@@ -141,12 +141,12 @@ static void run(struct batch *batch, struct pool *pool, bool quiet)
     smol_progress_end(&progress);
 }
 
-enum status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
-                      struct pool *pool, bool quiet, struct error *error)
+smol_status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
+                      struct pool *pool, bool quiet, smol_error *error)
 {
     struct batch *batch = calloc(1, sizeof *batch);
     uint8_t *results = calloc(BATCH_PIECES, scan->result_size);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (batch && results) {
         batch->scan = scan;
         batch->tensors = tensors;

@@ -30,8 +30,8 @@ struct scan {
 };
 
 /* Goes through tensors[0..n), in order, but those whose elements are no numbers. Draws a progress
- * bar unless `quiet`. Errors: STATUS_MEMORY. */
-enum status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
-                      struct pool *pool, bool quiet, struct error *error);
+ * bar unless `quiet`. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
+                      struct pool *pool, bool quiet, smol_error *error);
 
 #endif

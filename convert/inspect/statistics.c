@@ -175,14 +175,14 @@ static void collect_outliers(void *context, size_t tensor, const void *out)
     all[tensor].n_outliers += *(const uint64_t *)out;
 }
 
-enum status smol_statistics(const struct model_tensor *tensors, size_t n, struct pool *pool,
-                            bool quiet, struct statistics *all, struct error *error)
+smol_status smol_statistics(const struct model_tensor *tensors, size_t n, struct pool *pool,
+                            bool quiet, struct statistics *all, smol_error *error)
 {
     struct measuring measuring = {tensors, calloc(n + 1, sizeof *measuring.results)};
     if (!measuring.results)
         return smol_fail_memory(error, "statistics");
     struct scan scan = {sizeof(struct result), add_moments, collect_moments, &measuring};
-    enum status status = smol_scan(&scan, tensors, n, pool, quiet, error);
+    smol_status status = smol_scan(&scan, tensors, n, pool, quiet, error);
     for (size_t i = 0; i < n; i++)
         all[i] = statistics_of(&tensors[i], &measuring.results[i]);
     free(measuring.results);

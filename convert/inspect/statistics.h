@@ -47,8 +47,8 @@ struct statistics {
 
 /* Fills all[0..n) with the statistics of tensors[0..n), in double, the same for any number of
  * threads. Reads each tensor twice, in order. Memory does not grow with the tensors' sizes. Draws a
- * progress bar unless `quiet`. Errors: STATUS_MEMORY. */
-enum status smol_statistics(const struct model_tensor *tensors, size_t n, struct pool *pool,
-                            bool quiet, struct statistics *all, struct error *error);
+ * progress bar unless `quiet`. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_statistics(const struct model_tensor *tensors, size_t n, struct pool *pool,
+                            bool quiet, struct statistics *all, smol_error *error);
 
 #endif

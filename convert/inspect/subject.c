@@ -82,7 +82,7 @@ static void list_safetensors(struct subject *subject, const struct safetensors *
     }
 }
 
-static enum status list_tensors(struct subject *subject, struct error *error)
+static smol_status list_tensors(struct subject *subject, smol_error *error)
 {
     const struct safetensors *reader = subject->kind == SUBJECT_CHECKPOINT
                                            ? &subject->source.shards.all
@@ -97,7 +97,7 @@ static enum status list_tensors(struct subject *subject, struct error *error)
         list_blob(subject);
     else
         list_safetensors(subject, reader);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- sums --------------------------------------------------------------------------------- */
@@ -176,13 +176,13 @@ static void add_need(struct subject *subject, enum blob_dtype dtype, uint64_t bl
 
 /* The writer's plan gives a blob's size without writing one. The source's dtype is changed on the
  * way. */
-static enum status plan_blob(struct subject *subject, enum blob_dtype dtype, struct error *error)
+static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smol_error *error)
 {
     struct source *source = &subject->source;
     char *provenance = NULL;
     struct blob_contents contents = smol_source_contents(source);
     source->config.model.dtype = dtype;
-    enum status status =
+    smol_status status =
         smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
     free(provenance);
     if (!status)
@@ -191,21 +191,21 @@ static enum status plan_blob(struct subject *subject, enum blob_dtype dtype, str
 }
 
 /* `context`: a length that was asked for, or 0. */
-static enum status find_needs(struct subject *subject, uint32_t context, struct error *error)
+static smol_status find_needs(struct subject *subject, uint32_t context, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!subject->blob)
-        return STATUS_OK;
+        return SMOL_OK;
     uint32_t most = subject->blob->model->context_length;
     if (context > most)
-        return smol_fail(error, STATUS_USAGE, "--context %u: the model has at most %u", context,
+        return smol_fail(error, SMOL_ERROR_USAGE, "--context %u: the model has at most %u", context,
                          most);
     add_context(subject, 2048);
     add_context(subject, 8192);
     add_context(subject, context ? context : most);
     if (subject->kind == SUBJECT_BLOB) {
         add_need(subject, subject->blob->model->dtype, subject->blob->file.size);
-        return STATUS_OK;
+        return SMOL_OK;
     }
     static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};
     for (size_t i = 0; !status && i < sizeof dtypes / sizeof dtypes[0]; i++)
@@ -216,7 +216,7 @@ static enum status find_needs(struct subject *subject, uint32_t context, struct 
 /* --- opening ------------------------------------------------------------------------------- */
 
 /* As far as descriptions look at a blob. */
-static enum status settle_settings(struct subject *subject, struct error *error)
+static smol_status settle_settings(struct subject *subject, smol_error *error)
 {
     struct source *source = &subject->source;
     const struct config *config = &source->config;
@@ -232,7 +232,7 @@ static enum status settle_settings(struct subject *subject, struct error *error)
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
     };
-    enum status status = smol_source_open_tokenizer(source, &blob->tokenizer, error);
+    smol_status status = smol_source_open_tokenizer(source, &blob->tokenizer, error);
     blob->scanner = blob->tokenizer.scanner;
     if (!status && blob->template_section)
         status =
@@ -242,15 +242,15 @@ static enum status settle_settings(struct subject *subject, struct error *error)
 }
 
 /* The file of the chat template, or of the first of several. */
-static enum status find_template(struct subject *subject, const struct source_options *options,
-                                 struct error *error)
+static smol_status find_template(struct subject *subject, const struct source_options *options,
+                                 smol_error *error)
 {
     struct template_list *list = &subject->templates;
     if (options->template_file) {
         subject->template_in = smol_base_name(options->template_file);
-        return STATUS_OK;
+        return SMOL_OK;
     }
-    enum status status = smol_template_list_open(subject->source.folder,
+    smol_status status = smol_template_list_open(subject->source.folder,
                                                  &subject->source.tokenizer_config, list, error);
     if (!status && list->n > 0)
         subject->template_in = smol_base_name(list->items[0].path);
@@ -259,34 +259,34 @@ static enum status find_template(struct subject *subject, const struct source_op
 
 /* What there is of a checkpoint that is not supported; nothing where the reason lies in the weights
  * themselves. */
-static enum status open_weights(struct subject *subject, const struct source_options *options,
-                                struct error *error)
+static smol_status open_weights(struct subject *subject, const struct source_options *options,
+                                smol_error *error)
 {
-    enum status status = smol_source_open_weights(subject->path, options, &subject->source, error);
+    smol_status status = smol_source_open_weights(subject->path, options, &subject->source, error);
     subject->has_weights = !status;
     if (status)
-        return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+        return status == SMOL_ERROR_UNSUPPORTED ? SMOL_OK : status;
     return smol_settings_open(subject->source.folder, "tokenizer_config.json", false,
                               &subject->source.tokenizer_config, error);
 }
 
-static enum status open_checkpoint(struct subject *subject, const struct source_options *options,
-                                   struct error *error)
+static smol_status open_checkpoint(struct subject *subject, const struct source_options *options,
+                                   smol_error *error)
 {
     struct source *source = &subject->source;
-    struct error *reason = &subject->reason;
+    smol_error *reason = &subject->reason;
     subject->kind = SUBJECT_CHECKPOINT;
-    enum status status = smol_source_open(subject->path, options, DTYPE_INT8, source, reason);
+    smol_status status = smol_source_open(subject->path, options, DTYPE_INT8, source, reason);
     if (!status)
         status = smol_source_compile_tokenizer(source, reason);
-    if (status == STATUS_UNSUPPORTED) {
+    if (status == SMOL_ERROR_UNSUPPORTED) {
         smol_source_close(source);
         status = open_weights(subject, options, error);
     } else if (status) {
         *error = *reason;
     } else {
         subject->has_weights = true;
-        reason->status = STATUS_OK;
+        reason->status = SMOL_OK;
         status = settle_settings(subject, error);
     }
     if (status || !subject->has_weights)
@@ -295,21 +295,21 @@ static enum status open_checkpoint(struct subject *subject, const struct source_
     return status ? status : find_template(subject, options, error);
 }
 
-static enum status open_file(struct subject *subject, enum verify verify, struct error *error)
+static smol_status open_file(struct subject *subject, enum verify verify, smol_error *error)
 {
-    enum status status = smol_model_file_open(subject->path, verify, &subject->file, error);
+    smol_status status = smol_model_file_open(subject->path, verify, &subject->file, error);
     subject->kind = subject->file.is_blob ? SUBJECT_BLOB : SUBJECT_SAFETENSORS;
     subject->blob = subject->file.is_blob ? &subject->file.blob : NULL;
     subject->has_weights = true;
     return status;
 }
 
-enum status smol_subject_open(const char *path, const struct source_options *options,
+smol_status smol_subject_open(const char *path, const struct source_options *options,
                               uint32_t context, enum verify verify, struct subject *subject,
-                              struct error *error)
+                              smol_error *error)
 {
     *subject = (struct subject){.path = path};
-    enum status status =
+    smol_status status =
         options ? open_checkpoint(subject, options, error) : open_file(subject, verify, error);
     if (!status && subject->has_weights) {
         status = list_tensors(subject, error);
@@ -325,12 +325,12 @@ enum status smol_subject_open(const char *path, const struct source_options *opt
     return status;
 }
 
-enum status smol_subject_settle(const struct subject *subject, enum status status,
-                                struct error *error)
+smol_status smol_subject_settle(const struct subject *subject, smol_status status,
+                                smol_error *error)
 {
     if (subject->kind == SUBJECT_CHECKPOINT)
         return smol_source_settle(&subject->source, status, error);
-    enum status lost = smol_model_file_check(&subject->file, subject->path, error);
+    smol_status lost = smol_model_file_check(&subject->file, subject->path, error);
     return lost ? lost : status;
 }
 

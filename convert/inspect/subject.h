@@ -46,7 +46,7 @@ struct subject {
     /* of a checkpoint */
     struct source source;
     struct settings config;         /* config.json */
-    struct error reason;            /* why it is not supported; STATUS_OK: it is */
+    smol_error reason;              /* why it is not supported; SMOL_OK: it is */
     struct blob would_be;           /* the settings of the blob that it would become */
     bool has_weights;               /* false: they are of another kind */
     const char *template_in;        /* the file that its chat template is in, or NULL */
@@ -67,15 +67,15 @@ struct subject {
 /* Opens `path` as a checkpoint, read as `options` say, or, where they are NULL, as a file whose
  * blob's data are checked as `verify` says. `context`: tokens whose memory is asked for; 0: all
  * that the model can have. A checkpoint that cannot be converted is no error. On
- * an error nothing stays open. Errors: STATUS_USAGE (`context` is too long), STATUS_FILE,
- * STATUS_DAMAGED, STATUS_UNSUPPORTED (a file of another kind), STATUS_MEMORY. */
-enum status smol_subject_open(const char *path, const struct source_options *options,
+ * an error nothing stays open. Errors: SMOL_ERROR_USAGE (`context` is too long), SMOL_ERROR_FILE,
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a file of another kind), SMOL_ERROR_MEMORY. */
+smol_status smol_subject_open(const char *path, const struct source_options *options,
                               uint32_t context, enum verify verify, struct subject *subject,
-                              struct error *error);
+                              smol_error *error);
 
 /* What has become of a step that ended with `status`, see file_settle. */
-enum status smol_subject_settle(const struct subject *subject, enum status status,
-                                struct error *error);
+smol_status smol_subject_settle(const struct subject *subject, smol_status status,
+                                smol_error *error);
 
 void smol_subject_close(struct subject *subject);
 

@@ -26,8 +26,8 @@ _Static_assert(DELTA_MAX_NEW + 2 * REACH <= DELTA_MAX_OLD, "reach");
 struct slot {
     struct delta_piece piece;
     struct delta_record record;
-    enum status status;
-    struct error error;
+    smol_status status;
+    smol_error error;
 };
 
 struct making {
@@ -66,7 +66,7 @@ static struct delta_part as_frame(const struct delta_piece *piece)
     return part;
 }
 
-static enum status encode(const struct making *m, struct slot *slot, int level)
+static smol_status encode(const struct making *m, struct slot *slot, int level)
 {
     return smol_delta_encode(&slot->record, m->old_blob.file.data + slot->record.part.old_offset,
                              m->new_blob.file.data + slot->piece.offset, level, &slot->error);
@@ -74,15 +74,15 @@ static enum status encode(const struct making *m, struct slot *slot, int level)
 
 /* Finds the method that makes the least of the piece: differences only if its counterpart reaches
  * so far. */
-static enum status choose(const struct making *m, struct slot *slot)
+static smol_status choose(const struct making *m, struct slot *slot)
 {
     const struct delta_piece *piece = &slot->piece;
     const struct delta_region *region = &piece->region;
     struct delta_part frame = as_frame(piece);
     slot->record.part = frame;
     if (piece->old_offset + piece->size > region->old_offset + region->old_size)
-        return STATUS_OK;
-    enum status status = encode(m, slot, TRIAL_LEVEL);
+        return SMOL_OK;
+    smol_status status = encode(m, slot, TRIAL_LEVEL);
     uint32_t frame_size = slot->record.part.coded_size;
     slot->record.part = as_pair(piece, region->difference);
     if (!status)
@@ -92,9 +92,9 @@ static enum status choose(const struct making *m, struct slot *slot)
     return status;
 }
 
-static enum status code(const struct making *m, struct slot *slot)
+static smol_status code(const struct making *m, struct slot *slot)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (slot->piece.same) {
         slot->record.part = as_pair(&slot->piece, DELTA_COPY);
     } else {
@@ -116,7 +116,7 @@ static void work(void *argument, struct pool_thread *thread)
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-static enum status write_slots(struct making *m, struct progress *progress, struct error *error)
+static smol_status write_slots(struct making *m, struct progress *progress, smol_error *error)
 {
     for (uint32_t i = 0; i < m->n_slots; i++) {
         const struct slot *slot = &m->slots[i];
@@ -125,18 +125,18 @@ static enum status write_slots(struct making *m, struct progress *progress, stru
             return slot->status;
         }
         size_t size = sizeof slot->record.part + slot->record.part.coded_size;
-        enum status status = smol_output_write(&m->output, m->size, &slot->record, size, error);
+        smol_status status = smol_output_write(&m->output, m->size, &slot->record, size, error);
         if (status)
             return status;
         m->size += size;
         smol_progress_advance(progress, slot->piece.size);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status write_parts(struct making *m, struct progress *progress, struct error *error)
+static smol_status write_parts(struct making *m, struct progress *progress, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     m->size = sizeof(struct delta_header);
     do {
         m->n_slots = 0;
@@ -154,7 +154,7 @@ static struct delta_blob identity(const struct blob *blob)
     return (struct delta_blob){blob->header->front_digest, blob->header->file_size};
 }
 
-static enum status write_header(struct making *m, struct error *error)
+static smol_status write_header(struct making *m, smol_error *error)
 {
     struct delta_header header = {
         .magic = DELTA_MAGIC,
@@ -171,10 +171,10 @@ static enum status write_header(struct making *m, struct error *error)
 
 /* The blobs' files may have changed since they were verified, and disks lie: what is sent to many
  * places is tried first. */
-static enum status try_out(const struct making *m, const char *path, struct error *error)
+static smol_status try_out(const struct making *m, const char *path, smol_error *error)
 {
     struct input input;
-    enum status status = smol_input_open(smol_output_temporary(&m->output), &input, error);
+    smol_status status = smol_input_open(smol_output_temporary(&m->output), &input, error);
     input.name = smol_base_name(path);
     if (!status)
         status = smol_delta_apply(&m->old_blob, &input, NULL, error);
@@ -184,10 +184,10 @@ static enum status try_out(const struct making *m, const char *path, struct erro
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status open_all(struct making *m, const char *old_path, const char *new_path,
-                            uint32_t n_threads, struct error *error)
+static smol_status open_all(struct making *m, const char *old_path, const char *new_path,
+                            uint32_t n_threads, smol_error *error)
 {
-    enum status status = smol_blob_open(old_path, true, VERIFY_AT_OPEN, &m->old_blob, error);
+    smol_status status = smol_blob_open(old_path, true, VERIFY_AT_OPEN, &m->old_blob, error);
     if (!status)
         status = smol_blob_open(new_path, true, VERIFY_AT_OPEN, &m->new_blob, error);
     if (!status)
@@ -198,13 +198,13 @@ static enum status open_all(struct making *m, const char *old_path, const char *
         return status;
     m->capacity = n_threads * SLOTS_PER_THREAD;
     m->slots = calloc(m->capacity, sizeof *m->slots);
-    return m->slots ? STATUS_OK : smol_fail_memory(error, "parts of a delta");
+    return m->slots ? SMOL_OK : smol_fail_memory(error, "parts of a delta");
 }
 
-static enum status write(struct making *m, const char *path, const struct delta_options *options,
-                         struct error *error)
+static smol_status write(struct making *m, const char *path, const struct delta_options *options,
+                         smol_error *error)
 {
-    enum status status = smol_output_open(path, options->force, &m->output, error);
+    smol_status status = smol_output_open(path, options->force, &m->output, error);
     if (status)
         return status;
     struct progress progress = smol_progress_start(m->new_blob.header->file_size, options->quiet);
@@ -231,14 +231,14 @@ static void release(struct making *m)
     smol_blob_close(&m->old_blob);
 }
 
-enum status smol_delta(const char *old_path, const char *new_path, const char *delta_path,
-                       const struct delta_options *options, struct error *error)
+smol_status smol_delta(const char *old_path, const char *new_path, const char *delta_path,
+                       const struct delta_options *options, smol_error *error)
 {
     struct making making = {0};
     if (smol_same_file(delta_path, old_path) || smol_same_file(delta_path, new_path))
-        return smol_fail(error, STATUS_USAGE, "%s: is one of the blobs: name another output",
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: is one of the blobs: name another output",
                          delta_path);
-    enum status status = open_all(&making, old_path, new_path, options->n_threads, error);
+    smol_status status = open_all(&making, old_path, new_path, options->n_threads, error);
     if (!status)
         status = write(&making, delta_path, options, error);
     if (!status && !options->quiet)

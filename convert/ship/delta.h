@@ -15,9 +15,9 @@ struct delta_options {
 /* Writes the delta that makes the blob new_path out of the blob old_path, as format/DELTA.md has
  * it. Both blobs are verified first, and the delta is applied once, in memory, before it appears.
  * It depends on the blobs and the release of zstd alone. Memory: some 40 MB for each thread.
- * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY, STATUS_USAGE (the output
- * is one of the blobs). */
-enum status smol_delta(const char *old_path, const char *new_path, const char *delta_path,
-                       const struct delta_options *options, struct error *error);
+ * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY,
+ * SMOL_ERROR_USAGE (the output is one of the blobs). */
+smol_status smol_delta(const char *old_path, const char *new_path, const char *delta_path,
+                       const struct delta_options *options, smol_error *error);
 
 #endif

@@ -77,8 +77,8 @@ static size_t compress(const uint8_t *bytes, size_t n, const uint8_t *prefix, si
     return ZSTD_isError(size) ? 0 : size;
 }
 
-enum status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
-                              int level, struct error *error)
+smol_status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
+                              int level, smol_error *error)
 {
     struct delta_part *part = &record->part;
     size_t n = part->new_size, size = 0;
@@ -94,16 +94,16 @@ enum status smol_delta_encode(struct delta_record *record, const uint8_t *old, c
         free(differences);
     }
     part->coded_size = (uint32_t)size;
-    return size > 0 ? STATUS_OK : smol_fail_memory(error, "compressing");
+    return size > 0 ? SMOL_OK : smol_fail_memory(error, "compressing");
 }
 
 /* --- decoding ----------------------------------------------------------------------------- */
 
-enum status smol_delta_decoder_open(struct delta_decoder *decoder, struct error *error)
+smol_status smol_delta_decoder_open(struct delta_decoder *decoder, smol_error *error)
 {
     decoder->zstd = ZSTD_createDCtx();
     decoder->differences = malloc(DELTA_MAX_NEW);
-    return decoder->zstd && decoder->differences ? STATUS_OK
+    return decoder->zstd && decoder->differences ? SMOL_OK
                                                  : smol_fail_memory(error, "decompressing");
 }
 
@@ -123,19 +123,19 @@ static bool is_one_frame(const uint8_t *coded, size_t size, size_t n)
            ZSTD_findFrameCompressedSize(coded, size) == size;
 }
 
-static enum status decompress(const struct delta_decoder *decoder, const uint8_t *coded,
+static smol_status decompress(const struct delta_decoder *decoder, const uint8_t *coded,
                               size_t size, const uint8_t *prefix, size_t n_prefix, uint8_t *bytes,
                               size_t n)
 {
     if (!is_one_frame(coded, size, n))
-        return STATUS_DAMAGED;
+        return SMOL_ERROR_DAMAGED;
     if (ZSTD_isError(ZSTD_DCtx_refPrefix(decoder->zstd, prefix, n_prefix)))
-        return STATUS_MEMORY;
-    return ZSTD_decompressDCtx(decoder->zstd, bytes, n, coded, size) == n ? STATUS_OK
-                                                                          : STATUS_DAMAGED;
+        return SMOL_ERROR_MEMORY;
+    return ZSTD_decompressDCtx(decoder->zstd, bytes, n, coded, size) == n ? SMOL_OK
+                                                                          : SMOL_ERROR_DAMAGED;
 }
 
-enum status smol_delta_decode(const struct delta_decoder *decoder,
+smol_status smol_delta_decode(const struct delta_decoder *decoder,
                               const struct delta_record *record, const uint8_t *old, uint8_t *bytes)
 {
     const struct delta_part *part = &record->part;
@@ -143,7 +143,7 @@ enum status smol_delta_decode(const struct delta_decoder *decoder,
     if (part->method == DELTA_ZSTD)
         return decompress(decoder, record->coded, size, old, part->old_size, bytes, n);
     uint8_t *differences = decoder->differences;
-    enum status status = decompress(decoder, record->coded, size, NULL, 0, differences, n);
+    smol_status status = decompress(decoder, record->coded, size, NULL, 0, differences, n);
     if (!status)
         (part->method == DELTA_BYTES ? add_bytes : add_halves)(differences, old, n, bytes);
     return status;

@@ -18,9 +18,9 @@ uint64_t smol_delta_digest(const struct delta_record *record);
 
 /* Codes the part's bytes of NEW, bytes[0..new_size), with its method, which is not DELTA_COPY.
  * old (old_size): the part's bytes of OLD. Fills in `coded` and part.coded_size, the same for
- * the same input. `level` is zstd's. Errors: STATUS_MEMORY. */
-enum status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
-                              int level, struct error *error);
+ * the same input. `level` is zstd's. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
+                              int level, smol_error *error);
 
 /* What decoding needs, for one thread. */
 struct delta_decoder {
@@ -28,14 +28,14 @@ struct delta_decoder {
     uint8_t *differences; /* (DELTA_MAX_NEW) */
 };
 
-/* Errors: STATUS_MEMORY; to be closed in any case. */
-enum status smol_delta_decoder_open(struct delta_decoder *decoder, struct error *error);
+/* Errors: SMOL_ERROR_MEMORY; to be closed in any case. */
+smol_status smol_delta_decoder_open(struct delta_decoder *decoder, smol_error *error);
 void smol_delta_decoder_close(struct delta_decoder *decoder);
 
 /* The way back: fills bytes[0..new_size). The part's sizes are within their limits; what is coded
- * may be anything. Errors, without a message: STATUS_DAMAGED (it is not exactly one frame of
- * new_size bytes), STATUS_MEMORY. */
-enum status smol_delta_decode(const struct delta_decoder *decoder,
+ * may be anything. Errors, without a message: SMOL_ERROR_DAMAGED (it is not exactly one frame of
+ * new_size bytes), SMOL_ERROR_MEMORY. */
+smol_status smol_delta_decode(const struct delta_decoder *decoder,
                               const struct delta_record *record, const uint8_t *old,
                               uint8_t *bytes);
 

@@ -82,8 +82,8 @@ static void add_regions(struct delta_plan *plan, const uint64_t *digests)
     }
 }
 
-enum status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
-                                 struct delta_plan **out, struct error *error)
+smol_status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
+                                 struct delta_plan **out, smol_error *error)
 {
     struct delta_plan *plan = *out = calloc(1, sizeof *plan);
     uint64_t *digests = calloc(old_blob->n_tensors, sizeof *digests);
@@ -101,7 +101,7 @@ enum status smol_delta_plan_open(const struct blob *old_blob, const struct blob 
         digests[i] = tensor_digest(old_blob, &old_blob->tensors[i]);
     add_regions(plan, digests);
     free(digests);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_delta_plan_close(struct delta_plan *plan)

@@ -27,9 +27,9 @@ struct delta_piece {
 
 struct delta_plan;
 
-/* Both blobs are open and mapped, and outlive the plan. Errors: STATUS_MEMORY. */
-enum status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
-                                 struct delta_plan **plan, struct error *error);
+/* Both blobs are open and mapped, and outlive the plan. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
+                                 struct delta_plan **plan, smol_error *error);
 
 /* The next piece; together they are NEW, in order. False after the last. */
 bool smol_delta_plan_next(struct delta_plan *plan, struct delta_piece *piece);

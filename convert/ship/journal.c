@@ -35,20 +35,20 @@ void smol_journal_pass(struct journal *journal, uint32_t size)
     advance(journal, &entry);
 }
 
-enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
-                             struct error *error)
+smol_status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
+                             smol_error *error)
 {
     const struct entry entry = next_entry(journal, journal->end + size);
-    enum status status = smol_output_write(output, journal->place, &entry, sizeof entry, error);
+    smol_status status = smol_output_write(output, journal->place, &entry, sizeof entry, error);
     if (!status)
         advance(journal, &entry);
     return status;
 }
 
-enum status smol_journal_read(struct journal journal, const struct output *output,
-                              struct seek_table *table, struct error *error)
+smol_status smol_journal_read(struct journal journal, const struct output *output,
+                              struct seek_table *table, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status) {
         struct entry entry;
         size_t n = 0;

@@ -23,13 +23,13 @@ struct journal smol_journal_start(const struct blob_header *header);
 /* Goes past the entry of a frame of `size` bytes, which the output has already. */
 void smol_journal_pass(struct journal *journal, uint32_t size);
 
-/* Adds a frame of `size` bytes, which is in the output by now. Errors: STATUS_FILE. */
-enum status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
-                             struct error *error);
+/* Adds a frame of `size` bytes, which is in the output by now. Errors: SMOL_ERROR_FILE. */
+smol_status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
+                             smol_error *error);
 
 /* Adds the frames that the output's journal, which starts at `journal`, holds to an empty `table`,
- * up to the first entry that is not as it should be. Errors: STATUS_FILE, STATUS_MEMORY. */
-enum status smol_journal_read(struct journal journal, const struct output *output,
-                              struct seek_table *table, struct error *error);
+ * up to the first entry that is not as it should be. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+smol_status smol_journal_read(struct journal journal, const struct output *output,
+                              struct seek_table *table, smol_error *error);
 
 #endif

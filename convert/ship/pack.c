@@ -61,28 +61,28 @@ static void make_frames(void *argument, struct pool_thread *thread)
     }
 }
 
-static enum status write_frames(struct packing *p, struct error *error)
+static smol_status write_frames(struct packing *p, smol_error *error)
 {
     for (uint32_t i = 0; i < p->n_frames; i++) {
         if (p->sizes[i] == 0)
             return smol_fail_memory(error, "compressing");
-        enum status status = smol_output_write(
+        smol_status status = smol_output_write(
             &p->output, p->table.end, p->frames + (size_t)i * PACKED_MAX_FRAME, p->sizes[i], error);
         if (!status)
             status = smol_seek_table_add(&p->table, (uint32_t)p->sizes[i], error);
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status write_all_frames(struct packing *p, struct error *error)
+static smol_status write_all_frames(struct packing *p, smol_error *error)
 {
     const uint64_t size = p->blob.file.size, batch = (uint64_t)BATCH_FRAMES * PACKED_PIECE;
     struct progress progress = smol_progress_start(size, p->options->quiet);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status && p->start < size) {
         uint64_t bytes = size - p->start < batch ? size - p->start : batch;
         p->n_frames = (uint32_t)((bytes + PACKED_PIECE - 1) / PACKED_PIECE);
@@ -95,23 +95,23 @@ static enum status write_all_frames(struct packing *p, struct error *error)
     return status;
 }
 
-static enum status write_table(struct packing *p, struct error *error)
+static smol_status write_table(struct packing *p, smol_error *error)
 {
     uint8_t *bytes;
     size_t size;
-    enum status status = smol_seek_table_encode(&p->table, p->blob.file.size, &bytes, &size, error);
+    smol_status status = smol_seek_table_encode(&p->table, p->blob.file.size, &bytes, &size, error);
     if (!status)
         status = smol_output_write(&p->output, p->table.end, bytes, size, error);
     free(bytes);
     return status;
 }
 
-static enum status pack(struct packing *p, const char *output, struct error *error)
+static smol_status pack(struct packing *p, const char *output, smol_error *error)
 {
     p->frames = malloc((size_t)BATCH_FRAMES * PACKED_MAX_FRAME);
     if (!p->frames)
         return smol_fail_memory(error, "compressing");
-    enum status status = smol_pool_create(p->options->n_threads, &p->pool, error);
+    smol_status status = smol_pool_create(p->options->n_threads, &p->pool, error);
     if (!status)
         status = smol_output_open(output, p->options->force, &p->output, error);
     if (!status)
@@ -124,11 +124,11 @@ static enum status pack(struct packing *p, const char *output, struct error *err
     return status;
 }
 
-enum status smol_pack(const char *input, const char *output, const struct pack_options *options,
-                      struct error *error)
+smol_status smol_pack(const char *input, const char *output, const struct pack_options *options,
+                      smol_error *error)
 {
     struct packing p = {.options = options, .output.fd = -1};
-    enum status status = smol_blob_open(input, true, VERIFY_AT_OPEN, &p.blob, error);
+    smol_status status = smol_blob_open(input, true, VERIFY_AT_OPEN, &p.blob, error);
     if (!status)
         status = pack(&p, output, error);
     if (!status && !options->quiet)

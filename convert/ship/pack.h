@@ -16,7 +16,7 @@ struct pack_options {
 /* Packs the blob `input` into `output`, which appears whole or not at all. Checks all of the blob
  * first. The same blob, level and release of zstd give the same bytes for any number of threads.
  * Errors: those of smol_blob_open and smol_output_open. */
-enum status smol_pack(const char *input, const char *output, const struct pack_options *options,
-                      struct error *error);
+smol_status smol_pack(const char *input, const char *output, const struct pack_options *options,
+                      smol_error *error);
 
 #endif

@@ -21,18 +21,18 @@ enum {
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
-enum status smol_packed_open(const char *path, struct packed_reader *r, struct error *error)
+smol_status smol_packed_open(const char *path, struct packed_reader *r, smol_error *error)
 {
     struct stat info;
     *r = (struct packed_reader){0};
-    enum status status = smol_input_open(path, &r->input, error);
+    smol_status status = smol_input_open(path, &r->input, error);
     if (!status && fstat(r->input.fd, &info))
         status = smol_fail_errno(error, path, "open");
     if (status)
         return status;
     r->is_file = S_ISREG(info.st_mode);
     r->data = malloc(CAPACITY);
-    return r->data ? STATUS_OK : smol_fail_memory(error, "reading");
+    return r->data ? SMOL_OK : smol_fail_memory(error, "reading");
 }
 
 void smol_packed_close(struct packed_reader *r)
@@ -45,10 +45,10 @@ void smol_packed_close(struct packed_reader *r)
 /* --- bytes -------------------------------------------------------------------------------- */
 
 /* Reads once, behind what is there; for that there must be room. */
-static enum status fill(struct packed_reader *r, struct error *error)
+static smol_status fill(struct packed_reader *r, smol_error *error)
 {
     size_t n = 0;
-    enum status status =
+    smol_status status =
         smol_input_read_some(&r->input, r->data + r->end, CAPACITY - r->end, &n, error);
     r->end += n;
     r->ended = !status && n == 0;
@@ -66,15 +66,15 @@ static size_t pass(struct packed_reader *r, uint64_t size)
     return n;
 }
 
-enum status smol_packed_skip(struct packed_reader *r, uint64_t size, struct error *error)
+smol_status smol_packed_skip(struct packed_reader *r, uint64_t size, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     size -= pass(r, size);
     if (r->is_file && size > 0) {
         if (lseek(r->input.fd, (off_t)size, SEEK_CUR) < 0)
             return smol_fail_errno(error, r->input.name, "go to a place in");
         r->position += size;
-        return STATUS_OK;
+        return SMOL_OK;
     }
     while (!status && size > 0 && !r->ended) {
         status = fill(r, error);
@@ -83,11 +83,11 @@ enum status smol_packed_skip(struct packed_reader *r, uint64_t size, struct erro
     return status;
 }
 
-enum status smol_packed_read(struct packed_reader *r, void *data, size_t size, size_t *n,
-                             struct error *error)
+smol_status smol_packed_read(struct packed_reader *r, void *data, size_t size, size_t *n,
+                             smol_error *error)
 {
     uint8_t *out = data;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (*n = 0; !status && *n < size;) {
         const uint8_t *from = r->data + r->start;
         size_t got = pass(r, size - *n);
@@ -104,34 +104,34 @@ enum status smol_packed_read(struct packed_reader *r, void *data, size_t size, s
 /* --- frames ------------------------------------------------------------------------------- */
 
 /* Not a frame of a packed file, though it may be fine. */
-static enum status refuse(const struct packed_reader *r, const char *what, uint64_t offset,
-                          struct error *error)
+static smol_status refuse(const struct packed_reader *r, const char *what, uint64_t offset,
+                          smol_error *error)
 {
-    return smol_fail(error, STATUS_UNSUPPORTED,
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                      "%s: %s (offset %" PRIu64 "), `smolconv pack` makes none: use `zstd -d`",
                      r->input.name, what, offset);
 }
 
-static enum status damaged(const struct packed_reader *r, const char *what, uint64_t offset,
-                           struct error *error)
+static smol_status damaged(const struct packed_reader *r, const char *what, uint64_t offset,
+                           smol_error *error)
 {
-    return smol_fail(error, STATUS_DAMAGED, "%s: %s (offset %" PRIu64 "): fetch it again",
+    return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %s (offset %" PRIu64 "): fetch it again",
                      r->input.name, what, offset);
 }
 
-static enum status cut_off(const struct packed_reader *r, uint64_t offset, struct error *error)
+static smol_status cut_off(const struct packed_reader *r, uint64_t offset, smol_error *error)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: ends within a frame (offset %" PRIu64 "): fetch the rest", r->input.name,
                      offset);
 }
 
-static enum status refuse_magic(const struct packed_reader *r, const uint8_t *data, uint32_t magic,
-                                uint64_t offset, struct error *error)
+static smol_status refuse_magic(const struct packed_reader *r, const uint8_t *data, uint32_t magic,
+                                uint64_t offset, smol_error *error)
 {
     if (memcmp(data, BLOB_MAGIC, sizeof magic) == 0)
-        return smol_fail(error, STATUS_UNSUPPORTED, "%s: a .smol blob, not packed: use it as it is",
-                         r->input.name);
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: a .smol blob, not packed: use it as it is", r->input.name);
     if (magic >> 4 == SEEK_TABLE_MAGIC >> 4)
         return refuse(r, "a skippable frame", offset, error);
     if (magic >> 4 == ZSTD_MAGICNUMBER >> 4 || magic == 0xfd2fb51e)
@@ -140,8 +140,8 @@ static enum status refuse_magic(const struct packed_reader *r, const uint8_t *da
 }
 
 /* Whether the frame says what those of a packed file say; its header is data[0..size). */
-static enum status check_header(const struct packed_reader *r, const uint8_t *data, size_t size,
-                                uint64_t offset, struct error *error)
+static smol_status check_header(const struct packed_reader *r, const uint8_t *data, size_t size,
+                                uint64_t offset, smol_error *error)
 {
     unsigned long long content = ZSTD_getFrameContentSize(data, size);
     if (content == ZSTD_CONTENTSIZE_ERROR)
@@ -155,7 +155,7 @@ static enum status check_header(const struct packed_reader *r, const uint8_t *da
         return refuse(r, "an empty frame", offset, error);
     if (ZSTD_getDictID_fromFrame(data, size))
         return refuse(r, "a frame that needs a dictionary", offset, error);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static uint32_t read_u32(const uint8_t *data)
@@ -165,34 +165,34 @@ static uint32_t read_u32(const uint8_t *data)
 
 /* Looks for a frame at r->data + at. frame->size 0: it has not come yet, or here is the seek table
  * (*is_table) or the end of the input. */
-static enum status look(struct packed_reader *r, size_t at, struct packed_frame *frame,
-                        bool *is_table, struct error *error)
+static smol_status look(struct packed_reader *r, size_t at, struct packed_frame *frame,
+                        bool *is_table, smol_error *error)
 {
     const uint8_t *data = r->data + at;
     size_t size = r->end - at;
     uint64_t offset = r->position + (at - r->start);
     frame->size = 0;
     if (size == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     if (size < sizeof(uint32_t))
         return cut_off(r, offset, error);
     uint32_t magic = read_u32(data);
     *is_table = magic == SEEK_TABLE_MAGIC;
     if (*is_table)
-        return STATUS_OK;
+        return SMOL_OK;
     if (magic != ZSTD_MAGICNUMBER)
         return refuse_magic(r, data, magic, offset, error);
-    enum status status = check_header(r, data, size, offset, error);
+    smol_status status = check_header(r, data, size, offset, error);
     if (status)
         return status;
     size_t n = ZSTD_findFrameCompressedSize(data, size);
     if (ZSTD_isError(n)) {
         if (ZSTD_getErrorCode(n) != ZSTD_error_srcSize_wrong || size >= PACKED_MAX_FRAME)
             return damaged(r, "a malformed frame", offset, error);
-        return r->ended ? cut_off(r, offset, error) : STATUS_OK;
+        return r->ended ? cut_off(r, offset, error) : SMOL_OK;
     }
     *frame = (struct packed_frame){data, n, ZSTD_getFrameContentSize(data, size)};
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Whether more comes at once. On a slow link it does not, and what is there is not kept waiting. */
@@ -212,11 +212,11 @@ static void make_room(struct packed_reader *r)
 /* A frame is looked at from its first byte each time, so there must be a reason to: enough has come
  * since, or nothing comes for a while. An error behind good frames is found again by the next call.
  */
-enum status smol_packed_frames(struct packed_reader *r, uint32_t max, struct packed_frame *frames,
-                               uint32_t *n, struct error *error)
+smol_status smol_packed_frames(struct packed_reader *r, uint32_t max, struct packed_frame *frames,
+                               uint32_t *n, smol_error *error)
 {
     bool is_table = false;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     make_room(r);
     size_t at = 0, enough = MAX_FRAME_HEADER;
     *n = 0;
@@ -239,5 +239,5 @@ enum status smol_packed_frames(struct packed_reader *r, uint32_t max, struct pac
             status = fill(r, error);
         }
     }
-    return *n > 0 ? STATUS_OK : status;
+    return *n > 0 ? SMOL_OK : status;
 }

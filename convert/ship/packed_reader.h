@@ -29,21 +29,21 @@ struct packed_reader {
 };
 
 /* Opens `path`, "-" for standard input; it outlives the reader, which is to be closed even
- * after an error. Errors: STATUS_FILE, STATUS_MEMORY. */
-enum status smol_packed_open(const char *path, struct packed_reader *reader, struct error *error);
+ * after an error. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+smol_status smol_packed_open(const char *path, struct packed_reader *reader, smol_error *error);
 
 /* Waits for a frame, and finds up to `max` (at most READER_FRAMES) that have arrived. *n is 0 where
  * the frames end: at the seek table, or with the input. They stay valid until the next call.
- * Errors: STATUS_FILE, STATUS_DAMAGED, STATUS_UNSUPPORTED. */
-enum status smol_packed_frames(struct packed_reader *reader, uint32_t max,
-                               struct packed_frame *frames, uint32_t *n, struct error *error);
+ * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED. */
+smol_status smol_packed_frames(struct packed_reader *reader, uint32_t max,
+                               struct packed_frame *frames, uint32_t *n, smol_error *error);
 
-/* Passes `size` bytes, or what there is of them. Errors: STATUS_FILE. */
-enum status smol_packed_skip(struct packed_reader *reader, uint64_t size, struct error *error);
+/* Passes `size` bytes, or what there is of them. Errors: SMOL_ERROR_FILE. */
+smol_status smol_packed_skip(struct packed_reader *reader, uint64_t size, smol_error *error);
 
-/* Passes up to `size` bytes, into `data`; *n is how many there are. Errors: STATUS_FILE. */
-enum status smol_packed_read(struct packed_reader *reader, void *data, size_t size, size_t *n,
-                             struct error *error);
+/* Passes up to `size` bytes, into `data`; *n is how many there are. Errors: SMOL_ERROR_FILE. */
+smol_status smol_packed_read(struct packed_reader *reader, void *data, size_t size, size_t *n,
+                             smol_error *error);
 
 /* After a failed open too, or for one that was never opened, with input.fd -1. */
 void smol_packed_close(struct packed_reader *reader);

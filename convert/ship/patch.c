@@ -29,19 +29,19 @@ struct patching {
     uint8_t *bytes; /* (DELTA_MAX_NEW) of NEW */
 };
 
-static enum status damaged(const struct patching *p, struct error *error, const char *what,
+static smol_status damaged(const struct patching *p, smol_error *error, const char *what,
                            uint64_t offset)
 {
-    return smol_fail(error, STATUS_DAMAGED,
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%.300s: %s (offset %" PRIu64 "): fetch a fresh copy of the delta",
                      p->input->name, what, offset);
 }
 
 /* Reads what must be there. */
-static enum status take(struct patching *p, void *data, size_t size, struct error *error)
+static smol_status take(struct patching *p, void *data, size_t size, smol_error *error)
 {
     size_t n = 0;
-    enum status status = smol_input_read(p->input, data, size, &n, error);
+    smol_status status = smol_input_read(p->input, data, size, &n, error);
     if (!status && n < size)
         return damaged(p, error, "truncated", p->input->position);
     return status;
@@ -49,25 +49,25 @@ static enum status take(struct patching *p, void *data, size_t size, struct erro
 
 /* --- header ------------------------------------------------------------------------------- */
 
-static enum status check_magic(const struct patching *p, struct error *error)
+static smol_status check_magic(const struct patching *p, smol_error *error)
 {
     const uint8_t *magic = p->header.magic;
     if (memcmp(magic, DELTA_MAGIC, BLOB_MAGIC_SIZE) == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     if (memcmp(magic, DELTA_MAGIC, 4) == 0)
         return damaged(p, error, "line ends were changed: copy it as a binary file", 4);
     if (memcmp(magic, BLOB_MAGIC, 4) == 0)
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "%.300s: a blob, not a delta: the order is OLD DELTA NEW", p->input->name);
     return damaged(p, error, "not a .smoldelta", 0);
 }
 
-static enum status read_header(struct patching *p, struct error *error)
+static smol_status read_header(struct patching *p, smol_error *error)
 {
     struct delta_header *header = &p->header;
     const size_t covered = offsetof(struct delta_header, major);
     size_t n = 0;
-    enum status status = smol_input_read(p->input, header, sizeof *header, &n, error);
+    smol_status status = smol_input_read(p->input, header, sizeof *header, &n, error);
     if (!status)
         status = check_magic(p, error);
     if (!status && n < sizeof *header)
@@ -76,18 +76,18 @@ static enum status read_header(struct patching *p, struct error *error)
         return status;
     if (header->major != DELTA_MAJOR)
         return smol_fail(
-            error, STATUS_UNSUPPORTED,
+            error, SMOL_ERROR_UNSUPPORTED,
             "%.300s: format version %u.%u, this program reads %d.x: use a matching release",
             p->input->name, header->major, header->minor, DELTA_MAJOR);
     if (smol_digest((const uint8_t *)header + covered, sizeof *header - covered) != header->digest)
         return damaged(p, error, "digest of the header does not match", 8);
     if (header->required_features)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%.300s: needs features 0x%" PRIx64 ": use a newer release",
                          p->input->name, header->required_features);
     if (header->reserved)
         return damaged(p, error, "a reserved field is not zero", 20);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool is_blob(const struct blob *blob, const struct delta_blob *expected)
@@ -96,16 +96,16 @@ static bool is_blob(const struct blob *blob, const struct delta_blob *expected)
            blob->header->file_size == expected->file_size;
 }
 
-static enum status check_old(const struct patching *p, struct error *error)
+static smol_status check_old(const struct patching *p, smol_error *error)
 {
     const struct delta_blob *old = &p->header.old_blob, *new = &p->header.new_blob;
     if (is_blob(p->old_blob, old))
-        return STATUS_OK;
+        return SMOL_OK;
     if (is_blob(p->old_blob, new))
-        return smol_fail(error, STATUS_USAGE,
+        return smol_fail(error, SMOL_ERROR_USAGE,
                          "%.200s: is what %.200s makes: there is nothing to do", p->old_blob->path,
                          p->input->name);
-    return smol_fail(error, STATUS_USAGE,
+    return smol_fail(error, SMOL_ERROR_USAGE,
                      "%.120s: not the blob that %.120s was made for (which has %" PRIu64
                      " bytes and front digest %016" PRIx64 ", not %" PRIu64 " and %016" PRIx64
                      "): find that one",
@@ -138,12 +138,12 @@ static bool sizes_are_valid(const struct patching *p, const struct delta_part *p
     return false;
 }
 
-static enum status read_part(struct patching *p, struct error *error)
+static smol_status read_part(struct patching *p, smol_error *error)
 {
     struct delta_record *record = p->record;
     const struct delta_part *part = &record->part;
     uint64_t place = p->input->position;
-    enum status status = take(p, &record->part, sizeof record->part, error);
+    smol_status status = take(p, &record->part, sizeof record->part, error);
     if (status)
         return status;
     if (part->coded_size > DELTA_MAX_CODED)
@@ -157,24 +157,24 @@ static enum status read_part(struct patching *p, struct error *error)
         return damaged(p, error, "a part is made in an unknown way", place);
     if (!sizes_are_valid(p, part))
         return damaged(p, error, "a part's sizes make no sense", place);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Makes sure that the bytes of OLD are those that the delta was made from. */
-static enum status check_old_bytes(const struct patching *p, uint64_t offset, uint64_t size,
-                                   struct error *error)
+static smol_status check_old_bytes(const struct patching *p, uint64_t offset, uint64_t size,
+                                   smol_error *error)
 {
     uint64_t end = offset + size, data = p->old_blob->header->data_offset;
     if (end <= data)
-        return STATUS_OK; /* the front was checked when the blob was opened */
+        return SMOL_OK; /* the front was checked when the blob was opened */
     offset = offset < data ? data : offset;
     return smol_blob_check(p->old_blob, offset, end - offset, error);
 }
 
 /* bytes[0..size) are the next ones of NEW. */
-static enum status emit(struct patching *p, size_t size, struct error *error)
+static smol_status emit(struct patching *p, size_t size, smol_error *error)
 {
-    enum status status = smol_intake_take(p->intake, p->bytes, size, error);
+    smol_status status = smol_intake_take(p->intake, p->bytes, size, error);
     if (!status && p->output)
         status = smol_output_write(p->output, p->made, p->bytes, size, error);
     p->made += size;
@@ -182,9 +182,9 @@ static enum status emit(struct patching *p, size_t size, struct error *error)
 }
 
 /* By way of p->bytes, so that what is checked is what is written. */
-static enum status copy(struct patching *p, uint64_t offset, uint64_t size, struct error *error)
+static smol_status copy(struct patching *p, uint64_t offset, uint64_t size, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status && size > 0) {
         size_t n = size < DELTA_MAX_NEW ? size : DELTA_MAX_NEW;
         status = check_old_bytes(p, offset, n, error);
@@ -198,17 +198,17 @@ static enum status copy(struct patching *p, uint64_t offset, uint64_t size, stru
     return status;
 }
 
-static enum status apply_part(struct patching *p, struct error *error)
+static smol_status apply_part(struct patching *p, smol_error *error)
 {
     const struct delta_part *part = &p->record->part;
     if (part->method == DELTA_COPY)
         return copy(p, part->old_offset, part->old_size, error);
-    enum status status = check_old_bytes(p, part->old_offset, part->old_size, error);
+    smol_status status = check_old_bytes(p, part->old_offset, part->old_size, error);
     if (status)
         return status;
     const uint8_t *old = p->old_blob->file.data + part->old_offset;
     status = smol_delta_decode(&p->decoder, p->record, old, p->bytes);
-    if (status == STATUS_MEMORY)
+    if (status == SMOL_ERROR_MEMORY)
         return smol_fail_memory(error, "decompressing");
     if (status)
         return damaged(p, error, "a part cannot be decompressed",
@@ -218,9 +218,9 @@ static enum status apply_part(struct patching *p, struct error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status check_end(const struct patching *p, struct error *error)
+static smol_status check_end(const struct patching *p, smol_error *error)
 {
-    enum status status = smol_intake_finish(p->intake, error);
+    smol_status status = smol_intake_finish(p->intake, error);
     if (status)
         return status;
     if (!is_blob(smol_intake_front(p->intake), &p->header.new_blob))
@@ -235,9 +235,9 @@ static enum status check_end(const struct patching *p, struct error *error)
     return status;
 }
 
-static enum status run(struct patching *p, struct error *error)
+static smol_status run(struct patching *p, smol_error *error)
 {
-    enum status status = read_header(p, error);
+    smol_status status = read_header(p, error);
     if (!status)
         status = check_old(p, error);
     while (!status && p->made < p->header.new_blob.file_size) {
@@ -254,16 +254,16 @@ static void name_result(const struct input *input, char name[MAX_NAME_SIZE])
     snprintf(name, MAX_NAME_SIZE, "%s: the new blob", input->name);
 }
 
-enum status smol_delta_apply(const struct blob *old_blob, struct input *delta,
-                             struct output *output, struct error *error)
+smol_status smol_delta_apply(const struct blob *old_blob, struct input *delta,
+                             struct output *output, smol_error *error)
 {
     struct patching p = {.old_blob = old_blob, .input = delta, .output = output};
     char name[MAX_NAME_SIZE];
     name_result(delta, name);
     p.record = malloc(sizeof *p.record);
     p.bytes = malloc(DELTA_MAX_NEW);
-    enum status status =
-        p.record && p.bytes ? STATUS_OK : smol_fail_memory(error, "parts of a delta");
+    smol_status status =
+        p.record && p.bytes ? SMOL_OK : smol_fail_memory(error, "parts of a delta");
     if (!status)
         status = smol_intake_open(name, &p.intake, error);
     if (!status)
@@ -277,13 +277,13 @@ enum status smol_delta_apply(const struct blob *old_blob, struct input *delta,
     return status;
 }
 
-static enum status write_new(const struct blob *old_blob, struct input *delta, const char *new_path,
-                             bool force, struct error *error)
+static smol_status write_new(const struct blob *old_blob, struct input *delta, const char *new_path,
+                             bool force, smol_error *error)
 {
     struct output output;
     char name[MAX_NAME_SIZE];
     name_result(delta, name);
-    enum status status = smol_output_open(new_path, force, &output, error);
+    smol_status status = smol_output_open(new_path, force, &output, error);
     if (!status)
         status = smol_delta_apply(old_blob, delta, &output, error);
     status = file_settle(&old_blob->file, old_blob->path, status, error);
@@ -295,14 +295,15 @@ static enum status write_new(const struct blob *old_blob, struct input *delta, c
     return status;
 }
 
-enum status smol_patch(const char *old_path, const char *delta_path, const char *new_path,
-                       bool force, struct error *error)
+smol_status smol_patch(const char *old_path, const char *delta_path, const char *new_path,
+                       bool force, smol_error *error)
 {
     struct blob old_blob;
     struct input delta;
     if (smol_same_file(new_path, delta_path))
-        return smol_fail(error, STATUS_USAGE, "%s: is the delta: name another output", new_path);
-    enum status status = smol_blob_open(old_path, true, VERIFY_FIRST_USE, &old_blob, error);
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the delta: name another output",
+                         new_path);
+    smol_status status = smol_blob_open(old_path, true, VERIFY_FIRST_USE, &old_blob, error);
     if (status)
         return status;
     status = smol_input_open(delta_path, &delta, error);

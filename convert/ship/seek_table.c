@@ -14,7 +14,7 @@ enum {
     MAX_FRAMES = 0x8000000, /* what zstd's own seekable reader takes */
 };
 
-enum status smol_seek_table_add(struct seek_table *table, uint32_t size, struct error *error)
+smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error)
 {
     if (table->n == table->capacity) {
         size_t capacity = table->capacity ? 2 * table->capacity : 64;
@@ -26,7 +26,7 @@ enum status smol_seek_table_add(struct seek_table *table, uint32_t size, struct 
     }
     table->sizes[table->n++] = size;
     table->end += size;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_seek_table_cut(struct seek_table *table, size_t n)
@@ -42,12 +42,12 @@ static uint8_t *put_u32(uint8_t *out, uint32_t value)
     return out;
 }
 
-enum status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
-                                   uint8_t **bytes, size_t *size, struct error *error)
+smol_status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
+                                   uint8_t **bytes, size_t *size, smol_error *error)
 {
     *bytes = NULL;
     if (table->n > MAX_FRAMES)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "the blob is too large for a seek table: "
                          "compress it with zstd");
     *size = HEADER_SIZE + table->n * ENTRY_SIZE + FOOTER_SIZE;
@@ -63,7 +63,7 @@ enum status smol_seek_table_encode(const struct seek_table *table, uint64_t cont
     out = put_u32(out, (uint32_t)table->n);
     *out++ = 0; /* no checksums */
     put_u32(out, FOOTER_MAGIC);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_seek_table_free(struct seek_table *table)

@@ -17,16 +17,16 @@ struct seek_table {
     uint64_t end; /* bytes of all frames */
 };
 
-/* Adds a frame of `size` bytes. Errors: STATUS_MEMORY. */
-enum status smol_seek_table_add(struct seek_table *table, uint32_t size, struct error *error);
+/* Adds a frame of `size` bytes. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error);
 
 /* Forgets the frames from number `n` on. */
 void smol_seek_table_cut(struct seek_table *table, size_t n);
 
 /* The table's bytes, for frames that hold `content` bytes of blob together; the caller frees them.
- * Errors: STATUS_MEMORY, STATUS_UNSUPPORTED (more frames than the format can count). */
-enum status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
-                                   uint8_t **bytes, size_t *size, struct error *error);
+ * Errors: SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (more frames than the format can count). */
+smol_status smol_seek_table_encode(const struct seek_table *table, uint64_t content,
+                                   uint8_t **bytes, size_t *size, smol_error *error);
 
 void smol_seek_table_free(struct seek_table *table);
 

@@ -49,36 +49,36 @@ static void decompress(void *argument, struct pool_thread *thread)
 }
 
 /* Gets up to `max` frames and what is in them. */
-static enum status next_frames(struct unpacking *u, uint32_t max, struct error *error)
+static smol_status next_frames(struct unpacking *u, uint32_t max, smol_error *error)
 {
-    enum status status = smol_packed_frames(&u->reader, max, u->frames, &u->n_frames, error);
+    smol_status status = smol_packed_frames(&u->reader, max, u->frames, &u->n_frames, error);
     if (!status)
         smol_pool_run(u->pool, decompress, u);
     return status;
 }
 
-static enum status check_frame(const struct unpacking *u, uint32_t i, struct error *error)
+static smol_status check_frame(const struct unpacking *u, uint32_t i, smol_error *error)
 {
     uint64_t offset = u->reader.position;
     if (u->results[i] != u->frames[i].content)
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: a damaged frame (offset %" PRIu64 ": %s): fetch it again",
                          u->reader.input.name, offset, ZSTD_getErrorName(u->results[i]));
     if (u->size % PACKED_PIECE)
-        return smol_fail(error, STATUS_UNSUPPORTED,
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: frames of different sizes (offset %" PRIu64
                          "), `smolconv pack` makes none: use `zstd -d`",
                          u->reader.input.name, offset);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Once the front is there, the journal gets all frames so far, then each as it comes. */
-static enum status keep_journal(struct unpacking *u, struct error *error)
+static smol_status keep_journal(struct unpacking *u, smol_error *error)
 {
     const struct blob *front = smol_intake_front(u->intake);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!front || !u->options->resume)
-        return STATUS_OK;
+        return SMOL_OK;
     if (u->journal.place == 0)
         u->journal = smol_journal_start(front->header);
     while (!status && u->journal.n < u->table.n)
@@ -87,11 +87,11 @@ static enum status keep_journal(struct unpacking *u, struct error *error)
 }
 
 /* Checks frame i, adds it to the output, and passes it. */
-static enum status take_frame(struct unpacking *u, uint32_t i, struct error *error)
+static smol_status take_frame(struct unpacking *u, uint32_t i, smol_error *error)
 {
     const struct packed_frame *frame = &u->frames[i];
     const uint8_t *content = u->content + (size_t)i * PACKED_PIECE;
-    enum status status = check_frame(u, i, error);
+    smol_status status = check_frame(u, i, error);
     if (!status)
         status = smol_intake_take(u->intake, content, frame->content, error);
     if (!status)
@@ -115,9 +115,9 @@ static void show_progress(struct unpacking *u)
     smol_progress_advance(&u->progress, u->size - u->progress.done);
 }
 
-static enum status take_all_frames(struct unpacking *u, struct error *error)
+static smol_status take_all_frames(struct unpacking *u, smol_error *error)
 {
-    enum status status;
+    smol_status status;
     do {
         status = next_frames(u, READER_FRAMES, error);
         for (uint32_t i = 0; !status && i < u->n_frames; i++)
@@ -130,16 +130,16 @@ static enum status take_all_frames(struct unpacking *u, struct error *error)
 
 /* --- going on with what was kept ---------------------------------------------------------- */
 
-static enum status start_over(struct unpacking *u, struct error *error)
+static smol_status start_over(struct unpacking *u, smol_error *error)
 {
     struct intake *fresh;
-    enum status status = smol_intake_open(u->reader.input.name, &fresh, error);
+    smol_status status = smol_intake_open(u->reader.input.name, &fresh, error);
     if (status)
         return status;
     smol_intake_close(u->intake);
     u->intake = fresh;
     u->size = 0;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static uint64_t count_pieces(uint64_t size)
@@ -149,18 +149,18 @@ static uint64_t count_pieces(uint64_t size)
 
 /* Takes in what the output has of its first `n` pieces; *good is how many are good. Without a whole
  * front nothing is known to be. */
-static enum status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size, uint64_t *good,
-                             struct error *error)
+static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size, uint64_t *good,
+                             smol_error *error)
 {
-    enum status status = start_over(u, error);
+    smol_status status = start_over(u, error);
     for (*good = 0; !status && *good < n; ++*good) {
         uint64_t rest = file_size - u->size;
         size_t size = rest < PACKED_PIECE ? (size_t)rest : PACKED_PIECE, got = 0;
         status = smol_output_read(&u->output, u->size, u->content, size, &got, error);
         if (status || got < size)
             break;
-        enum status taken = smol_intake_take(u->intake, u->content, size, error);
-        if (taken == STATUS_MEMORY)
+        smol_status taken = smol_intake_take(u->intake, u->content, size, error);
+        if (taken == SMOL_ERROR_MEMORY)
             status = taken; /* which says nothing about what is there */
         if (taken)
             break;
@@ -173,10 +173,10 @@ static enum status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
 
 /* Goes on behind the last frame that is both in the journal and good in the output: a power cut may
  * have lost any part of either. */
-static enum status take_journaled(struct unpacking *u, const struct blob_header *header,
-                                  struct error *error)
+static smol_status take_journaled(struct unpacking *u, const struct blob_header *header,
+                                  smol_error *error)
 {
-    enum status status =
+    smol_status status =
         smol_journal_read(smol_journal_start(header), &u->output, &u->table, error);
     uint64_t n, good = u->table.n;
     do {
@@ -192,13 +192,13 @@ static enum status take_journaled(struct unpacking *u, const struct blob_header 
 }
 
 /* The output may be a whole blob already, cut off right before it got its name. */
-static enum status take_whole(struct unpacking *u, const struct blob_header *header,
-                              struct error *error)
+static smol_status take_whole(struct unpacking *u, const struct blob_header *header,
+                              smol_error *error)
 {
     uint8_t byte;
     size_t behind = 0;
     uint64_t n = count_pieces(header->file_size), good = 0;
-    enum status status =
+    smol_status status =
         smol_output_read(&u->output, header->file_size, &byte, sizeof byte, &behind, error);
     if (!status && behind == 0)
         status = take_kept(u, n, header->file_size, &good, error);
@@ -206,11 +206,11 @@ static enum status take_whole(struct unpacking *u, const struct blob_header *hea
     return status;
 }
 
-static enum status take_part(struct unpacking *u, const struct blob_header *start,
-                             struct error *error)
+static smol_status take_part(struct unpacking *u, const struct blob_header *start,
+                             smol_error *error)
 {
     uint64_t good;
-    enum status status =
+    smol_status status =
         take_kept(u, count_pieces(start->data_offset), start->file_size, &good, error);
     if (status || good == 0)
         return status ? status : start_over(u, error);
@@ -222,19 +222,19 @@ static enum status take_part(struct unpacking *u, const struct blob_header *star
 }
 
 /* Finds what an earlier call has left in the output. */
-static enum status find_kept(struct unpacking *u, struct error *error)
+static smol_status find_kept(struct unpacking *u, smol_error *error)
 {
     static const struct blob_header nothing; /* what a power cut may leave of it */
     struct blob_header start;
-    struct error reason;
+    smol_error reason;
     size_t n = 0;
     const char *part = smol_output_temporary(&u->output);
-    enum status status = smol_output_read(&u->output, 0, &start, sizeof start, &n, error);
+    smol_status status = smol_output_read(&u->output, 0, &start, sizeof start, &n, error);
     if (status || n == 0)
         return status;
     bool is_torn = n < sizeof start || memcmp(&start, &nothing, sizeof start) == 0;
     if (!is_torn && smol_blob_check_header(&start, sizeof start, part, &reason))
-        return smol_fail(error, STATUS_FILE,
+        return smol_fail(error, SMOL_ERROR_FILE,
                          "%.300s: not an unfinished blob: remove it or name another output", part);
     if (!is_torn)
         status = take_part(u, &start, error);
@@ -245,12 +245,12 @@ static enum status find_kept(struct unpacking *u, struct error *error)
 
 /* The input may go on where the output ends, or start anew: then its first frame is the first one
  * again, and what is known can be passed. */
-static enum status find_place(struct unpacking *u, struct error *error)
+static smol_status find_place(struct unpacking *u, smol_error *error)
 {
     uint8_t *first = u->content + PACKED_PIECE;
     size_t n = 0;
     u->reader.position = u->table.end;
-    enum status status = next_frames(u, 1, error);
+    smol_status status = next_frames(u, 1, error);
     if (!status)
         status = smol_output_read(&u->output, 0, first, PACKED_PIECE, &n, error);
     size_t size = u->results[0];
@@ -258,15 +258,15 @@ static enum status find_place(struct unpacking *u, struct error *error)
         memcmp(u->content, BLOB_MAGIC, BLOB_MAGIC_SIZE) != 0)
         return status;
     if (size > n || memcmp(u->content, first, size) != 0)
-        return smol_fail(error, STATUS_DAMAGED, "%s: starts another blob than the one kept",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: starts another blob than the one kept",
                          u->reader.input.name);
     u->reader.position = 0;
     return smol_packed_skip(&u->reader, u->table.end, error);
 }
 
-static enum status go_on(struct unpacking *u, struct error *error)
+static smol_status go_on(struct unpacking *u, smol_error *error)
 {
-    enum status status = find_kept(u, error);
+    smol_status status = find_kept(u, error);
     u->can_go_on = !status && !u->is_whole;
     return status || u->table.n == 0 ? status : find_place(u, error);
 }
@@ -274,46 +274,47 @@ static enum status go_on(struct unpacking *u, struct error *error)
 /* --- the end ------------------------------------------------------------------------------ */
 
 /* The seek table must be the one that the frames call for, with nothing behind it. */
-static enum status check_table(struct unpacking *u, struct error *error)
+static smol_status check_table(struct unpacking *u, smol_error *error)
 {
     uint8_t *due = NULL, *bytes = NULL;
     size_t size = 0, n = 0;
-    enum status status = smol_seek_table_encode(&u->table, u->size, &due, &size, error);
+    smol_status status = smol_seek_table_encode(&u->table, u->size, &due, &size, error);
     if (!status && !(bytes = malloc(size + 1)))
         status = smol_fail_memory(error, "the seek table");
     if (!status)
         status = smol_packed_read(&u->reader, bytes, size + 1, &n, error);
     if (!status && memcmp(bytes, due, n < size ? n : size) != 0)
-        status = smol_fail(error, STATUS_DAMAGED,
+        status = smol_fail(error, SMOL_ERROR_DAMAGED,
                            "%s: its seek table does not fit its frames (offset %" PRIu64
                            "): fetch it again",
                            u->reader.input.name, u->table.end);
     else if (!status && n != size)
-        status = smol_fail(error, STATUS_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
-                           u->reader.input.name, n < size ? "ends within" : "bytes behind",
-                           u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
+        status =
+            smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
+                      u->reader.input.name, n < size ? "ends within" : "bytes behind",
+                      u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
     free(due);
     free(bytes);
     return status;
 }
 
-static enum status check_end(struct unpacking *u, struct error *error)
+static smol_status check_end(struct unpacking *u, smol_error *error)
 {
     if (!smol_intake_finish(u->intake, error))
         return check_table(u, error);
     if (u->reader.start < u->reader.end)
-        smol_fail(error, STATUS_DAMAGED,
+        smol_fail(error, SMOL_ERROR_DAMAGED,
                   "%s: frames are missing in front of the seek table (offset %" PRIu64
                   "): fetch it again",
                   u->reader.input.name, u->reader.position);
     return error->status;
 }
 
-static enum status finish(struct unpacking *u, struct error *error)
+static smol_status finish(struct unpacking *u, smol_error *error)
 {
-    enum status status =
+    smol_status status =
         smol_result_check(&u->output, u->size, u->reader.input.name, VERIFY_AT_OPEN, error);
-    if (status == STATUS_DAMAGED) { /* all digests are right: whoever made it broke a rule */
+    if (status == SMOL_ERROR_DAMAGED) { /* all digests are right: whoever made it broke a rule */
         u->can_go_on = false;
         smol_output_forget(&u->output);
     }
@@ -327,12 +328,12 @@ static enum status finish(struct unpacking *u, struct error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status prepare(struct unpacking *u, const char *input, const char *output,
-                           struct error *error)
+static smol_status prepare(struct unpacking *u, const char *input, const char *output,
+                           smol_error *error)
 {
     const struct unpack_options *options = u->options;
     unsigned n_threads = options->n_threads < READER_FRAMES ? options->n_threads : READER_FRAMES;
-    enum status status = smol_packed_open(input, &u->reader, error);
+    smol_status status = smol_packed_open(input, &u->reader, error);
     if (!status)
         status = smol_pool_create(n_threads, &u->pool, error);
     if (!status)
@@ -349,9 +350,9 @@ static enum status prepare(struct unpacking *u, const char *input, const char *o
                            : smol_output_open(output, options->force, &u->output, error);
 }
 
-static enum status unpack(struct unpacking *u, struct error *error)
+static smol_status unpack(struct unpacking *u, smol_error *error)
 {
-    enum status status = u->options->resume ? go_on(u, error) : STATUS_OK;
+    smol_status status = u->options->resume ? go_on(u, error) : SMOL_OK;
     if (!status && !u->is_whole)
         status = take_all_frames(u, error);
     if (!status && !u->is_whole)
@@ -361,7 +362,7 @@ static enum status unpack(struct unpacking *u, struct error *error)
 
 /* Says where to go on. What cannot be continued is not kept. */
 static void report_rest(struct unpacking *u, const char *output, struct unpack_rest *rest,
-                        struct error *error)
+                        smol_error *error)
 {
     rest->is_known = true;
     rest->position = u->journal.end;
@@ -369,7 +370,7 @@ static void report_rest(struct unpacking *u, const char *output, struct unpack_r
         smol_output_forget(&u->output);
         return;
     }
-    struct error reason = *error;
+    smol_error reason = *error;
     smol_fail(error, reason.status,
               "%.250s; %.80s.part is kept: continue with byte %" PRIu64 " (curl -r %" PRIu64
               "- ...), or remove it if the packed file is another now",
@@ -388,12 +389,12 @@ static void release(struct unpacking *u)
     free(u->content);
 }
 
-enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
-                        struct unpack_rest *rest, struct error *error)
+smol_status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
+                        struct unpack_rest *rest, smol_error *error)
 {
     struct unpacking u = {.options = options, .output.fd = -1, .reader.input.fd = -1};
     *rest = (struct unpack_rest){0};
-    enum status status = prepare(&u, input, output, error);
+    smol_status status = prepare(&u, input, output, error);
     if (!status)
         status = unpack(&u, error);
     if (status && u.can_go_on)

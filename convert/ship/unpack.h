@@ -26,9 +26,10 @@ struct unpack_rest {
  * at that byte or at the packed file's first.
  *
  * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), the blob's front, up to
- * three times, and 20 bytes for each frame. Errors: STATUS_FILE, STATUS_MEMORY, STATUS_DAMAGED,
- * STATUS_UNSUPPORTED (an input that `smolconv pack` has not made, a blob of a newer format). */
-enum status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
-                        struct unpack_rest *rest, struct error *error);
+ * three times, and 20 bytes for each frame. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY,
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (an input that `smolconv pack` has not made, a blob of
+ * a newer format). */
+smol_status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
+                        struct unpack_rest *rest, smol_error *error);
 
 #endif

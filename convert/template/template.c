@@ -20,24 +20,24 @@ struct search {
     struct template_input input;
     const char *place; /* the file that the template is in, or the folder of several */
     struct chat_template *found;
-    struct error *error;
+    smol_error *error;
 };
 
-static enum status read_file(struct search *search, const char *path, int which,
+static smol_status read_file(struct search *search, const char *path, int which,
                              struct template_text *text)
 {
     struct chat_template_file *file = &search->found->files[which];
-    enum status status = smol_file_read(path, SIZE_MAX, &file->view, search->error);
+    smol_status status = smol_file_read(path, SIZE_MAX, &file->view, search->error);
     if (status)
         return status;
     file->mark = (struct json_mark){file->view.size, smol_digest(file->view.data, file->view.size)};
     file->path = strdup(path);
     text->text = (const char *)file->view.data;
     text->size = file->view.size;
-    return file->path ? STATUS_OK : smol_fail_memory(search->error, "a file name");
+    return file->path ? SMOL_OK : smol_fail_memory(search->error, "a file name");
 }
 
-static enum status read_listed(struct search *search, const struct listed_template *item, int which,
+static smol_status read_listed(struct search *search, const struct listed_template *item, int which,
                                struct template_text *text)
 {
     text->name = item->name;
@@ -45,7 +45,7 @@ static enum status read_listed(struct search *search, const struct listed_templa
         return read_file(search, item->path, which, text);
     text->text = json_string_value(item->text);
     text->size = json_string_length(item->text);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The names of what there is, for messages: as many as one wants to read. */
@@ -61,13 +61,13 @@ static const char *show_names(const struct template_list *list, char out[MAX_SHO
 
 /* --- which one ------------------------------------------------------------------------------- */
 
-static enum status take_named(struct search *search, const char *name)
+static smol_status take_named(struct search *search, const char *name)
 {
     char names[MAX_SHOWN];
     const struct listed_template *item = smol_template_list_find(&search->list, name);
     if (!item || utf8_well_formed((const uint8_t *)name, strlen(name)) < strlen(name))
         return smol_fail(
-            search->error, STATUS_USAGE,
+            search->error, SMOL_ERROR_USAGE,
             "%.200s: has no chat template \"%.64s\": take one of those that it has: %s",
             search->choice->folder, name, show_names(&search->list, names));
     search->input.name = name;
@@ -77,14 +77,14 @@ static enum status take_named(struct search *search, const char *name)
 
 /* As the reference chooses: "tool_use", where there is one, for conversations with tools. Without
  * a "default" it refuses the others. */
-static enum status take_default(struct search *search)
+static smol_status take_default(struct search *search)
 {
     static const char none[] =
         "{{ raise_exception('there is no chat template for conversations without tools') }}";
     struct template_input *input = &search->input;
     const struct listed_template *plain = smol_template_list_find(&search->list, "default");
     const struct listed_template *tools = smol_template_list_find(&search->list, "tool_use");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     input->name = !tools  ? "default"
                   : plain ? "default, and tool_use with tools"
                           : "tool_use, with tools only";
@@ -104,11 +104,11 @@ static enum status take_default(struct search *search)
 
 /* --- what becomes of it ---------------------------------------------------------------------- */
 
-static enum status compile(struct search *search)
+static smol_status compile(struct search *search)
 {
     struct template_tokens tokens;
     struct chat_template *found = search->found;
-    enum status status = smol_template_tokens_open(search->choice->folder, search->choice->config,
+    smol_status status = smol_template_tokens_open(search->choice->folder, search->choice->config,
                                                    &tokens, search->error);
     search->input.tokens = tokens.items;
     search->input.n_tokens = tokens.n;
@@ -121,11 +121,11 @@ static enum status compile(struct search *search)
 }
 
 /* There are templates, and none that is taken without being named. */
-static enum status compile_none(struct search *search)
+static smol_status compile_none(struct search *search)
 {
     char names[MAX_SHOWN];
-    struct error why;
-    smol_fail(&why, STATUS_UNSUPPORTED, "none is the default, take one by --template: %s",
+    smol_error why;
+    smol_fail(&why, SMOL_ERROR_UNSUPPORTED, "none is the default, take one by --template: %s",
               show_names(&search->list, names));
     search->input.name = "none";
     search->place = search->choice->folder;
@@ -133,17 +133,17 @@ static enum status compile_none(struct search *search)
                                       &search->found->reason, search->error);
 }
 
-static enum status find_and_compile(struct search *search)
+static smol_status find_and_compile(struct search *search)
 {
     const struct chat_template_choice *choice = search->choice;
     const struct template_list *list = &search->list;
     search->input.name = "default";
     if (choice->file) {
         search->place = choice->file;
-        enum status status = read_file(search, choice->file, CHAT_PLAIN, &search->input.plain);
+        smol_status status = read_file(search, choice->file, CHAT_PLAIN, &search->input.plain);
         return status ? status : compile(search);
     }
-    enum status status =
+    smol_status status =
         smol_template_list_open(choice->folder, choice->config, &search->list, search->error);
     if (status || (list->n == 0 && !choice->name))
         return status;
@@ -154,12 +154,12 @@ static enum status find_and_compile(struct search *search)
     return status ? status : compile(search);
 }
 
-enum status smol_chat_template_open(const struct chat_template_choice *choice,
-                                    struct chat_template *template, struct error *error)
+smol_status smol_chat_template_open(const struct chat_template_choice *choice,
+                                    struct chat_template *template, smol_error *error)
 {
     struct search search = {.choice = choice, .found = template, .error = error};
     *template = (struct chat_template){0};
-    enum status status = find_and_compile(&search);
+    smol_status status = find_and_compile(&search);
     if (!status && search.place && !(template->place = strdup(search.place)))
         status = smol_fail_memory(error, "a file name");
     for (size_t i = 0; i < N_CHAT_TEMPLATES; i++)

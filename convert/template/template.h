@@ -33,12 +33,12 @@ struct chat_template {
     struct json_mark tokens_mark; /* of special_tokens_map.json, where that counts */
 };
 
-/* Finds and compiles the template. The caller closes it, after an error too. Errors: STATUS_FILE,
- * STATUS_DAMAGED (a key that is not what it should be), STATUS_USAGE (no template of that name),
- * STATUS_MEMORY. A template that is not supported is no error, see `reason`; nor are several of
- * which none is "default" or "tool_use". */
-enum status smol_chat_template_open(const struct chat_template_choice *choice,
-                                    struct chat_template *template, struct error *error);
+/* Finds and compiles the template. The caller closes it, after an error too. Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a key that is not what it should be), SMOL_ERROR_USAGE (no
+ * template of that name), SMOL_ERROR_MEMORY. A template that is not supported is no error, see
+ * `reason`; nor are several of which none is "default" or "tool_use". */
+smol_status smol_chat_template_open(const struct chat_template_choice *choice,
+                                    struct chat_template *template, smol_error *error);
 void smol_chat_template_close(struct chat_template *template);
 
 #endif

@@ -55,9 +55,9 @@ uint32_t smol_builder_constant(struct template_builder *builder, enum constant_t
     return found != NO_CONSTANT ? found : add_constant(builder, &constant);
 }
 
-enum status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
+smol_status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
                                 size_t source_size, struct template_section *section,
-                                struct error *error)
+                                smol_error *error)
 {
     const struct blob_template header = {
         .n_constants = count(&builder->constants, sizeof(struct template_constant)),
@@ -84,7 +84,7 @@ enum status smol_builder_finish(struct template_builder *builder, uint32_t name,
         return smol_fail_memory(error, "the chat template");
     }
     *section = (struct template_section){(uint8_t *)out.text, out.size};
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_builder_free(struct template_builder *builder)

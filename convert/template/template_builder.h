@@ -15,10 +15,10 @@ uint32_t smol_builder_string(struct template_builder *builder, const char *text,
 uint32_t smol_builder_constant(struct template_builder *builder, enum constant_type type,
                                uint64_t value);
 
-/* The section of what is there; *section is empty after an error. Errors: STATUS_MEMORY. */
-enum status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
+/* The section of what is there; *section is empty after an error. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_builder_finish(struct template_builder *builder, uint32_t name, uint32_t reason,
                                 size_t source_size, struct template_section *section,
-                                struct error *error);
+                                smol_error *error);
 void smol_builder_free(struct template_builder *builder);
 
 #endif

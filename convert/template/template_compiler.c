@@ -44,8 +44,8 @@ struct compiler {
     struct scope *scope;
     struct buffer finished; /* struct finished of each macro, in order */
     uint32_t n_functions;   /* so far, the template itself included */
-    enum status status;
-    struct error *error;
+    smol_status status;
+    smol_error *error;
 };
 
 /* A function whose operations are all there. */
@@ -59,7 +59,7 @@ static void compile_statements(struct compiler *c, const struct node *nodes);
 
 /* --- operations --------------------------------------------------------------------------- */
 
-static void fail(struct compiler *c, const struct node *node, enum status status, const char *what)
+static void fail(struct compiler *c, const struct node *node, smol_status status, const char *what)
 {
     if (!c->status)
         c->status = smol_template_refuse(&c->tree->source, node->at, c->error, status, "%s", what);
@@ -232,7 +232,8 @@ static void declare_target(struct compiler *c, struct scope *scope, const struct
     if (!target)
         return;
     if (target->kind == NODE_NAME && target->size == 4 && memcmp(target->text, "loop", 4) == 0)
-        fail(c, target, STATUS_DAMAGED, "\"loop\" is the loop itself and cannot be assigned to");
+        fail(c, target, SMOL_ERROR_DAMAGED,
+             "\"loop\" is the loop itself and cannot be assigned to");
     if (target->kind == NODE_NAME)
         smol_scope_declare(scope, target->text, target->size);
     for (const struct node *each = target->list; each; each = each->next)
@@ -260,7 +261,7 @@ static void compile_arguments(struct compiler *c, const struct node *node, uint3
         compile_expression(c, each->a);
     }
     if (*n > UINT8_MAX || *n_named > UINT8_MAX)
-        fail(c, node, STATUS_UNSUPPORTED, "more than 255 arguments are not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "more than 255 arguments are not supported");
 }
 
 static void compile_call(struct compiler *c, const struct node *node)
@@ -360,7 +361,7 @@ static void compile_constant(struct compiler *c, const struct node *node)
 static void compile_attribute(struct compiler *c, const struct node *node)
 {
     if (node->size >= 2 && memcmp(node->text, "__", 2) == 0)
-        fail(c, node, STATUS_UNSUPPORTED, "an attribute that starts with __ is not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "an attribute that starts with __ is not supported");
     compile_expression(c, node->a);
     emit(c, node, OP_ATTRIBUTE, 0, text_of(c, node));
 }
@@ -402,7 +403,7 @@ static void compile_expression(struct compiler *c, const struct node *node)
         compile_call(c, node);
         break;
     case NODE_SAFE:
-        fail(c, node, STATUS_UNSUPPORTED,
+        fail(c, node, SMOL_ERROR_UNSUPPORTED,
              "the filter \"safe\" is not supported but for what is written right away");
         break;
     case NODE_COMPARE:
@@ -537,7 +538,7 @@ static void check_condition(struct compiler *c, const struct node *loop)
     bool changes = smol_tree_has(loop->body, NODE_MEMBER, NULL, 0) ||
                    smol_tree_has(loop->body, NODE_CALL, NULL, 0);
     if (changes && reads_member(loop->c, c->tree->body))
-        fail(c, loop->c, STATUS_UNSUPPORTED,
+        fail(c, loop->c, SMOL_ERROR_UNSUPPORTED,
              "a loop's condition that reads what its body may change is not supported");
 }
 
@@ -688,10 +689,10 @@ static void check_macro(struct compiler *c, const struct node *node)
 {
     static const char *const names[] = {"caller", "varargs", "kwargs"};
     if (c->function->number != 0)
-        fail(c, node, STATUS_UNSUPPORTED, "a macro within a macro is not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "a macro within a macro is not supported");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (smol_tree_has(node->body, NODE_NAME, names[i], strlen(names[i])))
-            fail(c, node, STATUS_UNSUPPORTED,
+            fail(c, node, SMOL_ERROR_UNSUPPORTED,
                  "a macro that reads caller, varargs or kwargs is not supported");
 }
 
@@ -701,7 +702,7 @@ static void compile_macro_body(struct compiler *c, const struct node *node, stru
     for (const struct node *each = node->list; each; each = each->next, ++*n_parameters)
         smol_scope_declare(scope, each->text, each->size);
     if (*n_parameters > UINT8_MAX || *n_parameters != c->function->n_slots)
-        fail(c, node, STATUS_UNSUPPORTED, "so many arguments, or two alike, are not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "so many arguments, or two alike, are not supported");
     for (const struct node *each = node->list; each; each = each->next) {
         const struct node value = {.kind = NODE_OUTPUT, .a = each->a};
         smol_scope_read(scope, &value);
@@ -840,18 +841,18 @@ static void compile_both(struct compiler *c, const struct template_tree *plain,
 }
 
 /* Puts the name of one of two templates before what was said of it. */
-static void name_template(const char *name, struct error *error)
+static void name_template(const char *name, smol_error *error)
 {
-    const struct error said = *error;
-    if (said.status != STATUS_MEMORY)
+    const smol_error said = *error;
+    if (said.status != SMOL_ERROR_MEMORY)
         smol_fail(error, said.status, "%.64s, %s", name, said.message);
 }
 
 /* Compiles one tree or two into the builder. Errors: as smol_template_parse. */
-static enum status compile_trees(const struct template_input *input,
+static smol_status compile_trees(const struct template_input *input,
                                  const struct template_tree *plain,
                                  const struct template_tree *tools, uint32_t name,
-                                 struct template_builder *builder, struct error *error)
+                                 struct template_builder *builder, smol_error *error)
 {
     struct function function = {0};
     struct compiler c = {
@@ -870,21 +871,21 @@ static enum status compile_trees(const struct template_input *input,
 }
 
 /* `named`: there is another one. */
-static enum status parse(const struct template_text *text, bool named, struct template_tree *tree,
-                         struct error *error)
+static smol_status parse(const struct template_text *text, bool named, struct template_tree *tree,
+                         smol_error *error)
 {
-    enum status status = smol_template_parse(text->text, text->size, tree, error);
+    smol_status status = smol_template_parse(text->text, text->size, tree, error);
     if (status && named)
         name_template(text->name, error);
     return status;
 }
 
-static enum status parse_and_compile(const struct template_input *input, uint32_t name,
-                                     struct template_builder *builder, struct error *error)
+static smol_status parse_and_compile(const struct template_input *input, uint32_t name,
+                                     struct template_builder *builder, smol_error *error)
 {
     struct template_tree plain, tools = {0};
     bool both = input->tools.text != NULL;
-    enum status status = parse(&input->plain, both, &plain, error);
+    smol_status status = parse(&input->plain, both, &plain, error);
     if (!status && both)
         status = parse(&input->tools, both, &tools, error);
     if (!status)
@@ -895,8 +896,8 @@ static enum status parse_and_compile(const struct template_input *input, uint32_
 }
 
 /* A section with the code or, where `reason` is not NULL, without. */
-static enum status make_section(const struct template_input *input, const char *reason,
-                                struct template_section *section, struct error *error)
+static smol_status make_section(const struct template_input *input, const char *reason,
+                                struct template_section *section, smol_error *error)
 {
     struct template_builder builder = {0};
     uint32_t name = smol_builder_string(&builder, input->name, strlen(input->name));
@@ -908,7 +909,7 @@ static enum status make_section(const struct template_input *input, const char *
             smol_builder_string(&builder, token->text, strlen(token->text))};
         smol_buffer_add(&builder.variables, (const char *)&variable, sizeof variable);
     }
-    enum status status = reason ? STATUS_OK : parse_and_compile(input, name, &builder, error);
+    smol_status status = reason ? SMOL_OK : parse_and_compile(input, name, &builder, error);
     if (!status)
         status = smol_builder_finish(&builder, name, why, input->plain.size + input->tools.size,
                                      section, error);
@@ -917,28 +918,28 @@ static enum status make_section(const struct template_input *input, const char *
 }
 
 /* What the reader would refuse, too large or too deep, cannot be written either. */
-static enum status check_section(struct template_section *section, struct error *error)
+static smol_status check_section(struct template_section *section, smol_error *error)
 {
     struct template_code code;
-    enum status status = smol_template_open(section->data, section->size, &code, error);
+    smol_status status = smol_template_open(section->data, section->size, &code, error);
     if (!status)
-        return STATUS_OK;
+        return SMOL_OK;
     free(section->data);
     *section = (struct template_section){0};
-    return status == STATUS_MEMORY ? status
-                                   : smol_fail(error, STATUS_UNSUPPORTED,
-                                               "line 1, column 1: so large a template is not "
-                                               "supported");
+    return status == SMOL_ERROR_MEMORY ? status
+                                       : smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                                   "line 1, column 1: so large a template is not "
+                                                   "supported");
 }
 
-enum status smol_template_without_code(const struct template_input *input, const struct error *said,
+smol_status smol_template_without_code(const struct template_input *input, const smol_error *said,
                                        struct template_section *section, const char **reason,
-                                       struct error *error)
+                                       smol_error *error)
 {
-    char why[ERROR_MESSAGE_SIZE];
+    char why[SMOL_ERROR_MESSAGE_SIZE];
     memcpy(why, said->message, sizeof why);
     why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* it may have been cut */
-    enum status status = make_section(input, why, section, error);
+    smol_status status = make_section(input, why, section, error);
     if (status)
         return status;
     /* the section's last bytes, and the only text behind the name */
@@ -951,19 +952,19 @@ enum status smol_template_without_code(const struct template_input *input, const
     section->data = (uint8_t *)terminated;
     terminated[section->size] = '\0';
     *reason = terminated + section->size - strlen(why);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_template_compile(const struct template_input *input,
+smol_status smol_template_compile(const struct template_input *input,
                                   struct template_section *section, const char **reason,
-                                  struct error *error)
+                                  smol_error *error)
 {
     *section = (struct template_section){0};
     *reason = NULL;
-    enum status status = make_section(input, NULL, section, error);
+    smol_status status = make_section(input, NULL, section, error);
     if (!status)
         status = check_section(section, error);
-    if (!status || status == STATUS_MEMORY)
+    if (!status || status == SMOL_ERROR_MEMORY)
         return status;
     return smol_template_without_code(input, error, section, reason, error);
 }

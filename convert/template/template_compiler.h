@@ -36,15 +36,15 @@ struct template_input {
 };
 
 /* Compiles a template, or two. What is not supported gives a section without code, which says why,
- * and STATUS_OK too: *reason, the section's, is then a terminated text ("line L, column C: ...", of
- * two templates behind the name of one), otherwise NULL. Errors: STATUS_MEMORY. */
-enum status smol_template_compile(const struct template_input *input,
+ * and SMOL_OK too: *reason, the section's, is then a terminated text ("line L, column C: ...", of
+ * two templates behind the name of one), otherwise NULL. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_template_compile(const struct template_input *input,
                                   struct template_section *section, const char **reason,
-                                  struct error *error);
+                                  smol_error *error);
 
-/* A section without code, whose reason is the message of `said`. Errors: STATUS_MEMORY. */
-enum status smol_template_without_code(const struct template_input *input, const struct error *said,
+/* A section without code, whose reason is the message of `said`. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_template_without_code(const struct template_input *input, const smol_error *said,
                                        struct template_section *section, const char **reason,
-                                       struct error *error);
+                                       smol_error *error);
 
 #endif

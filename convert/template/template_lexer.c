@@ -13,7 +13,7 @@
 
 struct lexer {
     struct template_source *source;
-    struct error *error;
+    smol_error *error;
     size_t at;
     bool line_starts; /* what came before ended a line */
     char open[64];    /* brackets that wait for their closing one */
@@ -38,7 +38,7 @@ struct template_place smol_template_place(const struct template_source *source, 
     return place;
 }
 
-static enum status find_lines(struct template_source *source, struct error *error)
+static smol_status find_lines(struct template_source *source, smol_error *error)
 {
     size_t n = 1;
     for (size_t i = 0; i < source->size; i++)
@@ -50,13 +50,13 @@ static enum status find_lines(struct template_source *source, struct error *erro
         if (source->text[i] == '\n')
             source->lines[++source->n_lines] = i + 1;
     source->n_lines++;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_template_refuse(const struct template_source *source, size_t at,
-                                 struct error *error, enum status status, const char *format, ...)
+smol_status smol_template_refuse(const struct template_source *source, size_t at, smol_error *error,
+                                 smol_status status, const char *format, ...)
 {
-    char text[ERROR_MESSAGE_SIZE];
+    char text[SMOL_ERROR_MESSAGE_SIZE];
     struct template_place place = smol_template_place(source, at);
     va_list arguments;
     va_start(arguments, format);
@@ -105,7 +105,7 @@ static size_t strip_end(const struct lexer *lexer, size_t start, size_t end)
     return solid;
 }
 
-static enum status add(struct lexer *lexer, struct token token)
+static smol_status add(struct lexer *lexer, struct token token)
 {
     struct template_source *source = lexer->source;
     if (source->n_tokens == source->capacity) {
@@ -117,11 +117,11 @@ static enum status add(struct lexer *lexer, struct token token)
         source->capacity = capacity;
     }
     source->tokens[source->n_tokens++] = token;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* A token that is source[at..end). */
-static enum status add_part(struct lexer *lexer, enum token_type type, size_t at, size_t end)
+static smol_status add_part(struct lexer *lexer, enum token_type type, size_t at, size_t end)
 {
     return add(
         lexer,
@@ -139,7 +139,7 @@ static char sign_at(const struct lexer *lexer, size_t at)
 }
 
 /* Adds the text source[start..end) that stands before a tag with `sign`. */
-static enum status add_data(struct lexer *lexer, size_t start, size_t end, char sign, bool variable)
+static smol_status add_data(struct lexer *lexer, size_t start, size_t end, char sign, bool variable)
 {
     const char *text = lexer->source->text;
     size_t line = end;
@@ -151,7 +151,7 @@ static enum status add_data(struct lexer *lexer, size_t start, size_t end, char 
         if ((line > start || lexer->line_starts) && strip_end(lexer, line, end) == line)
             end = line;
     }
-    return end > start ? add_part(lexer, TOKEN_DATA, start, end) : STATUS_OK;
+    return end > start ? add_part(lexer, TOKEN_DATA, start, end) : SMOL_OK;
 }
 
 /* The end of a tag of the form `mark`, "%}" or "#}", at `at`; 0: it is not there. */
@@ -171,17 +171,17 @@ static void note_line(struct lexer *lexer)
     lexer->line_starts = lexer->at > 0 && lexer->source->text[lexer->at - 1] == '\n';
 }
 
-static enum status lex_comment(struct lexer *lexer)
+static smol_status lex_comment(struct lexer *lexer)
 {
     size_t start = lexer->at, at = start + 2 + (sign_at(lexer, start + 2) != '\0'), end = 0;
     for (; at < lexer->source->size && !end; at++)
         end = tag_end(lexer, at, "#}");
     if (!end)
-        return smol_template_refuse(lexer->source, start, lexer->error, STATUS_DAMAGED,
+        return smol_template_refuse(lexer->source, start, lexer->error, SMOL_ERROR_DAMAGED,
                                     "a comment without an end");
     lexer->at = end;
     note_line(lexer);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Behind "{% raw %}", whose end is returned; 0: the tag at `at` is another. */
@@ -207,7 +207,7 @@ static size_t raw_end(const struct lexer *lexer, size_t at)
     return tag_end(lexer, skip_space(lexer, at + 6), "%}");
 }
 
-static enum status lex_raw(struct lexer *lexer, size_t begin)
+static smol_status lex_raw(struct lexer *lexer, size_t begin)
 {
     size_t at = begin, end = 0;
     lexer->at = begin;
@@ -215,9 +215,9 @@ static enum status lex_raw(struct lexer *lexer, size_t begin)
     while (at < lexer->source->size && !(end = raw_end(lexer, at)))
         at++;
     if (!end)
-        return smol_template_refuse(lexer->source, begin, lexer->error, STATUS_DAMAGED,
+        return smol_template_refuse(lexer->source, begin, lexer->error, SMOL_ERROR_DAMAGED,
                                     "a raw block without an end");
-    enum status status = add_data(lexer, begin, at, sign_at(lexer, at + 2), false);
+    smol_status status = add_data(lexer, begin, at, sign_at(lexer, at + 2), false);
     lexer->at = end;
     note_line(lexer);
     return status;
@@ -251,11 +251,11 @@ static size_t skip_exponent(const struct lexer *lexer, size_t at)
                                                                       : at;
 }
 
-static enum status lex_real(struct lexer *lexer, size_t start, size_t end)
+static smol_status lex_real(struct lexer *lexer, size_t start, size_t end)
 {
     char text[64];
     if (end - start >= sizeof text)
-        return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
+        return smol_template_refuse(lexer->source, start, lexer->error, SMOL_ERROR_UNSUPPORTED,
                                     "a number of more than 63 characters is not supported");
     memcpy(text, lexer->source->text + start, end - start);
     text[end - start] = '\0';
@@ -263,7 +263,7 @@ static enum status lex_real(struct lexer *lexer, size_t start, size_t end)
     return add(lexer, (struct token){.type = TOKEN_REAL, .at = start, .real = strtod(text, NULL)});
 }
 
-static enum status lex_number(struct lexer *lexer)
+static smol_status lex_number(struct lexer *lexer)
 {
     size_t start = lexer->at, whole = skip_digits(lexer, start), end = whole;
     bool after_point = start > 0 && lexer->source->text[start - 1] == '.';
@@ -279,7 +279,7 @@ static enum status lex_number(struct lexer *lexer)
             __builtin_add_overflow(number, byte_at(lexer, i) - '0', &number))
             next = '_';
     if (is_letter(next) || (first == '0' && whole - start > 1))
-        return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
+        return smol_template_refuse(lexer->source, start, lexer->error, SMOL_ERROR_UNSUPPORTED,
                                     "a number of this form is not supported");
     lexer->at = whole;
     return add(lexer, (struct token){.type = TOKEN_INTEGER, .at = start, .integer = number});
@@ -326,7 +326,7 @@ static int64_t read_escape(const struct lexer *lexer, size_t *at, size_t limit)
     return found ? (uint8_t)to[found - from] : c == '\n' ? -2 : -3;
 }
 
-static enum status lex_string(struct lexer *lexer)
+static smol_status lex_string(struct lexer *lexer)
 {
     struct template_source *source = lexer->source;
     size_t start = lexer->at, end = start + 1;
@@ -335,7 +335,7 @@ static enum status lex_string(struct lexer *lexer)
     while (end < source->size && source->text[end] != quote)
         end += 1 + (source->text[end] == '\\');
     if (end >= source->size)
-        return smol_template_refuse(source, start, lexer->error, STATUS_DAMAGED,
+        return smol_template_refuse(source, start, lexer->error, SMOL_ERROR_DAMAGED,
                                     "a text without an end");
     for (size_t at = start + 1; at < end;) {
         size_t place = at;
@@ -346,7 +346,7 @@ static enum status lex_string(struct lexer *lexer)
         at++;
         int64_t c = read_escape(lexer, &at, end);
         if (c == -1)
-            return smol_template_refuse(source, place, lexer->error, STATUS_UNSUPPORTED,
+            return smol_template_refuse(source, place, lexer->error, SMOL_ERROR_UNSUPPORTED,
                                         "this escape in a text is not supported");
         if (c == -3)
             pool[n++] = '\\';
@@ -359,25 +359,25 @@ static enum status lex_string(struct lexer *lexer)
 }
 
 /* Keeps count of brackets: within them "}}" closes two of them and not the tag. */
-static enum status balance(struct lexer *lexer, char c)
+static smol_status balance(struct lexer *lexer, char c)
 {
     static const char opening[] = "([{", closing[] = ")]}";
     const char *found;
     if ((found = strchr(opening, c))) {
         if (lexer->n_open == sizeof lexer->open)
             return smol_template_refuse(
-                lexer->source, lexer->at, lexer->error, STATUS_UNSUPPORTED,
+                lexer->source, lexer->at, lexer->error, SMOL_ERROR_UNSUPPORTED,
                 "more than %zu brackets within each other are not supported", sizeof lexer->open);
         lexer->open[lexer->n_open++] = closing[found - opening];
     } else if (strchr(closing, c)) {
         if (lexer->n_open == 0 || lexer->open[--lexer->n_open] != c)
-            return smol_template_refuse(lexer->source, lexer->at, lexer->error, STATUS_DAMAGED,
+            return smol_template_refuse(lexer->source, lexer->at, lexer->error, SMOL_ERROR_DAMAGED,
                                         "unexpected '%c'", c);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status lex_operator(struct lexer *lexer)
+static smol_status lex_operator(struct lexer *lexer)
 {
     static const char *const operators[] = {"**", "//", "==", "!=", ">=", "<=", "+", "-", "/",
                                             "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
@@ -386,18 +386,18 @@ static enum status lex_operator(struct lexer *lexer)
         if (!starts_with(lexer, lexer->at, operators[i]))
             continue;
         size_t n = strlen(operators[i]);
-        enum status status = n == 1 ? balance(lexer, operators[i][0]) : STATUS_OK;
+        smol_status status = n == 1 ? balance(lexer, operators[i][0]) : SMOL_OK;
         if (!status)
             status = add_part(lexer, TOKEN_OPERATOR, lexer->at, lexer->at + n);
         lexer->at += n;
         return status;
     }
-    return smol_template_refuse(lexer->source, lexer->at, lexer->error, STATUS_DAMAGED,
+    return smol_template_refuse(lexer->source, lexer->at, lexer->error, SMOL_ERROR_DAMAGED,
                                 "unexpected character");
 }
 
 /* One token within a tag. */
-static enum status lex_token(struct lexer *lexer)
+static smol_status lex_token(struct lexer *lexer)
 {
     size_t start = lexer->at;
     char c = byte_at(lexer, start);
@@ -406,7 +406,7 @@ static enum status lex_token(struct lexer *lexer)
     if (c == '\'' || c == '"')
         return lex_string(lexer);
     if ((uint8_t)c >= 0x80)
-        return smol_template_refuse(lexer->source, start, lexer->error, STATUS_UNSUPPORTED,
+        return smol_template_refuse(lexer->source, start, lexer->error, SMOL_ERROR_UNSUPPORTED,
                                     "a name that is not ASCII is not supported");
     if (!is_letter(c))
         return lex_operator(lexer);
@@ -427,10 +427,10 @@ static size_t end_of_tag(const struct lexer *lexer, bool variable)
     return starts_with(lexer, lexer->at, "}}") ? lexer->at + 2 : 0;
 }
 
-static enum status lex_tag(struct lexer *lexer, bool variable)
+static smol_status lex_tag(struct lexer *lexer, bool variable)
 {
     size_t start = lexer->at, end = 0;
-    enum status status =
+    smol_status status =
         add_part(lexer, variable ? TOKEN_VARIABLE_BEGIN : TOKEN_BLOCK_BEGIN, start, start + 2);
     lexer->at += 2 + (sign_at(lexer, start + 2) != '\0');
     lexer->n_open = 0;
@@ -442,7 +442,7 @@ static enum status lex_tag(struct lexer *lexer, bool variable)
             break;
         status = next < lexer->source->size
                      ? lex_token(lexer)
-                     : smol_template_refuse(lexer->source, start, lexer->error, STATUS_DAMAGED,
+                     : smol_template_refuse(lexer->source, start, lexer->error, SMOL_ERROR_DAMAGED,
                                             "a tag without an end");
     }
     if (!status)
@@ -455,7 +455,7 @@ static enum status lex_tag(struct lexer *lexer, bool variable)
 /* --- the whole ---------------------------------------------------------------------------- */
 
 /* Text up to the next tag, and the tag. */
-static enum status lex_next(struct lexer *lexer)
+static smol_status lex_next(struct lexer *lexer)
 {
     const struct template_source *source = lexer->source;
     size_t start = lexer->at, at = start;
@@ -466,7 +466,7 @@ static enum status lex_next(struct lexer *lexer)
     if (at == source->size)
         return add_part(lexer, TOKEN_DATA, start, at);
     char kind = source->text[at + 1];
-    enum status status = add_data(lexer, start, at, sign_at(lexer, at + 2), kind == '{');
+    smol_status status = add_data(lexer, start, at, sign_at(lexer, at + 2), kind == '{');
     if (status)
         return status;
     size_t raw = kind == '%' ? raw_begin(lexer, at) : 0;
@@ -487,22 +487,22 @@ static size_t copy_lines(const char *text, size_t size, char *out)
     return n > 0 && out[n - 1] == '\n' ? n - 1 : n;
 }
 
-enum status smol_template_lex(const char *text, size_t size, struct template_source *source,
-                              struct error *error)
+smol_status smol_template_lex(const char *text, size_t size, struct template_source *source,
+                              smol_error *error)
 {
     struct lexer lexer = {.source = source, .error = error, .line_starts = true};
     *source = (struct template_source){0};
     if (size > TEMPLATE_MAX_SOURCE)
-        return smol_fail(error, STATUS_UNSUPPORTED, "more than %d bytes are not supported",
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "more than %d bytes are not supported",
                          TEMPLATE_MAX_SOURCE);
     if (utf8_well_formed((const uint8_t *)text, size) < size || memchr(text, '\0', size))
-        return smol_fail(error, STATUS_UNSUPPORTED, "text that is not UTF-8 is not supported");
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "text that is not UTF-8 is not supported");
     source->text = malloc(size + 1);
     source->pool = malloc(size + 1);
     if (!source->text || !source->pool)
         return smol_fail_memory(error, "the chat template");
     source->size = copy_lines(text, size, source->text);
-    enum status status = find_lines(source, error);
+    smol_status status = find_lines(source, error);
     while (!status && lexer.at < source->size)
         status = lex_next(&lexer);
     return status ? status : add(&lexer, (struct token){.type = TOKEN_END, .at = source->size});

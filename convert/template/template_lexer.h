@@ -44,10 +44,11 @@ struct template_source {
     size_t n_tokens, capacity;
 };
 
-/* Reads text[0..size). The caller frees *source, also after an error. Errors: STATUS_DAMAGED (what
- * jinja2 refuses too), STATUS_UNSUPPORTED, both as "line L, column C: what"; STATUS_MEMORY. */
-enum status smol_template_lex(const char *text, size_t size, struct template_source *source,
-                              struct error *error);
+/* Reads text[0..size). The caller frees *source, also after an error. Errors: SMOL_ERROR_DAMAGED
+ * (what jinja2 refuses too), SMOL_ERROR_UNSUPPORTED, both as "line L, column C: what";
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_template_lex(const char *text, size_t size, struct template_source *source,
+                              smol_error *error);
 void smol_template_source_free(struct template_source *source);
 
 /* Line and column of an offset, in characters and counted from 1. */
@@ -57,8 +58,8 @@ struct template_place {
 struct template_place smol_template_place(const struct template_source *source, size_t at);
 
 /* Fills *error with "line L, column C: ..." and returns `status`. */
-enum status smol_template_refuse(const struct template_source *source, size_t at,
-                                 struct error *error, enum status status, const char *format, ...)
+smol_status smol_template_refuse(const struct template_source *source, size_t at, smol_error *error,
+                                 smol_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));
 
 #endif

@@ -35,8 +35,8 @@ static bool grow(struct template_list *list)
 
 /* Adds name[0..size), or takes the place of the one of that name: the last one counts, as in the
  * reference. Takes `path` over. */
-static enum status add(struct template_list *list, const char *name, size_t size, char *path,
-                       const json_t *text, struct error *error)
+static smol_status add(struct template_list *list, const char *name, size_t size, char *path,
+                       const json_t *text, smol_error *error)
 {
     struct listed_template item = {strndup(name, size), path, text};
     if (!item.name || !item.path || !grow(list))
@@ -47,12 +47,12 @@ static enum status add(struct template_list *list, const char *name, size_t size
         free(earlier->name);
         free(earlier->path);
         *earlier = item;
-        return STATUS_OK;
+        return SMOL_OK;
     }
     if (json_object_set_new_nocheck(list->places, item.name, json_integer((json_int_t)list->n)))
         goto fail; /* file names need not be UTF-8 */
     list->items[list->n++] = item;
-    return STATUS_OK;
+    return SMOL_OK;
 fail:
     free(item.name);
     free(item.path);
@@ -67,13 +67,13 @@ static int is_template(const struct dirent *entry)
     return size >= n && strcmp(entry->d_name + size - n, ending) == 0;
 }
 
-static enum status list_folder(const char *path, struct template_list *list, struct error *error)
+static smol_status list_folder(const char *path, struct template_list *list, smol_error *error)
 {
     struct dirent **entries = NULL;
     int n = scandir(path, &entries, is_template, alphasort);
     if (n < 0 && (errno == ENOENT || errno == ENOTDIR))
-        return STATUS_OK;
-    enum status status = n < 0 ? smol_fail_errno(error, path, "list") : STATUS_OK;
+        return SMOL_OK;
+    smol_status status = n < 0 ? smol_fail_errno(error, path, "list") : SMOL_OK;
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
         if (!status)
@@ -91,11 +91,11 @@ static bool is_missing(const char *path)
     return lstat(path, &info) && (errno == ENOENT || errno == ENOTDIR);
 }
 
-static enum status list_files(const char *folder, struct template_list *list, struct error *error)
+static smol_status list_files(const char *folder, struct template_list *list, smol_error *error)
 {
     char *single = smol_path_join(folder, "chat_template.jinja");
     char *more = smol_path_join(folder, folder_name);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!single || !more)
         status = smol_fail_memory(error, "a file name");
     if (!status && !is_missing(single)) {
@@ -112,16 +112,16 @@ static enum status list_files(const char *folder, struct template_list *list, st
 /* --- tokenizer_config.json ------------------------------------------------------------------- */
 
 /* A list of templates with names. */
-static enum status list_entries(const struct settings *config, const json_t *entries,
-                                struct template_list *list, struct error *error)
+static smol_status list_entries(const struct settings *config, const json_t *entries,
+                                struct template_list *list, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < json_array_size(entries); i++) {
         const json_t *entry = json_array_get(entries, i);
         const json_t *name = json_object_get(entry, "name");
         const json_t *text = json_object_get(entry, "template");
         if (!json_is_string(name) || !json_is_string(text))
-            return smol_fail(error, STATUS_DAMAGED,
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
                              "%s: chat_template: entry %zu has no name or no template: correct it",
                              config->path, i);
         status = add(list, json_string_value(name), json_string_length(name), strdup(config->path),
@@ -131,27 +131,27 @@ static enum status list_entries(const struct settings *config, const json_t *ent
 }
 
 /* The key: a text, which is the default, or a list. */
-static enum status list_key(const struct settings *config, struct template_list *list,
-                            struct error *error)
+static smol_status list_key(const struct settings *config, struct template_list *list,
+                            smol_error *error)
 {
     json_t *value = smol_setting(config, "chat_template");
     if (!value)
-        return STATUS_OK;
+        return SMOL_OK;
     if (json_is_array(value))
         return list_entries(config, value, list, error);
     if (!json_is_string(value))
-        return smol_setting_fail(config, STATUS_DAMAGED, "chat_template", value,
+        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template", value,
                                  "a text or a list of templates is due");
     return add(list, "default", strlen("default"), strdup(config->path), value, error);
 }
 
-enum status smol_template_list_open(const char *folder, const struct settings *config,
-                                    struct template_list *list, struct error *error)
+smol_status smol_template_list_open(const char *folder, const struct settings *config,
+                                    struct template_list *list, smol_error *error)
 {
     *list = (struct template_list){.places = json_object()};
     if (!list->places)
         return smol_fail_memory(error, "the list of chat templates");
-    enum status status = list_files(folder, list, error);
+    smol_status status = list_files(folder, list, error);
     if (!status && list->n == 0)
         status = list_key(config, list, error);
     return status;

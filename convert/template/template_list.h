@@ -23,10 +23,10 @@ struct template_list {
 };
 
 /* Lists those of the checkpoint in `folder`, whose tokenizer_config.json is `config`. Files are not
- * read. The caller closes it, after an error too. Errors: STATUS_FILE, STATUS_DAMAGED (a key that
- * is not what it should be), STATUS_MEMORY. */
-enum status smol_template_list_open(const char *folder, const struct settings *config,
-                                    struct template_list *list, struct error *error);
+ * read. The caller closes it, after an error too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a
+ * key that is not what it should be), SMOL_ERROR_MEMORY. */
+smol_status smol_template_list_open(const char *folder, const struct settings *config,
+                                    struct template_list *list, smol_error *error);
 void smol_template_list_close(struct template_list *list);
 
 /* The template of that name, or NULL. */

@@ -13,8 +13,8 @@ enum { MAX_NESTING = 100, MAX_HEIGHT = 300 }; /* so that functions may call them
 
 struct parser {
     struct template_tree *tree;
-    struct error *error;
-    enum status status;
+    smol_error *error;
+    smol_status status;
     const struct token *token; /* the next one */
     unsigned depth;            /* of statements and expressions within each other */
     unsigned loops;            /* around the statement */
@@ -26,7 +26,7 @@ static struct node *parse_target_in_parentheses(struct parser *p);
 
 /* --- small things ------------------------------------------------------------------------- */
 
-static void *fail(struct parser *p, size_t at, enum status status, const char *what)
+static void *fail(struct parser *p, size_t at, smol_status status, const char *what)
 {
     if (!p->status)
         p->status = smol_template_refuse(&p->tree->source, at, p->error, status, "%s", what);
@@ -39,7 +39,7 @@ static void *fail_unsupported(struct parser *p, const struct token *token, const
     char what[128];
     snprintf(what, sizeof what, "%s \"%.*s\" is not supported", kind,
              (int)(token->size < 64 ? token->size : 64), token->text);
-    return fail(p, token->at, STATUS_UNSUPPORTED, what);
+    return fail(p, token->at, SMOL_ERROR_UNSUPPORTED, what);
 }
 
 static struct node *new_node(struct parser *p, enum node_kind kind, size_t at)
@@ -47,7 +47,7 @@ static struct node *new_node(struct parser *p, enum node_kind kind, size_t at)
     struct node *node = calloc(1, sizeof *node);
     if (!node) {
         p->status = p->status ? p->status : smol_fail_memory(p->error, "the chat template");
-        return fail(p, at, STATUS_MEMORY, "");
+        return fail(p, at, SMOL_ERROR_MEMORY, "");
     }
     node->kind = kind;
     node->at = at;
@@ -59,7 +59,7 @@ static void grow(struct parser *p, struct node *node, unsigned below)
 {
     node->height = node->height > below ? node->height : below + 1;
     if (node->height > MAX_HEIGHT)
-        fail(p, node->at, STATUS_UNSUPPORTED, "so long an expression is not supported");
+        fail(p, node->at, SMOL_ERROR_UNSUPPORTED, "so long an expression is not supported");
 }
 
 /* A node of up to two parts; NULL where one of them is. */
@@ -119,7 +119,7 @@ static bool expect_operator(struct parser *p, const char *text)
     if (skip_operator(p, text))
         return true;
     snprintf(what, sizeof what, "\"%s\" is due here", text);
-    fail(p, p->token->at, STATUS_DAMAGED, what);
+    fail(p, p->token->at, SMOL_ERROR_DAMAGED, what);
     return false;
 }
 
@@ -127,7 +127,7 @@ static const struct token *expect_name(struct parser *p)
 {
     if (p->token->type == TOKEN_NAME)
         return p->token++;
-    return fail(p, p->token->at, STATUS_DAMAGED, "a name is due here");
+    return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "a name is due here");
 }
 
 /* A list of nodes that grows. */
@@ -159,7 +159,7 @@ static bool go_deeper(struct parser *p)
 {
     if (++p->depth <= MAX_NESTING)
         return true;
-    fail(p, p->token->at, STATUS_UNSUPPORTED, "so much within each other is not supported");
+    fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED, "so much within each other is not supported");
     return false;
 }
 
@@ -274,7 +274,7 @@ static struct node *parse_primary(struct parser *p)
         return parse_items(p, NODE_LIST, "]");
     if (at_operator(p, "{"))
         return parse_items(p, NODE_DICT, "}");
-    return fail(p, token->at, STATUS_DAMAGED, "an expression is due here");
+    return fail(p, token->at, SMOL_ERROR_DAMAGED, "an expression is due here");
 }
 
 /* --- what follows an expression ----------------------------------------------------------- */
@@ -286,7 +286,7 @@ static void parse_arguments(struct parser *p, struct node *node)
     while (!p->status && !at_operator(p, ")")) {
         size_t at = p->token->at;
         if (at_operator(p, "*") || at_operator(p, "**")) {
-            fail(p, at, STATUS_UNSUPPORTED, "* or ** before an argument is not supported");
+            fail(p, at, SMOL_ERROR_UNSUPPORTED, "* or ** before an argument is not supported");
         } else if (p->token->type == TOKEN_NAME && token_is(p->token + 1, TOKEN_OPERATOR, "=")) {
             struct node *argument = with_text(new_node(p, NODE_NAMED, at), p->token);
             p->token += 2;
@@ -294,7 +294,7 @@ static void parse_arguments(struct parser *p, struct node *node)
                 grow(p, argument, argument->a->height);
             append(&named, argument);
         } else if (named.first) {
-            fail(p, at, STATUS_DAMAGED, "an argument without a name behind one with a name");
+            fail(p, at, SMOL_ERROR_DAMAGED, "an argument without a name behind one with a name");
         } else {
             append(&list, parse_expression(p));
         }
@@ -337,7 +337,8 @@ static struct node *parse_subscript(struct parser *p, struct node *value)
     struct node *node = at_operator(p, ":") ? parse_slice(p, at, value, start)
                                             : join(p, NODE_ITEM, at, value, start);
     if (at_operator(p, ","))
-        return fail(p, p->token->at, STATUS_UNSUPPORTED, "a comma in brackets is not supported");
+        return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED,
+                    "a comma in brackets is not supported");
     expect_operator(p, "]");
     return node;
 }
@@ -351,7 +352,7 @@ static struct node *parse_attribute(struct parser *p, struct node *value)
         return with_text(wrap(p, NODE_ATTRIBUTE, at, value), token);
     p->token--;
     if (token->type != TOKEN_INTEGER)
-        return fail(p, token->at, STATUS_DAMAGED, "a name is due behind the dot");
+        return fail(p, token->at, SMOL_ERROR_DAMAGED, "a name is due behind the dot");
     return join(p, NODE_ITEM, at, value, parse_primary(p));
 }
 
@@ -647,7 +648,7 @@ static struct node *parse_body(struct parser *p, const char *const ends[])
 {
     skip_operator(p, ":");
     if (p->token->type != TOKEN_BLOCK_END)
-        return fail(p, p->token->at, STATUS_DAMAGED, "the end of the tag is due here");
+        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "the end of the tag is due here");
     p->token++;
     return parse_statements(p, ends);
 }
@@ -667,10 +668,10 @@ static struct node *parse_single_target(struct parser *p, bool members)
     if (at_operator(p, "("))
         return parse_target_in_parentheses(p);
     if (p->token->type != TOKEN_NAME)
-        return fail(p, p->token->at, STATUS_UNSUPPORTED, "such a target is not supported");
+        return fail(p, p->token->at, SMOL_ERROR_UNSUPPORTED, "such a target is not supported");
     struct node *node = parse_name(p);
     if (node && node->kind != NODE_NAME)
-        return fail(p, node->at, STATUS_DAMAGED, "a constant cannot be assigned to");
+        return fail(p, node->at, SMOL_ERROR_DAMAGED, "a constant cannot be assigned to");
     if (!members || !skip_operator(p, "."))
         return node;
     const struct token *name = expect_name(p);
@@ -708,7 +709,7 @@ static struct node *parse_for(struct parser *p, struct node *node)
     static const char *const ends[] = {"endfor", "else", NULL};
     node->a = parse_tuple(p, parse_name_target, at_target_end);
     if (!p->status && !skip_name(p, "in"))
-        return fail(p, p->token->at, STATUS_DAMAGED, "\"in\" is due here");
+        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "\"in\" is due here");
     node->b = parse_tuple(p, parse_or, at_end);
     if (skip_name(p, "if"))
         node->c = parse_expression(p);
@@ -771,7 +772,7 @@ static struct node *parse_macro(struct parser *p, struct node *node)
         if (parameter && skip_operator(p, "="))
             parameter->a = parse_expression(p);
         else if (parameter && defaults)
-            fail(p, parameter->at, STATUS_DAMAGED, "a default is due for this argument too");
+            fail(p, parameter->at, SMOL_ERROR_DAMAGED, "a default is due for this argument too");
         defaults = parameter && parameter->a;
         if (!at_operator(p, ")"))
             expect_operator(p, ",");
@@ -826,7 +827,7 @@ static struct node *parse_generation(struct parser *p, struct node *node)
 static struct node *parse_jump(struct parser *p, struct node *node)
 {
     if (p->loops == 0)
-        return fail(p, node->at, STATUS_DAMAGED, "there is no loop here to break or continue");
+        return fail(p, node->at, SMOL_ERROR_DAMAGED, "there is no loop here to break or continue");
     return node;
 }
 
@@ -862,7 +863,7 @@ static struct node *parse_statement(struct parser *p)
         node = statements[i].parse(p, node);
     p->depth--;
     if (!p->status && p->token++->type != TOKEN_BLOCK_END)
-        return fail(p, p->token[-1].at, STATUS_DAMAGED, "the end of the tag is due here");
+        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "the end of the tag is due here");
     return node;
 }
 
@@ -871,7 +872,7 @@ static struct node *parse_output(struct parser *p)
     size_t at = p->token++->at;
     struct node *node = wrap(p, NODE_OUTPUT, at, parse_expressions(p));
     if (!p->status && p->token++->type != TOKEN_VARIABLE_END)
-        return fail(p, p->token[-1].at, STATUS_DAMAGED, "an operator, or }}, is due here");
+        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "an operator, or }}, is due here");
     return node;
 }
 
@@ -903,16 +904,16 @@ static struct node *parse_statements(struct parser *p, const char *const ends[])
         }
     }
     if (ends && !p->status)
-        return fail(p, p->token->at, STATUS_DAMAGED, "a block has no end");
+        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "a block has no end");
     return body.first;
 }
 
-enum status smol_template_parse(const char *text, size_t size, struct template_tree *tree,
-                                struct error *error)
+smol_status smol_template_parse(const char *text, size_t size, struct template_tree *tree,
+                                smol_error *error)
 {
     struct parser parser = {.tree = tree, .error = error};
     *tree = (struct template_tree){0};
-    enum status status = smol_template_lex(text, size, &tree->source, error);
+    smol_status status = smol_template_lex(text, size, &tree->source, error);
     if (status)
         return status;
     parser.token = tree->source.tokens;

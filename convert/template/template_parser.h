@@ -72,8 +72,8 @@ struct template_tree {
 
 /* Parses text[0..size). The caller frees *tree, also after an error. Errors: as smol_template_lex.
  */
-enum status smol_template_parse(const char *text, size_t size, struct template_tree *tree,
-                                struct error *error);
+smol_status smol_template_parse(const char *text, size_t size, struct template_tree *tree,
+                                smol_error *error);
 void smol_template_tree_free(struct template_tree *tree);
 
 #endif

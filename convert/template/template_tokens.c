@@ -10,8 +10,8 @@ static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
 /* Sets a token, or removes it where `text` is NULL. */
-static enum status set(struct template_tokens *tokens, const char *name, const char *text,
-                       struct error *error)
+static smol_status set(struct template_tokens *tokens, const char *name, const char *text,
+                       smol_error *error)
 {
     size_t at = 0;
     while (at < tokens->n && strcmp(tokens->items[at].name, name) != 0)
@@ -22,7 +22,7 @@ static enum status set(struct template_tokens *tokens, const char *name, const c
                 (tokens->n - at) * sizeof tokens->items[0]);
     }
     if (!text)
-        return STATUS_OK;
+        return SMOL_OK;
     if (at == tokens->n) {
         void *items = realloc(tokens->items, (at + 1) * sizeof tokens->items[0]);
         if (!items)
@@ -31,32 +31,32 @@ static enum status set(struct template_tokens *tokens, const char *name, const c
         tokens->n++;
     }
     tokens->items[at] = (struct template_token){name, text};
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* A text, or an object that holds it as its content; NULL: null. */
-static enum status read_text(const struct settings *file, const char *key, const char **text)
+static smol_status read_text(const struct settings *file, const char *key, const char **text)
 {
     const json_t *token = smol_setting(file, key);
     *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
     if (!token || *text)
-        return STATUS_OK;
-    return smol_setting_fail(file, STATUS_DAMAGED, key, token,
+        return SMOL_OK;
+    return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, token,
                              "a string is due, or an object with one as its content");
 }
 
 /* The tokens that every tokenizer may have, in an order of ours. */
-static enum status read_known(const struct settings *file, struct template_tokens *tokens)
+static smol_status read_known(const struct settings *file, struct template_tokens *tokens)
 {
     for (size_t i = 0; i < N_KNOWN; i++) {
         const char *text;
-        enum status status = read_text(file, known[i], &text);
+        smol_status status = read_text(file, known[i], &text);
         if (!status && json_object_get(file->object, known[i]))
             status = set(tokens, known[i], text, file->error);
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool ends_in_token(const char *key)
@@ -80,7 +80,7 @@ static bool is_own(const char *key, const json_t *value, bool is_map)
     return is_token && ends_in_token(key);
 }
 
-static enum status read_own(const struct settings *file, bool is_map,
+static smol_status read_own(const struct settings *file, bool is_map,
                             struct template_tokens *tokens)
 {
     const char *key, *text;
@@ -89,17 +89,17 @@ static enum status read_own(const struct settings *file, bool is_map,
     {
         if (!is_own(key, value, is_map))
             continue;
-        enum status status = read_text(file, key, &text);
+        smol_status status = read_text(file, key, &text);
         if (!status)
             status = set(tokens, key, text, file->error);
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* An object of tokens of any name; a list of them has no names. */
-static enum status read_named(const struct settings *file, const char *object,
+static smol_status read_named(const struct settings *file, const char *object,
                               struct template_tokens *tokens)
 {
     struct settings extra = *file;
@@ -108,23 +108,23 @@ static enum status read_named(const struct settings *file, const char *object,
     extra.object = smol_setting(file, object);
     extra.within = "a token ";
     if (!json_is_object(extra.object))
-        return STATUS_OK;
+        return SMOL_OK;
     json_object_foreach(extra.object, key, value)
     {
-        enum status status = read_text(&extra, key, &text);
+        smol_status status = read_text(&extra, key, &text);
         if (!status)
             status = set(tokens, key, text, file->error);
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* In the reference's order: a later name replaces an earlier one. */
-static enum status read_all(const struct settings *config, const struct settings *map,
+static smol_status read_all(const struct settings *config, const struct settings *map,
                             struct template_tokens *tokens)
 {
-    enum status status = read_known(config, tokens);
+    smol_status status = read_known(config, tokens);
     if (!status)
         status = read_known(map, tokens);
     if (!status)
@@ -138,10 +138,10 @@ static enum status read_all(const struct settings *config, const struct settings
     return status ? status : read_named(map, "extra_special_tokens", tokens);
 }
 
-enum status smol_template_tokens_open(const char *folder, const struct settings *config,
-                                      struct template_tokens *tokens, struct error *error)
+smol_status smol_template_tokens_open(const char *folder, const struct settings *config,
+                                      struct template_tokens *tokens, smol_error *error)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     *tokens = (struct template_tokens){0};
     if (!json_object_get(config->object, "added_tokens_decoder"))
         status = smol_settings_open(folder, "special_tokens_map.json", false, &tokens->map, error);

@@ -14,10 +14,10 @@ struct template_tokens {
 /* Reads them from tokenizer_config.json: the keys that end in _token, and the names in
  * extra_special_tokens. Where that file does not list added tokens (added_tokens_decoder), it is of
  * a time when special_tokens_map.json in `folder` was the one that counted, as it still does then.
- * The caller closes *tokens, after an error too. Errors: STATUS_FILE, STATUS_DAMAGED,
- * STATUS_MEMORY. */
-enum status smol_template_tokens_open(const char *folder, const struct settings *config,
-                                      struct template_tokens *tokens, struct error *error);
+ * The caller closes *tokens, after an error too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_template_tokens_open(const char *folder, const struct settings *config,
+                                      struct template_tokens *tokens, smol_error *error);
 void smol_template_tokens_close(struct template_tokens *tokens);
 
 #endif

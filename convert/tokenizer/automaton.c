@@ -134,12 +134,12 @@ static uint32_t make_transition(struct maker *m, struct state state, uint32_t sy
     return n == 0 ? 0 : find_state(m, n, m->behind_of[symbol]);
 }
 
-static enum status too_large(struct error *error)
+static smol_status too_large(smol_error *error)
 {
-    return smol_fail(error, STATUS_UNSUPPORTED, "needs more than %d states", MAX_STATES);
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "needs more than %d states", MAX_STATES);
 }
 
-static enum status make_transitions(struct maker *m, struct error *error)
+static smol_status make_transitions(struct maker *m, smol_error *error)
 {
     for (uint32_t i = 1; i < m->n_states; i++) {
         for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
@@ -148,17 +148,17 @@ static enum status make_transitions(struct maker *m, struct error *error)
             if (to == NO_STATE)
                 return too_large(error);
             if (match && i <= m->n_starts)
-                return smol_fail(error, STATUS_UNSUPPORTED, "may match where there is nothing");
+                return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "may match where there is nothing");
             m->next[(size_t)i * m->n_symbols + symbol] = (uint16_t)(to << 1 | match);
         }
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the start ------------------------------------------------------------------------------ */
 
 /* Numbers the assertions about the character before. */
-static enum status find_behinds(struct maker *m, struct error *error)
+static smol_status find_behinds(struct maker *m, smol_error *error)
 {
     for (size_t i = 0; i < m->steps->n; i++) {
         const struct step *step = &m->steps->steps[i];
@@ -168,14 +168,14 @@ static enum status find_behinds(struct maker *m, struct error *error)
         if (step->kind != STEP_BEHIND || k < m->n_behinds)
             continue;
         if (m->n_behinds == MAX_BEHINDS)
-            return smol_fail(error, STATUS_UNSUPPORTED, "looks behind for too many things");
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks behind for too many things");
         m->behinds[m->n_behinds++] = step->symbols;
     }
     for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
         for (uint32_t k = 0; k < m->n_behinds; k++)
             if (symbol_has(&m->steps->symbols[m->behinds[k]], symbol))
                 m->behind_of[symbol] |= 1u << k;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* A state to start in for each set of assertions that may hold about the character before. */
@@ -216,11 +216,11 @@ static void release(struct maker *m)
     free(m);
 }
 
-static enum status make_states(struct maker *m, struct error *error)
+static smol_status make_states(struct maker *m, smol_error *error)
 {
     if (!allocate(m))
         return smol_fail_memory(error, "a pattern's states");
-    enum status status = find_behinds(m, error);
+    smol_status status = find_behinds(m, error);
     if (status)
         return status;
     memset(m->buckets, 0xff, sizeof m->buckets); /* NO_STATE */
@@ -283,7 +283,7 @@ static bool tell_apart(struct groups *g)
 }
 
 /* All groups there are; that of state 0 is 0, and the states to start in have one each. */
-static enum status group_states(struct groups *g, struct error *error)
+static smol_status group_states(struct groups *g, smol_error *error)
 {
     const struct maker *m = g->m;
     uint64_t work = 0;
@@ -295,11 +295,11 @@ static enum status group_states(struct groups *g, struct error *error)
         if (work > 4 * (uint64_t)MAX_WORK)
             return too_large(error);
     } while (tell_apart(g));
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status write_tables(const struct groups *g, struct automaton *automaton,
-                                struct error *error)
+static smol_status write_tables(const struct groups *g, struct automaton *automaton,
+                                smol_error *error)
 {
     const struct maker *m = g->m;
     automaton->n_symbols = m->n_symbols;
@@ -313,17 +313,17 @@ static enum status write_tables(const struct groups *g, struct automaton *automa
         for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
             automaton->next[(size_t)group * m->n_symbols + symbol] =
                 (uint16_t)leads_to(g, g->first[group], symbol);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status reduce(const struct maker *m, struct automaton *automaton, struct error *error)
+static smol_status reduce(const struct maker *m, struct automaton *automaton, smol_error *error)
 {
     struct groups g = {.m = m};
     g.of = calloc(m->n_states + 1, sizeof *g.of);
     g.next_of = calloc(m->n_states + 1, sizeof *g.next_of);
     g.first = calloc(m->n_states + 1, sizeof *g.first);
     g.chain = calloc(m->n_states + 1, sizeof *g.chain);
-    enum status status = g.of && g.next_of && g.first && g.chain
+    smol_status status = g.of && g.next_of && g.first && g.chain
                              ? group_states(&g, error)
                              : smol_fail_memory(error, "a pattern's states");
     if (!status)
@@ -337,8 +337,8 @@ static enum status reduce(const struct maker *m, struct automaton *automaton, st
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-enum status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
-                                struct automaton *automaton, struct error *error)
+smol_status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
+                                struct automaton *automaton, smol_error *error)
 {
     struct steps steps = {0};
     struct maker *m = calloc(1, sizeof *m);
@@ -346,7 +346,7 @@ enum status smol_automaton_make(const struct pattern *pattern, const struct clas
         return smol_fail_memory(error, "a pattern");
     m->steps = &steps;
     m->n_symbols = map->n_classes + 1;
-    enum status status = smol_steps_make(pattern, map, &steps, error);
+    smol_status status = smol_steps_make(pattern, map, &steps, error);
     if (!status)
         status = make_states(m, error);
     if (!status)

@@ -18,10 +18,10 @@ struct class_map {
     uint32_t n_classes; /* 1..SCANNER_MAX_CLASSES */
 };
 
-/* Makes the classes for patterns[0..n). Free in any case. Errors: STATUS_UNSUPPORTED (they tell too
- * many characters apart), STATUS_MEMORY. */
-enum status smol_class_map_make(const struct pattern *patterns, size_t n, struct class_map *map,
-                                struct error *error);
+/* Makes the classes for patterns[0..n). Free in any case. Errors: SMOL_ERROR_UNSUPPORTED (they tell
+ * too many characters apart), SMOL_ERROR_MEMORY. */
+smol_status smol_class_map_make(const struct pattern *patterns, size_t n, struct class_map *map,
+                                smol_error *error);
 
 /* A set of symbols: classes, and, as number n_classes, the start or end of the text. */
 struct symbol_set {
@@ -55,9 +55,10 @@ struct automaton {
 };
 
 /* Compiles a pattern. What it matches first is what the reference's engine, which tries one way
- * after the other, finds first. Free in any case. Errors: STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
-                                struct automaton *automaton, struct error *error);
+ * after the other, finds first. Free in any case. Errors: SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
+                                struct automaton *automaton, smol_error *error);
 
 void smol_automaton_free(struct automaton *automaton);
 

@@ -7,14 +7,14 @@
 struct builder {
     const struct pattern *pattern;
     struct steps *steps;
-    struct error *error;
+    smol_error *error;
 };
 
-static enum status add_step(struct builder *b, struct step step, uint32_t *index)
+static smol_status add_step(struct builder *b, struct step step, uint32_t *index)
 {
     struct steps *steps = b->steps;
     if (steps->n == MAX_STEPS)
-        return smol_fail(b->error, STATUS_UNSUPPORTED, "repeats too much");
+        return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "repeats too much");
     if (steps->n == steps->capacity) {
         size_t capacity = steps->capacity ? 2 * steps->capacity : 64;
         struct step *grown = realloc(steps->steps, capacity * sizeof *grown);
@@ -25,33 +25,33 @@ static enum status add_step(struct builder *b, struct step step, uint32_t *index
     }
     steps->steps[steps->n] = step;
     *index = (uint32_t)steps->n++;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Adds what `node` does before it goes on at *at, which becomes where it starts. */
-static enum status add_node(struct builder *b, uint32_t index, uint32_t *at);
+static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at);
 
 static uint32_t symbols_of(uint32_t set, bool negated, bool edge)
 {
     return 4 * set + 2 * negated + edge;
 }
 
-static enum status add_symbols(struct builder *b, enum step_kind kind, uint32_t symbols,
+static smol_status add_symbols(struct builder *b, enum step_kind kind, uint32_t symbols,
                                uint32_t next, uint32_t *at)
 {
     return add_step(b, (struct step){.kind = kind, .next = next, .symbols = symbols}, at);
 }
 
-static enum status add_fork(struct builder *b, uint32_t first, uint32_t second, uint32_t *at)
+static smol_status add_fork(struct builder *b, uint32_t first, uint32_t second, uint32_t *at)
 {
     return add_step(b, (struct step){.kind = STEP_FORK, .next = first, .other = second}, at);
 }
 
-static enum status add_choice(struct builder *b, const struct pattern_node *node, uint32_t *at)
+static smol_status add_choice(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes;
     const uint32_t next = *at;
-    enum status status = add_node(b, node->right, at);
+    smol_status status = add_node(b, node->right, at);
     uint32_t left = node->left, entry;
     for (; !status && nodes[left].kind == PATTERN_CHOICE; left = nodes[left].left) {
         entry = next;
@@ -66,18 +66,18 @@ static enum status add_choice(struct builder *b, const struct pattern_node *node
 }
 
 /* Once more or on, the other way round if lazy. */
-static enum status add_repeat_fork(struct builder *b, const struct pattern_node *node,
+static smol_status add_repeat_fork(struct builder *b, const struct pattern_node *node,
                                    uint32_t again, uint32_t on, uint32_t *at)
 {
     return node->lazy ? add_fork(b, on, again, at) : add_fork(b, again, on, at);
 }
 
 /* Any number of times: a fork that its body comes back to. */
-static enum status add_loop(struct builder *b, const struct pattern_node *node, uint32_t *at)
+static smol_status add_loop(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const uint32_t next = *at;
     uint32_t fork, body;
-    enum status status = add_repeat_fork(b, node, next, next, &fork);
+    smol_status status = add_repeat_fork(b, node, next, next, &fork);
     body = fork;
     if (!status)
         status = add_node(b, node->left, &body);
@@ -86,14 +86,14 @@ static enum status add_loop(struct builder *b, const struct pattern_node *node, 
     uint32_t *again = node->lazy ? &b->steps->steps[fork].other : &b->steps->steps[fork].next;
     *again = body;
     *at = fork;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* x{2,4} is xx(x(x)?)?, and x{2,} is xxx*. */
-static enum status add_repeat(struct builder *b, const struct pattern_node *node, uint32_t *at)
+static smol_status add_repeat(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const uint32_t next = *at;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (node->max == REPEAT_FOREVER)
         status = add_loop(b, node, at);
     else
@@ -120,12 +120,12 @@ static bool has_one_way(const struct pattern_node *nodes, uint32_t index)
 }
 
 /* As many characters of a set as there are, up to a maximum: then the next one is none of them. */
-static enum status add_possessive(struct builder *b, const struct pattern_node *node, uint32_t *at)
+static smol_status add_possessive(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *body = &b->pattern->nodes[node->left];
     const uint32_t next = *at;
     uint32_t on, more;
-    enum status status = add_symbols(b, STEP_AHEAD, symbols_of(body->set, true, true), next, &on);
+    smol_status status = add_symbols(b, STEP_AHEAD, symbols_of(body->set, true, true), next, &on);
     if (!status && node->max == REPEAT_FOREVER) {
         *at = on;
         status = add_loop(b, node, at);
@@ -143,21 +143,21 @@ static enum status add_possessive(struct builder *b, const struct pattern_node *
 
 /* What gives nothing back. That makes no difference if there is one way only, or if nothing comes
  * behind that could fail. */
-static enum status add_atomic(struct builder *b, const struct pattern_node *node, uint32_t *at)
+static smol_status add_atomic(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes, *body = &nodes[node->left];
     if (*at == MATCHED || has_one_way(nodes, node->left))
         return add_node(b, node->left, at);
     if (body->kind == PATTERN_REPEAT && !body->lazy && nodes[body->left].kind == PATTERN_SET)
         return add_possessive(b, body, at);
-    return smol_fail(b->error, STATUS_UNSUPPORTED,
+    return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED,
                      "a possessive or atomic group of more than a character");
 }
 
-static enum status add_node(struct builder *b, uint32_t index, uint32_t *at)
+static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes, *node = &nodes[index];
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (; !status && node->kind == PATTERN_CONCAT; node = &nodes[node->left])
         status = add_node(b, node->right, at);
     if (status)
@@ -179,7 +179,7 @@ static enum status add_node(struct builder *b, uint32_t index, uint32_t *at)
     case PATTERN_CONCAT:
         break;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The symbols of each set: of what is in it, or, negated, of what is not; each without and with the
@@ -204,13 +204,13 @@ static bool make_symbols(const struct pattern *pattern, const struct class_map *
     return true;
 }
 
-enum status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
-                            struct steps *steps, struct error *error)
+smol_status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
+                            struct steps *steps, smol_error *error)
 {
     struct builder b = {.pattern = pattern, .steps = steps, .error = error};
     if (!make_symbols(pattern, map, steps))
         return smol_fail_memory(error, "a pattern");
-    enum status status = add_step(&b, (struct step){.kind = STEP_MATCH}, &steps->start);
+    smol_status status = add_step(&b, (struct step){.kind = STEP_MATCH}, &steps->start);
     return status ? status : add_node(&b, pattern->root, &steps->start);
 }
 

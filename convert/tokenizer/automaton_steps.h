@@ -29,9 +29,9 @@ struct steps {
     uint32_t start;
 };
 
-/* Free in any case. Errors: STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
-                            struct steps *steps, struct error *error);
+/* Free in any case. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
+                            struct steps *steps, smol_error *error);
 
 void smol_steps_free(struct steps *steps);
 

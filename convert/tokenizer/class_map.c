@@ -12,8 +12,8 @@ static int compare_code_points(const void *a, const void *b)
 }
 
 /* Collects where any range starts, or ends. */
-static enum status collect_starts(const struct pattern *patterns, size_t n, struct class_map *map,
-                                  struct error *error)
+static smol_status collect_starts(const struct pattern *patterns, size_t n, struct class_map *map,
+                                  smol_error *error)
 {
     size_t n_ranges = 0;
     for (size_t i = 0; i < n; i++)
@@ -38,7 +38,7 @@ static enum status collect_starts(const struct pattern *patterns, size_t n, stru
     for (size_t i = 0; i < n_starts; i++)
         if (i == 0 || map->starts[i] != map->starts[i - 1])
             map->starts[map->n_starts++] = map->starts[i];
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The run that code_point is in. */
@@ -87,16 +87,16 @@ static bool cut(struct class_map *map, const struct code_set *set)
     return true;
 }
 
-enum status smol_class_map_make(const struct pattern *patterns, size_t n, struct class_map *map,
-                                struct error *error)
+smol_status smol_class_map_make(const struct pattern *patterns, size_t n, struct class_map *map,
+                                smol_error *error)
 {
-    enum status status = collect_starts(patterns, n, map, error);
+    smol_status status = collect_starts(patterns, n, map, error);
     map->n_classes = 1;
     for (size_t i = 0; !status && i < n; i++)
         for (size_t k = 0; !status && k < patterns[i].n_sets; k++)
             if (!cut(map, &patterns[i].sets[k]))
-                status = smol_fail(error, STATUS_UNSUPPORTED, "more than %d classes of characters",
-                                   SCANNER_MAX_CLASSES);
+                status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                   "more than %d classes of characters", SCANNER_MAX_CLASSES);
     return status;
 }
 

@@ -49,13 +49,14 @@ struct pattern {
 };
 
 /* Reads text[0..size), well-formed UTF-8. Of a refusal *error tells what and where; the caller
- * quotes the pattern. Free the pattern in any case. Errors: STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
-                               struct error *error);
+ * quotes the pattern. Free the pattern in any case. Errors: SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
+                               smol_error *error);
 
 /* The same for a text that stands for itself. */
-enum status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
-                                 struct error *error);
+smol_status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
+                                 smol_error *error);
 
 void smol_pattern_free(struct pattern *pattern);
 

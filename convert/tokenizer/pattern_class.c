@@ -16,7 +16,7 @@ static int hex_digit(uint32_t c)
 }
 
 /* Reads up to `max` hexadecimal digits, at least `min`. */
-static enum status read_hex(struct parser *p, unsigned min, unsigned max, uint32_t *value)
+static smol_status read_hex(struct parser *p, unsigned min, unsigned max, uint32_t *value)
 {
     unsigned n = 0;
     *value = 0;
@@ -24,24 +24,24 @@ static enum status read_hex(struct parser *p, unsigned min, unsigned max, uint32
         *value = *value << 4 | (uint32_t)hex_digit(p->text[p->at++]);
     if (n < min || *value > LAST_CODE_POINT || (*value >= 0xd800 && *value < 0xe000))
         return smol_parser_refuse(p, "a number that is no character's");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* \xHH is a byte to the reference, which is a character only in ASCII. */
-static enum status read_x(struct parser *p, uint32_t *value)
+static smol_status read_x(struct parser *p, uint32_t *value)
 {
     if (!smol_parser_skip(p, "{")) {
-        enum status status = read_hex(p, 1, 2, value);
+        smol_status status = read_hex(p, 1, 2, value);
         return status || *value < 0x80
                    ? status
                    : smol_parser_refuse(p, "\\x with a byte beyond ASCII: write \\x{...}");
     }
-    enum status status = read_hex(p, 1, 8, value);
+    smol_status status = read_hex(p, 1, 8, value);
     return status || smol_parser_skip(p, "}") ? status
                                               : smol_parser_refuse(p, "\\x{ without its }");
 }
 
-static enum status read_property(struct parser *p, bool negated, struct one *one)
+static smol_status read_property(struct parser *p, bool negated, struct one *one)
 {
     if (!smol_parser_skip(p, "{"))
         return smol_parser_refuse(p, "\\p without {");
@@ -53,7 +53,7 @@ static enum status read_property(struct parser *p, bool negated, struct one *one
     if (!smol_unicode_set(name, (size_t)(end - name), &one->set))
         return smol_parser_refuse(p, "a property that is not known");
     p->at += (size_t)(end - name) + 1;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* \d, \w, \s and \h; in capitals, what they do not match. To the reference, some characters are
@@ -68,7 +68,7 @@ static bool find_shorthand(uint32_t c, bool in_class, struct one *one)
     return true;
 }
 
-enum status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
+smol_status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
 {
     static const char letters[] = "tnrfvae", controls[] = "\t\n\r\f\v\a\x1b";
     *one = (struct one){.character = NO_CHARACTER};
@@ -78,7 +78,7 @@ enum status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
     if (c == 'p' || c == 'P')
         return read_property(p, c == 'P', one);
     if (find_shorthand(c, in_class, one))
-        return STATUS_OK;
+        return SMOL_OK;
     if (c == 'x')
         return read_x(p, &one->character);
     if (c == 'u')
@@ -90,15 +90,15 @@ enum status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
         one->character = c;
     else
         return smol_parser_refuse(p, "an escape that is not supported");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-enum status smol_parser_fold(struct parser *p, struct code_set *set)
+smol_status smol_parser_fold(struct parser *p, struct code_set *set)
 {
     if (!p->ignore_case)
-        return STATUS_OK;
+        return SMOL_OK;
     if (set->failed) { /* what is in it says nothing */
         p->pattern->no_memory |= set->no_memory;
         return smol_parser_full(p);
@@ -107,11 +107,11 @@ enum status smol_parser_fold(struct parser *p, struct code_set *set)
         return smol_parser_refuse(p,
                                   "ignoring the case of a character that has several as its other");
     smol_unicode_fold(set);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* [:name:], from behind the "[:" on. */
-static enum status read_posix(struct parser *p, struct code_set *sum)
+static smol_status read_posix(struct parser *p, struct code_set *sum)
 {
     bool negated = smol_parser_skip(p, "^");
     const char *name = (const char *)p->text + p->at;
@@ -131,7 +131,7 @@ static enum status read_posix(struct parser *p, struct code_set *sum)
         smol_set_invert(&set);
     smol_set_add_all(sum, &set);
     smol_set_free(&set);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool goes_on(const struct parser *p, const char *word)
@@ -140,12 +140,12 @@ static bool goes_on(const struct parser *p, const char *word)
     return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
 }
 
-static enum status read_end_of_range(struct parser *p, uint32_t *last)
+static smol_status read_end_of_range(struct parser *p, uint32_t *last)
 {
     *last = smol_parser_next(p);
     if (*last == '\\') {
         struct one one;
-        enum status status = smol_parser_escape(p, true, &one);
+        smol_status status = smol_parser_escape(p, true, &one);
         smol_set_free(&one.set);
         if (status)
             return status;
@@ -153,14 +153,14 @@ static enum status read_end_of_range(struct parser *p, uint32_t *last)
     } else if (*last == '[' || *last == '-') {
         *last = NO_CHARACTER;
     }
-    return *last == NO_CHARACTER ? smol_parser_refuse(p, "a range without an end") : STATUS_OK;
+    return *last == NO_CHARACTER ? smol_parser_refuse(p, "a range without an end") : SMOL_OK;
 }
 
 /* A character, a range or an escape, whose first character `c` has been read. */
-static enum status read_member(struct parser *p, uint32_t c, bool first, struct code_set *sum)
+static smol_status read_member(struct parser *p, uint32_t c, bool first, struct code_set *sum)
 {
     struct one one = {.character = c};
-    enum status status = c == '\\' ? smol_parser_escape(p, true, &one) : STATUS_OK;
+    smol_status status = c == '\\' ? smol_parser_escape(p, true, &one) : SMOL_OK;
     if (!status && one.character == NO_CHARACTER) {
         if (one.negated)
             smol_set_invert(&one.set);
@@ -194,7 +194,7 @@ struct parts {
     bool has_before, is_empty;
 };
 
-static enum status end_part(struct parser *p, struct parts *parts)
+static smol_status end_part(struct parser *p, struct parts *parts)
 {
     if (parts->is_empty)
         return smol_parser_refuse(p, "an empty class");
@@ -207,17 +207,17 @@ static enum status end_part(struct parser *p, struct parts *parts)
         parts->sum = (struct code_set){0};
     }
     parts->has_before = parts->is_empty = true;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_nested(struct parser *p, struct code_set *sum);
+static smol_status read_nested(struct parser *p, struct code_set *sum);
 
 /* All up to and with the "]". */
-static enum status read_members(struct parser *p, struct parts *parts)
+static smol_status read_members(struct parser *p, struct parts *parts)
 {
     bool first = true;
     for (;; first = false, parts->is_empty = false) {
-        enum status status;
+        smol_status status;
         while (goes_on(p, "&&")) {
             p->at += 2;
             if ((status = end_part(p, parts)) || goes_on(p, "&"))
@@ -239,11 +239,11 @@ static enum status read_members(struct parser *p, struct parts *parts)
 }
 
 /* A class from behind its "[" on; where case is ignored, only the outermost sees to it. */
-static enum status read_class(struct parser *p, bool outermost, struct code_set *set)
+static smol_status read_class(struct parser *p, bool outermost, struct code_set *set)
 {
     struct parts parts = {.is_empty = true};
     bool negated = smol_parser_skip(p, "^");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (p->depth++ == PATTERN_MAX_DEPTH)
         status = smol_parser_refuse(p, "nested too deep");
     if (!status)
@@ -258,16 +258,16 @@ static enum status read_class(struct parser *p, bool outermost, struct code_set 
     return status;
 }
 
-static enum status read_nested(struct parser *p, struct code_set *sum)
+static smol_status read_nested(struct parser *p, struct code_set *sum)
 {
     struct code_set set = {0};
-    enum status status = read_class(p, false, &set);
+    smol_status status = read_class(p, false, &set);
     smol_set_add_all(sum, &set);
     smol_set_free(&set);
     return status;
 }
 
-enum status smol_parser_class(struct parser *p, struct code_set *set)
+smol_status smol_parser_class(struct parser *p, struct code_set *set)
 {
     return read_class(p, true, set);
 }

@@ -26,12 +26,12 @@ bool smol_parser_skip(struct parser *p, const char *word)
     return true;
 }
 
-enum status smol_parser_refuse(const struct parser *p, const char *what)
+smol_status smol_parser_refuse(const struct parser *p, const char *what)
 {
-    return smol_fail(p->error, STATUS_UNSUPPORTED, "%s, byte %zu", what, p->at);
+    return smol_fail(p->error, SMOL_ERROR_UNSUPPORTED, "%s, byte %zu", what, p->at);
 }
 
-enum status smol_parser_full(const struct parser *p)
+smol_status smol_parser_full(const struct parser *p)
 {
     return p->pattern->no_memory ? smol_fail_memory(p->error, "a pattern")
                                  : smol_parser_refuse(p, "too large");
@@ -39,13 +39,13 @@ enum status smol_parser_full(const struct parser *p)
 
 /* --- nodes ---------------------------------------------------------------------------------- */
 
-static enum status add(struct parser *p, struct pattern_node node, uint32_t *index)
+static smol_status add(struct parser *p, struct pattern_node node, uint32_t *index)
 {
-    return smol_pattern_add(p->pattern, node, index) ? STATUS_OK : smol_parser_full(p);
+    return smol_pattern_add(p->pattern, node, index) ? SMOL_OK : smol_parser_full(p);
 }
 
 /* A node that goes by a set, which it takes over. */
-static enum status add_set(struct parser *p, struct pattern_node node, struct code_set *set,
+static smol_status add_set(struct parser *p, struct pattern_node node, struct code_set *set,
                            uint32_t *index)
 {
     if (!smol_pattern_add_set(p->pattern, set, &node.set))
@@ -53,7 +53,7 @@ static enum status add_set(struct parser *p, struct pattern_node node, struct co
     return add(p, node, index);
 }
 
-static enum status add_pair(struct parser *p, enum pattern_kind kind, uint32_t left, uint32_t right,
+static smol_status add_pair(struct parser *p, enum pattern_kind kind, uint32_t left, uint32_t right,
                             uint32_t *index)
 {
     return add(p, (struct pattern_node){.kind = kind, .left = left, .right = right}, index);
@@ -67,7 +67,7 @@ static const struct pattern_node *node_at(const struct parser *p, uint32_t index
 /* --- single characters ---------------------------------------------------------------------- */
 
 /* An escape that stands for a set; its case is not ignored. */
-static enum status add_one(struct parser *p, struct one *one, uint32_t *node)
+static smol_status add_one(struct parser *p, struct one *one, uint32_t *node)
 {
     if (one->negated)
         smol_set_invert(&one->set);
@@ -76,7 +76,7 @@ static enum status add_one(struct parser *p, struct one *one, uint32_t *node)
 
 /* Where case is ignored, the reference lets a character match several, "ss" for one: refused. Its
  * texts are never longer than what stands together here. */
-static enum status note_fold(struct parser *p, uint32_t character)
+static smol_status note_fold(struct parser *p, uint32_t character)
 {
     uint32_t fold = smol_unicode_fold_one(character);
     if (p->n_folds == 3) {
@@ -89,13 +89,13 @@ static enum status note_fold(struct parser *p, uint32_t character)
     if (smol_unicode_is_fold_of_one(p->folds, p->n_folds) ||
         (counted && smol_unicode_is_fold_of_one(twice, 2)))
         return smol_parser_refuse(p, "ignoring the case of letters that are also one character's");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status add_literal(struct parser *p, uint32_t character, uint32_t *node)
+static smol_status add_literal(struct parser *p, uint32_t character, uint32_t *node)
 {
     struct code_set set = {0};
-    enum status status = p->ignore_case ? note_fold(p, character) : STATUS_OK;
+    smol_status status = p->ignore_case ? note_fold(p, character) : SMOL_OK;
     smol_set_add(&set, character, character);
     if (!status)
         status = smol_parser_fold(p, &set);
@@ -105,17 +105,17 @@ static enum status add_literal(struct parser *p, uint32_t character, uint32_t *n
     return status;
 }
 
-static enum status add_class(struct parser *p, uint32_t *node)
+static smol_status add_class(struct parser *p, uint32_t *node)
 {
     struct code_set set = {0};
-    enum status status = smol_parser_class(p, &set);
+    smol_status status = smol_parser_class(p, &set);
     if (!status)
         return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
     smol_set_free(&set);
     return status;
 }
 
-static enum status add_dot(struct parser *p, uint32_t *node)
+static smol_status add_dot(struct parser *p, uint32_t *node)
 {
     struct code_set set = {0};
     if (!p->dot_takes_newline)
@@ -128,7 +128,7 @@ static enum status add_dot(struct parser *p, uint32_t *node)
 
 /* The next character (AHEAD) or the one before (BEHIND) is in first..last, or, if `edge`, there is
  * none. Empty when first > last. */
-static enum status add_edge(struct parser *p, enum pattern_kind kind, uint32_t first, uint32_t last,
+static smol_status add_edge(struct parser *p, enum pattern_kind kind, uint32_t first, uint32_t last,
                             bool edge, uint32_t *node)
 {
     struct code_set set = {0};
@@ -138,10 +138,10 @@ static enum status add_edge(struct parser *p, enum pattern_kind kind, uint32_t f
 }
 
 /* The start of a line; behind a line feed at the end of the text, no line starts. */
-static enum status add_line_start(struct parser *p, uint32_t *node)
+static smol_status add_line_start(struct parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
-    enum status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
+    smol_status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
     if (status || (status = add_edge(p, PATTERN_BEHIND, '\n', '\n', false, &after)) ||
         (status = add_edge(p, PATTERN_AHEAD, 0, LAST_CODE_POINT, false, &more)) ||
         (status = add_pair(p, PATTERN_CONCAT, after, more, &line)))
@@ -150,7 +150,7 @@ static enum status add_line_start(struct parser *p, uint32_t *node)
 }
 
 /* A word's edge (\b), or a place that is none (\B). */
-static enum status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
+static smol_status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
 {
     uint32_t parts[2][2] = {{0}}, sides[2] = {0};
     for (int word_before = 0; word_before < 2; word_before++) {
@@ -163,11 +163,11 @@ static enum status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
                 smol_set_invert(&set);
             const struct pattern_node look = {.kind = ahead ? PATTERN_AHEAD : PATTERN_BEHIND,
                                               .edge = !word};
-            enum status status = add_set(p, look, &set, &parts[word_before][ahead]);
+            smol_status status = add_set(p, look, &set, &parts[word_before][ahead]);
             if (status)
                 return status;
         }
-        enum status status = add_pair(p, PATTERN_CONCAT, parts[word_before][0],
+        smol_status status = add_pair(p, PATTERN_CONCAT, parts[word_before][0],
                                       parts[word_before][1], &sides[word_before]);
         if (status)
             return status;
@@ -197,16 +197,16 @@ static bool gather(const struct parser *p, uint32_t index, enum pattern_kind kin
     return true;
 }
 
-static enum status parse_choice(struct parser *p, uint32_t *node);
+static smol_status parse_choice(struct parser *p, uint32_t *node);
 
 /* A look around, from its body on. */
-static enum status parse_look(struct parser *p, enum pattern_kind kind, bool negated,
+static smol_status parse_look(struct parser *p, enum pattern_kind kind, bool negated,
                               uint32_t *node)
 {
     uint32_t body = 0;
     struct code_set set = {0};
     struct pattern_node look = {.kind = kind};
-    enum status status = parse_choice(p, &body);
+    smol_status status = parse_choice(p, &body);
     if (!status && !gather(p, body, kind, &set, &look.edge))
         status = smol_parser_refuse(p, "looking around at more than one character");
     smol_set_settle(&set);
@@ -223,7 +223,7 @@ static enum status parse_look(struct parser *p, enum pattern_kind kind, bool neg
 /* --- groups --------------------------------------------------------------------------------- */
 
 /* The letters of (?i: or (?m-i: and the like, with the ":". */
-static enum status parse_flags(struct parser *p)
+static smol_status parse_flags(struct parser *p)
 {
     bool on = true;
     for (;;) {
@@ -235,16 +235,16 @@ static enum status parse_flags(struct parser *p)
         else if (c == '-' && on)
             on = false;
         else if (c == ':')
-            return STATUS_OK;
+            return SMOL_OK;
         else
             return smol_parser_refuse(p, "a kind of group that is not supported");
     }
 }
 
 /* A group from behind its "(" on, without the ")". */
-static enum status parse_inside(struct parser *p, uint32_t *node)
+static smol_status parse_inside(struct parser *p, uint32_t *node)
 {
-    enum status status;
+    smol_status status;
     if (!smol_parser_skip(p, "?"))
         return parse_choice(p, node);
     if (smol_parser_skip(p, "="))
@@ -264,12 +264,12 @@ static enum status parse_inside(struct parser *p, uint32_t *node)
     return status ? status : parse_choice(p, node);
 }
 
-static enum status parse_group(struct parser *p, uint32_t *node)
+static smol_status parse_group(struct parser *p, uint32_t *node)
 {
     const bool ignore_case = p->ignore_case, dot_takes_newline = p->dot_takes_newline;
     if (p->depth++ == PATTERN_MAX_DEPTH)
         return smol_parser_refuse(p, "nested too deep");
-    enum status status = parse_inside(p, node);
+    smol_status status = parse_inside(p, node);
     if (!status && !smol_parser_skip(p, ")"))
         status = smol_parser_refuse(p, "a group without its )");
     p->depth--;
@@ -280,7 +280,7 @@ static enum status parse_group(struct parser *p, uint32_t *node)
 
 /* --- atoms ---------------------------------------------------------------------------------- */
 
-static enum status parse_backslash(struct parser *p, uint32_t *node)
+static smol_status parse_backslash(struct parser *p, uint32_t *node)
 {
     struct one one;
     if (smol_parser_skip(p, "b"))
@@ -291,7 +291,7 @@ static enum status parse_backslash(struct parser *p, uint32_t *node)
         return add_edge(p, PATTERN_BEHIND, 1, 0, true, node);
     if (smol_parser_skip(p, "z"))
         return add_edge(p, PATTERN_AHEAD, 1, 0, true, node);
-    enum status status = smol_parser_escape(p, false, &one);
+    smol_status status = smol_parser_escape(p, false, &one);
     if (!status)
         status = one.character == NO_CHARACTER ? add_one(p, &one, node)
                                                : add_literal(p, one.character, node);
@@ -299,7 +299,7 @@ static enum status parse_backslash(struct parser *p, uint32_t *node)
     return status;
 }
 
-static enum status parse_atom(struct parser *p, uint32_t *node)
+static smol_status parse_atom(struct parser *p, uint32_t *node)
 {
     uint32_t c = smol_parser_next(p);
     switch (c) {
@@ -344,7 +344,7 @@ static bool read_count(struct parser *p, uint32_t *count)
 }
 
 /* {n}, {n,}, {,m} or {n,m}, from behind the "{" on. */
-static enum status parse_counts(struct parser *p, struct pattern_node *repeat, bool *fixed)
+static smol_status parse_counts(struct parser *p, struct pattern_node *repeat, bool *fixed)
 {
     bool has_min = read_count(p, &repeat->min), has_max = has_min;
     *fixed = !smol_parser_skip(p, ",");
@@ -359,12 +359,12 @@ static enum status parse_counts(struct parser *p, struct pattern_node *repeat, b
         (repeat->max > PATTERN_MAX_REPEAT && repeat->max != REPEAT_FOREVER))
         return smol_parser_refuse(p, "a count that is too large");
     return repeat->max < repeat->min ? smol_parser_refuse(p, "a count whose end is below its start")
-                                     : STATUS_OK;
+                                     : SMOL_OK;
 }
 
 /* Reads one of ? * + {n,m}, and what is behind it: a ? makes it lazy, a + possessive. Behind a
  * count, the reference's syntax takes + as another repetition, and behind {n} the ? too. */
-static enum status parse_quantifier(struct parser *p, struct pattern_node *repeat, bool *possessive,
+static smol_status parse_quantifier(struct parser *p, struct pattern_node *repeat, bool *possessive,
                                     bool *found)
 {
     bool fixed = false, counted = false;
@@ -377,23 +377,23 @@ static enum status parse_quantifier(struct parser *p, struct pattern_node *repea
         repeat->min = 1;
     } else if (smol_parser_skip(p, "{")) {
         counted = true;
-        enum status status = parse_counts(p, repeat, &fixed);
+        smol_status status = parse_counts(p, repeat, &fixed);
         if (status)
             return status;
     } else if (!smol_parser_skip(p, "*")) {
         *found = false;
-        return STATUS_OK;
+        return SMOL_OK;
     }
     if (!fixed)
         repeat->lazy = smol_parser_skip(p, "?");
     if (!counted && !repeat->lazy)
         *possessive = smol_parser_skip(p, "+");
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Lets *node be repeated. The reference rewrites repetitions of repetitions, which changes nothing
  * for greedy ones. */
-static enum status repeat_node(struct parser *p, struct pattern_node repeat, bool possessive,
+static smol_status repeat_node(struct parser *p, struct pattern_node repeat, bool possessive,
                                uint32_t *node)
 {
     const struct pattern_node *body = node_at(p, *node);
@@ -405,17 +405,17 @@ static enum status repeat_node(struct parser *p, struct pattern_node repeat, boo
     if (twice && (repeat.lazy || possessive || body->lazy || body->kind == PATTERN_ATOMIC))
         return smol_parser_refuse(p, "repeating a lazy or possessive repetition");
     repeat.left = *node;
-    enum status status = add(p, repeat, node);
+    smol_status status = add(p, repeat, node);
     if (status || !possessive)
         return status;
     return add(p, (struct pattern_node){.kind = PATTERN_ATOMIC, .left = *node}, node);
 }
 
-static enum status parse_item(struct parser *p, uint32_t *node)
+static smol_status parse_item(struct parser *p, uint32_t *node)
 {
     struct pattern_node repeat;
     bool possessive, found;
-    enum status status = parse_atom(p, node);
+    smol_status status = parse_atom(p, node);
     for (int n = 0; !status; n++) {
         status = parse_quantifier(p, &repeat, &possessive, &found);
         if (status || !found)
@@ -433,11 +433,11 @@ static bool ends_branch(const struct parser *p)
     return p->at == p->size || p->text[p->at] == '|' || p->text[p->at] == ')';
 }
 
-static enum status parse_concat(struct parser *p, uint32_t *node)
+static smol_status parse_concat(struct parser *p, uint32_t *node)
 {
     if (ends_branch(p))
         return add(p, (struct pattern_node){.kind = PATTERN_EMPTY}, node);
-    enum status status = parse_item(p, node);
+    smol_status status = parse_item(p, node);
     while (!status && !ends_branch(p)) {
         uint32_t right = 0;
         status = parse_item(p, &right);
@@ -447,9 +447,9 @@ static enum status parse_concat(struct parser *p, uint32_t *node)
     return status;
 }
 
-static enum status parse_choice(struct parser *p, uint32_t *node)
+static smol_status parse_choice(struct parser *p, uint32_t *node)
 {
-    enum status status = parse_concat(p, node);
+    smol_status status = parse_concat(p, node);
     while (!status && smol_parser_skip(p, "|")) {
         uint32_t right = 0;
         p->n_folds = 0;
@@ -462,27 +462,27 @@ static enum status parse_choice(struct parser *p, uint32_t *node)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-enum status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
-                               struct error *error)
+smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
+                               smol_error *error)
 {
     struct parser p = {
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
     if (size > PATTERN_MAX_BYTES)
         return smol_parser_refuse(&p, "too long");
     p.ignore_case = smol_parser_skip(&p, "(?i)"); /* elsewhere it has rules of its own */
-    enum status status = parse_choice(&p, &pattern->root);
+    smol_status status = parse_choice(&p, &pattern->root);
     if (!status && p.at < size)
         status = smol_parser_refuse(&p, "a ) on its own");
     return status;
 }
 
-enum status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
-                                 struct error *error)
+smol_status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
+                                 smol_error *error)
 {
     struct parser p = {
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
     uint32_t right = 0;
-    enum status status;
+    smol_status status;
     if (size == 0 || size > PATTERN_MAX_BYTES)
         return smol_parser_refuse(&p, size ? "too long" : "nothing to look for");
     status = add_literal(&p, smol_parser_next(&p), &pattern->root);

@@ -8,7 +8,7 @@ struct parser {
     const uint8_t *text; /* (size), well-formed UTF-8 */
     size_t size, at;
     struct pattern *pattern;
-    struct error *error;
+    smol_error *error;
     bool ignore_case, dot_takes_newline;
     unsigned depth;
     uint32_t folds[3]; /* the last literals that ignore case, the latest last */
@@ -23,11 +23,11 @@ uint32_t smol_parser_next(struct parser *p);
 /* Whether the text goes on with `word`, which is then passed over. */
 bool smol_parser_skip(struct parser *p, const char *word);
 
-/* STATUS_UNSUPPORTED: `what`, with the place. */
-enum status smol_parser_refuse(const struct parser *p, const char *what);
+/* SMOL_ERROR_UNSUPPORTED: `what`, with the place. */
+smol_status smol_parser_refuse(const struct parser *p, const char *what);
 
 /* The complaint that no node or set could be added. */
-enum status smol_parser_full(const struct parser *p);
+smol_status smol_parser_full(const struct parser *p);
 
 /* What stands for one character: a set, or the character itself. */
 struct one {
@@ -37,13 +37,13 @@ struct one {
 };
 
 /* Reads what is behind a backslash, for classes and outside. */
-enum status smol_parser_escape(struct parser *p, bool in_class, struct one *one);
+smol_status smol_parser_escape(struct parser *p, bool in_class, struct one *one);
 
 /* Reads a class from behind its "[" on, and gives what it matches. */
-enum status smol_parser_class(struct parser *p, struct code_set *set);
+smol_status smol_parser_class(struct parser *p, struct code_set *set);
 
 /* Lets the set take in the other case of its characters if p ignores case; refuses characters that
  * equal several others then. */
-enum status smol_parser_fold(struct parser *p, struct code_set *set);
+smol_status smol_parser_fold(struct parser *p, struct code_set *set);
 
 #endif

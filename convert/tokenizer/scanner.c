@@ -37,7 +37,7 @@ static uint16_t add_block(struct tables *t, const uint8_t *block)
     return (uint16_t)i;
 }
 
-static enum status make_classes(struct tables *t, struct error *error)
+static smol_status make_classes(struct tables *t, smol_error *error)
 {
     const struct class_map *map = &t->map;
     t->class_blocks =
@@ -52,7 +52,7 @@ static enum status make_classes(struct tables *t, struct error *error)
         t->byte_classes[byte] = t->class_blocks[byte_level_character((uint8_t)byte)];
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
         t->class_index[i] = add_block(t, t->class_blocks + i * BLOCK);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- automata ------------------------------------------------------------------------------- */
@@ -65,14 +65,14 @@ static bool looks_behind(const struct automaton *automaton)
     return false;
 }
 
-static enum status make_automata(struct tables *t, const struct scanner_plan *plan, uint32_t *stage,
-                                 struct error *error)
+static smol_status make_automata(struct tables *t, const struct scanner_plan *plan, uint32_t *stage,
+                                 smol_error *error)
 {
     uint64_t n_states = 0;
     for (uint32_t i = 0; i < plan->n_stages; i++) {
         struct automaton *automaton = &t->automata[i];
         *stage = i;
-        enum status status =
+        smol_status status =
             smol_automaton_make(&plan->stages[i].pattern, &t->map, automaton, error);
         if (status)
             return status;
@@ -83,10 +83,10 @@ static enum status make_automata(struct tables *t, const struct scanner_plan *pl
         };
         n_states += automaton->n_states;
         if (n_states * t->header.row > SCANNER_MAX_ENTRIES)
-            return smol_fail(error, STATUS_UNSUPPORTED, "the tables get too large");
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the tables get too large");
     }
     t->header.n_states = (uint32_t)n_states;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Copies rows of n_symbols into rows of header.row. */
@@ -98,7 +98,7 @@ static uint16_t *copy_rows(const struct tables *t, uint16_t *to, const uint16_t 
     return to;
 }
 
-static enum status make_rows(struct tables *t, struct error *error)
+static smol_status make_rows(struct tables *t, smol_error *error)
 {
     size_t row = t->header.row;
     t->starts = calloc(t->header.n_stages * row + 1, sizeof *t->starts);
@@ -110,13 +110,13 @@ static enum status make_rows(struct tables *t, struct error *error)
         starts = copy_rows(t, starts, t->automata[i].starts, 1);
         states = copy_rows(t, states, t->automata[i].next, t->automata[i].n_states);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the section ---------------------------------------------------------------------------- */
 
-static enum status lay_out(const struct tables *t, struct scanner_section *section,
-                           struct error *error)
+static smol_status lay_out(const struct tables *t, struct scanner_section *section,
+                           smol_error *error)
 {
     const struct blob_scanner *h = &t->header;
     const struct {
@@ -142,22 +142,22 @@ static enum status lay_out(const struct tables *t, struct scanner_section *secti
     section->size = end;
     for (size_t i = 0; i < N_PARTS; i++)
         memcpy(section->data + offsets[i], parts[i].bytes, parts[i].size);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status make_map(struct tables *t, const struct scanner_plan *plan, struct error *error)
+static smol_status make_map(struct tables *t, const struct scanner_plan *plan, smol_error *error)
 {
     struct pattern patterns[SCANNER_MAX_STAGES];
     for (uint32_t i = 0; i < plan->n_stages; i++)
         patterns[i] = plan->stages[i].pattern;
-    enum status status = smol_class_map_make(patterns, plan->n_stages, &t->map, error);
+    smol_status status = smol_class_map_make(patterns, plan->n_stages, &t->map, error);
     if (status)
         return status;
     t->header.n_stages = plan->n_stages;
     t->header.n_classes = t->map.n_classes;
     for (t->header.row = 1; t->header.row <= t->map.n_classes;)
         t->header.row *= 2;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static void release(struct tables *t)
@@ -171,15 +171,15 @@ static void release(struct tables *t)
     free(t);
 }
 
-enum status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
-                                 uint32_t *stage, struct error *error)
+smol_status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
+                                 uint32_t *stage, smol_error *error)
 {
     *section = (struct scanner_section){0};
     *stage = 0;
     struct tables *t = calloc(1, sizeof *t);
     if (!t)
         return smol_fail_memory(error, "the scanner's tables");
-    enum status status = make_map(t, plan, error);
+    smol_status status = make_map(t, plan, error);
     if (!status)
         status = make_classes(t, error);
     if (!status)

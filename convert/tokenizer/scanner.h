@@ -26,10 +26,10 @@ struct scanner_section {
     size_t size;
 };
 
-/* Compiles the plan. *stage is the stage that an error is about. Errors: STATUS_UNSUPPORTED,
- * STATUS_MEMORY. */
-enum status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
-                                 uint32_t *stage, struct error *error);
+/* Compiles the plan. *stage is the stage that an error is about. Errors: SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
+                                 uint32_t *stage, smol_error *error);
 
 void smol_scanner_plan_free(struct scanner_plan *plan);
 

@@ -28,18 +28,18 @@ static bool has_single_words(const struct vocabulary *vocabulary)
     return false;
 }
 
-static enum status read_parts(const json_t *root, const char *path,
+static smol_status read_parts(const json_t *root, const char *path,
                               const struct tokenizer_rules *rules, uint32_t vocab_size,
-                              struct parts *parts, struct error *error)
+                              struct parts *parts, smol_error *error)
 {
-    enum status status;
+    smol_status status;
     if ((status = smol_vocabulary_read(root, path, vocab_size, &rules->text, &parts->vocabulary,
                                        error)) ||
         (status = smol_merge_table_read(root, path, &parts->merges, error)) ||
         (status =
              smol_class_table_make(&parts->classes, has_single_words(&parts->vocabulary), error)))
         return status;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static void free_parts(struct parts *parts)
@@ -56,8 +56,8 @@ struct table {
     uint32_t *offset;
 };
 
-static enum status lay_out(const struct parts *parts, struct tokenizer_section *section,
-                           struct error *error)
+static smol_status lay_out(const struct parts *parts, struct tokenizer_section *section,
+                           smol_error *error)
 {
     const struct vocabulary *v = &parts->vocabulary;
     const struct merge_table *m = &parts->merges;
@@ -93,16 +93,16 @@ static enum status lay_out(const struct parts *parts, struct tokenizer_section *
     for (size_t i = 0; i < N_TABLES; i++)
         if (tables[i].size > 0) /* else `bytes` may be NULL */
             memcpy(section->data + *tables[i].offset, tables[i].bytes, tables[i].size);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_tokenizer_compile(const json_t *root, const char *path,
+smol_status smol_tokenizer_compile(const json_t *root, const char *path,
                                    const struct tokenizer_rules *rules, uint32_t vocab_size,
-                                   struct tokenizer_section *section, struct error *error)
+                                   struct tokenizer_section *section, smol_error *error)
 {
     *section = (struct tokenizer_section){0};
     struct parts parts = {.pretokenizer = rules->pretokenizer.bits};
-    enum status status = read_parts(root, path, rules, vocab_size, &parts, error);
+    smol_status status = read_parts(root, path, rules, vocab_size, &parts, error);
     if (!status)
         status =
             smol_text_compile(&rules->text, root, path, &parts.vocabulary, &section->text, error);

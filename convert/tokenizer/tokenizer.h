@@ -18,11 +18,11 @@ struct tokenizer_section {
 };
 
 /* Compiles `root`, what is in a tokenizer.json whose rules have been checked (tokenizer_rules.h).
- * Ids must be below `vocab_size`; `path` is for messages. Errors: STATUS_DAMAGED,
- * STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_tokenizer_compile(const json_t *root, const char *path,
+ * Ids must be below `vocab_size`; `path` is for messages. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_tokenizer_compile(const json_t *root, const char *path,
                                    const struct tokenizer_rules *rules, uint32_t vocab_size,
-                                   struct tokenizer_section *section, struct error *error);
+                                   struct tokenizer_section *section, smol_error *error);
 
 void smol_tokenizer_section_free(struct tokenizer_section *section);
 

@@ -19,7 +19,7 @@ static uint16_t add_block(struct class_table *table, const uint8_t *block)
     return (uint16_t)i;
 }
 
-enum status smol_class_table_make(struct class_table *table, bool words, struct error *error)
+smol_status smol_class_table_make(struct class_table *table, bool words, smol_error *error)
 {
     table->index = calloc(CLASS_INDEX_SIZE, sizeof *table->index);
     table->blocks = calloc(N_CODE_POINTS, 1); /* first one byte for each, then what remains */
@@ -32,7 +32,7 @@ enum status smol_class_table_make(struct class_table *table, bool words, struct 
     }
     for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
         table->index[i] = add_block(table, table->blocks + i * BLOCK);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_class_table_free(struct class_table *table)

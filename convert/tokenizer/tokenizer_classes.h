@@ -15,8 +15,8 @@ struct class_table {
     uint32_t n_blocks;
 };
 
-/* With CLASS_WORD where `words`. Errors: STATUS_MEMORY; free in any case. */
-enum status smol_class_table_make(struct class_table *table, bool words, struct error *error);
+/* With CLASS_WORD where `words`. Errors: SMOL_ERROR_MEMORY; free in any case. */
+smol_status smol_class_table_make(struct class_table *table, bool words, smol_error *error);
 
 void smol_class_table_free(struct class_table *table);
 

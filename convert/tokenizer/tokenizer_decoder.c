@@ -84,8 +84,8 @@ static bool take_part(const json_t *part, enum stage *stage, struct decoder_rule
 }
 
 /* ByteLevel has options, but none that matters to decoding or to the ids after encoding. */
-enum status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                    struct error *error)
+smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                    smol_error *error)
 {
     const json_t *decoder = json_object_get(root, "decoder"), *parts;
     enum stage stage = TOKENS;
@@ -93,16 +93,16 @@ enum status smol_decoder_rules_read(const json_t *root, const char *path, struct
     if (many && json_array_size(parts) == 1)
         decoder = json_array_get(parts, 0);
     if (part_has_type(decoder, "ByteLevel"))
-        return STATUS_OK;
+        return SMOL_OK;
     rules->characters = true;
     if (!many)
         return take_part(decoder, &stage, &rules->decoder)
-                   ? STATUS_OK
+                   ? SMOL_OK
                    : smol_part_refuse(path, "decoder", decoder, error);
     for (size_t i = 0; i < json_array_size(parts); i++)
         if (!take_part(json_array_get(parts, i), &stage, &rules->decoder))
             return smol_part_refuse(path, "decoder", json_array_get(parts, i), error);
-    return json_array_size(parts) ? STATUS_OK : smol_part_refuse(path, "decoder", decoder, error);
+    return json_array_size(parts) ? SMOL_OK : smol_part_refuse(path, "decoder", decoder, error);
 }
 
 /* --- showing -------------------------------------------------------------------------------- */
@@ -141,22 +141,22 @@ static int byte_of(const char *name, size_t size)
 
 /* The first token is shown without the spaces that Metaspace gave it: where a token has some of its
  * own, the two must not be mixed. */
-static enum status mark_spaces(const char *path, const char *name, size_t size,
-                               struct shown_token *shown, struct error *error)
+static smol_status mark_spaces(const char *path, const char *name, size_t size,
+                               struct shown_token *shown, smol_error *error)
 {
     bool own = memchr(name, ' ', size);
     shown->flags |= own ? TOKEN_PLAIN : 0;
     if (!own || (shown->data && shown->size == size && memcmp(shown->data, name, size) == 0))
-        return STATUS_OK;
+        return SMOL_OK;
     return smol_fail(
-        error, STATUS_UNSUPPORTED,
+        error, SMOL_ERROR_UNSUPPORTED,
         "%s: token %.80s has spaces and their replacement, which Metaspace shows in two "
         "ways: use another model",
         path, name);
 }
 
-enum status smol_decoder_show(const struct decoder_rules *rules, const char *path, const char *name,
-                              size_t size, struct shown_token *shown, struct error *error)
+smol_status smol_decoder_show(const struct decoder_rules *rules, const char *path, const char *name,
+                              size_t size, struct shown_token *shown, smol_error *error)
 {
     struct buffer text = {0};
     smol_buffer_add(&text, name, size);
@@ -171,7 +171,7 @@ enum status smol_decoder_show(const struct decoder_rules *rules, const char *pat
         return smol_fail_memory(error, "the vocabulary");
     if (text.size > UINT16_MAX) /* no token may be that long, and steps could multiply it further */
         return smol_fail(
-            error, STATUS_UNSUPPORTED,
+            error, SMOL_ERROR_UNSUPPORTED,
             "%s: the decoder makes more than %d bytes of token %.80s: use another model", path,
             UINT16_MAX, name);
     int byte = rules->bytes && shown->data ? byte_of(shown->data, shown->size) : -1;
@@ -179,7 +179,7 @@ enum status smol_decoder_show(const struct decoder_rules *rules, const char *pat
         shown->data[0] = (char)byte;
         shown->size = 1;
         shown->flags = TOKEN_BYTE;
-        return STATUS_OK;
+        return SMOL_OK;
     }
-    return rules->bare ? mark_spaces(path, name, size, shown, error) : STATUS_OK;
+    return rules->bare ? mark_spaces(path, name, size, shown, error) : SMOL_OK;
 }

@@ -17,27 +17,27 @@ struct reading {
     const char *path;
     const json_t *vocab; /* token -> id, all of them checked */
     char *joined;        /* room for the two longest tokens */
-    struct error *error;
+    smol_error *error;
 };
 
-static enum status fail_form(const struct reading *r, size_t index)
+static smol_status fail_form(const struct reading *r, size_t index)
 {
-    return smol_fail(r->error, STATUS_DAMAGED,
+    return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                      "%s: a merge is not two tokens (entry %zu of model.merges): download it again",
                      r->path, index);
 }
 
-static enum status find_token(const struct reading *r, const char *data, size_t size, size_t index,
+static smol_status find_token(const struct reading *r, const char *data, size_t size, size_t index,
                               uint32_t *id)
 {
     const json_t *found = json_object_getn(r->vocab, data, size);
     if (!found)
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: token %.*s of a merge is not in the vocabulary (entry %zu of "
                          "model.merges): download it again",
                          r->path, size < 80 ? (int)size : 80, data, index);
     *id = (uint32_t)json_integer_value(found);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The older form, "a b": tokens hold no spaces, so that there is just one. */
@@ -63,13 +63,13 @@ static bool take_pair(const json_t *entry, struct part *left, struct part *right
     return true;
 }
 
-static enum status read_merge(const struct reading *r, const json_t *entry, size_t index,
+static smol_status read_merge(const struct reading *r, const json_t *entry, size_t index,
                               struct token_merge *merge)
 {
     struct part left, right;
     if (!(json_is_string(entry) ? split_at_space : take_pair)(entry, &left, &right))
         return fail_form(r, index);
-    enum status status;
+    smol_status status;
     if ((status = find_token(r, left.data, left.size, index, &merge->left)) ||
         (status = find_token(r, right.data, right.size, index, &merge->right)))
         return status;
@@ -87,7 +87,7 @@ static bool is_comment(const json_t *entry)
 }
 
 /* Reads all merges, in order; *n is how many there are. */
-static enum status read_merges(struct reading *r, const json_t *list, struct token_merge *merges,
+static smol_status read_merges(struct reading *r, const json_t *list, struct token_merge *merges,
                                size_t *n)
 {
     *n = 0;
@@ -95,13 +95,13 @@ static enum status read_merges(struct reading *r, const json_t *list, struct tok
         const json_t *entry = json_array_get(list, i);
         if (is_comment(entry))
             continue;
-        enum status status = read_merge(r, entry, i, &merges[*n]);
+        smol_status status = read_merge(r, entry, i, &merges[*n]);
         if (status)
             return status;
         merges[*n].rank = (uint32_t)*n;
         ++*n;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Puts a merge in its place, or gives a pair that is there already the later rank, as the
@@ -139,7 +139,7 @@ static bool insert_all(struct merge_table *table, const struct token_merge *merg
 
 /* Half full at most; where too many pairs meet, a larger table gets them apart. Pairs made to
  * meet in any table are refused before it grows beyond reason. */
-static enum status build(const struct reading *r, const struct token_merge *merges, size_t n,
+static smol_status build(const struct reading *r, const struct token_merge *merges, size_t n,
                          struct merge_table *table)
 {
     uint64_t least = 1;
@@ -152,9 +152,9 @@ static enum status build(const struct reading *r, const struct token_merge *merg
         if (!table->slots)
             return smol_fail_memory(r->error, "the merges");
         if (insert_all(table, merges, n))
-            return STATUS_OK;
+            return SMOL_OK;
     }
-    return smol_fail(r->error, STATUS_UNSUPPORTED,
+    return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: its merges do not fit a hash table (%zu of them): use another model",
                      r->path, n);
 }
@@ -169,19 +169,19 @@ static size_t longest_token(const json_t *vocab)
     return longest;
 }
 
-enum status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
-                                  struct error *error)
+smol_status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
+                                  smol_error *error)
 {
     const json_t *model = json_object_get(root, "model");
     const json_t *list = json_object_get(model, "merges");
     struct reading r = {.path = path, .vocab = json_object_get(model, "vocab"), .error = error};
     if (!json_is_array(list))
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: has no merges (model.merges): download it again", path);
     size_t n = json_array_size(list);
     struct token_merge *merges = calloc(n + 1, sizeof *merges);
     r.joined = malloc(2 * longest_token(r.vocab) + 1);
-    enum status status = merges && r.joined ? STATUS_OK : smol_fail_memory(error, "the merges");
+    smol_status status = merges && r.joined ? SMOL_OK : smol_fail_memory(error, "the merges");
     if (!status)
         status = read_merges(&r, list, merges, &n);
     if (!status)

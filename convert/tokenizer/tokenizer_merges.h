@@ -14,10 +14,10 @@ struct merge_table {
     uint32_t n_slots, max_probe;
 };
 
-/* Reads the merges of `root`, whose vocabulary has been read. Errors: STATUS_DAMAGED,
- * STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
-enum status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
-                                  struct error *error);
+/* Reads the merges of `root`, whose vocabulary has been read. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY; free in any case. */
+smol_status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
+                                  smol_error *error);
 
 void smol_merge_table_free(struct merge_table *table);
 

@@ -23,7 +23,7 @@ struct making {
     uint16_t *numbers;           /* (N_CODE_POINTS) */
 };
 
-static enum status allocate(struct making *making, struct error *error)
+static smol_status allocate(struct making *making, smol_error *error)
 {
     struct nfc_parts *p = making->parts;
     making->by_point = calloc(N_CODE_POINTS, sizeof *making->by_point);
@@ -34,7 +34,7 @@ static enum status allocate(struct making *making, struct error *error)
     p->pairs = calloc(sizeof nfc_compositions / sizeof nfc_compositions[0], sizeof *p->pairs);
     bool all =
         making->by_point && making->numbers && p->index && p->letters && p->texts && p->pairs;
-    return all ? STATUS_OK : smol_fail_memory(error, "normalization");
+    return all ? SMOL_OK : smol_fail_memory(error, "normalization");
 }
 
 static void set_classes(struct making *making)
@@ -107,10 +107,10 @@ static uint16_t add_block(struct nfc_parts *parts, const uint16_t *numbers)
     return (uint16_t)i;
 }
 
-enum status smol_nfc_parts_make(struct nfc_parts *parts, struct error *error)
+smol_status smol_nfc_parts_make(struct nfc_parts *parts, smol_error *error)
 {
     struct making making = {.parts = parts};
-    enum status status = allocate(&making, error);
+    smol_status status = allocate(&making, error);
     if (!status) {
         set_classes(&making);
         set_decompositions(&making);

@@ -17,8 +17,8 @@ struct nfc_parts {
     uint32_t n_blocks, n_letters, n_texts, n_pairs;
 };
 
-/* Errors: STATUS_MEMORY; free in any case. */
-enum status smol_nfc_parts_make(struct nfc_parts *parts, struct error *error);
+/* Errors: SMOL_ERROR_MEMORY; free in any case. */
+smol_status smol_nfc_parts_make(struct nfc_parts *parts, smol_error *error);
 
 void smol_nfc_parts_free(struct nfc_parts *parts);
 

@@ -28,8 +28,8 @@ static inline bool part_is_sequence(const json_t *part, const char *key, const j
     return part_has_type(part, "Sequence") && json_is_array(*parts);
 }
 
-/* Refuses `value`, quoting it: "`what` is not supported". STATUS_UNSUPPORTED. */
-enum status smol_part_refuse(const char *path, const char *what, const json_t *value,
-                             struct error *error);
+/* Refuses `value`, quoting it: "`what` is not supported". SMOL_ERROR_UNSUPPORTED. */
+smol_status smol_part_refuse(const char *path, const char *what, const json_t *value,
+                             smol_error *error);
 
 #endif

@@ -54,29 +54,29 @@ static uint32_t bits_of(const json_t *whole)
 
 struct reader {
     const char *path;
-    struct error *error;
+    smol_error *error;
     struct scanner_plan *plan;
     const json_t *parts[SCANNER_MAX_STAGES]; /* where the plan's stages come from */
     bool in_bytes;                           /* behind ByteLevel */
 };
 
-static enum status refuse(const struct reader *r, const json_t *part)
+static smol_status refuse(const struct reader *r, const json_t *part)
 {
     return smol_part_refuse(r->path, "pre_tokenizer", part, r->error);
 }
 
 /* Refuses a pattern: why, and which. */
-static enum status refuse_pattern(const struct reader *r, const json_t *part,
-                                  const struct error *reason)
+static smol_status refuse_pattern(const struct reader *r, const json_t *part,
+                                  const smol_error *reason)
 {
     const json_t *pattern = json_object_get(part, "pattern");
-    if (reason->status != STATUS_UNSUPPORTED) {
+    if (reason->status != SMOL_ERROR_UNSUPPORTED) {
         *r->error = *reason;
         return reason->status;
     }
     char *quoted = json_dumps(pattern ? pattern : part, JSON_COMPACT | JSON_ENSURE_ASCII);
-    enum status status =
-        smol_fail(r->error, STATUS_UNSUPPORTED,
+    smol_status status =
+        smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                   "%s: pre_tokenizer is not supported: %s, in %.240s: use a model with another",
                   r->path, reason->message, quoted ? quoted : "a pattern too large to quote");
     free(quoted);
@@ -115,7 +115,7 @@ static bool read_behaviour(const json_t *part, enum split_behaviour *behaviour)
     return false;
 }
 
-static enum status read_split(struct reader *r, const json_t *part)
+static smol_status read_split(struct reader *r, const json_t *part)
 {
     enum split_behaviour behaviour;
     const json_t *invert = json_object_get(part, "invert");
@@ -129,10 +129,10 @@ static enum status read_split(struct reader *r, const json_t *part)
         add_stage(r, part, behaviour, json_is_true(invert) ? STAGE_INVERT : 0);
     if (!pattern)
         return refuse(r, part);
-    struct error reason;
-    enum status status = (regex ? smol_pattern_parse : smol_pattern_literal)(
+    smol_error reason;
+    smol_status status = (regex ? smol_pattern_parse : smol_pattern_literal)(
         json_string_value(string), json_string_length(string), pattern, &reason);
-    return status ? refuse_pattern(r, part, &reason) : STATUS_OK;
+    return status ? refuse_pattern(r, part, &reason) : SMOL_OK;
 }
 
 /* A pattern of one character of the set `name`, or of as many as there are. */
@@ -150,18 +150,18 @@ static bool add_named(struct pattern *pattern, const char *name, bool repeat, ui
 }
 
 /* A stage whose matches are single characters of a set. */
-static enum status read_named(struct reader *r, const json_t *part, const char *name,
+static smol_status read_named(struct reader *r, const json_t *part, const char *name,
                               enum split_behaviour behaviour)
 {
     struct pattern *pattern = add_stage(r, part, behaviour, 0);
     if (!pattern)
         return refuse(r, part);
     return add_named(pattern, name, false, &pattern->root)
-               ? STATUS_OK
+               ? SMOL_OK
                : smol_fail_memory(r->error, "a pattern");
 }
 
-static enum status read_digits(struct reader *r, const json_t *part)
+static smol_status read_digits(struct reader *r, const json_t *part)
 {
     const json_t *individual = json_object_get(part, "individual_digits");
     if (!json_is_boolean(individual))
@@ -170,7 +170,7 @@ static enum status read_digits(struct reader *r, const json_t *part)
                       json_is_true(individual) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS);
 }
 
-static enum status read_punctuation(struct reader *r, const json_t *part)
+static smol_status read_punctuation(struct reader *r, const json_t *part)
 {
     enum split_behaviour behaviour = SPLIT_ISOLATED;
     if (json_object_get(part, "behavior") && !read_behaviour(part, &behaviour))
@@ -178,13 +178,13 @@ static enum status read_punctuation(struct reader *r, const json_t *part)
     return read_named(r, part, ":punctuation", behaviour);
 }
 
-static enum status read_whitespace_split(struct reader *r, const json_t *part)
+static smol_status read_whitespace_split(struct reader *r, const json_t *part)
 {
     return read_named(r, part, ":space", SPLIT_REMOVED);
 }
 
 /* Words, and runs of what is neither a word nor space, are what is left. */
-static enum status read_whitespace(struct reader *r, const json_t *part)
+static smol_status read_whitespace(struct reader *r, const json_t *part)
 {
     struct pattern *pattern = add_stage(r, part, SPLIT_REMOVED, STAGE_INVERT);
     struct pattern_node choice = {.kind = PATTERN_CHOICE};
@@ -193,12 +193,12 @@ static enum status read_whitespace(struct reader *r, const json_t *part)
     return add_named(pattern, ":word", true, &choice.left) &&
                    add_named(pattern, ":gap", true, &choice.right) &&
                    smol_pattern_add(pattern, choice, &pattern->root)
-               ? STATUS_OK
+               ? SMOL_OK
                : smol_fail_memory(r->error, "a pattern");
 }
 
 /* Behind it, pieces are no more of the text's characters, but of those that stand for bytes. */
-static enum status read_byte_level(struct reader *r, const json_t *part)
+static smol_status read_byte_level(struct reader *r, const json_t *part)
 {
     const json_t *add_prefix_space = json_object_get(part, "add_prefix_space");
     if (!json_is_boolean(add_prefix_space) || r->in_bytes)
@@ -206,7 +206,7 @@ static enum status read_byte_level(struct reader *r, const json_t *part)
     bool adds_space = json_is_true(add_prefix_space);
     if (!uses_pattern(part) && !adds_space) {
         r->in_bytes = true;
-        return STATUS_OK;
+        return SMOL_OK;
     }
     struct pattern *pattern = add_stage(r, part, SPLIT_ISOLATED, adds_space ? STAGE_SPACE : 0);
     const char *text = uses_pattern(part) ? GPT2_PATTERN : "[^\\s\\S]"; /* or never */
@@ -216,18 +216,18 @@ static enum status read_byte_level(struct reader *r, const json_t *part)
     return smol_pattern_parse(text, strlen(text), pattern, r->error);
 }
 
-static enum status read_part(struct reader *r, const json_t *part, int depth)
+static smol_status read_part(struct reader *r, const json_t *part, int depth)
 {
     static const struct {
         const char *type;
-        enum status (*read)(struct reader *r, const json_t *part);
+        smol_status (*read)(struct reader *r, const json_t *part);
     } types[] = {
         {"Split", read_split},           {"ByteLevel", read_byte_level},
         {"Digits", read_digits},         {"Punctuation", read_punctuation},
         {"Whitespace", read_whitespace}, {"WhitespaceSplit", read_whitespace_split},
     };
     const json_t *parts;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (part_is_sequence(part, "pretokenizers", &parts) && depth < MAX_NESTED) {
         for (size_t i = 0; !status && i < json_array_size(parts); i++)
             status = read_part(r, json_array_get(parts, i), depth + 1);
@@ -241,11 +241,11 @@ static enum status read_part(struct reader *r, const json_t *part, int depth)
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static enum status compile(struct reader *r, const json_t *whole, struct scanner_section *section)
+static smol_status compile(struct reader *r, const json_t *whole, struct scanner_section *section)
 {
     uint32_t stage;
-    struct error reason;
-    enum status status = read_part(r, whole, 0);
+    smol_error reason;
+    smol_status status = read_part(r, whole, 0);
     if (!status && !r->in_bytes)
         status = refuse(r, whole);
     if (!status && smol_scanner_compile(r->plan, section, &stage, &reason))
@@ -253,18 +253,18 @@ static enum status compile(struct reader *r, const json_t *whole, struct scanner
     return status;
 }
 
-enum status smol_pretokenizer_read(const json_t *root, const char *path,
-                                   struct pretokenizer *pretokenizer, struct error *error)
+smol_status smol_pretokenizer_read(const json_t *root, const char *path,
+                                   struct pretokenizer *pretokenizer, smol_error *error)
 {
     const json_t *whole = json_object_get(root, "pre_tokenizer");
     *pretokenizer = (struct pretokenizer){.bits = bits_of(whole)};
     if (pretokenizer->bits)
-        return STATUS_OK;
+        return SMOL_OK;
     struct scanner_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
         return smol_fail_memory(error, "the pre-tokenizer");
     struct reader reader = {.path = path, .error = error, .plan = plan};
-    enum status status = compile(&reader, whole, &pretokenizer->scanner);
+    smol_status status = compile(&reader, whole, &pretokenizer->scanner);
     pretokenizer->bits = PRETOKENIZE_SCANNER;
     smol_scanner_plan_free(plan);
     free(plan);

@@ -16,9 +16,9 @@ struct pretokenizer {
 
 /* Reads the pre-tokenizer of `root`, a tokenizer.json, and compiles its patterns. What version 1.0
  * of the format can say needs no scanner. `path` is for messages. Free in any case. Errors:
- * STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_pretokenizer_read(const json_t *root, const char *path,
-                                   struct pretokenizer *pretokenizer, struct error *error);
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_pretokenizer_read(const json_t *root, const char *path,
+                                   struct pretokenizer *pretokenizer, smol_error *error);
 
 void smol_pretokenizer_free(struct pretokenizer *pretokenizer);
 

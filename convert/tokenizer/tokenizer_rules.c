@@ -11,11 +11,11 @@ static bool is_nothing(const json_t *value)
            (json_is_number(value) && json_number_value(value) == 0);
 }
 
-static enum status check_model(const json_t *root, const char *path, struct error *error)
+static smol_status check_model(const json_t *root, const char *path, smol_error *error)
 {
     const json_t *model = json_object_get(root, "model");
     if (!json_is_object(model))
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: has no model (key \"model\"): download it again", path);
     const json_t *type = json_object_get(model, "type"); /* GPT-2's own file does not say */
     if (type && !part_has_type(model, "BPE"))
@@ -27,11 +27,11 @@ static enum status check_model(const json_t *root, const char *path, struct erro
         if (!is_nothing(value))
             return smol_part_refuse(path, options[i], value, error);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_tokenizer_check_rules(const json_t *root, const char *path,
-                                       struct tokenizer_rules *rules, struct error *error)
+smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
+                                       struct tokenizer_rules *rules, smol_error *error)
 {
     static const char *const must_be_null[] = {"truncation", "padding"};
     for (size_t i = 0; i < sizeof must_be_null / sizeof must_be_null[0]; i++) {
@@ -41,11 +41,11 @@ enum status smol_tokenizer_check_rules(const json_t *root, const char *path,
     }
     *rules = (struct tokenizer_rules){0};
     rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* what words of characters do not look at */
-    enum status status;
+    smol_status status;
     if ((status = check_model(root, path, error)) ||
         (status = smol_text_rules_read(root, path, &rules->text, error)))
         return status;
-    return rules->text.characters ? STATUS_OK
+    return rules->text.characters ? SMOL_OK
                                   : smol_pretokenizer_read(root, path, &rules->pretokenizer, error);
 }
 

@@ -42,8 +42,8 @@ static bool take_nfc(const json_t *part, struct rule_step *step)
 
 /* --- the normalizer ------------------------------------------------------------------------- */
 
-static enum status read_step(const json_t *part, const char *path, struct rule_steps *steps,
-                             struct error *error)
+static smol_status read_step(const json_t *part, const char *path, struct rule_steps *steps,
+                             smol_error *error)
 {
     struct rule_step step;
     if (!take_replace(part, &step) && !take_prepend(part, &step) && !take_nfc(part, &step))
@@ -51,18 +51,18 @@ static enum status read_step(const json_t *part, const char *path, struct rule_s
     if (steps->n == TEXT_MAX_STEPS)
         return smol_part_refuse(path, "a normalizer of so many steps", part, error);
     steps->steps[steps->n++] = step;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_normalizer(const json_t *root, const char *path, struct rule_steps *steps,
-                                   struct error *error)
+static smol_status read_normalizer(const json_t *root, const char *path, struct rule_steps *steps,
+                                   smol_error *error)
 {
     const json_t *normalizer = json_object_get(root, "normalizer"), *parts;
     if (!part_is_set(normalizer))
-        return STATUS_OK;
+        return SMOL_OK;
     if (!part_is_sequence(normalizer, "normalizers", &parts))
         return read_step(normalizer, path, steps, error);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; i < json_array_size(parts) && !status; i++)
         status = read_step(json_array_get(parts, i), path, steps, error);
     return status;
@@ -136,8 +136,8 @@ static bool finds_normalized(const json_t *root)
     return false;
 }
 
-static enum status read_character_pre_tokenizer(const json_t *root, const char *path,
-                                                struct text_rules *rules, struct error *error)
+static smol_status read_character_pre_tokenizer(const json_t *root, const char *path,
+                                                struct text_rules *rules, smol_error *error)
 {
     const json_t *part = json_object_get(root, "pre_tokenizer"), *parts;
     if (part_is_sequence(part, "pretokenizers", &parts) && json_array_size(parts) == 1)
@@ -150,13 +150,13 @@ static enum status read_character_pre_tokenizer(const json_t *root, const char *
         rules->normalizer.n > 0 && finds_normalized(root))
         return smol_part_refuse(path, "prepend_scheme with a normalizer and normalized tokens",
                                 part, error);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_step_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                 struct error *error)
+smol_status smol_step_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                 smol_error *error)
 {
-    enum status status = read_normalizer(root, path, &rules->normalizer, error);
+    smol_status status = read_normalizer(root, path, &rules->normalizer, error);
     if (!status && rules->characters)
         status = read_character_pre_tokenizer(root, path, rules, error);
     return status;

@@ -14,26 +14,26 @@
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-static enum status read_flag(const json_t *root, const char *path, const char *key, bool *flag,
-                             struct error *error)
+static smol_status read_flag(const json_t *root, const char *path, const char *key, bool *flag,
+                             smol_error *error)
 {
     const json_t *value = json_object_get(json_object_get(root, "model"), key);
     *flag = json_is_true(value);
     if (!part_is_set(value) || json_is_boolean(value))
-        return STATUS_OK;
-    return smol_fail(error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: %s is neither true nor false (of model): download it again", path, key);
 }
 
-static enum status read_model(const json_t *root, const char *path, struct text_rules *rules,
-                              struct error *error)
+static smol_status read_model(const json_t *root, const char *path, struct text_rules *rules,
+                              smol_error *error)
 {
     const json_t *unknown = json_object_get(json_object_get(root, "model"), "unk_token");
     if (part_is_set(unknown) && !json_is_string(unknown))
-        return smol_fail(error, STATUS_DAMAGED,
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: unk_token is not a text (of model): download it again", path);
     rules->unknown = (struct rule_text){json_string_value(unknown), json_string_length(unknown)};
-    enum status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
+    smol_status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
     if (!status)
         status = read_flag(root, path, "fuse_unk", &rules->fuse_unknown, error);
     if (!status)
@@ -41,11 +41,11 @@ static enum status read_model(const json_t *root, const char *path, struct text_
     return status;
 }
 
-enum status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                 struct error *error)
+smol_status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                 smol_error *error)
 {
     *rules = (struct text_rules){0};
-    enum status status = read_model(root, path, rules, error);
+    smol_status status = read_model(root, path, rules, error);
     if (!status)
         status = smol_decoder_rules_read(root, path, rules, error);
     if (!status)
@@ -67,7 +67,7 @@ struct parts {
     size_t n_names;
     struct buffer pool;
     struct nfc_parts nfc;
-    struct error *error;
+    smol_error *error;
 };
 
 static uint32_t add_text(struct parts *parts, const char *text, size_t size)
@@ -77,7 +77,7 @@ static uint32_t add_text(struct parts *parts, const char *text, size_t size)
     return start;
 }
 
-static enum status place_steps(struct parts *parts, const struct rule_steps *rules,
+static smol_status place_steps(struct parts *parts, const struct rule_steps *rules,
                                struct text_step *steps, uint32_t *n)
 {
     for (*n = 0; *n < rules->n; ++*n) {
@@ -90,11 +90,11 @@ static enum status place_steps(struct parts *parts, const struct rule_steps *rul
         step->start = add_text(parts, rule->pattern.data, rule->pattern.size);
         add_text(parts, rule->text.data, rule->text.size);
     }
-    return parts->pool.failed ? smol_fail_memory(parts->error, "the normalizer") : STATUS_OK;
+    return parts->pool.failed ? smol_fail_memory(parts->error, "the normalizer") : SMOL_OK;
 }
 
 /* What the reader checks too: steps that make texts ever longer are no normalizer. */
-static enum status check_growth(const struct parts *parts, const struct rule_steps *rules,
+static smol_status check_growth(const struct parts *parts, const struct rule_steps *rules,
                                 uint64_t *growth)
 {
     for (uint32_t i = 0; i < rules->n; i++) {
@@ -105,12 +105,12 @@ static enum status check_growth(const struct parts *parts, const struct rule_ste
         else if (pattern && text > pattern)
             *growth *= (text + pattern - 1) / pattern;
         if (*growth > TEXT_MAX_GROWTH)
-            return smol_fail(parts->error, STATUS_UNSUPPORTED,
+            return smol_fail(parts->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: normalizer is not supported (texts more than %d times as long): "
                              "use another model",
                              parts->path, TEXT_MAX_GROWTH);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool has_nfc(const struct rule_steps *rules)
@@ -121,11 +121,11 @@ static bool has_nfc(const struct rule_steps *rules)
     return false;
 }
 
-static enum status add_normalizer(struct parts *parts, const struct text_rules *rules)
+static smol_status add_normalizer(struct parts *parts, const struct text_rules *rules)
 {
     struct blob_text *h = &parts->header;
     uint64_t growth = 1;
-    enum status status = check_growth(parts, &rules->normalizer, &growth);
+    smol_status status = check_growth(parts, &rules->normalizer, &growth);
     if (!status)
         status = check_growth(parts, &rules->metaspace, &growth);
     if (!status)
@@ -170,7 +170,7 @@ static bool is_character(const char *name, size_t size)
 
 /* Adds the name of a token if words are looked up by it: all names where a whole word may be one,
  * otherwise those of single characters. */
-static enum status add_name(struct parts *parts, const struct text_rules *rules, const char *name,
+static smol_status add_name(struct parts *parts, const struct text_rules *rules, const char *name,
                             size_t size, uint32_t id)
 {
     bool wanted = rules->whole_words || (rules->characters && is_character(name, size));
@@ -183,10 +183,10 @@ static enum status add_name(struct parts *parts, const struct text_rules *rules,
         parts->names[parts->n_names++] = (struct token_name){
             id, add_text(parts, spelled ? spelled : name, size), (uint32_t)size};
     free(spelled);
-    return parts->pool.failed ? smol_fail_memory(parts->error, "names") : STATUS_OK;
+    return parts->pool.failed ? smol_fail_memory(parts->error, "names") : SMOL_OK;
 }
 
-static enum status list_names(struct parts *parts, const struct text_rules *rules,
+static smol_status list_names(struct parts *parts, const struct text_rules *rules,
                               const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
@@ -194,7 +194,7 @@ static enum status list_names(struct parts *parts, const struct text_rules *rule
     parts->names = calloc(json_object_size(vocab) + 1, sizeof *parts->names);
     if (!parts->names)
         return smol_fail_memory(parts->error, "names");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (void *i = json_object_iter(vocab); i && !status; i = json_object_iter_next(vocab, i))
         status = add_name(parts, rules, json_object_iter_key(i), json_object_iter_key_len(i),
                           (uint32_t)json_integer_value(json_object_iter_value(i)));
@@ -222,7 +222,7 @@ static bool fill_hash(struct parts *parts, struct token_name *slots, uint32_t n_
 }
 
 /* At most half full; larger where too many names meet. */
-static enum status hash_names(struct parts *parts)
+static smol_status hash_names(struct parts *parts)
 {
     uint64_t least = 1;
     while (least < 2 * parts->n_names)
@@ -235,12 +235,12 @@ static enum status hash_names(struct parts *parts)
             free(parts->names);
             parts->names = slots;
             parts->header.n_name_slots = (uint32_t)n;
-            return STATUS_OK;
+            return SMOL_OK;
         }
         free(slots);
     }
-    return parts->n_names == 0 ? STATUS_OK
-                               : smol_fail(parts->error, STATUS_UNSUPPORTED,
+    return parts->n_names == 0 ? SMOL_OK
+                               : smol_fail(parts->error, SMOL_ERROR_UNSUPPORTED,
                                            "%s: its tokens do not fit a hash table (%zu of them): "
                                            "use another model",
                                            parts->path, parts->n_names);
@@ -248,18 +248,18 @@ static enum status hash_names(struct parts *parts)
 
 /* --- ids ------------------------------------------------------------------------------------ */
 
-static enum status take_around(struct parts *parts, const uint32_t *ids, uint32_t n,
+static smol_status take_around(struct parts *parts, const uint32_t *ids, uint32_t n,
                                const struct vocabulary *vocabulary, uint32_t *out)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (ids[i] >= vocabulary->n_tokens)
-            return smol_fail(parts->error, STATUS_DAMAGED,
+            return smol_fail(parts->error, SMOL_ERROR_DAMAGED,
                              "%s: there is no token %u, which is to stand around a text "
                              "(post_processor): download it again",
                              parts->path, ids[i]);
         out[i] = ids[i];
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static bool covers_all_bytes(const struct vocabulary *vocabulary)
@@ -271,7 +271,7 @@ static bool covers_all_bytes(const struct vocabulary *vocabulary)
 }
 
 /* The token of what has none. */
-static enum status take_unknown(struct parts *parts, const struct text_rules *rules,
+static smol_status take_unknown(struct parts *parts, const struct text_rules *rules,
                                 const json_t *root, const struct vocabulary *vocabulary)
 {
     const json_t *model = json_object_get(root, "model");
@@ -281,16 +281,16 @@ static enum status take_unknown(struct parts *parts, const struct text_rules *ru
         return smol_part_refuse(parts->path, "byte_fallback with bytes that have no token",
                                 json_object_get(model, "byte_fallback"), parts->error);
     if (covered || rules->unknown.size == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     const json_t *id =
         json_object_getn(json_object_get(model, "vocab"), rules->unknown.data, rules->unknown.size);
     if (!id)
-        return smol_fail(parts->error, STATUS_DAMAGED,
+        return smol_fail(parts->error, SMOL_ERROR_DAMAGED,
                          "%s: unk_token %.80s is not in the vocabulary: download it again",
                          parts->path, rules->unknown.data);
     parts->header.unknown_id = (uint32_t)json_integer_value(id);
     parts->header.flags |= rules->fuse_unknown ? TEXT_FUSE_UNKNOWN : 0;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static uint32_t flags_of(const struct text_rules *rules)
@@ -302,11 +302,11 @@ static uint32_t flags_of(const struct text_rules *rules)
            (rules->decoder.bare ? TEXT_FIRST_BARE : 0);
 }
 
-static enum status add_tokens(struct parts *parts, const struct text_rules *rules,
+static smol_status add_tokens(struct parts *parts, const struct text_rules *rules,
                               const json_t *root, const struct vocabulary *vocabulary)
 {
     struct blob_text *h = &parts->header;
-    enum status status;
+    smol_status status;
     h->flags = flags_of(rules);
     h->split = rules->split;
     h->strip = rules->decoder.strip;
@@ -318,7 +318,7 @@ static enum status add_tokens(struct parts *parts, const struct text_rules *rule
         (status = take_unknown(parts, rules, root, vocabulary)) ||
         (status = list_names(parts, rules, root)) || (status = hash_names(parts)))
         return status;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- the section ---------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static void list_tables(const struct parts *parts, struct table tables[N_TABLES]
     memcpy(tables, all, sizeof all);
 }
 
-static enum status lay_out(struct parts *parts, struct text_section *section)
+static smol_status lay_out(struct parts *parts, struct text_section *section)
 {
     struct table tables[N_TABLES];
     uint64_t size = 0, at = 0;
@@ -359,7 +359,7 @@ static enum status lay_out(struct parts *parts, struct text_section *section)
     for (size_t i = 0; i < N_TABLES; i++)
         size = round_up(size, BLOB_ALIGN) + tables[i].size;
     if (parts->pool.size > BLOB_MAX_FRONT || size > BLOB_MAX_FRONT)
-        return smol_fail(parts->error, STATUS_UNSUPPORTED,
+        return smol_fail(parts->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: too many names of tokens (%zu bytes): use another model", parts->path,
                          parts->pool.size);
     section->data = aligned_alloc(BLOB_ALIGN, round_up(size, BLOB_ALIGN));
@@ -372,7 +372,7 @@ static enum status lay_out(struct parts *parts, struct text_section *section)
         if (tables[i].size > 0)
             memcpy(section->data + at, tables[i].bytes, tables[i].size);
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 static void free_parts(struct parts *parts)
@@ -382,14 +382,14 @@ static void free_parts(struct parts *parts)
     smol_nfc_parts_free(&parts->nfc);
 }
 
-enum status smol_normalizer_compile(const struct text_rules *rules, const char *path,
-                                    struct text_section *section, struct error *error)
+smol_status smol_normalizer_compile(const struct text_rules *rules, const char *path,
+                                    struct text_section *section, smol_error *error)
 {
     struct parts parts = {.path = path, .header.unknown_id = NO_TOKEN, .error = error};
     *section = (struct text_section){0};
     if (rules->normalizer.n == 0)
-        return STATUS_OK;
-    enum status status = add_normalizer(&parts, rules);
+        return SMOL_OK;
+    smol_status status = add_normalizer(&parts, rules);
     if (!status)
         status = lay_out(&parts, section);
     free_parts(&parts);
@@ -408,13 +408,13 @@ static bool is_plain(const struct parts *parts, const struct vocabulary *vocabul
     return true;
 }
 
-enum status smol_text_compile(const struct text_rules *rules, const json_t *root, const char *path,
+smol_status smol_text_compile(const struct text_rules *rules, const json_t *root, const char *path,
                               const struct vocabulary *vocabulary, struct text_section *section,
-                              struct error *error)
+                              smol_error *error)
 {
     struct parts parts = {.path = path, .error = error};
     *section = (struct text_section){0};
-    enum status status = add_normalizer(&parts, rules);
+    smol_status status = add_normalizer(&parts, rules);
     if (!status)
         status = add_tokens(&parts, rules, root, vocabulary);
     if (!status && !is_plain(&parts, vocabulary))

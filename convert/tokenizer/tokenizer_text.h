@@ -49,18 +49,18 @@ struct text_rules {
 };
 
 /* Reads the rules of `root`, and refuses by name what they cannot express. `path` is for messages.
- * Errors: STATUS_DAMAGED, STATUS_UNSUPPORTED. */
-enum status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                 struct error *error);
+ * Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED. */
+smol_status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                 smol_error *error);
 
 /* Its parts, of the keys decoder; normalizer, and pre_tokenizer where words are made of characters;
  * post_processor. */
-enum status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                    struct error *error);
-enum status smol_step_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                 struct error *error);
-enum status smol_around_rules_read(const json_t *root, const char *path, struct text_rules *rules,
-                                   struct error *error);
+smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                    smol_error *error);
+smol_status smol_step_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                 smol_error *error);
+smol_status smol_around_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                   smol_error *error);
 
 /* The bytes that a token is shown as, of those of its name[0..size); allocated. */
 struct shown_token {
@@ -69,9 +69,9 @@ struct shown_token {
     uint16_t flags; /* TOKEN_BYTE, TOKEN_PLAIN */
 };
 
-/* Errors: STATUS_UNSUPPORTED (spaces of both kinds in a token), STATUS_MEMORY. */
-enum status smol_decoder_show(const struct decoder_rules *rules, const char *path, const char *name,
-                              size_t size, struct shown_token *shown, struct error *error);
+/* Errors: SMOL_ERROR_UNSUPPORTED (spaces of both kinds in a token), SMOL_ERROR_MEMORY. */
+smol_status smol_decoder_show(const struct decoder_rules *rules, const char *path, const char *name,
+                              size_t size, struct shown_token *shown, smol_error *error);
 
 /* A section: allocated, padding zero; the same input always gives the same bytes. */
 struct text_section {
@@ -80,15 +80,15 @@ struct text_section {
 };
 
 /* Makes the section without names and ids, for added tokens to be normalized with; `data` NULL and
- * size 0 where there is no normalizer. Errors: STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_normalizer_compile(const struct text_rules *rules, const char *path,
-                                    struct text_section *section, struct error *error);
+ * size 0 where there is no normalizer. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_normalizer_compile(const struct text_rules *rules, const char *path,
+                                    struct text_section *section, smol_error *error);
 
-/* Makes the section of `root` for the tokens of `vocabulary`. Errors: STATUS_DAMAGED,
- * STATUS_UNSUPPORTED, STATUS_MEMORY. */
-enum status smol_text_compile(const struct text_rules *rules, const json_t *root, const char *path,
+/* Makes the section of `root` for the tokens of `vocabulary`. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_text_compile(const struct text_rules *rules, const json_t *root, const char *path,
                               const struct vocabulary *vocabulary, struct text_section *section,
-                              struct error *error);
+                              smol_error *error);
 
 void smol_text_section_free(struct text_section *section);
 

@@ -41,63 +41,63 @@ struct reading {
     size_t n_additions;
     json_t *contents; /* of all additions: whether they are special */
     struct buffer text;
-    struct error *error;
+    smol_error *error;
 };
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-static enum status give_id(struct reading *r, struct string token, json_int_t id)
+static smol_status give_id(struct reading *r, struct string token, json_int_t id)
 {
     if (id < 0 || id >= r->vocab_size)
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: id %" JSON_INTEGER_FORMAT " of token %.80s is outside the model's "
                          "vocabulary (%" PRIu32 " rows): use the tokenizer that came with it",
                          r->path, id, token.data, r->vocab_size);
     if (r->by_id[id].data)
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: tokens %.80s and %.80s have the same id (%" JSON_INTEGER_FORMAT
                          "): download it again",
                          r->path, r->by_id[id].data, token.data, id);
     r->by_id[id] = token;
     if (id >= r->n_ids)
         r->n_ids = (uint32_t)id + 1;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_vocab(struct reading *r)
+static smol_status read_vocab(struct reading *r)
 {
     if (!json_is_object(r->vocab))
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: has no vocabulary (model.vocab): download it again", r->path);
     json_t *vocab = (json_t *)(uintptr_t)r->vocab; /* iterators are declared without const */
     for (void *i = json_object_iter(vocab); i; i = json_object_iter_next(vocab, i)) {
         struct string token = {json_object_iter_key(i), json_object_iter_key_len(i)};
         const json_t *id = json_object_iter_value(i);
         if (!json_is_integer(id))
-            return smol_fail(r->error, STATUS_DAMAGED,
+            return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                              "%s: token %.80s has no integer as its id: download it again", r->path,
                              token.data);
-        enum status status = give_id(r, token, json_integer_value(id));
+        smol_status status = give_id(r, token, json_integer_value(id));
         if (status)
             return status;
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Reads the flag `key` of the added token `entry` into its bit. */
-static enum status read_flag(struct reading *r, const json_t *entry, const char *key, uint32_t bit,
+static smol_status read_flag(struct reading *r, const json_t *entry, const char *key, uint32_t bit,
                              uint32_t *flags)
 {
     const json_t *value = json_object_get(entry, key);
     *flags |= json_is_true(value) ? bit : 0;
     if (json_is_boolean(value))
-        return STATUS_OK;
-    return smol_fail(r->error, STATUS_DAMAGED,
+        return SMOL_OK;
+    return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                      "%s: added token %.80s lacks its flag %s: download it again", r->path,
                      json_string_value(json_object_get(entry, "content")), key);
 }
 
-static enum status read_flags(struct reading *r, const json_t *entry, struct addition *addition)
+static smol_status read_flags(struct reading *r, const json_t *entry, struct addition *addition)
 {
     static const struct {
         const char *key;
@@ -106,21 +106,21 @@ static enum status read_flags(struct reading *r, const json_t *entry, struct add
         {"single_word", ADDED_SINGLE_WORD}, {"lstrip", ADDED_LSTRIP},   {"rstrip", ADDED_RSTRIP},
         {"normalized", ADDED_NORMALIZED},   {"special", ADDED_SPECIAL},
     };
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0] && !status; i++)
         status = read_flag(r, entry, flags[i].key, flags[i].bit, &addition->flags);
     return status;
 }
 
 /* Whatever a text becomes before it is searched, so does what is looked for. */
-static enum status normalize(struct reading *r, struct addition *addition)
+static smol_status normalize(struct reading *r, struct addition *addition)
 {
     const struct string *content = &addition->content;
     addition->pattern = *content;
     if (!(addition->flags & ADDED_NORMALIZED) || r->normalizer.size == 0)
-        return STATUS_OK;
+        return SMOL_OK;
     const struct text_tables *tables = &r->tables;
-    enum status status = smol_text_prepare(tables, tables->steps, tables->header.n_steps,
+    smol_status status = smol_text_prepare(tables, tables->steps, tables->header.n_steps,
                                            (const uint8_t *)content->data, content->size, true,
                                            &addition->prepared, r->error);
     if (status)
@@ -135,32 +135,32 @@ static enum status normalize(struct reading *r, struct addition *addition)
         addition->pattern.size = 0;
     }
     if (addition->pattern.size > 0 && addition->pattern.size <= ADDED_TOKEN_MAX)
-        return STATUS_OK;
-    return smol_fail(r->error, STATUS_UNSUPPORTED,
+        return SMOL_OK;
+    return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                      "%s: added token %.80s becomes too long, or nothing, when it is normalized "
                      "(%zu bytes): use another model",
                      r->path, content->data, addition->pattern.size);
 }
 
-static enum status read_content(struct reading *r, const json_t *entry, struct addition *addition)
+static smol_status read_content(struct reading *r, const json_t *entry, struct addition *addition)
 {
     const json_t *content = json_object_get(entry, "content");
     addition->content = (struct string){json_string_value(content), json_string_length(content)};
     if (addition->content.size == 0)
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: an added token has no text (content): download it again", r->path);
     if (addition->content.size > ADDED_TOKEN_MAX)
-        return smol_fail(r->error, STATUS_UNSUPPORTED,
+        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: added token %.80s... is too long (%zu bytes, at most %d): use "
                          "another model",
                          r->path, addition->content.data, addition->content.size, ADDED_TOKEN_MAX);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The reference does not take an added token's id from the file: it has the id of its text in the
  * vocabulary, or else the next one, counting from the size of the vocabulary. Where the two differ
  * one of them is wrong. */
-static enum status check_addition_id(struct reading *r, const json_t *entry, json_int_t *next_id,
+static smol_status check_addition_id(struct reading *r, const json_t *entry, json_int_t *next_id,
                                      struct addition *addition)
 {
     const json_t *known =
@@ -168,28 +168,28 @@ static enum status check_addition_id(struct reading *r, const json_t *entry, jso
     json_int_t expected = known ? json_integer_value(known) : (*next_id)++;
     const json_t *id = json_object_get(entry, "id");
     if (!json_is_integer(id) || json_integer_value(id) != expected)
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: added token %.80s does not say the id it gets (%" JSON_INTEGER_FORMAT
                          "): download it again",
                          r->path, addition->content.data, expected);
     if (!known) {
-        enum status status = give_id(r, addition->content, expected);
+        smol_status status = give_id(r, addition->content, expected);
         if (status)
             return status;
     }
     addition->id = (uint32_t)expected; /* known ids have been checked with the vocabulary */
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_addition(struct reading *r, const json_t *entry, json_int_t *next_id)
+static smol_status read_addition(struct reading *r, const json_t *entry, json_int_t *next_id)
 {
     struct addition *addition = &r->additions[r->n_additions];
-    enum status status;
+    smol_status status;
     if ((status = read_content(r, entry, addition)) || (status = read_flags(r, entry, addition)))
         return status;
     const struct string *content = &addition->content;
     if (json_object_getn(r->contents, content->data, content->size))
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: added token %.80s is listed twice: download it again", r->path,
                          content->data);
     if (json_object_setn_new(r->contents, content->data, content->size,
@@ -200,18 +200,18 @@ static enum status read_addition(struct reading *r, const json_t *entry, json_in
         (status = normalize(r, addition)))
         return status;
     r->by_id[addition->id] = addition->pattern;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status read_additions(struct reading *r, const json_t *root)
+static smol_status read_additions(struct reading *r, const json_t *root)
 {
     const json_t *list = json_object_get(root, "added_tokens");
     if (list && !json_is_array(list))
-        return smol_fail(r->error, STATUS_DAMAGED,
+        return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: added_tokens is not a list: download it again", r->path);
     r->contents = json_object();
     r->additions = calloc(json_array_size(list) + 1, sizeof *r->additions);
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (!r->contents || !r->additions)
         status = smol_fail_memory(r->error, "added tokens");
     json_int_t next_id = (json_int_t)json_object_size(r->vocab);
@@ -242,10 +242,10 @@ static void add_bytes(struct reading *r, struct string token)
 }
 
 /* Adds what the decoder makes of a token. */
-static enum status add_shown(struct reading *r, struct string token, uint16_t *flags)
+static smol_status add_shown(struct reading *r, struct string token, uint16_t *flags)
 {
     struct shown_token shown;
-    enum status status =
+    smol_status status =
         smol_decoder_show(&r->rules->decoder, r->path, token.data, token.size, &shown, r->error);
     if (!status)
         smol_buffer_add(&r->text, shown.data, shown.size);
@@ -254,10 +254,10 @@ static enum status add_shown(struct reading *r, struct string token, uint16_t *f
     return status;
 }
 
-static enum status fill_span(struct reading *r, struct string token, struct token_span *span)
+static smol_status fill_span(struct reading *r, struct string token, struct token_span *span)
 {
     size_t start = r->text.size;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (r->rules->characters)
         status = add_shown(r, token, &span->flags);
     else
@@ -266,18 +266,18 @@ static enum status fill_span(struct reading *r, struct string token, struct toke
     if (status)
         return status;
     if (length > UINT16_MAX || r->text.size > UINT32_MAX)
-        return smol_fail(r->error, STATUS_UNSUPPORTED,
+        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: token %.80s... is too long (%zu bytes, at most %d): use another "
                          "model",
                          r->path, token.data, length, UINT16_MAX);
     span->start = (uint32_t)start;
     span->length = (uint16_t)length;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status fill_spans(struct reading *r, struct vocabulary *v)
+static smol_status fill_spans(struct reading *r, struct vocabulary *v)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (uint32_t id = 0; id < r->n_ids && !status; id++) {
         if (r->by_id[id].data)
             status = fill_span(r, r->by_id[id], &v->spans[id]);
@@ -300,18 +300,18 @@ static int compare_additions(const void *left, const void *right)
 }
 
 /* Sorts them; two that cannot be told apart in a text are refused. */
-static enum status sort_additions(struct reading *r)
+static smol_status sort_additions(struct reading *r)
 {
     if (r->n_additions > 0) /* qsort takes no NULL */
         qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
     for (size_t i = 1; i < r->n_additions; i++)
         if (compare_additions(&r->additions[i - 1], &r->additions[i]) == 0)
-            return smol_fail(r->error, STATUS_UNSUPPORTED,
+            return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                              "%s: added tokens %.80s and %.80s are normalized to the same text: "
                              "use another model",
                              r->path, r->additions[i - 1].content.data,
                              r->additions[i].content.data);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* The reference asks whether a token is special of the text that it shows: where normalization
@@ -347,14 +347,14 @@ static void fill_byte_tokens(const struct reading *r, struct vocabulary *v)
     }
 }
 
-static enum status fill(struct reading *r, struct vocabulary *v)
+static smol_status fill(struct reading *r, struct vocabulary *v)
 {
     v->n_tokens = r->n_ids;
     v->spans = calloc((size_t)r->n_ids + 1, sizeof *v->spans);
     v->added = calloc(r->n_additions + 1, sizeof *v->added);
     if (!v->spans || !v->added)
         return smol_fail_memory(r->error, "the vocabulary");
-    enum status status;
+    smol_status status;
     if ((status = fill_spans(r, v)) || (status = sort_additions(r)))
         return status;
     fill_added(r, v);
@@ -362,17 +362,17 @@ static enum status fill(struct reading *r, struct vocabulary *v)
     if (r->text.failed)
         return smol_fail_memory(r->error, "the vocabulary");
     if (r->text.size > UINT32_MAX)
-        return smol_fail(r->error, STATUS_UNSUPPORTED,
+        return smol_fail(r->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: more than 4 GiB of tokens: use another model", r->path);
     v->text = (uint8_t *)r->text.text;
     v->n_text_bytes = (uint32_t)r->text.size;
     r->text = (struct buffer){0};
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status open_normalizer(struct reading *r)
+static smol_status open_normalizer(struct reading *r)
 {
-    enum status status = smol_normalizer_compile(r->rules, r->path, &r->normalizer, r->error);
+    smol_status status = smol_normalizer_compile(r->rules, r->path, &r->normalizer, r->error);
     if (!status && r->normalizer.size > 0)
         status =
             smol_text_tables_open(r->normalizer.data, r->normalizer.size, &r->tables, r->error);
@@ -390,9 +390,9 @@ static void free_reading(struct reading *r)
     free(r->text.text);
 }
 
-enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
+smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
                                  const struct text_rules *rules, struct vocabulary *vocabulary,
-                                 struct error *error)
+                                 smol_error *error)
 {
     struct reading r = {
         .path = path,
@@ -402,7 +402,7 @@ enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t 
         .by_id = calloc((size_t)vocab_size + 1, sizeof *r.by_id),
         .error = error,
     };
-    enum status status = r.by_id ? STATUS_OK : smol_fail_memory(error, "the vocabulary");
+    smol_status status = r.by_id ? SMOL_OK : smol_fail_memory(error, "the vocabulary");
     if (!status)
         status = read_vocab(&r);
     if (!status)

@@ -21,10 +21,10 @@ struct text_rules;
 
 /* Reads the vocabulary of `root`, whose rules have been checked. Every id must be below
  * `vocab_size`. `rules` say how tokens are shown, and how added ones are normalized. Errors:
- * STATUS_DAMAGED, STATUS_UNSUPPORTED, STATUS_MEMORY; free in any case. */
-enum status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY; free in any case. */
+smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
                                  const struct text_rules *rules, struct vocabulary *vocabulary,
-                                 struct error *error);
+                                 smol_error *error);
 
 void smol_vocabulary_free(struct vocabulary *vocabulary);
 

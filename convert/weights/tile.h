@@ -12,7 +12,7 @@
 
 /* Where a tensor cannot be converted: the flat index of the element, and why. */
 struct tile_fault {
-    enum status status; /* STATUS_OK: no fault */
+    smol_status status; /* SMOL_OK: no fault */
     uint64_t index;
     float value;
     const char *reason;

@@ -89,10 +89,10 @@ static struct tile_fault find_not_finite(const float *values, uint64_t n, uint64
     }
     uint32_t largest = largest_magnitude(values + i, n - i);
     if (worst < 0x7f800000u && largest < 0x7f800000u)
-        return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+        return (struct tile_fault){SMOL_OK, 0, 0, NULL};
     for (i = 0; f32_is_finite(values[i]);)
         i++;
-    return (struct tile_fault){STATUS_NUMERIC, start + i, values[i], "is not finite"};
+    return (struct tile_fault){SMOL_ERROR_NUMERIC, start + i, values[i], "is not finite"};
 }
 
 /* --- tiling a row ------------------------------------------------------------------------- */
@@ -135,14 +135,14 @@ static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint6
         uint16_t scale = quantize_group(whole_group(values, cols, group, padded), steps);
         uint64_t first = group * GROUP_INPUTS;
         if (scale >= 0x7c00)
-            return (struct tile_fault){STATUS_UNSUPPORTED, start + first, values[first],
+            return (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + first, values[first],
                                        "is in a group too large for int8's f16 scales"};
         memcpy(block + group_scales_offset(group) + row * sizeof scale, &scale, sizeof scale);
         uint8_t *weights = block + group_weights_offset(group) + row * 4;
         for (uint64_t quad = 0; quad < GROUP_INPUTS / 4; quad++)
             memcpy(weights + quad * QUAD_BYTES, steps + quad * 4, 4);
     }
-    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
 /* Rounds a group to bf16; whether all of it stays finite. */
@@ -162,7 +162,7 @@ static struct tile_fault find_infinite(const float *values, const uint16_t *halv
     uint64_t i = 0;
     while ((halves[i] & 0x7fff) < 0x7f80)
         i++;
-    return (struct tile_fault){STATUS_UNSUPPORTED, start + i, values[i],
+    return (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + i, values[i],
                                "rounds to infinity in bf16"};
 }
 
@@ -181,7 +181,7 @@ static struct tile_fault tile_row_bf16(const float *values, uint64_t cols, uint6
         for (uint64_t i = 0; i < n; i += 2)
             memcpy(pairs + i / 2 * TILE_ROWS * 4, halves + i, 4);
     }
-    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
 static struct tile_fault tile_row_f32(const float *values, uint64_t cols, uint64_t row,
@@ -189,7 +189,7 @@ static struct tile_fault tile_row_f32(const float *values, uint64_t cols, uint64
 {
     for (uint64_t col = 0; col < cols; col++)
         memcpy(block + (col * TILE_ROWS + row) * sizeof(float), &values[col], sizeof(float));
-    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
 static struct tile_fault tile_row(const float *values, const struct blob_tensor *layout,
@@ -223,7 +223,7 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
         if (fault.status)
             return fault;
     }
-    return (struct tile_fault){STATUS_OK, 0, 0, NULL};
+    return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
 /* --- what int8 makes of a row ------------------------------------------------------------- */

@@ -61,8 +61,8 @@ struct stream {
     float *merged; /* (n_threads, TILE_ROWS, max_cols), if any tensor has something added */
     struct finding findings[POOL_MAX_THREADS];
     struct blob_writer *writer;
-    enum status write_status;
-    struct error *error;
+    smol_status write_status;
+    smol_error *error;
 };
 
 /* --- batches ------------------------------------------------------------------------------ */
@@ -164,22 +164,22 @@ static const struct finding *first_finding(const struct stream *s, unsigned n_th
     return first;
 }
 
-static enum status report(const struct stream *s, const struct finding *found)
+static smol_status report(const struct stream *s, const struct finding *found)
 {
     const struct tile_fault *fault = &found->fault;
     const struct tensor *tensor = s->made->pieces[found->piece].tensor;
     /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
-    enum status status = fault->status == STATUS_NUMERIC ? STATUS_DAMAGED : fault->status;
+    smol_status status = fault->status == SMOL_ERROR_NUMERIC ? SMOL_ERROR_DAMAGED : fault->status;
     const char *broken =
         tensor->lora ? "the checkpoint or the adapter is broken" : "the checkpoint is broken";
     return smol_fail(s->error, status, "%s: tensor %s: element %" PRIu64 " (%g) %s: %s",
                      tensor->source->path, tensor->source->name, fault->index, (double)fault->value,
-                     fault->reason, status == STATUS_DAMAGED ? broken : "use --dtype f32");
+                     fault->reason, status == SMOL_ERROR_DAMAGED ? broken : "use --dtype f32");
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum status list_tensors(struct stream *s, const struct weights *weights)
+static smol_status list_tensors(struct stream *s, const struct weights *weights)
 {
     const struct blob_model *model = weights->model;
     s->capacity = BATCH_BYTES;
@@ -203,10 +203,10 @@ static enum status list_tensors(struct stream *s, const struct weights *weights)
         if (piece_bytes(&tensor.layout) > s->capacity)
             s->capacity = piece_bytes(&tensor.layout);
     } while (smol_tensor_next(model, &key));
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status allocate(struct stream *s, unsigned n_threads)
+static smol_status allocate(struct stream *s, unsigned n_threads)
 {
     s->scratch = calloc(n_threads, s->max_cols * sizeof *s->scratch);
     if (s->merges)
@@ -214,13 +214,13 @@ static enum status allocate(struct stream *s, unsigned n_threads)
     for (int i = 0; i < 2; i++)
         s->batches[i].bytes = aligned_alloc(BLOB_ALIGN, round_up(s->capacity, BLOB_ALIGN));
     return s->scratch && (s->merged || !s->merges) && s->batches[0].bytes && s->batches[1].bytes
-               ? STATUS_OK
+               ? SMOL_OK
                : smol_fail_memory(s->error, "tiles");
 }
 
-static enum status run(struct stream *s, struct pool *pool, struct progress *progress)
+static smol_status run(struct stream *s, struct pool *pool, struct progress *progress)
 {
-    enum status status;
+    smol_status status;
     s->made = &s->batches[0];
     s->written = &s->batches[1];
     do {
@@ -238,15 +238,15 @@ static enum status run(struct stream *s, struct pool *pool, struct progress *pro
     return status;
 }
 
-enum status smol_weights_write(const struct weights *weights, struct pool *pool,
-                               struct blob_writer *writer, bool quiet, struct error *error)
+smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
+                               struct blob_writer *writer, bool quiet, smol_error *error)
 {
     struct stream *s = calloc(1, sizeof *s);
     if (!s)
         return smol_fail_memory(error, "tiles");
     s->writer = writer;
     s->error = error;
-    enum status status = list_tensors(s, weights);
+    smol_status status = list_tensors(s, weights);
     if (!status)
         status = allocate(s, smol_pool_size(pool));
     if (!status) {

@@ -22,9 +22,10 @@ struct weights {
 /* Appends the whole weights section to the blob, with a progress bar unless `quiet`. The bytes, or
  * the error, are the same for any number of threads. Takes two batches of memory, 2 MiB each or one
  * row block where that is larger, and for each thread a row of floats, or 17 with an adapter.
- * Errors: STATUS_DAMAGED (a weight that is, or becomes, no finite number), STATUS_UNSUPPORTED (one
- * that the blob's type cannot hold), STATUS_FILE, STATUS_MEMORY. */
-enum status smol_weights_write(const struct weights *weights, struct pool *pool,
-                               struct blob_writer *writer, bool quiet, struct error *error);
+ * Errors: SMOL_ERROR_DAMAGED (a weight that is, or becomes, no finite number),
+ * SMOL_ERROR_UNSUPPORTED (one that the blob's type cannot hold), SMOL_ERROR_FILE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
+                               struct blob_writer *writer, bool quiet, smol_error *error);
 
 #endif

@@ -7,9 +7,9 @@
 #include "common/json_out.h"
 #include "common/options.h"
 
-enum status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
+smol_status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
                                       void *settings, const char **words, bool *shown,
-                                      struct error *error);
+                                      smol_error *error);
 
 static const char *kind_of(const struct option_rule *rule)
 {
@@ -37,9 +37,9 @@ static void print_rule(struct json_out *json, const struct option_rule *rule)
     smol_json_close(json, '}');
 }
 
-enum status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
+smol_status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
                                       void *settings, const char **words, bool *shown,
-                                      struct error *error)
+                                      smol_error *error)
 {
     (void)argc, (void)argv, (void)settings, (void)words, (void)error;
     struct json_out json = {.file = stdout};
@@ -55,5 +55,5 @@ enum status __wrap_smol_options_parse(const struct command_line *command, int ar
     smol_json_close(&json, ']');
     smol_json_close(&json, '}');
     *shown = true;
-    return STATUS_OK;
+    return SMOL_OK;
 }

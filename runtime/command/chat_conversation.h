@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/buffer.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "common/buffer.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* Looks whether there is a terminal, and prepares its editing of lines: before the sandbox is
  * entered (chat_editor.h). */

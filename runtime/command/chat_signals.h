@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* From the first call on, Ctrl-C does not end the program, but is noted, and so are SIGHUP (the
  * terminal is gone) and SIGTERM, unless they were ignored. `reading`: a read ends with them;

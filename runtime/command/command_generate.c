@@ -298,7 +298,7 @@ int smol_command_generate(int argc, char **argv)
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
     struct run run = {.settings = &settings, .argc = argc, .argv = argv};
-    struct error detail;
+    smol_error detail;
     smol_error error;
     smol_status status =
         report(&error, smol_options_check_file(&command, settings.model, &detail), &detail);

@@ -59,7 +59,7 @@ static smol_status write_rows(smol_context *context, const struct sequence *sequ
                               size_t row_size, float *rows, size_t n_rows, struct output *output,
                               smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     uint64_t offset = 0;
     smol_status status = SMOL_OK;
     if (sequence->first > 0)
@@ -80,7 +80,7 @@ static smol_status write_file(const char *path, smol_context *context,
                               const struct sequence *sequence, size_t vocab_size, smol_error *error)
 {
     struct output output;
-    struct error detail;
+    smol_error detail;
     size_t row_size = vocab_size * sizeof(float);
     size_t n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     float *rows = calloc(n_rows, row_size);

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 enum { MAX_LINE = 1 << 20 }; /* bytes, without its end */
 

@@ -9,7 +9,7 @@
 #include "runtime/command/command.h"
 #include "runtime/command/print.h"
 #include "runtime/report.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 static const struct {
     const char *name;
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    struct error detail;
+    smol_error detail;
     if (smol_options_no_command("smolrun", argc, argv, &detail)) {
         smol_error error;
         return smol_command_status(report(&error, detail.status, &detail), &error);

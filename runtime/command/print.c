@@ -14,13 +14,13 @@
 
 smol_status smol_command_fail(smol_error *error, smol_status status, const char *format, ...)
 {
-    char message[ERROR_MESSAGE_SIZE];
-    struct error detail;
+    char message[SMOL_ERROR_MESSAGE_SIZE];
+    smol_error detail;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return report(error, smol_fail(&detail, (enum status)status, "%s", message), &detail);
+    return report(error, smol_fail(&detail, status, "%s", message), &detail);
 }
 
 int smol_command_status(smol_status status, const smol_error *error)

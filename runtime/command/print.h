@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* Fills *error and returns `status`. */
 smol_status smol_command_fail(smol_error *error, smol_status status, const char *format, ...)

@@ -28,7 +28,7 @@ struct member {
 
 static bool fail(struct reading *r, const struct member *m, const char *what)
 {
-    return smol_template_fail(&r->machine, STATUS_USAGE, "%s: %s", m->name, what);
+    return smol_template_fail(&r->machine, SMOL_ERROR_USAGE, "%s: %s", m->name, what);
 }
 
 /* --- values ------------------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ static bool copy(struct reading *r, const void *text, size_t size, char **out)
 {
     *out = malloc(size + 1);
     if (!*out)
-        return smol_template_fail(&r->machine, STATUS_MEMORY, "out of memory for a request");
+        return smol_template_fail(&r->machine, SMOL_ERROR_MEMORY, "out of memory for a request");
     memcpy(*out, text, size);
     (*out)[size] = '\0';
     return true;
@@ -48,7 +48,7 @@ static bool read_whole(struct reading *r, const struct member *m, uint64_t most,
 {
     const struct value *value = m->value;
     if (value->type != VALUE_INTEGER || value->integer < 0 || (uint64_t)value->integer > most)
-        return smol_template_fail(&r->machine, STATUS_USAGE,
+        return smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
                                   "%s: a whole number from 0 to %llu is due", m->name,
                                   (unsigned long long)most);
     *out = (uint64_t)value->integer;
@@ -62,8 +62,9 @@ static bool read_real(struct reading *r, const struct member *m, float low, floa
                     : value->type == VALUE_REAL  ? value->real
                                                  : -1;
     if (!(number >= (double)low && number <= (double)high))
-        return smol_template_fail(&r->machine, STATUS_USAGE, "%s: a number from %g to %g is due",
-                                  m->name, (double)low, (double)high);
+        return smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
+                                  "%s: a number from %g to %g is due", m->name, (double)low,
+                                  (double)high);
     *out = (float)number;
     return true;
 }
@@ -238,7 +239,7 @@ static bool set_member(void *user, const struct value *name, const struct value 
         r->seen |= 1u << i;
         return value->type == VALUE_NONE || fields[i].set(r, &member);
     }
-    return smol_template_fail(&r->machine, STATUS_USAGE, "%.*s: no such member of a request",
+    return smol_template_fail(&r->machine, SMOL_ERROR_USAGE, "%.*s: no such member of a request",
                               (int)(name->n < 64 ? name->n : 64), (const char *)name->bytes);
 }
 
@@ -248,10 +249,10 @@ static void read(struct reading *r, const char *line, size_t size)
         return;
     const struct request *request = r->request;
     if (!request->prompt == !request->messages)
-        smol_template_fail(&r->machine, STATUS_USAGE,
+        smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
                            "request: a prompt or messages are due, one of them");
     else if (request->prompt && (request->tools || request->documents || request->variables))
-        smol_template_fail(&r->machine, STATUS_USAGE,
+        smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
                            "request: tools, documents and chat_template_kwargs go with messages");
 }
 
@@ -268,7 +269,7 @@ static bool set_id_alone(void *user, const struct value *name, const struct valu
 
 static void find_id(struct request *request, const char *line, size_t size)
 {
-    struct error detail;
+    smol_error detail;
     struct reading r = {.machine = {.error = &detail, .steps = TEMPLATE_STEPS}, .request = request};
     smol_template_read_members(&r.machine, "request", line, size, set_id_alone, &r);
     smol_template_free(&r.machine);
@@ -277,7 +278,7 @@ static void find_id(struct request *request, const char *line, size_t size)
 smol_status smol_request_read(const char *line, size_t size, const struct settings *settings,
                               struct request *request, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     struct reading r = {.machine = {.error = &detail, .steps = TEMPLATE_STEPS}, .request = request};
     *request = (struct request){
         .sampler = settings->sampler,

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* From now on, for good and for all threads to come, the process can
  * - open the files `inputs` (n_inputs, NULL ones do not count) for reading, and with `output` (or

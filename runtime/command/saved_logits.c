@@ -43,8 +43,8 @@ static struct saved_header make_header(const struct saved_text *text)
 static smol_status append(struct saved_writer *writer, const void *data, size_t size,
                           smol_error *error)
 {
-    struct error detail;
-    enum status status = smol_output_write(&writer->output, writer->offset, data, size, &detail);
+    smol_error detail;
+    smol_status status = smol_output_write(&writer->output, writer->offset, data, size, &detail);
     writer->offset += size;
     return report(error, status, &detail);
 }
@@ -53,7 +53,7 @@ smol_status smol_saved_create(const char *path, const struct saved_text *text,
                               struct saved_writer *writer, smol_error *error)
 {
     const struct saved_header header = make_header(text);
-    struct error detail;
+    smol_error detail;
     *writer = (struct saved_writer){.row_size = text->vocab_size * sizeof(float)};
     smol_status status =
         report(error, smol_output_open(path, true, &writer->output, &detail), &detail);
@@ -76,7 +76,7 @@ smol_status smol_saved_add(struct saved_writer *writer, const float *logits, smo
 
 smol_status smol_saved_commit(struct saved_writer *writer, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     return report(error, smol_output_commit(&writer->output, &detail), &detail);
 }
 
@@ -89,9 +89,9 @@ void smol_saved_discard(struct saved_writer *writer)
 
 static smol_status take(struct saved_reader *reader, void *data, size_t size, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     size_t n;
-    enum status status = smol_input_read(&reader->input, data, size, &n, &detail);
+    smol_status status = smol_input_read(&reader->input, data, size, &n, &detail);
     if (status)
         return report(error, status, &detail);
     if (n == size)
@@ -173,7 +173,7 @@ smol_status smol_saved_open(const char *path, const struct saved_text *text,
                             struct saved_reader *reader, smol_error *error)
 {
     struct saved_header header;
-    struct error detail;
+    smol_error detail;
     *reader = (struct saved_reader){.row_size = text->vocab_size * sizeof(float)};
     smol_status status = report(error, smol_input_open(path, &reader->input, &detail), &detail);
     if (!status)
@@ -212,10 +212,10 @@ smol_status smol_saved_next(struct saved_reader *reader, smol_error *error)
 
 smol_status smol_saved_end(struct saved_reader *reader, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     char more;
     size_t n;
-    enum status status = smol_input_read(&reader->input, &more, 1, &n, &detail);
+    smol_status status = smol_input_read(&reader->input, &more, 1, &n, &detail);
     if (status)
         return report(error, status, &detail);
     if (n == 0)

@@ -14,7 +14,7 @@
 
 #include "common/input.h"
 #include "common/output.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* What the logits are of: that of a file and that of a run must be the same. */
 struct saved_text {

@@ -18,15 +18,15 @@
 
 struct reading {
     struct input input;
-    enum status status; /* of the callback, which the library calls FILE */
-    struct error error;
+    smol_status status; /* of the callback, which the library calls FILE */
+    smol_error error;
 };
 
 static int read_some(void *user, void *data, size_t size, size_t *n)
 {
     struct reading *reading = user;
     reading->status = smol_input_read_some(&reading->input, data, size, n, &reading->error);
-    return reading->status != STATUS_OK;
+    return reading->status != SMOL_OK;
 }
 
 static smol_status look_for(const char *path, bool *found, smol_error *error)
@@ -57,7 +57,7 @@ static smol_status name_file(const char *path, smol_error *error)
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error)
 {
-    struct reading reading = {.status = STATUS_OK};
+    struct reading reading = {.status = SMOL_OK};
     smol_status status = look_for(path, found, error);
     if (status || !*found)
         return status;
@@ -75,8 +75,8 @@ smol_status smol_session_read(const char *path, smol_context *context, smol_sess
 struct writing {
     struct output output;
     uint64_t size;
-    enum status status;
-    struct error error;
+    smol_status status;
+    smol_error error;
 };
 
 static int write_all(void *user, const void *data, size_t size)
@@ -85,13 +85,13 @@ static int write_all(void *user, const void *data, size_t size)
     writing->status =
         smol_output_write(&writing->output, writing->size, data, size, &writing->error);
     writing->size += size;
-    return writing->status != STATUS_OK;
+    return writing->status != SMOL_OK;
 }
 
 smol_status smol_session_check(const char *path, smol_error *error)
 {
     struct output output;
-    struct error detail;
+    smol_error detail;
     if (smol_output_open(path, true, &output, &detail))
         return report(error, detail.status, &detail);
     return smol_output_discard(&output)
@@ -106,13 +106,13 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
     char magic[SESSION_MAGIC_SIZE];
     size_t n, size;
     struct stat info;
-    struct error detail;
+    smol_error detail;
     if (lstat(path, &info))
         return SMOL_OK; /* if for other reasons than that it is not there, writing tells */
     if (!replace)
         return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
     if (smol_file_peek(path, magic, sizeof magic, &n, &size, &detail))
-        return smol_command_fail(error, (smol_status)detail.status, "%s", detail.message);
+        return smol_command_fail(error, detail.status, "%s", detail.message);
     if (n == sizeof magic && memcmp(magic, SESSION_MAGIC, sizeof magic) == 0)
         return SMOL_OK;
     return smol_command_fail(error, SMOL_ERROR_FILE,
@@ -122,7 +122,7 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
                                const smol_session *session, smol_error *error)
 {
-    struct writing writing = {.status = STATUS_OK};
+    struct writing writing = {.status = SMOL_OK};
     smol_status checked = check_target(path, replace, error);
     if (checked)
         return checked;

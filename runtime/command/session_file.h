@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* Restores the context, and *session, from the file `path`. *found is false where there is no such
  * file, which is no error. Errors: as smol_context_restore, FILE. */

@@ -17,8 +17,8 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
                          struct settings *settings, bool *shown, smol_error *error)
 {
     const char *words[2] = {NULL, NULL};
-    struct error detail;
-    enum status status = smol_options_parse(command, argc, argv, settings, words, shown, &detail);
+    smol_error detail;
+    smol_status status = smol_options_parse(command, argc, argv, settings, words, shown, &detail);
     if (status)
         return report(error, status, &detail);
     if (*shown)

@@ -10,7 +10,7 @@
 
 #include "common/options.h"
 #include "common/pool.h"
-#include "runtime/smol.h"
+#include "smol.h"
 
 /* The settings of all sub-commands; each uses those that its table names. */
 struct settings {

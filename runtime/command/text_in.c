@@ -36,7 +36,7 @@ static smol_status make_room(struct text_in *in, size_t *capacity, const char *n
 
 static smol_status read_all(struct input *input, struct text_in *in, smol_error *error)
 {
-    struct error detail;
+    smol_error detail;
     size_t capacity = 0, n;
     do {
         smol_status status = make_room(in, &capacity, input->name, error);
@@ -55,7 +55,7 @@ static smol_status read_all(struct input *input, struct text_in *in, smol_error 
 smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error)
 {
     struct input input;
-    struct error detail;
+    smol_error detail;
     *in = (struct text_in){0};
     smol_status status = report(error, smol_input_open(path, &input, &detail), &detail);
     if (!status)

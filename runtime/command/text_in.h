@@ -2,7 +2,7 @@
 #ifndef SMOL_RUNTIME_COMMAND_TEXT_IN_H
 #define SMOL_RUNTIME_COMMAND_TEXT_IN_H
 
-#include "runtime/smol.h"
+#include "smol.h"
 
 struct text_in {
     const char *text;

@@ -66,7 +66,7 @@ size_t smol_attention_spans(size_t n_positions)
     return count_spans(n_positions);
 }
 
-enum status smol_attention_reserve(struct engine *e, size_t n_spans, struct error *error)
+smol_status smol_attention_reserve(struct engine *e, size_t n_spans, smol_error *error)
 {
     struct attention_memory *memory = &e->attention;
     size_t n_heads = e->model->filled.n_heads;
@@ -75,14 +75,14 @@ enum status smol_attention_reserve(struct engine *e, size_t n_spans, struct erro
     if (!memory->threads)
         return smol_fail_memory(error, "attention");
     if (n_spans <= memory->n_spans)
-        return STATUS_OK;
+        return SMOL_OK;
     float *partials = floats_new(n_spans, state_floats(e, n_heads));
     if (!partials)
         return smol_fail_memory(error, "attention");
     smol_free(memory->partials);
     memory->partials = partials;
     memory->n_spans = n_spans;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_attention_free(struct attention_memory *memory)

@@ -20,8 +20,8 @@ struct attention_memory {
 /* The spans that a sequence of `n_positions` takes. */
 size_t smol_attention_spans(size_t n_positions);
 
-/* Makes room for passes whose sequences take `n_spans` together. Errors: STATUS_MEMORY. */
-enum status smol_attention_reserve(struct engine *engine, size_t n_spans, struct error *error);
+/* Makes room for passes whose sequences take `n_spans` together. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_attention_reserve(struct engine *engine, size_t n_spans, smol_error *error);
 void smol_attention_free(struct attention_memory *memory);
 
 /* Bytes allocated. */

@@ -65,9 +65,9 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
     return used;
 }
 
-static enum status create(struct engine *e, unsigned n_threads, struct error *error)
+static smol_status create(struct engine *e, unsigned n_threads, smol_error *error)
 {
-    enum status status = smol_kernels_select(&e->kernels, error);
+    smol_status status = smol_kernels_select(&e->kernels, error);
     if (status)
         return status;
     uint64_t memory_bytes = place_activations(e, NULL);
@@ -80,8 +80,8 @@ static enum status create(struct engine *e, unsigned n_threads, struct error *er
     return smol_pool_create(n_threads ? n_threads : smol_cpu_count(), &e->pool, error);
 }
 
-enum status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **out,
-                               struct error *error)
+smol_status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **out,
+                               smol_error *error)
 {
     *out = NULL;
     struct engine *engine = smol_calloc(1, sizeof *engine);
@@ -89,7 +89,7 @@ enum status smol_engine_create(const smol_model *model, unsigned n_threads, stru
         return smol_fail_memory(error, "a context");
     engine->model = model;
     engine->n_contexts = 1;
-    enum status status = create(engine, n_threads, error);
+    smol_status status = create(engine, n_threads, error);
     if (status)
         smol_engine_release(engine);
     else

@@ -35,9 +35,9 @@ struct engine {
 };
 
 /* An engine of `n_threads`, 0: one for each processor, for one context; more take it with
- * n_contexts++. *engine is NULL on failure. Errors: STATUS_USAGE, STATUS_MEMORY. */
-enum status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **engine,
-                               struct error *error);
+ * n_contexts++. *engine is NULL on failure. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY. */
+smol_status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **engine,
+                               smol_error *error);
 
 /* A context has done with it; the last one takes it along. NULL is fine. */
 void smol_engine_release(struct engine *engine);

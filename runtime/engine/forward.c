@@ -36,7 +36,7 @@ static void run(void *argument, struct pool_thread *thread)
     fpenv_leave(&saved);
 }
 
-enum status smol_forward(struct pass *pass)
+smol_status smol_forward(struct pass *pass)
 {
     smol_attention_place(pass);
     smol_pool_run(pass->e->pool, run, pass);

@@ -20,9 +20,8 @@ static size_t head_bytes(const struct kv_cache *cache)
     return cache->k_bytes + cache->v_bytes + 2 * cache->scale_bytes;
 }
 
-enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
-                         size_t n_kv_heads, size_t head_dim, size_t n_positions,
-                         struct error *error)
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
+                         size_t n_kv_heads, size_t head_dim, size_t n_positions, smol_error *error)
 {
     size_t size = element_size(type);
     *cache = (struct kv_cache){
@@ -39,7 +38,7 @@ enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_lay
     if (fits_memory((uint64_t)cache->slab_blocks * n_layers * n_kv_heads * head_bytes(cache)))
         cache->slabs =
             smol_calloc((n_blocks + SLAB_BLOCKS - 1) / SLAB_BLOCKS, sizeof *cache->slabs);
-    return cache->slabs ? STATUS_OK : smol_fail_memory(error, "the KV cache");
+    return cache->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
 }
 
 /* One block of all layers and heads. */
@@ -61,7 +60,7 @@ void smol_kv_free(struct kv_cache *cache)
     *cache = (struct kv_cache){0};
 }
 
-enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error)
+smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error)
 {
     size_t n_blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
     while (cache->n_slabs * cache->slab_blocks < n_blocks) {
@@ -71,7 +70,7 @@ enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *erro
         cache->slabs[cache->n_slabs++] = slab;
     }
     cache->n_blocks = n_blocks > cache->n_blocks ? n_blocks : cache->n_blocks;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 size_t smol_kv_bytes(const struct kv_cache *cache)

@@ -20,14 +20,13 @@ struct kv_cache {
 };
 
 /* An empty cache for at most `n_positions`. */
-enum status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
-                         size_t n_kv_heads, size_t head_dim, size_t n_positions,
-                         struct error *error);
+smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
+                         size_t n_kv_heads, size_t head_dim, size_t n_positions, smol_error *error);
 void smol_kv_free(struct kv_cache *cache);
 
 /* Makes sure that positions below `n` have memory, n within the maximum. What was stored stays;
- * on STATUS_MEMORY too. */
-enum status smol_kv_reserve(struct kv_cache *cache, size_t n, struct error *error);
+ * on SMOL_ERROR_MEMORY too. */
+smol_status smol_kv_reserve(struct kv_cache *cache, size_t n, smol_error *error);
 
 /* Bytes of the blocks in use. */
 size_t smol_kv_bytes(const struct kv_cache *cache);

@@ -6,7 +6,7 @@
 
 /* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
  * bounds whatever the bytes; the first one becomes its result. */
-static void fail(struct pass *pass, const struct error *error)
+static void fail(struct pass *pass, const smol_error *error)
 {
     if (atomic_flag_test_and_set(&pass->failed))
         return;
@@ -17,15 +17,15 @@ static void fail(struct pass *pass, const struct error *error)
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t)
 {
     struct part *part = pass->part_of[t];
-    struct error error;
+    smol_error error;
     if (atomic_flag_test_and_set(&part->failed))
         return;
     smol_fail(
-        &error, STATUS_NUMERIC,
+        &error, SMOL_ERROR_NUMERIC,
         "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
         "of range",
         pass->e->model->blob.path, what, layer, pass_position(pass, t));
-    report(part->error, STATUS_NUMERIC, &error);
+    report(part->error, SMOL_ERROR_NUMERIC, &error);
 }
 
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
@@ -44,7 +44,7 @@ const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor,
                             uint64_t size)
 {
     const struct blob *blob = &pass->e->model->blob;
-    struct error error;
+    smol_error error;
     if (smol_blob_check(blob, tensor->offset + offset, size, &error))
         fail(pass, &error);
     return blob->file.data + tensor->offset + offset;

@@ -34,8 +34,8 @@ struct pass {
     bool wants_states;        /* the rows behind the final norm stay in e->normed */
     atomic_bool unfinished;   /* a thread has left, as all parts were cancelled */
     atomic_flag failed;       /* taken by the first thread that fills *error */
-    enum status status;
-    struct error *error;
+    smol_status status;
+    smol_error *error;
 };
 
 /* One thread's view of the pass. */
@@ -61,9 +61,9 @@ smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *ta
 
 /* Runs all rows through the model, into the contexts' KV caches, which have room for them, and
  * writes the logits that are wanted. Does not change the contexts' lengths. An error of one
- * sequence (STATUS_NUMERIC) is in its part's *error and changes nothing for the others; one of the
- * whole pass is returned: STATUS_DAMAGED (a chunk's digest). */
-enum status smol_forward(struct pass *pass);
+ * sequence (SMOL_ERROR_NUMERIC) is in its part's *error and changes nothing for the others; one of
+ * the whole pass is returned: SMOL_ERROR_DAMAGED (a chunk's digest). */
+smol_status smol_forward(struct pass *pass);
 
 /* A NaN or infinity in `what` at that layer and row: an error of the row's sequence. */
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t);

@@ -35,22 +35,22 @@ const struct kernels *smol_kernels_at(size_t index, bool *runs)
     return ladder[index].kernels;
 }
 
-static enum status select_named(const char *name, const struct kernels **kernels,
-                                struct error *error)
+static smol_status select_named(const char *name, const struct kernels **kernels, smol_error *error)
 {
     for (size_t i = 0; i < LADDER_SIZE; i++) {
         if (strcmp(name, ladder[i].kernels->name))
             continue;
         if (!ladder[i].runs())
-            return smol_fail(error, STATUS_USAGE,
+            return smol_fail(error, SMOL_ERROR_USAGE,
                              "SMOL_ISA=%s: this machine cannot run it: unset it", name);
         *kernels = ladder[i].kernels;
-        return STATUS_OK;
+        return SMOL_OK;
     }
-    return smol_fail(error, STATUS_USAGE, "SMOL_ISA=%.40s: no such kernels here: unset it", name);
+    return smol_fail(error, SMOL_ERROR_USAGE, "SMOL_ISA=%.40s: no such kernels here: unset it",
+                     name);
 }
 
-enum status smol_kernels_select(const struct kernels **kernels, struct error *error)
+smol_status smol_kernels_select(const struct kernels **kernels, smol_error *error)
 {
     const char *name = getenv("SMOL_ISA");
     if (name && name[0])
@@ -58,5 +58,5 @@ enum status smol_kernels_select(const struct kernels **kernels, struct error *er
     for (size_t i = 0; i < LADDER_SIZE; i++)
         if (ladder[i].runs())
             *kernels = ladder[i].kernels;
-    return STATUS_OK;
+    return SMOL_OK;
 }

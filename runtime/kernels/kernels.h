@@ -135,8 +135,8 @@ struct kernels {
 };
 
 /* The best kernels for this machine, or those that the environment variable SMOL_ISA names.
- * Errors: STATUS_USAGE (an unknown name, or one that this machine cannot run). */
-enum status smol_kernels_select(const struct kernels **kernels, struct error *error);
+ * Errors: SMOL_ERROR_USAGE (an unknown name, or one that this machine cannot run). */
+smol_status smol_kernels_select(const struct kernels **kernels, smol_error *error);
 
 /* The ladder, weakest first; NULL from index `smol_kernels_at` has no more. `*runs` says whether
  * this machine can run it. For tests. */

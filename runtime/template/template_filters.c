@@ -110,7 +110,7 @@ static bool replace(struct machine *machine, const struct value *self, const str
 {
     struct value text, old, new;
     if (!given(&argument[0]) || !given(&argument[1]))
-        return smol_template_fail(machine, STATUS_USAGE, "replace: takes two texts");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "replace: takes two texts");
     bool all = !given(&argument[2]) || argument[2].type == VALUE_NONE;
     if (!all && !is_integral(&argument[2]))
         return smol_template_fail_type(machine, "replace cannot count to", &argument[2]);
@@ -567,7 +567,7 @@ static bool sort_dict(struct machine *machine, const struct value *self,
     if (self->type != VALUE_DICT)
         return smol_template_fail_type(machine, "dictsort cannot take", self);
     if (given(&argument[1]) && !text_is(&argument[1], "key") && !text_is(&argument[1], "value"))
-        return smol_template_fail(machine, STATUS_USAGE, "dictsort: by is 'key' or 'value'");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "dictsort: by is 'key' or 'value'");
     const struct value_method method = {*self, METHOD_DICT_ITEMS, "items"};
     if (!smol_template_method(machine, &method, &(struct call){0}, &pairs))
         return false;
@@ -656,7 +656,7 @@ static bool map_filter(struct machine *machine, const struct call *call, const s
                        struct value *mapped)
 {
     if (call->n == 0 || !is_text(call->positional))
-        return smol_template_fail(machine, STATUS_USAGE, "map: which filter?");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "map: which filter?");
     const struct value *name = call->positional;
     int filter = smol_template_find_filter((const char *)name->bytes, name->n);
     if (filter < 0)
@@ -699,7 +699,7 @@ static bool read_selection(struct machine *machine, enum template_filter filter,
     *selection = (struct selection){.keep = filter == FILTER_SELECT || filter == FILTER_SELECTATTR,
                                     .test = -1};
     if (attribute && call->n == 0)
-        return smol_template_fail(machine, STATUS_USAGE,
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
                                   "selectattr or rejectattr: which attribute?");
     if (attribute)
         selection->path = call->positional;

@@ -12,8 +12,8 @@ bool smol_call_bind(struct machine *machine, const char *callee, const struct ca
                     const char *const *names, uint32_t n_names, struct value *out)
 {
     if (call->n > n_names)
-        return smol_template_fail(machine, STATUS_USAGE, "%s: takes at most %u arguments", callee,
-                                  n_names);
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: takes at most %u arguments",
+                                  callee, n_names);
     for (uint32_t i = 0; i < n_names; i++)
         out[i] = i < call->n ? call->positional[i] : (struct value){0};
     for (uint32_t k = 0; k < call->n_named; k++) {
@@ -22,7 +22,7 @@ bool smol_call_bind(struct machine *machine, const char *callee, const struct ca
         while (i < n_names && !text_is(name, names[i]))
             i++;
         if (i == n_names || out[i].type != VALUE_MISSING)
-            return smol_template_fail(machine, STATUS_USAGE, "%s: argument '%.*s' %s", callee,
+            return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: argument '%.*s' %s", callee,
                                       (int)(name->n < 64 ? name->n : 64), (const char *)name->bytes,
                                       i == n_names ? "is unknown" : "is given twice");
         out[i] = call->named[2 * k + 1];
@@ -37,13 +37,13 @@ static bool make_range(struct machine *machine, int64_t start, int64_t stop, int
 {
     uint64_t n = 0;
     if (step == 0)
-        return smol_template_fail(machine, STATUS_USAGE, "range: step 0");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "range: step 0");
     if (step > 0 && start < stop)
         n = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
     if (step < 0 && start > stop)
         n = ((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step) + 1;
     if (n > TEMPLATE_MAX_RANGE)
-        return smol_template_fail(machine, STATUS_USAGE, "range: more than %d elements",
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "range: more than %d elements",
                                   TEMPLATE_MAX_RANGE);
     struct value *items = smol_template_alloc(machine, n, sizeof *items);
     if (!items || !smol_template_step(machine, n * 16))
@@ -57,7 +57,7 @@ static bool make_range(struct machine *machine, int64_t start, int64_t stop, int
 static bool call_range(struct machine *machine, const struct call *call, struct value *out)
 {
     if (call->n < 1 || call->n > 3 || call->n_named > 0)
-        return smol_template_fail(machine, STATUS_USAGE, "range: takes one to three arguments");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "range: takes one to three arguments");
     for (uint32_t i = 0; i < call->n; i++)
         if (!is_integral(&call->positional[i]))
             return smol_template_fail_type(machine, "range cannot take", &call->positional[i]);
@@ -117,7 +117,8 @@ static bool call_dict(struct machine *machine, const struct call *call, uint32_t
 {
     uint32_t n = 0;
     if (call->n > 1)
-        return smol_template_fail(machine, STATUS_USAGE, "dict: takes one argument without a name");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                  "dict: takes one argument without a name");
     if (call->n == 1 && call->positional->type == VALUE_ITERATOR)
         return smol_template_fail_unsupported(machine, "a dict made of an iterator");
     uint64_t most = (call->n == 1 ? (uint64_t)call->positional->n : 0) + call->n_named + room;
@@ -134,7 +135,7 @@ static bool call_dict(struct machine *machine, const struct call *call, uint32_t
 static bool check_name(struct machine *machine, const struct value *name)
 {
     if (is_text(name) && name->n > 0 && name->bytes[0] == '_')
-        return smol_template_fail(machine, STATUS_USAGE,
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
                                   "a namespace's attributes cannot start with an underscore");
     return true;
 }
@@ -274,7 +275,7 @@ static bool call_raise_exception(struct machine *machine, const struct call *cal
     if (!smol_call_bind(machine, "raise_exception", call, names, 1, &message) ||
         !smol_text_of(machine, &message, &text))
         return false;
-    return smol_template_fail(machine, STATUS_USAGE, "%.*s", (int)(text.n < 400 ? text.n : 400),
+    return smol_template_fail(machine, SMOL_ERROR_USAGE, "%.*s", (int)(text.n < 400 ? text.n : 400),
                               (const char *)text.bytes);
 }
 

@@ -16,8 +16,8 @@ struct reader {
 
 static bool fail(struct reader *reader, const char *what)
 {
-    return smol_template_fail(reader->machine, STATUS_USAGE, "%s: not valid JSON: %s (byte %zu)",
-                              reader->name, what, reader->at);
+    return smol_template_fail(reader->machine, SMOL_ERROR_USAGE,
+                              "%s: not valid JSON: %s (byte %zu)", reader->name, what, reader->at);
 }
 
 static int peek(const struct reader *reader)
@@ -135,7 +135,7 @@ static size_t skip_digits(struct reader *reader)
 /* A number that begins at `start`. */
 static bool refuse(struct reader *reader, size_t start, const char *what)
 {
-    return smol_template_fail(reader->machine, STATUS_UNSUPPORTED,
+    return smol_template_fail(reader->machine, SMOL_ERROR_UNSUPPORTED,
                               "%s: %s is not supported (byte %zu)", reader->name, what, start);
 }
 
@@ -275,7 +275,7 @@ static bool read_member(struct reader *reader, struct gathered *list)
         return true;
     }
     if (list->n / 2 == TEMPLATE_MAX_MEMBERS)
-        return smol_template_fail(reader->machine, STATUS_UNSUPPORTED,
+        return smol_template_fail(reader->machine, SMOL_ERROR_UNSUPPORTED,
                                   "%s: an object of more than %d members", reader->name,
                                   TEMPLATE_MAX_MEMBERS);
     return gather(reader, list, pair, 2);
@@ -311,7 +311,7 @@ static bool read_word(struct reader *reader, const char *word, struct value is, 
 static bool read_nested(struct reader *reader, struct value *value)
 {
     if (++reader->depth > TEMPLATE_MAX_DEPTH - 8) /* room for what a template puts around it */
-        return smol_template_fail(reader->machine, STATUS_UNSUPPORTED,
+        return smol_template_fail(reader->machine, SMOL_ERROR_UNSUPPORTED,
                                   "%s: more than %d lists or objects within each other",
                                   reader->name, TEMPLATE_MAX_DEPTH - 8);
     bool good = peek(reader) == '[' ? read_list(reader, value) : read_object(reader, value);
@@ -346,7 +346,7 @@ static bool begin(struct reader *reader, struct machine *machine, const char *na
 {
     *reader = (struct reader){machine, name, (const uint8_t *)text, size, 0, 0};
     if (size > TEMPLATE_MEMORY)
-        return smol_template_fail(machine, STATUS_UNSUPPORTED, "%s: longer than %d MiB", name,
+        return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "%s: longer than %d MiB", name,
                                   TEMPLATE_MEMORY >> 20);
     reader->at = utf8_well_formed(reader->text, size);
     if (reader->at < size)
@@ -396,8 +396,8 @@ bool smol_template_read_members(struct machine *machine, const char *name, const
         return false;
     skip_space(&reader);
     if (peek(&reader) != '{')
-        return smol_template_fail(machine, STATUS_USAGE, "%s: an object is due (byte %zu)", name,
-                                  reader.at);
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: an object is due (byte %zu)",
+                                  name, reader.at);
     reader.at++;
     reader.depth++;
     skip_space(&reader);

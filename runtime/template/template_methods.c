@@ -261,11 +261,11 @@ static bool dict_get(struct machine *machine, const struct value *dict, const st
     struct value argument[2];
     const struct value *found;
     if (call->n_named > 0)
-        return smol_template_fail(machine, STATUS_USAGE, "get: takes no named arguments");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "get: takes no named arguments");
     if (!smol_call_bind(machine, "get", call, names, 2, argument))
         return false;
     if (argument[0].type == VALUE_MISSING)
-        return smol_template_fail(machine, STATUS_USAGE, "get: the key is missing");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "get: the key is missing");
     if (!smol_dict_find(machine, dict, &argument[0], &found))
         return false;
     *out = found ? *found : argument[1].type == VALUE_MISSING ? value_none() : argument[1];
@@ -295,7 +295,8 @@ static bool list_method(struct machine *machine, const struct value_method *meth
         return no_arguments(machine, method->name, call);
     }
     if (call->n != 1 || call->n_named > 0)
-        return smol_template_fail(machine, STATUS_USAGE, "%s: one argument is due", method->name);
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: one argument is due",
+                                  method->name);
     int64_t count = 0;
     for (uint32_t i = 0; i < list->n; i++) {
         bool equal;
@@ -309,7 +310,7 @@ static bool list_method(struct machine *machine, const struct value_method *meth
     }
     *out = value_integer(count);
     return method->number == METHOD_LIST_COUNT ||
-           smol_template_fail(machine, STATUS_USAGE, "index: the list has no such item");
+           smol_template_fail(machine, SMOL_ERROR_USAGE, "index: the list has no such item");
 }
 
 static bool loop_method(struct machine *machine, const struct value_method *method,
@@ -317,7 +318,7 @@ static bool loop_method(struct machine *machine, const struct value_method *meth
 {
     struct value_loop *loop = method->receiver.loop;
     if (call->n_named > 0 || (call->n == 0 && method->number == METHOD_LOOP_CYCLE))
-        return smol_template_fail(machine, STATUS_USAGE, "%s: arguments are due", method->name);
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: arguments are due", method->name);
     if (method->number == METHOD_LOOP_CYCLE) {
         *out = call->positional[(loop->next + call->n - 1) % call->n];
         return true;
@@ -347,7 +348,7 @@ static bool check_arguments(struct machine *machine, const char *name, const str
                             uint32_t least, const char *types)
 {
     if (call->n_named > 0 || call->n < least || call->n > strlen(types))
-        return smol_template_fail(machine, STATUS_USAGE,
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
                                   "%s: takes %u to %zu arguments without a name", name, least,
                                   strlen(types));
     for (uint32_t i = 0; i < call->n; i++) {
@@ -517,7 +518,7 @@ static bool find(struct machine *machine, const struct value_method *method,
         return false;
     size_t at = last ? find_last(text, needle) : smol_text_find(text, needle, 0);
     if (at == SIZE_MAX && method->number == METHOD_INDEX)
-        return smol_template_fail(machine, STATUS_USAGE, "index: the text has no such part");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "index: the text has no such part");
     const struct value before = value_part(text, 0, at == SIZE_MAX ? 0 : at);
     *out = value_integer(at == SIZE_MAX ? -1 : (int64_t)smol_text_length(&before));
     return true;
@@ -549,7 +550,7 @@ static bool partition(struct machine *machine, const struct value_method *method
         return false;
     const struct value *separator = call->positional;
     if (separator->n == 0)
-        return smol_template_fail(machine, STATUS_USAGE, "partition: an empty separator");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "partition: an empty separator");
     struct value *items = smol_template_alloc(machine, 3, sizeof *items);
     if (!items || !smol_template_step(machine, last ? (uint64_t)text->n * separator->n : text->n))
         return false;
@@ -624,7 +625,7 @@ bool smol_template_method(struct machine *machine, const struct value_method *me
                           const struct call *call, struct value *out)
 {
     if (method->number == METHOD_UNSUPPORTED)
-        return smol_template_fail(machine, STATUS_UNSUPPORTED, "%s of a %s is not supported",
+        return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "%s of a %s is not supported",
                                   method->name, smol_value_type_name(&method->receiver));
     if (method->number <= METHOD_DICT_COPY)
         return dict_method(machine, method, call, out);

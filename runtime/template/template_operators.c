@@ -19,7 +19,7 @@ static bool beyond(struct machine *machine)
 
 static bool divides_by_zero(struct machine *machine)
 {
-    return smol_template_fail(machine, STATUS_USAGE, "division by zero");
+    return smol_template_fail(machine, SMOL_ERROR_USAGE, "division by zero");
 }
 
 /* Python's quotient is rounded down, and its remainder has the divisor's sign. */
@@ -292,7 +292,7 @@ static bool read_slice(struct machine *machine, const struct value range[3], int
         return smol_template_fail_type(machine, "cannot slice with", &range[2]);
     int64_t step = has_step ? integral(&range[2]) : 1;
     if (step == 0)
-        return smol_template_fail(machine, STATUS_USAGE, "a slice with step 0");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "a slice with step 0");
     int64_t most = (int64_t)1 << 32; /* longer than any sequence */
     step = step > most ? most : step < -most ? -most : step;
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;

@@ -172,7 +172,7 @@ bool smol_text_split(struct machine *machine, const struct value *text,
 {
     struct parts parts = {0};
     if (separator && separator->n == 0)
-        return smol_template_fail(machine, STATUS_USAGE, "split: an empty separator");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "split: an empty separator");
     bool good = !smol_template_step(machine, text->n) ? false
                 : separator && from_end ? split_backward(machine, text, separator, limit, &parts)
                 : separator             ? split_forward(machine, text, separator, limit, &parts)

@@ -73,7 +73,7 @@ bool smol_template_test(struct machine *machine, enum template_test test, const 
 {
     uint32_t due = test >= TEST_DIVISIBLEBY;
     if (call->n != due || call->n_named > 0)
-        return smol_template_fail(machine, STATUS_USAGE,
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
                                   "a test takes %u argument(s), without a name", due);
     if (test == TEST_ODD || test == TEST_EVEN || test == TEST_DIVISIBLEBY)
         return test_divisible(machine, test, self, call, out);

@@ -12,9 +12,9 @@
 
 /* --- failures ----------------------------------------------------------------------------- */
 
-bool smol_template_fail(struct machine *machine, enum status status, const char *format, ...)
+bool smol_template_fail(struct machine *machine, smol_status status, const char *format, ...)
 {
-    char text[ERROR_MESSAGE_SIZE];
+    char text[SMOL_ERROR_MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -30,15 +30,15 @@ bool smol_template_fail(struct machine *machine, enum status status, const char 
 bool smol_template_fail_type(struct machine *machine, const char *what, const struct value *value)
 {
     if (is_undefined(value) && value->n > 0)
-        return smol_template_fail(machine, STATUS_USAGE, "%s '%.*s', which is undefined", what,
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s '%.*s', which is undefined", what,
                                   (int)(value->n < 64 ? value->n : 64), (const char *)value->bytes);
-    return smol_template_fail(machine, STATUS_USAGE, "%s a value of type %s", what,
+    return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s a value of type %s", what,
                               smol_value_type_name(value));
 }
 
 bool smol_template_fail_unsupported(struct machine *machine, const char *what)
 {
-    return smol_template_fail(machine, STATUS_UNSUPPORTED, "%.80s is not supported", what);
+    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "%.80s is not supported", what);
 }
 
 bool smol_template_step(struct machine *machine, uint64_t bytes)
@@ -48,7 +48,7 @@ bool smol_template_step(struct machine *machine, uint64_t bytes)
         machine->steps -= steps;
         return true;
     }
-    return smol_template_fail(machine, STATUS_UNSUPPORTED,
+    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
                               "takes more than %d steps: give fewer or shorter messages",
                               TEMPLATE_STEPS);
 }
@@ -72,7 +72,7 @@ void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each)
 {
     uint64_t size;
     if (!checked_mul(n, each, &size) || size > TEMPLATE_MEMORY - machine->used) {
-        smol_template_fail(machine, STATUS_UNSUPPORTED,
+        smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
                            "takes more than %d MiB of memory: give fewer or shorter messages",
                            TEMPLATE_MEMORY >> 20);
         return NULL;
@@ -229,8 +229,8 @@ bool smol_value_enter(struct machine *machine)
         return false;
     if (++machine->depth <= TEMPLATE_MAX_DEPTH)
         return true;
-    return smol_template_fail(machine, STATUS_UNSUPPORTED, "more than %d lists within each other",
-                              TEMPLATE_MAX_DEPTH);
+    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
+                              "more than %d lists within each other", TEMPLATE_MAX_DEPTH);
 }
 
 bool smol_value_leave(struct machine *machine)

@@ -158,8 +158,8 @@ struct template_block {
 /* Made by naming code, error and steps; smol_template_free is due. */
 struct machine {
     const struct template_code *code;
-    struct error *error;
-    enum status status; /* what went wrong, or STATUS_OK */
+    smol_error *error;
+    smol_status status; /* what went wrong, or SMOL_OK */
     struct template_block *blocks;
     uint8_t *rest; /* (n_rest), of the block that is being filled, or NULL */
     size_t n_rest;
@@ -174,7 +174,7 @@ struct machine {
 /* --- failures ----------------------------------------------------------------------------- */
 
 /* Fills *machine->error with "line N: ..." and returns false. */
-bool smol_template_fail(struct machine *machine, enum status status, const char *format, ...)
+bool smol_template_fail(struct machine *machine, smol_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
 /* The same for a value of a type that an operation has no use for: "WHAT a list". */

@@ -81,7 +81,7 @@ static void jump(struct vm *vm, uint32_t to)
 static bool open_capture(struct vm *vm)
 {
     if (vm->n_captures == MAX_CAPTURES)
-        return smol_template_fail(vm->machine, STATUS_UNSUPPORTED,
+        return smol_template_fail(vm->machine, SMOL_ERROR_UNSUPPORTED,
                                   "more than %d texts within each other", MAX_CAPTURES);
     vm->captures[vm->n_captures++] = (struct text_builder){0};
     return true;
@@ -224,8 +224,8 @@ static bool do_unpack(struct vm *vm, operation *op)
     if (!smol_value_iterate(vm->machine, &value, &list))
         return false;
     if (list.n != op->b)
-        return smol_template_fail(vm->machine, STATUS_USAGE, "%u values where %u are due", list.n,
-                                  op->b);
+        return smol_template_fail(vm->machine, SMOL_ERROR_USAGE, "%u values where %u are due",
+                                  list.n, op->b);
     for (uint32_t i = list.n; i > 0; i--)
         push(vm, list.items[i - 1]);
     return true;
@@ -317,7 +317,7 @@ static bool bind_parameters(struct vm *vm, const struct template_function *funct
     const struct value name = constant(vm, function->name);
     if (call->n > function->n_parameters)
         return smol_template_fail(
-            vm->machine, STATUS_USAGE, "macro %.*s: takes at most %u arguments",
+            vm->machine, SMOL_ERROR_USAGE, "macro %.*s: takes at most %u arguments",
             (int)(name.n < 64 ? name.n : 64), (const char *)name.bytes, function->n_parameters);
     for (uint32_t i = 0; i < call->n; i++)
         slots[i] = call->positional[i];
@@ -330,7 +330,7 @@ static bool bind_parameters(struct vm *vm, const struct template_function *funct
                 return false;
         }
         if (!equal || slots[i - 1].type != VALUE_MISSING)
-            return smol_template_fail(vm->machine, STATUS_USAGE,
+            return smol_template_fail(vm->machine, SMOL_ERROR_USAGE,
                                       "macro %.*s: an argument is unknown, or given twice",
                                       (int)(name.n < 64 ? name.n : 64), (const char *)name.bytes);
         slots[i - 1] = call->named[2 * k + 1];
@@ -348,7 +348,7 @@ static bool enter_function(struct vm *vm, uint32_t number, const struct call *ca
     size_t room = (size_t)(vm->stack + TEMPLATE_STACK - slots);
     if (vm->n_frames == TEMPLATE_MAX_CALLS || room < function->n_slots ||
         room - function->n_slots < function->max_stack)
-        return smol_template_fail(vm->machine, STATUS_UNSUPPORTED,
+        return smol_template_fail(vm->machine, SMOL_ERROR_UNSUPPORTED,
                                   "macros that call each other too deeply");
     memset(slots, 0, function->n_slots * sizeof *slots);
     if (call && !bind_parameters(vm, function, call, slots))
@@ -464,7 +464,7 @@ static struct value_loop *loop_at(struct vm *vm, const struct value *value)
 {
     if (value->type == VALUE_LOOP)
         return value->loop;
-    smol_template_fail(vm->machine, STATUS_DAMAGED, "no loop where one is due");
+    smol_template_fail(vm->machine, SMOL_ERROR_DAMAGED, "no loop where one is due");
     return NULL;
 }
 

@@ -5,9 +5,9 @@
 #include "runtime/template/template_value.h"
 
 /* Runs function 0 of machine->code, which is there, with machine->variables. *out is the text that
- * it writes, in the machine's memory. Errors: STATUS_USAGE (raise_exception, and what Python raises
- * errors for), STATUS_UNSUPPORTED (what the reference can do and this machine cannot; more memory
- * or steps than there are), STATUS_DAMAGED (code that no converter makes). */
+ * it writes, in the machine's memory. Errors: SMOL_ERROR_USAGE (raise_exception, and what Python
+ * raises errors for), SMOL_ERROR_UNSUPPORTED (what the reference can do and this machine cannot;
+ * more memory or steps than there are), SMOL_ERROR_DAMAGED (code that no converter makes). */
 bool smol_template_run(struct machine *machine, struct value *out);
 
 #endif

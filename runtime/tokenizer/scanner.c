@@ -115,26 +115,26 @@ static bool walk_far(struct scan *scan, bool bytes, struct walk *w)
     }
 }
 
-static enum status allow_marks(struct scan *scan, struct error *error)
+static smol_status allow_marks(struct scan *scan, smol_error *error)
 {
     if (scan->hopeless)
-        return STATUS_OK;
+        return SMOL_OK;
     uint64_t n_marks;
     if (checked_mul(scan->size / STRETCH + 1, scan->stage->n_states, &n_marks) &&
         n_marks / 8 < SIZE_MAX)
         scan->hopeless = smol_calloc((size_t)(n_marks / 8 + 1), 1);
-    return scan->hopeless ? STATUS_OK : smol_fail_memory(error, "cutting a text");
+    return scan->hopeless ? SMOL_OK : smol_fail_memory(error, "cutting a text");
 }
 
 /* The end of the match that starts at text[at], at < size; `at` when there is none. */
-static enum status find_match(struct scan *scan, size_t at, size_t *end, struct error *error)
+static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_error *error)
 {
     const bool bytes = scan->stage->flags & STAGE_BYTES;
     uint32_t start = scan->starts[0];
     if (scan->stage->flags & STAGE_BEHIND)
         start = scan->starts[symbol_before(scan, at)];
     struct walk walk = {at, start, at, start};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status && !(bytes ? walk_near(scan, true, &walk) : walk_near(scan, false, &walk))) {
         status = allow_marks(scan, error);
         if (!status && !walk_far(scan, bytes, &walk))
@@ -147,14 +147,14 @@ static enum status find_match(struct scan *scan, size_t at, size_t *end, struct 
 /* --- segments ------------------------------------------------------------------------------- */
 
 /* The next stretch that is a match or lies between two; empty at the end of the text. */
-static enum status next_segment(struct scan *scan, struct segment *segment, struct error *error)
+static smol_status next_segment(struct scan *scan, struct segment *segment, smol_error *error)
 {
     *segment = scan->match;
     scan->match = (struct segment){0};
     if (segment->end > segment->start)
-        return STATUS_OK;
+        return SMOL_OK;
     size_t start = scan->at, at = start, end = start, length;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status && at < scan->size && !(status = find_match(scan, at, &end, error)) &&
            end == at) {
         class_at(scan, at, scan->stage->flags & STAGE_BYTES, &length);
@@ -225,10 +225,10 @@ void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, 
     };
 }
 
-enum status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, struct error *error)
+smol_status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, smol_error *error)
 {
     struct segment segment, piece;
-    enum status status;
+    smol_status status;
     do {
         if ((status = next_segment(scan, &segment, error)))
             return status;
@@ -238,7 +238,7 @@ enum status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, str
     } while (segment.end > segment.start);
     *start = piece.start;
     *end = piece.end;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_scanner_end(struct scan *scan)

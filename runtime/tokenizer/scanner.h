@@ -37,8 +37,8 @@ void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, 
 
 /* The next piece: text[*start, *end), never empty; *start is `size` when there is none. All pieces
  * together take time in proportion to the text, with a factor of up to the number of states for
- * patterns made to be slow. Errors: STATUS_MEMORY. */
-enum status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, struct error *error);
+ * patterns made to be slow. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, smol_error *error);
 
 /* Gives the memory back; before the end is fine, too. */
 void smol_scanner_end(struct scan *scan);

@@ -45,20 +45,20 @@ static size_t advance(const struct stop_string *stop, size_t matched, char byte)
     return stop->text[matched] == byte ? matched + 1 : 0;
 }
 
-static enum status init_stop(struct stop_string *stop, const char *text, struct error *error)
+static smol_status init_stop(struct stop_string *stop, const char *text, smol_error *error)
 {
     stop->size = strlen(text);
     if (stop->size == 0)
-        return smol_fail(error, STATUS_USAGE, "a stop string is empty");
+        return smol_fail(error, SMOL_ERROR_USAGE, "a stop string is empty");
     if (utf8_well_formed((const uint8_t *)text, stop->size) < stop->size)
-        return smol_fail(error, STATUS_USAGE, "a stop string is not valid UTF-8");
+        return smol_fail(error, SMOL_ERROR_USAGE, "a stop string is not valid UTF-8");
     stop->text = smol_strdup(text);
     stop->fallback = smol_calloc(stop->size, sizeof *stop->fallback);
     if (!stop->text || !stop->fallback)
         return smol_fail_memory(error, "a stop string");
     for (size_t i = 1; i < stop->size; i++)
         stop->fallback[i] = advance(stop, stop->fallback[i - 1], text[i]);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Takes the newest byte of the text and returns the size of the longest stop string that it
@@ -86,14 +86,14 @@ static size_t held_back(const struct stream *stream)
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-enum status smol_stream_create(const char *const *stop, size_t n_stop, struct stream **out,
-                               struct error *error)
+smol_status smol_stream_create(const char *const *stop, size_t n_stop, struct stream **out,
+                               smol_error *error)
 {
     *out = NULL;
     struct stream *stream = smol_calloc(1, sizeof *stream);
     if (!stream)
         return smol_fail_memory(error, "a text stream");
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (n_stop > 0 && !(stream->stop = smol_calloc(n_stop, sizeof *stream->stop)))
         status = smol_fail_memory(error, "stop strings");
     for (size_t i = 0; !status && i < n_stop; i++) {
@@ -105,7 +105,7 @@ enum status smol_stream_create(const char *const *stop, size_t n_stop, struct st
         return status;
     }
     *out = stream;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 void smol_stream_free(struct stream *stream)
@@ -126,7 +126,7 @@ void smol_stream_free(struct stream *stream)
 
 /* Drops what was shown and makes room for the text of `n_bytes` more bytes: each may become
  * U+FFFD, three bytes long. */
-static enum status make_room(struct stream *stream, size_t n_bytes, struct error *error)
+static smol_status make_room(struct stream *stream, size_t n_bytes, smol_error *error)
 {
     if (stream->shown > 0)
         memmove(stream->text, stream->text + stream->shown, stream->size - stream->shown);
@@ -137,13 +137,13 @@ static enum status make_room(struct stream *stream, size_t n_bytes, struct error
         return smol_fail_memory(error, "text");
     size_t wanted = held + 3 * n_bytes;
     if (wanted <= stream->capacity)
-        return STATUS_OK;
+        return SMOL_OK;
     char *text = smol_realloc(stream->text, wanted);
     if (!text)
         return smol_fail_memory(error, "text");
     stream->text = text;
     stream->capacity = wanted;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Whether the character is one of those left out at the start of the text. */
@@ -196,16 +196,16 @@ static void show(struct stream *stream, size_t held, struct stream_text *out)
     *out = (struct stream_text){stream->text, stream->shown, stream->stopped};
 }
 
-enum status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
-                             struct stream_text *out, struct error *error)
+smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
+                             struct stream_text *out, smol_error *error)
 {
-    enum status status = make_room(stream, size, error);
+    smol_status status = make_room(stream, size, error);
     if (status)
         return status;
     for (size_t i = 0; i < size; i++)
         push_byte(stream, ((const uint8_t *)bytes)[i]);
     show(stream, stream->stopped ? 0 : held_back(stream), out);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* --- tokens --------------------------------------------------------------------------------- */
@@ -226,29 +226,29 @@ static void end_run(struct stream *stream)
     bytes->size = 0;
 }
 
-static enum status keep_byte(struct stream *stream, uint8_t byte, struct error *error)
+static smol_status keep_byte(struct stream *stream, uint8_t byte, smol_error *error)
 {
     struct buffer *bytes = &stream->decoding.bytes;
     smol_buffer_add(bytes, (const char *)&byte, 1);
-    return bytes->failed ? smol_fail_memory(error, "text") : STATUS_OK;
+    return bytes->failed ? smol_fail_memory(error, "text") : SMOL_OK;
 }
 
-static enum status push_token(struct stream *stream, const struct token_text *token, bool bare,
-                              struct error *error)
+static smol_status push_token(struct stream *stream, const struct token_text *token, bool bare,
+                              smol_error *error)
 {
-    enum status status = make_room(stream, stream->decoding.bytes.size + token->length, error);
+    smol_status status = make_room(stream, stream->decoding.bytes.size + token->length, error);
     if (status)
         return status;
     end_run(stream);
     for (size_t i = 0; i < token->length; i++)
         if (!bare || token->bytes[i] != ' ')
             push_byte(stream, token->bytes[i]);
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-enum status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
+smol_status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
                               uint32_t id, bool show_special, struct stream_text *out,
-                              struct error *error)
+                              smol_error *error)
 {
     struct decoding *decoding = &stream->decoding;
     const struct blob_text *rules = &tables->rules.header;
@@ -262,19 +262,19 @@ enum status smol_stream_token(struct stream *stream, const struct tokenizer_tabl
     }
     decoding->begun = true;
     bool in_run = rules->flags & TEXT_BYTE_RUNS && token.byte && token.length == 1;
-    enum status status =
+    smol_status status =
         in_run ? keep_byte(stream, token.bytes[0], error) : push_token(stream, &token, bare, error);
     return status ? status : smol_stream_push(stream, NULL, 0, out, error);
 }
 
-enum status smol_stream_finish(struct stream *stream, struct stream_text *out, struct error *error)
+smol_status smol_stream_finish(struct stream *stream, struct stream_text *out, smol_error *error)
 {
-    enum status status = make_room(stream, stream->decoding.bytes.size, error);
+    smol_status status = make_room(stream, stream->decoding.bytes.size, error);
     if (status)
         return status;
     end_run(stream);
     while (stream->n_unfinished > 0 && !stream->stopped)
         decode_one(stream);
     show(stream, 0, out);
-    return STATUS_OK;
+    return SMOL_OK;
 }

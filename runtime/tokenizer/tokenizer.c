@@ -20,16 +20,16 @@ struct encoder {
     const struct mixed_text *mixed; /* what is encoded, or NULL: text that can be trusted */
     bool argument;                  /* mixed text in runs: this one is a stranger's */
     struct token_list *list;
-    struct error *error;
+    smol_error *error;
 };
 
 /* --- words ---------------------------------------------------------------------------------- */
 
-static enum status reserve(struct encoder *encoder, size_t n_more)
+static smol_status reserve(struct encoder *encoder, size_t n_more)
 {
     struct token_list *list = encoder->list;
     if (n_more <= list->capacity - list->n)
-        return STATUS_OK;
+        return SMOL_OK;
     uint64_t capacity, size;
     if (!checked_add(list->n, n_more, &capacity) ||
         !checked_add(capacity, capacity / 2, &capacity) ||
@@ -40,12 +40,12 @@ static enum status reserve(struct encoder *encoder, size_t n_more)
         return smol_fail_memory(encoder->error, "token ids");
     list->ids = ids;
     list->capacity = (size_t)capacity;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
-static enum status append(struct encoder *encoder, uint32_t id)
+static smol_status append(struct encoder *encoder, uint32_t id)
 {
-    enum status status = reserve(encoder, 1);
+    smol_status status = reserve(encoder, 1);
     if (!status)
         encoder->list->ids[encoder->list->n++] = id;
     return status;
@@ -124,7 +124,7 @@ static void add_bytes(const struct tokenizer_tables *tables, const uint8_t *word
     }
 }
 
-static enum status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
+static smol_status encode_word(struct encoder *encoder, const uint8_t *word, size_t size)
 {
     const struct tokenizer_tables *tables = encoder->tables;
     uint32_t flags = tables->rules.header.flags;
@@ -133,7 +133,7 @@ static enum status encode_word(struct encoder *encoder, const uint8_t *word, siz
         if (id != NO_TOKEN)
             return append(encoder, id);
     }
-    enum status status = reserve(encoder, size);
+    smol_status status = reserve(encoder, size);
     if (status)
         return status;
     struct symbols symbols = {&tables->rules, encoder->list->ids + encoder->list->n, 0, false};
@@ -145,10 +145,10 @@ static enum status encode_word(struct encoder *encoder, const uint8_t *word, siz
     return status;
 }
 
-static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
+static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
 
 /* Puts a space before the text, and then cuts it. */
-static enum status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
+static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
                               size_t size)
 {
     uint64_t room;
@@ -158,13 +158,13 @@ static enum status cut_spaced(struct encoder *encoder, uint32_t stage, const uin
         return smol_fail_memory(encoder->error, "the text");
     copy[0] = ' ';
     memcpy(copy + 1, text, size);
-    enum status status = cut(encoder, stage, copy, size + 1);
+    smol_status status = cut(encoder, stage, copy, size + 1);
     smol_free(copy);
     return status;
 }
 
 /* Cuts text[0..size), size > 0, by the scanner's stages from `stage` on. */
-static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size)
+static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size)
 {
     const struct scanner_tables *scanner = &encoder->tables->scanner;
     struct scan scan;
@@ -174,7 +174,7 @@ static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *t
     if (scanner->stages[stage].flags & STAGE_SPACE && text[0] != ' ')
         return cut_spaced(encoder, stage, text, size);
     smol_scanner_start(&scan, scanner, stage, text, size);
-    enum status status;
+    smol_status status;
     while (!(status = smol_scanner_next(&scan, &start, &end, encoder->error)) && start < size)
         if ((status = cut(encoder, stage + 1, text + start, end - start)))
             break;
@@ -182,26 +182,26 @@ static enum status cut(struct encoder *encoder, uint32_t stage, const uint8_t *t
     return status;
 }
 
-static enum status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
+static smol_status encode_words(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     if (encoder->tables->scanner.class_index)
-        return size > 0 ? cut(encoder, 0, text, size) : STATUS_OK;
+        return size > 0 ? cut(encoder, 0, text, size) : SMOL_OK;
     const uint8_t *end = text + size;
     while (text < end) {
         const uint8_t *piece_end = text + smol_piece_length(encoder->tables, text, end - text);
         while (text < piece_end) {
             size_t length = smol_word_length(encoder->tables, text, piece_end - text);
-            enum status status = encode_word(encoder, text, length);
+            smol_status status = encode_word(encoder, text, length);
             if (status)
                 return status;
             text += length;
         }
     }
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Words of characters: each starts where the character stands that splits, if there is one. */
-static enum status encode_split(struct encoder *encoder, const uint8_t *text, size_t size)
+static smol_status encode_split(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     uint32_t split = encoder->tables->rules.header.split;
     size_t start = 0, length;
@@ -210,7 +210,7 @@ static enum status encode_split(struct encoder *encoder, const uint8_t *text, si
         length = smol_utf8_decode(text + i, size - i, &point);
         if (split == 0 || point != split || i == start)
             continue;
-        enum status status = encode_word(encoder, text + start, i - start);
+        smol_status status = encode_word(encoder, text + start, i - start);
         if (status)
             return status;
         start = i;
@@ -219,12 +219,12 @@ static enum status encode_split(struct encoder *encoder, const uint8_t *text, si
 }
 
 /* A stretch of text without added tokens; `first` when the text starts there. */
-static enum status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
+static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
                                 bool first)
 {
     const struct text_tables *rules = &encoder->tables->rules;
     struct prepared prepared = {0};
-    enum status status = smol_text_prepare(rules, rules->late_steps, rules->header.n_late_steps,
+    smol_status status = smol_text_prepare(rules, rules->late_steps, rules->header.n_late_steps,
                                            text, size, first, &prepared, encoder->error);
     if (!status && prepared.size > 0)
         status = (rules->header.flags & TEXT_CHARACTERS ? encode_split : encode_words)(
@@ -235,11 +235,11 @@ static enum status encode_plain(struct encoder *encoder, const uint8_t *text, si
 
 /* --- added tokens --------------------------------------------------------------------------- */
 
-static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
                                   unsigned kind, bool first);
 
 /* Finds the added tokens of `kind` in the text, and encodes what lies between them. */
-static enum status encode_added(struct encoder *encoder, const uint8_t *text, size_t size,
+static smol_status encode_added(struct encoder *encoder, const uint8_t *text, size_t size,
                                 unsigned kind, bool first)
 {
     struct added_search search = {.tables = encoder->tables,
@@ -255,7 +255,7 @@ static enum status encode_added(struct encoder *encoder, const uint8_t *text, si
         search.arguments =
             encoder->mixed->arguments + (text - (const uint8_t *)encoder->mixed->text);
     while (smol_added_next(&search, &match)) {
-        enum status status = STATUS_OK;
+        smol_status status = SMOL_OK;
         if (covered < match.start)
             status = encode_stretch(encoder, text + covered, match.start - covered, kind,
                                     first && covered == 0);
@@ -267,18 +267,18 @@ static enum status encode_added(struct encoder *encoder, const uint8_t *text, si
     }
     return covered < size ? encode_stretch(encoder, text + covered, size - covered, kind,
                                            first && covered == 0)
-                          : STATUS_OK;
+                          : SMOL_OK;
 }
 
 /* What is left when the tokens of `kind` are found: the others are in what it is normalized to. */
-static enum status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
+static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
                                   unsigned kind, bool first)
 {
     if (kind + 1 == ADDED_KINDS)
         return encode_plain(encoder, text, size, first);
     const struct text_tables *rules = &encoder->tables->rules;
     struct prepared prepared = {0};
-    enum status status = smol_text_prepare(rules, rules->steps, rules->header.n_steps, text, size,
+    smol_status status = smol_text_prepare(rules, rules->steps, rules->header.n_steps, text, size,
                                            first, &prepared, encoder->error);
     if (!status)
         status = encode_added(encoder, prepared.text, prepared.size, kind + 1, first);
@@ -306,35 +306,35 @@ static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
     return copy;
 }
 
-static enum status encode_text(struct encoder *encoder, const uint8_t *text, size_t size)
+static smol_status encode_text(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     uint8_t *copy = NULL;
     if (utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
         return smol_fail_memory(encoder->error, "the text");
     smol_added_sets(encoder->tables, encoder->added);
-    enum status status = encode_added(encoder, text, size, 0, true);
+    smol_status status = encode_added(encoder, text, size, 0, true);
     smol_free(copy);
     return status;
 }
 
-static enum status append_all(struct encoder *encoder, const uint32_t *ids, size_t n)
+static smol_status append_all(struct encoder *encoder, const uint32_t *ids, size_t n)
 {
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t i = 0; i < n && !status; i++)
         status = append(encoder, ids[i]);
     return status;
 }
 
-enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
+smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
                                   size_t size, unsigned flags, struct token_list *list,
-                                  struct error *error)
+                                  smol_error *error)
 {
     const struct text_tables *rules = &tables->rules;
     size_t n_before = list->n;
     bool around = flags & ENCODE_AROUND;
     struct encoder encoder = {
         .tables = tables, .parse_special = flags & ENCODE_SPECIAL, .list = list, .error = error};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (around)
         status = append_all(&encoder, rules->before, rules->header.n_before);
     if (!status && size > 0) /* else `text` may be NULL */
@@ -359,10 +359,10 @@ static bool must_part(const struct tokenizer_tables *tables, const struct mixed_
 }
 
 /* Encodes what the template wrote and what strangers wrote apart. */
-static enum status encode_runs(struct encoder *encoder, const struct mixed_text *mixed)
+static smol_status encode_runs(struct encoder *encoder, const struct mixed_text *mixed)
 {
     const uint8_t *text = (const uint8_t *)mixed->text;
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     for (size_t start = 0, end; start < mixed->size && !status; start = end) {
         for (end = start; end < mixed->size && mixed->arguments[end] == mixed->arguments[start];)
             end++;
@@ -372,15 +372,15 @@ static enum status encode_runs(struct encoder *encoder, const struct mixed_text 
     return status;
 }
 
-enum status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
+smol_status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
                                         const struct mixed_text *mixed, struct token_list *list,
-                                        struct error *error)
+                                        smol_error *error)
 {
     size_t n_before = list->n;
     struct encoder encoder = {
         .tables = tables, .parse_special = true, .mixed = mixed, .list = list, .error = error};
     smol_added_sets(tables, encoder.added);
-    enum status status =
+    smol_status status =
         must_part(tables, mixed)
             ? encode_runs(&encoder, mixed)
             : encode_added(&encoder, (const uint8_t *)mixed->text, mixed->size, 0, true);

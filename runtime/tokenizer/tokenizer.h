@@ -24,10 +24,11 @@ enum encode_flag {
 
 /* Appends the ids of text[0..size), with `flags` of enum encode_flag. Ill-formed UTF-8 counts as
  * U+FFFD (common/utf8.h). What has no token is left out, or becomes the model's unknown token, as
- * in the reference. O(n log n). Thread-safe. Errors: STATUS_MEMORY (the list is then as it was). */
-enum status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
+ * in the reference. O(n log n). Thread-safe. Errors: SMOL_ERROR_MEMORY (the list is then as it
+ * was). */
+smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
                                   size_t size, unsigned flags, struct token_list *list,
-                                  struct error *error);
+                                  smol_error *error);
 
 /* Text that was put together from a template and from what strangers wrote. */
 struct mixed_text {
@@ -40,10 +41,11 @@ struct mixed_text {
 
 /* The ids of mixed text, in which added tokens are found, but not where they could steer the model
  * on a stranger's behalf: a token of which any byte is a stranger's is ordinary text if it is
- * special, or if the template writes it too and it is not white space. Errors: STATUS_MEMORY. */
-enum status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
+ * special, or if the template writes it too and it is not white space. Errors: SMOL_ERROR_MEMORY.
+ */
+smol_status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
                                         const struct mixed_text *mixed, struct token_list *list,
-                                        struct error *error);
+                                        smol_error *error);
 
 /* The bytes of token `id`, possibly not whole characters. */
 struct token_text {

@@ -138,12 +138,12 @@ static void merge_all(const struct tokenizer_tables *tables, struct symbol *symb
     }
 }
 
-static enum status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                              struct error *error)
+static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
+                              smol_error *error)
 {
     struct symbol *symbols = smol_calloc(*n, sizeof *symbols); /* calloc checks the product */
     struct heap heap = {smol_calloc(*n, 2 * sizeof *heap.entries), 0};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     if (symbols && heap.entries && *n < NONE) {
         uint32_t last = (uint32_t)*n - 1;
         for (uint32_t i = 0; i <= last; i++)
@@ -163,11 +163,11 @@ static enum status merge_long(const struct tokenizer_tables *tables, uint32_t *i
     return status;
 }
 
-enum status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                            struct error *error)
+smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
+                            smol_error *error)
 {
     if (*n > SHORT_WORD)
         return merge_long(tables, ids, n, error);
     *n = merge_short(tables, ids, *n);
-    return STATUS_OK;
+    return SMOL_OK;
 }

@@ -10,8 +10,8 @@
 
 /* Turns ids[0..n) into tokens: as long as two neighbours have a merge, those
  * whose merge has the lowest rank become one, the leftmost first among equals. *n becomes what is
- * left. O(n log n). Errors: STATUS_MEMORY, also for words of 4 GiB. */
-enum status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                            struct error *error);
+ * left. O(n log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB. */
+smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
+                            smol_error *error);
 
 #endif

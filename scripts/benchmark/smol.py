@@ -1,4 +1,4 @@
-"""libsmol through ctypes, as runtime/smol.h declares it: what the benchmark needs of it."""
+"""libsmol through ctypes, as smol.h declares it: what the benchmark needs of it."""
 
 import ctypes
 import sys

@@ -337,8 +337,8 @@ struct built fuzz_build_changed(struct fuzz_input *in, const struct fuzz_input *
 bool fuzz_is_whole(const struct built *file)
 {
     struct blob blob;
-    struct error error;
-    enum status status =
+    smol_error error;
+    smol_status status =
         smol_blob_open_bytes(file->data, file->size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
     smol_blob_close(&blob);
     return !status;

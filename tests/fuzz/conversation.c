@@ -22,7 +22,7 @@ void fuzz_converse(const struct template_code *code)
         .now = &now,
     };
     smol_chat_text text;
-    struct error error;
+    smol_error error;
     if (smol_chat_run(code, &params, &text, &error))
         return;
     CLAIM(utf8_well_formed((const uint8_t *)text.text, text.size) == text.size);

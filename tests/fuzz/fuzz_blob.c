@@ -23,7 +23,7 @@ static void check_tensors(const struct blob *blob)
 /* Every digest of the data, and then what verification adds. Says whether the digests match. */
 static bool check_blob(const struct blob *blob, const struct built *file)
 {
-    struct error error;
+    smol_error error;
     const uint64_t start = blob->header->data_offset;
     check_tensors(blob);
     bool digests = !smol_blob_check(blob, start, blob->file.size - start, &error);
@@ -37,10 +37,10 @@ static bool check_blob(const struct blob *blob, const struct built *file)
 static bool take_in(struct fuzz_input *in, const struct built *file)
 {
     struct intake *intake;
-    struct error error;
+    smol_error error;
     size_t at = 0;
     CLAIM(!smol_intake_open("fuzz", &intake, &error));
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     while (!status && at < file->size) {
         size_t n = 1 + ((size_t)fuzz_take_byte(in) << fuzz_take_byte(in) % 10);
         n = n < file->size - at && in->size > 0 ? n : file->size - at;
@@ -61,10 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
     struct blob blob;
-    struct error error;
+    smol_error error;
     bool raw = size >= BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, BLOB_MAGIC_SIZE) == 0;
     struct built file = raw ? (struct built){exact_copy(data, size), size} : fuzz_build_blob(&in);
-    enum status status =
+    smol_status status =
         smol_blob_open_bytes(file.data, file.size, "fuzz", VERIFY_FIRST_USE, &blob, &error);
     bool digests = false;
     if (!status) {

@@ -44,7 +44,7 @@ static void check_config(const struct config *config)
 static void check_model(const struct config *config)
 {
     struct blob_model model = config->model;
-    struct error error;
+    smol_error error;
     model.dtype = DTYPE_INT8;
     if (smol_model_check(&model, &error))
         return;
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct config config;
     struct settings tokenizer_config, tokenizer;
-    struct error error;
+    smol_error error;
     write_files(data, size);
     if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer_config, &tokenizer,
                           &error)) {

@@ -12,14 +12,14 @@ struct comparing {
 };
 
 /* What is printed is lines of text that cannot steer a terminal. */
-static enum status diff(const char *a, const char *b)
+static smol_status diff(const char *a, const char *b)
 {
     char *text = NULL;
     size_t size = 0;
-    struct error error;
+    smol_error error;
     FILE *out = open_memstream(&text, &size);
     CLAIM(out);
-    enum status status = smol_diff(a, b, out, &error);
+    smol_status status = smol_diff(a, b, out, &error);
     CLAIM(!fclose(out));
     for (size_t i = 0; i < size; i++)
         CLAIM(!is_control(text[i]) || text[i] == '\n');
@@ -50,12 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *path_a = fuzz_write("a.smol", a.data, a.size);
     const char *path_b =
         comparing.foreign & 1 ? write_foreign(&in) : fuzz_write("b.smol", b.data, b.size);
-    enum status forth = diff(path_a, path_b), back = diff(path_b, path_a);
-    CLAIM((forth == STATUS_OK) == (back == STATUS_OK));
-    CLAIM((forth == STATUS_NO) == (back == STATUS_NO));
-    enum status self = diff(path_a, path_a);
-    CLAIM(self != STATUS_NO);
-    CLAIM(self == STATUS_OK || (forth != STATUS_OK && forth != STATUS_NO));
+    smol_status forth = diff(path_a, path_b), back = diff(path_b, path_a);
+    CLAIM((forth == SMOL_OK) == (back == SMOL_OK));
+    CLAIM((forth == SMOL_ERROR_MISMATCH) == (back == SMOL_ERROR_MISMATCH));
+    smol_status self = diff(path_a, path_a);
+    CLAIM(self != SMOL_ERROR_MISMATCH);
+    CLAIM(self == SMOL_OK || (forth != SMOL_OK && forth != SMOL_ERROR_MISMATCH));
     free(a.data);
     free(b.data);
     return 0;

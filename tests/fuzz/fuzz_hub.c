@@ -52,13 +52,13 @@ static const char *name_of(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    struct error error;
+    smol_error error;
     struct stat info;
     char *snapshot;
     make_cache(&in);
-    enum status status = smol_hub_snapshot(fuzz_folder(), &snapshot, &error);
-    CLAIM(status == STATUS_OK || status == STATUS_USAGE || status == STATUS_FILE ||
-          status == STATUS_DAMAGED);
+    smol_status status = smol_hub_snapshot(fuzz_folder(), &snapshot, &error);
+    CLAIM(status == SMOL_OK || status == SMOL_ERROR_USAGE || status == SMOL_ERROR_FILE ||
+          status == SMOL_ERROR_DAMAGED);
     CLAIM(!status == (snapshot != NULL));
     if (snapshot) {
         const char *name = name_of(snapshot);

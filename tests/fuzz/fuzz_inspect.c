@@ -10,9 +10,9 @@
 #include "tests/fuzz/files.h"
 #include "tests/fuzz/weights_file.h"
 
-static bool is_expected(enum status status)
+static bool is_expected(smol_status status)
 {
-    return status == STATUS_OK || status == STATUS_DAMAGED || status == STATUS_UNSUPPORTED;
+    return status == SMOL_OK || status == SMOL_ERROR_DAMAGED || status == SMOL_ERROR_UNSUPPORTED;
 }
 
 static void check_lines(const char *text, size_t size)
@@ -24,24 +24,24 @@ static void check_lines(const char *text, size_t size)
 
 static void check_json(const char *text, size_t size)
 {
-    struct error error;
+    smol_error error;
     struct value value;
     struct machine machine = {.error = &error, .steps = TEMPLATE_STEPS};
     bool good = smol_template_read_json(&machine, "inspect", text, size, &value);
-    CLAIM(good ? value.type == VALUE_DICT : machine.status == STATUS_UNSUPPORTED);
+    CLAIM(good ? value.type == VALUE_DICT : machine.status == SMOL_ERROR_UNSUPPORTED);
     smol_template_free(&machine);
 }
 
-static enum status inspect(const char *path, bool as_json, bool with_statistics)
+static smol_status inspect(const char *path, bool as_json, bool with_statistics)
 {
     const struct inspect_request request = {
         .as_json = as_json, .with_statistics = with_statistics, .n_threads = 1};
     char *text = NULL;
     size_t size = 0;
-    struct error error;
+    smol_error error;
     FILE *out = open_memstream(&text, &size);
     CLAIM(out);
-    enum status status = smol_inspect(path, &request, out, &error);
+    smol_status status = smol_inspect(path, &request, out, &error);
     CLAIM(!fclose(out) && is_expected(status));
     if (!status && as_json)
         check_json(text, size);
@@ -51,14 +51,14 @@ static enum status inspect(const char *path, bool as_json, bool with_statistics)
     return status;
 }
 
-static enum status report(const char *path)
+static smol_status report(const char *path)
 {
     static const char *const foreign[] = {"<script", "<x", "<!--"};
     const struct report_options options = {
         .output = fuzz_path("page.html"), .n_threads = 1, .force = 1, .quiet = 1};
-    struct error error;
+    smol_error error;
     fuzz_remove("page.html");
-    enum status status = smol_report(path, &options, &error);
+    smol_status status = smol_report(path, &options, &error);
     struct built page = fuzz_read("page.html");
     CLAIM(is_expected(status) && !status == (page.data != NULL));
     if (!status) {
@@ -88,11 +88,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[128];
     uint8_t kind = fuzz_take_byte(&in);
     snprintf(path, sizeof path, "%s", write_file(&in, kind & 1));
-    enum status status = inspect(path, kind & 2, false);
-    enum status with_statistics = inspect(path, kind & 2, true);
+    smol_status status = inspect(path, kind & 2, false);
+    smol_status with_statistics = inspect(path, kind & 2, true);
     /* damaged data are seen only by those who read them */
-    CLAIM(status ? with_statistics != STATUS_OK
-                 : with_statistics == STATUS_OK || with_statistics == STATUS_DAMAGED);
+    CLAIM(status ? with_statistics != SMOL_OK
+                 : with_statistics == SMOL_OK || with_statistics == SMOL_ERROR_DAMAGED);
     CLAIM(report(path) == with_statistics);
     return 0;
 }

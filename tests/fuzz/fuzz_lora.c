@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
     size_t length = end ? (size_t)(end - data) : size, header = size - length, file_size;
     struct lora lora;
-    struct error error;
+    smol_error error;
     for (size_t i = 0; i < N; i++)
         tensors[i] = &base[i];
     header -= header > 0;

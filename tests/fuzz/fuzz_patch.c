@@ -71,7 +71,7 @@ static struct delta_part choose(const struct delta *delta, const struct part *wi
 static void add_part(struct fuzz_input *in, const struct part *wish, struct delta *delta)
 {
     static struct delta_record record;
-    struct error error;
+    smol_error error;
     record.part = choose(delta, wish);
     if (record.part.method != DELTA_COPY)
         CLAIM(!smol_delta_encode(&record, delta->old->data + record.part.old_offset,
@@ -125,13 +125,13 @@ static bool make_delta(struct fuzz_input *in, const struct making *making, const
 
 static void apply(const struct delta *delta, bool is_good)
 {
-    struct error error;
+    smol_error error;
     const char *old = fuzz_write("old", delta->old->data, delta->old->size);
     const char *in = fuzz_write("delta", delta->data, delta->size);
     fuzz_remove("new");
-    enum status status = smol_patch(old, in, fuzz_path("new"), false, &error);
+    smol_status status = smol_patch(old, in, fuzz_path("new"), false, &error);
     struct built out = fuzz_read("new");
-    CLAIM((out.data == NULL) == (status != STATUS_OK));
+    CLAIM((out.data == NULL) == (status != SMOL_OK));
     if (out.data && fuzz_is_whole(delta->new))
         CLAIM(out.size == delta->new->size &&memcmp(out.data, delta->new->data, out.size) == 0);
     if (is_good && fuzz_is_whole(delta->old) && fuzz_is_whole(delta->new))

@@ -8,7 +8,7 @@
 
 static bool is_type(const char *json, enum value_type type)
 {
-    struct error error;
+    smol_error error;
     struct value value;
     struct machine machine = {.error = &error, .steps = TEMPLATE_STEPS};
     bool is =
@@ -21,7 +21,7 @@ static void use(const struct request *request)
 {
     smol_sampler *sampler;
     struct stream *stream;
-    struct error error;
+    smol_error error;
     CLAIM(!request->prompt != !request->messages);
     CLAIM(!request->messages || is_type(request->messages, VALUE_LIST));
     CLAIM(!request->tools || (request->messages && is_type(request->tools, VALUE_LIST)));

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "format/reader.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/fuzz/files.h"
 
 enum { MAX_IDS = 12, MAX_NEW = 6 };
@@ -16,7 +16,7 @@ struct way {
 };
 
 struct run {
-    enum status status;
+    smol_status status;
     size_t n_logits;
     float logits[MAX_IDS * 256];
 };
@@ -56,11 +56,11 @@ static void evaluate(const smol_model *model, const struct way *way, const uint3
     memset(run, 0, sizeof *run);
     run->n_logits = n * vocab_size;
     if (first > 0)
-        run->status = (enum status)smol_eval(context, ids, first, first, run->logits, &error);
+        run->status = smol_eval(context, ids, first, first, run->logits, &error);
     if (!run->status && first < n)
-        run->status = (enum status)smol_eval(context, ids + first, n - first, n - first,
-                                             run->logits + first * vocab_size, &error);
-    CLAIM(is_expected((smol_status)run->status));
+        run->status = smol_eval(context, ids + first, n - first, n - first,
+                                run->logits + first * vocab_size, &error);
+    CLAIM(is_expected(run->status));
     for (size_t i = 0; !run->status && i < run->n_logits; i++)
         CLAIM(isfinite(run->logits[i]));
     smol_context_free(context);
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     smol_model *model = open_model(&file);
     if (model && smol_model_get_info(model).vocab_size <= 256) {
         struct blob blob;
-        struct error error;
+        smol_error error;
         bool verified =
             !smol_blob_open_bytes(file.data, file.size, "fuzz", VERIFY_AT_OPEN, &blob, &error);
         smol_blob_close(&blob);

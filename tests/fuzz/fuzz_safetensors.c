@@ -60,7 +60,7 @@ static void convert(const struct safetensors *reader, const struct family *famil
 {
     const struct safetensors_tensor *sources[32];
     struct blob_model model = tiny;
-    struct error error;
+    smol_error error;
     model.dtype = dtype;
     CLAIM(smol_tensor_count(&model) < sizeof sources / sizeof sources[0]);
     if (smol_checkpoint_map(reader, family, &model, sources, &error))
@@ -80,7 +80,7 @@ static void convert_fused(const struct safetensors *reader, enum blob_dtype dtyp
 {
     const struct family *phi3 = smol_family_by_model_type("phi3");
     struct safetensors all;
-    struct error error;
+    smol_error error;
     if (smol_safetensors_join(reader, 1, "fuzz", &all, &error))
         return;
     if (!smol_fused_split(phi3, &tiny, &all, &error)) {
@@ -97,7 +97,7 @@ static void convert_fused(const struct safetensors *reader, enum blob_dtype dtyp
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct safetensors reader;
-    struct error error;
+    smol_error error;
     size_t file_size = size;
     uint8_t *file = size > 0 && data[0] == '{' ? fuzz_weights_file(data, size, &file_size)
                                                : exact_copy(data, size);

@@ -25,7 +25,7 @@ struct change {
 static void cut(const struct scanner_tables *tables, const uint8_t *text, size_t size)
 {
     struct scan scan;
-    struct error error;
+    smol_error error;
     size_t start, end, last = 0;
     bool all = tables->stages[0].behaviour != SPLIT_REMOVED;
     smol_scanner_start(&scan, tables, 0, text, size);
@@ -44,7 +44,7 @@ static void cut(const struct scanner_tables *tables, const uint8_t *text, size_t
 static void use_section(const uint8_t *data, size_t size, struct fuzz_input *in, unsigned n_changes)
 {
     struct scanner_tables tables;
-    struct error error;
+    smol_error error;
     struct change change;
     uint8_t *copy = exact_copy(data, size);
     for (unsigned i = 0; i < n_changes; i++) {
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
     struct recipe recipe;
-    struct error error;
+    smol_error error;
     struct scanner_section section = {0};
     struct scanner_plan *plan = calloc(1, sizeof *plan);
     uint32_t stage;
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     plan->n_stages = 1;
     plan->stages[0].behaviour = recipe.behaviour % SPLIT_COUNT;
     plan->stages[0].flags = recipe.flags & (STAGE_INVERT | STAGE_BYTES);
-    enum status status = (recipe.flags & STAGE_SPACE ? smol_pattern_literal : smol_pattern_parse)(
+    smol_status status = (recipe.flags & STAGE_SPACE ? smol_pattern_literal : smol_pattern_parse)(
         pattern, n_pattern, &plan->stages[0].pattern, &error);
     in.data += n_pattern;
     in.size -= n_pattern;

@@ -7,7 +7,7 @@
 #include "runtime/command/chat_conversation.h"
 #include "runtime/engine/kv.h"
 #include "runtime/session.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/fuzz/files.h"
 
 enum {

@@ -66,7 +66,7 @@ static void check_shards(const struct shards *shards)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct shards shards;
-    struct error error;
+    smol_error error;
     write_files(data, size);
     if (!smol_shards_open(fuzz_path(names[0]), &shards, &error))
         check_shards(&shards);

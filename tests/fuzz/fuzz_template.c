@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     struct template_section section;
     struct template_code code;
-    struct error error;
+    smol_error error;
     const char *reason;
     if (smol_template_compile(&input, &section, &reason, &error))
         return 0;

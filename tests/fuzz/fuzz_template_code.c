@@ -7,7 +7,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct template_code code;
-    struct error error;
+    smol_error error;
     uint8_t *copy = exact_copy(data, size);
     if (!smol_template_open(copy, size, &code, &error) && code.header.n_functions > 0)
         fuzz_converse(&code);

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = {data, size};
     struct tokenizer_tables tables;
     struct text_tables rules;
-    struct error error;
+    smol_error error;
     bool with_text = size >= sizeof(struct tokenizer_recipe) &&
                      ((const struct tokenizer_recipe *)(const void *)data)->with_text & 1;
     struct built section = fuzz_build_tokenizer(&in, VOCAB_SIZE, with_text), text = {0};

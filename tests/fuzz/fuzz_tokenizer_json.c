@@ -13,7 +13,7 @@ static void check_section(const struct tokenizer_section *section,
 {
     struct tokenizer_tables tables;
     struct text_tables rules;
-    struct error error;
+    smol_error error;
     bool has_text = section->text.size > 0;
     uint8_t *copy = exact_copy(section->data, section->size);
     uint8_t *text_copy = exact_copy(section->text.data, section->text.size);
@@ -36,7 +36,7 @@ static void check_section(const struct tokenizer_section *section,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *root;
-    struct error error;
+    smol_error error;
     struct tokenizer_rules rules = {0};
     struct tokenizer_section section;
     if (smol_json_parse("fuzz", data, size, &root, &error))

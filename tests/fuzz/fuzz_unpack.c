@@ -41,7 +41,7 @@ static ZSTD_CCtx *compressor(const struct packing *packing)
 static struct built pack(const struct packing *packing, const struct built *blob)
 {
     struct seek_table table = {0};
-    struct error error;
+    smol_error error;
     size_t piece = packing->switches & PACK_ODD ? (1u + packing->piece) * 1024 : PACKED_PIECE;
     size_t room = (blob->size / piece + 1) * ZSTD_compressBound(piece);
     uint8_t *bytes = malloc(room), *seek = NULL;
@@ -66,33 +66,33 @@ static struct built pack(const struct packing *packing, const struct built *blob
 }
 
 /* What stands under the output's name is a whole blob, or nothing does. */
-static struct built check_output(enum status status)
+static struct built check_output(smol_status status)
 {
     struct built out = fuzz_read("out");
-    CLAIM((out.data == NULL) == (status != STATUS_OK));
+    CLAIM((out.data == NULL) == (status != SMOL_OK));
     CLAIM(!out.data || fuzz_is_whole(&out));
     return out;
 }
 
-static enum status unpack(const uint8_t *data, size_t size, int resume, struct unpack_rest *rest)
+static smol_status unpack(const uint8_t *data, size_t size, int resume, struct unpack_rest *rest)
 {
     const struct unpack_options options = {
         .n_threads = 1, .resume = resume, .force = 1, .quiet = 1};
-    struct error error;
+    smol_error error;
     const char *in = fuzz_write("in", data, size);
     fuzz_remove("out");
-    enum status status = smol_unpack(in, fuzz_path("out"), &options, rest, &error);
+    smol_status status = smol_unpack(in, fuzz_path("out"), &options, rest, &error);
     CLAIM(resume || !fuzz_remove("out.part"));
     return status;
 }
 
 /* A call that keeps what arrived of a file that was cut, damage to that, and a call that goes on.
  */
-static enum status unpack_twice(struct fuzz_input *in, const struct packing *packing,
+static smol_status unpack_twice(struct fuzz_input *in, const struct packing *packing,
                                 const struct built *packed)
 {
     struct unpack_rest rest;
-    enum status status = unpack(packed->data, packing->cut % (packed->size + 1), 1, &rest);
+    smol_status status = unpack(packed->data, packing->cut % (packed->size + 1), 1, &rest);
     free(check_output(status).data);
     struct built kept = fuzz_read("out.part");
     if (kept.data) {
@@ -121,7 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_damage(&in, packing.n_damages % 8, packed.data, packed.size);
     }
     bool twice = packing.switches & PACK_TWICE;
-    enum status status =
+    smol_status status =
         twice ? unpack_twice(&in, &packing, &packed) : unpack(packed.data, packed.size, 0, &rest);
     struct built out = check_output(status);
     if (!raw && out.data)

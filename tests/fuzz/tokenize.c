@@ -15,7 +15,7 @@ static void stream_tokens(const struct tokenizer_tables *tables, const struct to
     const char *const stops[] = {stop};
     struct stream *stream;
     struct stream_text out;
-    struct error error;
+    smol_error error;
     memcpy(stop, text, size < 2 ? size : 2);
     if (smol_stream_create(stops, 1, &stream, &error))
         return;
@@ -47,7 +47,7 @@ void fuzz_tokenize(const struct tokenizer_tables *tables, const char *text, size
     read_all_tokens(tables);
     for (unsigned flags = 0; flags < 4; flags++) {
         struct token_list list = {0};
-        struct error error;
+        smol_error error;
         CLAIM(!smol_tokenizer_encode(tables, text, size, flags, &list, &error));
         for (size_t i = 0; i < list.n; i++)
             CLAIM(list.ids[i] < tables->header.n_tokens);
@@ -59,7 +59,7 @@ void fuzz_tokenize(const struct tokenizer_tables *tables, const char *text, size
 void fuzz_round_trip(const struct tokenizer_tables *tables, const char *text, size_t size)
 {
     struct token_list list = {0};
-    struct error error;
+    smol_error error;
     size_t at = 0;
     for (uint32_t i = 0; i < tables->header.n_added; i++)
         if (!smol_tokenizer_text(tables, tokenizer_added(tables, i).id).special)

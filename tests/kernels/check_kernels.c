@@ -134,11 +134,11 @@ static struct counts run_all(const struct settings *settings)
 int main(int argc, char **argv)
 {
     struct settings settings = {.seed = 1, .rounds = 200};
-    struct error error;
+    smol_error error;
     bool shown;
     if (smol_options_parse(&command, argc, argv, &settings, NULL, &shown, &error)) {
         fprintf(stderr, "check_kernels: %s\n", error.message);
-        return STATUS_USAGE;
+        return SMOL_ERROR_USAGE;
     }
     if (shown)
         return 0;
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     if (settings.only && counts.matching == 0) {
         fprintf(stderr, "check_kernels: no kernel here that runs has \"%s\" in its name\n",
                 settings.only);
-        return STATUS_USAGE;
+        return SMOL_ERROR_USAGE;
     }
     if (!settings.bench)
         printf("%zu passed, %zu failed\n", counts.passed, counts.failed);

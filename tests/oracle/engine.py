@@ -1,6 +1,6 @@
 """smol as the oracle tests use it: convert a checkpoint, open the blob, evaluate tokens.
 
-The functions are those of runtime/smol.h and convert/convert.h, called through ctypes; a status
+The functions are those of smol.h and convert/convert.h, called through ctypes; a status
 that is not OK becomes a SmolError."""
 
 import atexit

@@ -12,7 +12,7 @@ BUILD = Path(os.environ.get("SMOL_BUILD", ROOT / "build"))
 
 lib = smol_h.load(BUILD / "tests" / "libsmol_internal.so")
 
-# enum status of common/error.h
+# smol_status of common/error.h
 OK, NO, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC, CONTEXT_FULL = range(9)
 
 

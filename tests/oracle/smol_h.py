@@ -1,11 +1,11 @@
-"""runtime/smol.h as ctypes sees it, for the oracle tests and the benchmark: structs, and the types of
+"""smol.h as ctypes sees it, for the oracle tests and the benchmark: structs, and the types of
 functions. No library is loaded here."""
 
 import ctypes
 
 
 class Error(ctypes.Structure):
-    """smol_error; struct error of common/error.h is the same."""
+    """smol_error; smol_error of common/error.h is the same."""
 
     _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
 

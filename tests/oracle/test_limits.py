@@ -81,7 +81,7 @@ def test_the_table_is_read():
 def test_each_limit_is_that_of_the_code(what, limit, place):
     names = re.findall(r"`(.+?)`", place)
     if len(names) == 1:  # a function, where there is no number
-        assert limit == "the model's context" and names[0] in source("runtime/smol.h")
+        assert limit == "the model's context" and names[0] in source("smol.h")
         return
     name, file = names
     if name == "UINT16_MAX":

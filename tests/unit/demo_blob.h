@@ -12,7 +12,7 @@ static char demo_blob[128]; /* its path */
 static inline int convert_demo(enum blob_dtype dtype, char *path)
 {
     const struct convert_options options = {.dtype = dtype, .n_threads = 2, .quiet = true};
-    struct error error;
+    smol_error error;
     snprintf(path, 128, "%s/demo-%d.smol", folder.folder, (int)dtype);
     return smol_convert("demo/model", path, &options, &error);
 }

@@ -11,7 +11,7 @@
 #include "tests/repair.h"
 #include "tests/unit/demo_blob.h"
 
-static struct error error;
+static smol_error error;
 static struct file_view original; /* the file's bytes */
 static uint8_t *copy;             /* (original.size), aligned to 64 */
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 
 /* --- an allocator that keeps books -------------------------------------------------------- */

@@ -26,7 +26,7 @@
 enum { STRIDE = SLOW ? 61 : 1 }; /* slow code tries every 61st truncation */
 
 static struct temporary temporary;
-static struct error error;
+static smol_error error;
 
 /* --- making one --------------------------------------------------------------------------- */
 
@@ -106,10 +106,10 @@ static void repair_digests(void)
     repair_blob(image.bytes, image.size, image.data_offset, image.digests_offset);
 }
 
-static enum status try_open(bool use_mmap, enum verify verify)
+static smol_status try_open(bool use_mmap, enum verify verify)
 {
     struct blob blob;
-    enum status status = smol_blob_open(path, use_mmap, verify, &blob, &error);
+    smol_status status = smol_blob_open(path, use_mmap, verify, &blob, &error);
     if (!status)
         smol_blob_close(&blob);
     else if (blob.file.data || blob.path || blob.checked)
@@ -117,7 +117,7 @@ static enum status try_open(bool use_mmap, enum verify verify)
     return status;
 }
 
-static void complains(enum status status, enum status expected, const char *part)
+static void complains(smol_status status, smol_status expected, const char *part)
 {
     if (status != expected)
         fail_msg("status %d, should be %d: %s", status, expected, part);
@@ -128,7 +128,7 @@ static void complains(enum status status, enum status expected, const char *part
 }
 
 /* The mutated blob, its digests repaired, is refused at open; mutations are undone. */
-static void refuses_with(enum status expected, const char *part)
+static void refuses_with(smol_status expected, const char *part)
 {
     repair_digests();
     complains(try_open(true, VERIFY_OFF), expected, part);
@@ -138,7 +138,7 @@ static void refuses_with(enum status expected, const char *part)
 
 static void refuses(const char *part)
 {
-    refuses_with(STATUS_DAMAGED, part);
+    refuses_with(SMOL_ERROR_DAMAGED, part);
 }
 
 static int set_up(void **state)
@@ -352,9 +352,9 @@ static void sections_may_be_empty_where_the_model_has_nothing(void **state)
     struct blob_contents contents = contents_of(&odd_model);
     contents.stop = NULL, contents.n_stop = 0;
     contents.provenance = NULL, contents.n_provenance = 0;
-    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     struct blob blob;
-    assert_int_equal(smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, &error), STATUS_OK);
+    assert_int_equal(smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
     assert_int_equal(blob.n_stop, 0);
     assert_int_equal(blob.n_provenance, 0);
     smol_blob_close(&blob);
@@ -382,7 +382,7 @@ static void every_truncation_is_refused(void **state)
         if (size > 4096 && steps % STRIDE)
             continue;
         assert_int_equal(truncate(path, (off_t)size), 0);
-        complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, size ? "truncated" : "offset 0");
+        complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED, size ? "truncated" : "offset 0");
     }
 }
 
@@ -391,7 +391,7 @@ static void appended_bytes_are_refused(void **state)
     (void)state;
     for (size_t extra = 1; extra <= 70000; extra += 9999) {
         assert_int_equal(truncate(path, (off_t)(image.size + extra)), 0);
-        complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, "bytes appended");
+        complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED, "bytes appended");
     }
 }
 
@@ -399,13 +399,14 @@ static void a_spoilt_tokenizer_is_refused_at_open_by_its_digest(void **state)
 {
     (void)state;
     image.bytes[image.data_offset + offsetof(__typeof__(tokenizer), text)] ^= 1;
-    complains(try_open(true, VERIFY_FIRST_USE), STATUS_DAMAGED, "data damaged (section tokenizer");
-    assert_int_equal(try_open(true, VERIFY_OFF), STATUS_OK); /* no rule is broken */
+    complains(try_open(true, VERIFY_FIRST_USE), SMOL_ERROR_DAMAGED,
+              "data damaged (section tokenizer");
+    assert_int_equal(try_open(true, VERIFY_OFF), SMOL_OK); /* no rule is broken */
 }
 
 /* --- other kinds of file ------------------------------------------------------------------ */
 
-static void refuses_file(const void *bytes, size_t size, enum status status, const char *part)
+static void refuses_file(const void *bytes, size_t size, smol_status status, const char *part)
 {
     temporary_write(&temporary, "tiny.smol", bytes, size);
     complains(try_open(true, VERIFY_OFF), status, part);
@@ -415,19 +416,19 @@ static void other_kinds_of_file_are_named(void **state)
 {
     (void)state;
     static const char zeros[4096];
-    refuses_file("\x28\xb5\x2f\xfd....", 8, STATUS_UNSUPPORTED, "zstd");
-    refuses_file("GGUF\3\0\0\0........", 16, STATUS_UNSUPPORTED, "GGUF");
-    refuses_file("GGUF", 4, STATUS_UNSUPPORTED, "GGUF");
-    refuses_file("GGU", 3, STATUS_DAMAGED, "not a .smol blob");
-    refuses_file("\x40\0\0\0\0\0\0\0{\"a\"", 12, STATUS_UNSUPPORTED, "a safetensors file");
-    refuses_file("\x40\0\0\0\0\0\0\0{\"", 10, STATUS_UNSUPPORTED, "a safetensors file");
-    refuses_file("\x40\0\0\0\0\0\0\0{", 9, STATUS_DAMAGED, "not a .smol blob");
-    refuses_file("\x89SMS\r\n\x1a\n", 8, STATUS_UNSUPPORTED, "a session");
-    refuses_file("\x89SMD\r\n\x1a\n", 8, STATUS_DAMAGED, "a .smoldelta");
-    refuses_file("{\"model\": 1}", 12, STATUS_DAMAGED, "not a .smol blob");
-    refuses_file("SMOL\1\0\0\0", 8, STATUS_DAMAGED, "not a .smol blob");
-    refuses_file(zeros, sizeof zeros, STATUS_DAMAGED, "not a .smol blob");
-    refuses_file("", 0, STATUS_DAMAGED, "not a .smol blob");
+    refuses_file("\x28\xb5\x2f\xfd....", 8, SMOL_ERROR_UNSUPPORTED, "zstd");
+    refuses_file("GGUF\3\0\0\0........", 16, SMOL_ERROR_UNSUPPORTED, "GGUF");
+    refuses_file("GGUF", 4, SMOL_ERROR_UNSUPPORTED, "GGUF");
+    refuses_file("GGU", 3, SMOL_ERROR_DAMAGED, "not a .smol blob");
+    refuses_file("\x40\0\0\0\0\0\0\0{\"a\"", 12, SMOL_ERROR_UNSUPPORTED, "a safetensors file");
+    refuses_file("\x40\0\0\0\0\0\0\0{\"", 10, SMOL_ERROR_UNSUPPORTED, "a safetensors file");
+    refuses_file("\x40\0\0\0\0\0\0\0{", 9, SMOL_ERROR_DAMAGED, "not a .smol blob");
+    refuses_file("\x89SMS\r\n\x1a\n", 8, SMOL_ERROR_UNSUPPORTED, "a session");
+    refuses_file("\x89SMD\r\n\x1a\n", 8, SMOL_ERROR_DAMAGED, "a .smoldelta");
+    refuses_file("{\"model\": 1}", 12, SMOL_ERROR_DAMAGED, "not a .smol blob");
+    refuses_file("SMOL\1\0\0\0", 8, SMOL_ERROR_DAMAGED, "not a .smol blob");
+    refuses_file(zeros, sizeof zeros, SMOL_ERROR_DAMAGED, "not a .smol blob");
+    refuses_file("", 0, SMOL_ERROR_DAMAGED, "not a .smol blob");
 }
 
 static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
@@ -438,17 +439,17 @@ static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
                                           "\x89SML\r\r\n\x1a\r\n", "\x89SML\r\r\x1a\r"};
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
         memcpy(file, damaged[i], strlen(damaged[i]));
-        refuses_file(file, sizeof file, STATUS_DAMAGED, "line ends were changed");
+        refuses_file(file, sizeof file, SMOL_ERROR_DAMAGED, "line ends were changed");
     }
-    refuses_file("\x89SML\r\n", 6, STATUS_DAMAGED, "truncated"); /* cut at the control-Z */
+    refuses_file("\x89SML\r\n", 6, SMOL_ERROR_DAMAGED, "truncated"); /* cut at the control-Z */
 }
 
 static void what_is_no_file_is_refused(void **state)
 {
     (void)state;
-    complains(try_open(true, VERIFY_OFF), STATUS_FILE, "cannot open");
+    complains(try_open(true, VERIFY_OFF), SMOL_ERROR_FILE, "cannot open");
     assert_int_equal(mkdir(path, 0700), 0);
-    complains(try_open(false, VERIFY_OFF), STATUS_FILE, "a folder");
+    complains(try_open(false, VERIFY_OFF), SMOL_ERROR_FILE, "a folder");
 }
 
 /* --- rules of the header ------------------------------------------------------------------ */
@@ -457,15 +458,15 @@ static void newer_versions_and_unknown_needs_are_unsupported(void **state)
 {
     (void)state;
     header()->major = 2;
-    refuses_with(STATUS_UNSUPPORTED, "format version 2.0, this program reads 1.x");
+    refuses_with(SMOL_ERROR_UNSUPPORTED, "format version 2.0, this program reads 1.x");
     header()->major = 0;
-    refuses_with(STATUS_UNSUPPORTED, "format version 0.0");
+    refuses_with(SMOL_ERROR_UNSUPPORTED, "format version 0.0");
     header()->required_features = 1ull << 63;
-    refuses_with(STATUS_UNSUPPORTED, "needs features 0x8000000000000000");
+    refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x8000000000000000");
     /* needs are read before anything that they may change */
     header()->required_features = 1 << 20;
     header()->n_sections = 10;
-    refuses_with(STATUS_UNSUPPORTED, "needs features 0x100000");
+    refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x100000");
 }
 
 static void newer_minor_versions_and_optional_features_are_read(void **state)
@@ -474,7 +475,7 @@ static void newer_minor_versions_and_optional_features_are_read(void **state)
     header()->minor = 7;
     header()->optional_features = 0x8000000000000001;
     repair_digests();
-    assert_int_equal(try_open(true, VERIFY_AT_OPEN), STATUS_OK);
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
 }
 
 static void the_headers_rules_are_checked(void **state)
@@ -660,7 +661,7 @@ static void resized_front_sections_are_refused_even_in_place(void **state)
     }
     resize(SECTION_PROVENANCE, 64); /* this one may have any size */
     repair_digests();
-    assert_int_equal(try_open(true, VERIFY_OFF), STATUS_OK);
+    assert_int_equal(try_open(true, VERIFY_OFF), SMOL_OK);
 }
 
 static void hyper_parameters_are_checked_at_open(void **state)
@@ -742,7 +743,7 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
             ((struct blob_tensor *)section_data(SECTION_TENSORS))[i].reserved[0] = 0;
             ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
             repair_digests();
-            complains(try_open(true, VERIFY_OFF), STATUS_DAMAGED, part);
+            complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED, part);
             ((uint8_t *)section_data(SECTION_TENSORS))[i * 64 + byte] ^= 0x40;
         }
     }
@@ -808,9 +809,9 @@ static bool accepts_value(size_t offset, uint32_t value)
     model.n_heads = 4096;
     model.bos_id = NO_TOKEN;
     memcpy((char *)&model + offset, &value, sizeof value);
-    enum status status = smol_model_check(&model, &error);
+    smol_status status = smol_model_check(&model, &error);
     if (status)
-        assert_int_equal(status, STATUS_DAMAGED);
+        assert_int_equal(status, SMOL_ERROR_DAMAGED);
     return !status;
 }
 
@@ -851,9 +852,9 @@ static void every_hyper_parameter_has_its_range(void **state)
 
 static bool accepts_model(const struct blob_model *model)
 {
-    enum status status = smol_model_check(model, &error);
+    smol_status status = smol_model_check(model, &error);
     if (status)
-        assert_int_equal(status, STATUS_DAMAGED);
+        assert_int_equal(status, SMOL_ERROR_DAMAGED);
     return !status;
 }
 
@@ -969,20 +970,20 @@ static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
     for (size_t i = 0; i < sizeof bad_epsilon / sizeof bad_epsilon[0]; i++) {
         struct blob_model model = odd_model;
         model.rms_norm_eps = bad_epsilon[i];
-        assert_int_equal(smol_model_check(&model, &error), STATUS_DAMAGED);
+        assert_int_equal(smol_model_check(&model, &error), SMOL_ERROR_DAMAGED);
         assert_non_null(strstr(error.message, "rms_norm_eps"));
     }
     for (size_t i = 0; i < sizeof bad_theta / sizeof bad_theta[0]; i++) {
         struct blob_model model = odd_model;
         model.rope_theta = bad_theta[i];
-        assert_int_equal(smol_model_check(&model, &error), STATUS_DAMAGED);
+        assert_int_equal(smol_model_check(&model, &error), SMOL_ERROR_DAMAGED);
         assert_non_null(strstr(error.message, "rope_theta"));
     }
     struct blob_model model = odd_model;
     model.rms_norm_eps = 0, model.rope_theta = 1;
-    assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+    assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
     model.rope_theta = 1e30;
-    assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+    assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
 }
 
 /* The largest model that passes the check: products cross 2^32 everywhere. */
@@ -1008,7 +1009,7 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
         struct tensor_key key = {ROLE_EMBED, 0};
         unsigned __int128 total = 0;
         size_t n = 0;
-        assert_int_equal(smol_model_check(&model, &error), STATUS_OK);
+        assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
         do {
             struct blob_tensor t = smol_tensor_layout(&model, key);
             unsigned __int128 elements = (unsigned __int128)t.rows * t.cols;
@@ -1051,8 +1052,8 @@ static struct blob_tensor *tensor(enum tensor_role role)
 static void fails_verification(void)
 {
     repair_digests();
-    assert_int_equal(try_open(true, VERIFY_FIRST_USE), STATUS_OK);
-    complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, "breaks the format");
+    assert_int_equal(try_open(true, VERIFY_FIRST_USE), SMOL_OK);
+    complains(try_open(true, VERIFY_AT_OPEN), SMOL_ERROR_DAMAGED, "breaks the format");
     restore();
 }
 
@@ -1088,7 +1089,7 @@ static void verification_wants_numbers_that_the_format_allows(void **state)
     fails_verification();
     image.bytes[gate + 64] = 0x81; /* -127 is fine */
     repair_digests();
-    assert_int_equal(try_open(true, VERIFY_AT_OPEN), STATUS_OK);
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
     restore();
     const float nan = NAN;
     memcpy(image.bytes + tensor(ROLE_FINAL_NORM)->offset + 6 * 4, &nan, 4);
@@ -1172,7 +1173,7 @@ static struct blob_model wide_model(void)
     return model;
 }
 
-static enum status use(const struct blob *blob, enum tensor_role role)
+static smol_status use(const struct blob *blob, enum tensor_role role)
 {
     const struct blob_tensor *t = blob->tensors;
     while (t->role != role)
@@ -1189,14 +1190,14 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
     make_image(&model);
     image.bytes[image.size - 1000] ^= 1; /* within the output matrix */
     for (int use_mmap = 0; use_mmap < 2; use_mmap++) {
-        assert_int_equal(smol_blob_open(path, use_mmap, VERIFY_FIRST_USE, &blob, &error),
-                         STATUS_OK);
-        assert_int_equal(use(&blob, ROLE_EMBED), STATUS_OK);
-        assert_int_equal(use(&blob, ROLE_FINAL_NORM), STATUS_OK);
-        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "data damaged (weights, tensor output");
-        complains(use(&blob, ROLE_OUTPUT), STATUS_DAMAGED, "output"); /* still */
+        assert_int_equal(smol_blob_open(path, use_mmap, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
+        assert_int_equal(use(&blob, ROLE_EMBED), SMOL_OK);
+        assert_int_equal(use(&blob, ROLE_FINAL_NORM), SMOL_OK);
+        complains(use(&blob, ROLE_OUTPUT), SMOL_ERROR_DAMAGED,
+                  "data damaged (weights, tensor output");
+        complains(use(&blob, ROLE_OUTPUT), SMOL_ERROR_DAMAGED, "output"); /* still */
         smol_blob_close(&blob);
-        complains(try_open(use_mmap, VERIFY_AT_OPEN), STATUS_DAMAGED, "tensor output");
+        complains(try_open(use_mmap, VERIFY_AT_OPEN), SMOL_ERROR_DAMAGED, "tensor output");
     }
 }
 
@@ -1238,8 +1239,8 @@ static void damage_is_reported_with_all_tensors_of_the_chunk_and_its_bytes(void 
             name_tensors(&model, begin, end, part, sizeof part);
             snprintf(place, sizeof place, ", bytes %llu to %llu): fetch a fresh copy",
                      (unsigned long long)begin, (unsigned long long)end - 1);
-            complains(try_open(true, VERIFY_AT_OPEN), STATUS_DAMAGED, part);
-            complains(try_open(false, VERIFY_AT_OPEN), STATUS_DAMAGED, place);
+            complains(try_open(true, VERIFY_AT_OPEN), SMOL_ERROR_DAMAGED, part);
+            complains(try_open(false, VERIFY_AT_OPEN), SMOL_ERROR_DAMAGED, place);
             image.bytes[end - 1] ^= 1;
         }
         assert_true(n >= 3);
@@ -1251,9 +1252,9 @@ static void with_checking_off_damage_is_reported_by_verify_only(void **state)
     (void)state;
     struct blob blob;
     image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
-    assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), STATUS_OK);
-    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
-    complains(smol_blob_verify(&blob, NULL, &error), STATUS_DAMAGED, "data damaged (weights");
+    assert_int_equal(smol_blob_open(path, true, VERIFY_OFF, &blob, &error), SMOL_OK);
+    assert_int_equal(use(&blob, ROLE_OUTPUT), SMOL_OK);
+    complains(smol_blob_verify(&blob, NULL, &error), SMOL_ERROR_DAMAGED, "data damaged (weights");
     smol_blob_close(&blob);
 }
 
@@ -1261,11 +1262,11 @@ static void a_chunk_found_right_is_not_read_again_but_by_verify(void **state)
 {
     (void)state;
     struct blob blob;
-    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
-    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
+    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
+    assert_int_equal(use(&blob, ROLE_OUTPUT), SMOL_OK);
     image.bytes[tensor(ROLE_OUTPUT)->offset + 64] ^= 1;
-    assert_int_equal(use(&blob, ROLE_OUTPUT), STATUS_OK);
-    assert_int_equal(smol_blob_verify(&blob, NULL, &error), STATUS_DAMAGED);
+    assert_int_equal(use(&blob, ROLE_OUTPUT), SMOL_OK);
+    assert_int_equal(smol_blob_verify(&blob, NULL, &error), SMOL_ERROR_DAMAGED);
     smol_blob_close(&blob);
 }
 
@@ -1273,9 +1274,9 @@ static void a_blob_read_into_memory_does_not_see_later_damage(void **state)
 {
     (void)state;
     struct blob blob;
-    assert_int_equal(smol_blob_open(path, false, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
+    assert_int_equal(smol_blob_open(path, false, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
     memset(image.bytes, 0xff, image.size);
-    assert_int_equal(smol_blob_verify(&blob, NULL, &error), STATUS_OK);
+    assert_int_equal(smol_blob_verify(&blob, NULL, &error), SMOL_OK);
     assert_memory_equal(blob.file.data, image.pristine, image.size);
     smol_blob_close(&blob);
 }
@@ -1284,10 +1285,10 @@ static void using_nothing_is_fine(void **state)
 {
     (void)state;
     struct blob blob;
-    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), STATUS_OK);
+    assert_int_equal(smol_blob_open(path, true, VERIFY_FIRST_USE, &blob, &error), SMOL_OK);
     memset(image.bytes + image.data_offset, 0xff, image.size - image.data_offset);
-    assert_int_equal(smol_blob_check(&blob, image.size, 0, &error), STATUS_OK);
-    assert_int_equal(smol_blob_check(&blob, image.size - 1, 1, &error), STATUS_DAMAGED);
+    assert_int_equal(smol_blob_check(&blob, image.size, 0, &error), SMOL_OK);
+    assert_int_equal(smol_blob_check(&blob, image.size - 1, 1, &error), SMOL_ERROR_DAMAGED);
     smol_blob_close(&blob);
 }
 
@@ -1307,7 +1308,7 @@ static void the_same_contents_give_the_same_bytes(void **state)
     (void)state;
     make_blob(&odd_model); /* a second time; the first one is mapped */
     struct file_view view;
-    assert_int_equal(smol_file_read(path, SIZE_MAX, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(path, SIZE_MAX, &view, &error), SMOL_OK);
     assert_int_equal(view.size, image.size);
     assert_memory_equal(view.data, image.pristine, image.size);
     smol_file_close(&view);
@@ -1320,12 +1321,12 @@ static void the_pieces_that_data_comes_in_do_not_matter(void **state)
     struct blob_writer *writer;
     const uint8_t *data = image.pristine + section(SECTION_WEIGHTS)->offset;
     size_t size = section(SECTION_WEIGHTS)->size;
-    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), STATUS_OK);
+    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), SMOL_OK);
     for (size_t at = 0, n = 1; at < size; at += n, n = n * 3 % 1013 + 1) {
         n = n < size - at ? n : size - at;
-        assert_int_equal(smol_writer_append(writer, data + at, n, &error), STATUS_OK);
+        assert_int_equal(smol_writer_append(writer, data + at, n, &error), SMOL_OK);
     }
-    assert_int_equal(smol_writer_finish(writer, &error), STATUS_OK);
+    assert_int_equal(smol_writer_finish(writer, &error), SMOL_OK);
     check_round_trip(&odd_model, true);
 }
 
@@ -1344,9 +1345,9 @@ static void an_existing_file_is_kept_without_force(void **state)
     (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     temporary_write_text(&temporary, "tiny.smol", "old");
-    complains(write_blob(path, false, &contents, &error), STATUS_FILE, "exists already");
+    complains(write_blob(path, false, &contents, &error), SMOL_ERROR_FILE, "exists already");
     assert_true(file_is("old"));
-    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     check_round_trip(&odd_model, true);
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -1356,22 +1357,22 @@ static void giving_up_leaves_nothing_behind(void **state)
     (void)state;
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
-    assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), STATUS_OK);
-    assert_int_equal(append_tensors(writer, &odd_model, &error), STATUS_OK);
+    assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), SMOL_OK);
+    assert_int_equal(append_tensors(writer, &odd_model, &error), SMOL_OK);
     smol_writer_abort(writer);
     assert_int_equal(temporary_count(&temporary), 0);
     smol_writer_abort(NULL);
 }
 
 /* Writes a blob while no file may grow beyond `limit` bytes. */
-static enum status write_within(rlim_t limit, const struct blob_contents *contents)
+static smol_status write_within(rlim_t limit, const struct blob_contents *contents)
 {
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     const struct rlimit small = {limit, old.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    enum status status = write_blob(path, true, contents, &error);
+    smol_status status = write_blob(path, true, contents, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     return status;
 }
@@ -1388,7 +1389,7 @@ static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **
     assert_true(info.st_size > 1 << 20);
     for (rlim_t limit = 0; limit < (rlim_t)info.st_size; limit += 100000) {
         temporary_write_text(&temporary, "tiny.smol", "old");
-        complains(write_within(limit, &contents), STATUS_FILE, "cannot write (File too large)");
+        complains(write_within(limit, &contents), SMOL_ERROR_FILE, "cannot write (File too large)");
         assert_true(file_is("old"));
         assert_int_equal(temporary_count(&temporary), 1);
     }
@@ -1407,11 +1408,11 @@ static void appending_reports_a_failing_write_itself(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     const struct rlimit small = {100000, old.rlim_max};
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), STATUS_OK);
+    assert_int_equal(smol_writer_open(path, true, &contents, &writer, &error), SMOL_OK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    enum status status = smol_writer_append(writer, data, sizeof data, &error);
+    smol_status status = smol_writer_append(writer, data, sizeof data, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    complains(status, STATUS_FILE, "cannot write");
+    complains(status, SMOL_ERROR_FILE, "cannot write");
     smol_writer_abort(writer);
     assert_int_equal(temporary_count(&temporary), 0);
 }
@@ -1422,7 +1423,7 @@ static void a_folder_that_is_missing_is_reported(void **state)
     const struct blob_contents contents = contents_of(&odd_model);
     char missing[256];
     snprintf(missing, sizeof missing, "%s/no/tiny.smol", temporary.folder);
-    complains(write_blob(missing, false, &contents, &error), STATUS_FILE, "cannot create");
+    complains(write_blob(missing, false, &contents, &error), SMOL_ERROR_FILE, "cannot create");
 }
 
 static void the_umask_is_honoured(void **state)

@@ -9,14 +9,14 @@
 #include <cmocka.h>
 
 #include "runtime/kernels/kernels.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
 
 enum { N_IDS = SLOW ? 150 : 330, MAX_VOCABULARY = 19 };
 
-static struct error error;
+static smol_error error;
 static char path[128];
 static uint32_t ids[N_IDS];
 typedef float logits_t[N_IDS * MAX_VOCABULARY];
@@ -64,7 +64,7 @@ static void check_model(const struct blob_model *blob_model)
     static const struct way ways[] = {{2, N_IDS, NULL}, {3, 1, NULL}, {1, 37, NULL}, {2, 7, NULL}};
     const struct blob_contents contents = contents_of(blob_model);
     smol_model *model;
-    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, NULL, &model, NULL), SMOL_OK);
     for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
         evaluate(model, kv, &whole, expected);
@@ -126,7 +126,7 @@ static void a_cap_does_not_hide_infinity(void **state)
     smol_context *context;
     smol_error failure;
     model.logit_divisor = 1e-40f; /* what is divided by this overflows */
-    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
     assert_int_equal(smol_context_create(handle, NULL, &context, NULL), SMOL_OK);
     assert_int_equal(smol_eval(context, ids, 3, 1, logits, &failure), SMOL_ERROR_NUMERIC);
@@ -146,7 +146,7 @@ static void overflows_in(const char *what, float softcap)
     smol_error failure;
     model.embedding_scale = 1e6f;
     model.attention_softcap = softcap;
-    assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
     assert_int_equal(smol_context_create(handle, &f16, &context, NULL), SMOL_OK);
     assert_int_equal(smol_eval(context, ids, 3, 0, NULL, &failure), SMOL_ERROR_NUMERIC);

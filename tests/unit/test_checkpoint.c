@@ -11,7 +11,7 @@
 #include "tests/unit/temporary.h"
 
 static struct temporary temporary;
-static struct error error;
+static smol_error error;
 
 static const struct blob_model small_model = {
     .family = FAMILY_LLAMA,
@@ -143,7 +143,7 @@ static size_t element_size(const struct entry *entry)
 }
 
 /* Writes the entries as a safetensors file and maps them. */
-static enum status map(void)
+static smol_status map(void)
 {
     static char file[8 + 2 * MAX_BYTES];
     size_t header = 8, data = 0;
@@ -180,7 +180,7 @@ static void maps(void)
 }
 
 /* The message names the file, and each of `name` and `part`. */
-static void refuses(enum status status, const char *name, const char *part)
+static void refuses(smol_status status, const char *name, const char *part)
 {
     assert_int_equal(map(), status);
     assert_int_equal(error.status, status);
@@ -264,7 +264,7 @@ static void every_missing_tensor_is_named(void **state)
     for (size_t i = 0; i < c.n_entries; i++) {
         struct entry entry = c.entries[i], last = c.entries[c.n_entries - 1];
         drop(entry.name);
-        refuses(STATUS_DAMAGED, entry.name, "is missing");
+        refuses(SMOL_ERROR_DAMAGED, entry.name, "is missing");
         c.entries[i] = entry;
         c.entries[c.n_entries++] = last;
     }
@@ -275,7 +275,8 @@ static void tensors_that_the_model_does_not_have_are_named(void **state)
 {
     (void)state;
     add("model.layers.0.self_attn.q_norm.weight", "[6]", 6);
-    refuses(STATUS_DAMAGED, "model.layers.0.self_attn.q_norm.weight", "is not part of the model");
+    refuses(SMOL_ERROR_DAMAGED, "model.layers.0.self_attn.q_norm.weight",
+            "is not part of the model");
 }
 
 static void weights_that_need_scales_are_named(void **state)
@@ -287,7 +288,7 @@ static void weights_that_need_scales_are_named(void **state)
         char name[80];
         snprintf(name, sizeof name, "model.layers.0.self_attn.%s", names[i]);
         add(name, "[1]", 1);
-        refuses(STATUS_UNSUPPORTED, name, "scales");
+        refuses(SMOL_ERROR_UNSUPPORTED, name, "scales");
         drop(name);
     }
 }
@@ -296,14 +297,14 @@ static void a_layer_too_many_is_named(void **state)
 {
     (void)state;
     add_layer(2);
-    refuses(STATUS_DAMAGED, "model.layers.2.", "is not part of the model");
+    refuses(SMOL_ERROR_DAMAGED, "model.layers.2.", "is not part of the model");
 }
 
 static void biases_that_the_configuration_denies_are_named(void **state)
 {
     (void)state;
     add("model.layers.1.mlp.up_proj.bias", "[5]", 5);
-    refuses(STATUS_DAMAGED, "model.layers.1.mlp.up_proj.bias", "is not part of the model");
+    refuses(SMOL_ERROR_DAMAGED, "model.layers.1.mlp.up_proj.bias", "is not part of the model");
 }
 
 static void tensors_of_another_shape_are_named_with_both_shapes(void **state)
@@ -326,8 +327,8 @@ static void tensors_of_another_shape_are_named_with_both_shapes(void **state)
         struct entry *entry = find(cases[i].name), saved = *entry;
         strcpy(entry->shape, cases[i].shape);
         entry->n_elements = cases[i].n_elements;
-        refuses(STATUS_DAMAGED, cases[i].name, cases[i].expected);
-        refuses(STATUS_DAMAGED, cases[i].name, cases[i].found);
+        refuses(SMOL_ERROR_DAMAGED, cases[i].name, cases[i].expected);
+        refuses(SMOL_ERROR_DAMAGED, cases[i].name, cases[i].found);
         *entry = saved;
     }
 }
@@ -338,7 +339,7 @@ static void tensors_that_are_no_floats_are_named_with_their_type(void **state)
     static const char *const dtypes[] = {"I8", "I32", "I64", "F64"};
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         find("model.layers.1.self_attn.o_proj.weight")->dtype = dtypes[i];
-        refuses(STATUS_UNSUPPORTED, "model.layers.1.self_attn.o_proj.weight", dtypes[i]);
+        refuses(SMOL_ERROR_UNSUPPORTED, "model.layers.1.self_attn.o_proj.weight", dtypes[i]);
     }
 }
 
@@ -358,7 +359,7 @@ static void an_untied_head_may_not_be_absent(void **state)
 {
     (void)state;
     drop("lm_head.weight");
-    refuses(STATUS_DAMAGED, "lm_head.weight", "is missing");
+    refuses(SMOL_ERROR_DAMAGED, "lm_head.weight", "is missing");
 }
 
 static void a_head_that_equals_the_embedding_is_stored_once(void **state)

@@ -12,14 +12,14 @@
 #include "tests/unit/demo_copy.h"
 
 /* Compares the copy, which is a blob that verifies, with the checkpoint. */
-static enum status compare(bool *same_release)
+static smol_status compare(bool *same_release)
 {
     const struct source_options options = {0};
     struct blob blob;
     repair_digests();
     if (smol_blob_open_bytes(copy, original.size, "copy.smol", VERIFY_AT_OPEN, &blob, &error))
         fail_msg("%s", error.message);
-    enum status status =
+    smol_status status =
         smol_convert_compare("demo/model", &options, &blob, 2, same_release, &error);
     smol_blob_close(&blob);
     return status;
@@ -30,7 +30,7 @@ static void differs_at(uint64_t offset, const char *place)
     bool same_release;
     char expected[160];
     snprintf(expected, sizeof expected, "(%s, offset %llu)", place, (unsigned long long)offset);
-    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
     if (!strstr(error.message, expected) || strncmp(error.message, "copy.smol: ", 11) != 0)
         fail_msg("%s: %s", expected, error.message);
 }
@@ -41,7 +41,7 @@ static void a_blob_comes_from_its_checkpoint(void **state)
 {
     (void)state;
     bool same_release = false;
-    assert_int_equal(compare(&same_release), STATUS_OK);
+    assert_int_equal(compare(&same_release), SMOL_OK);
     assert_true(same_release);
 }
 
@@ -103,10 +103,10 @@ static void another_release_is_told_apart_from_another_source(void **state)
     bool same_release = true;
     char *provenance = (char *)copy + sections()[4].offset;
     provenance[20] ^= 1; /* the first character of the release */
-    assert_int_equal(compare(&same_release), STATUS_OK);
+    assert_int_equal(compare(&same_release), SMOL_OK);
     assert_false(same_release);
     provenance[strlen("converter: smolconv x.y.z\ndtype: ")] ^= 1;
-    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
     assert_non_null(strstr(error.message, "due is \"dtype: int8\""));
 }
 
@@ -115,7 +115,7 @@ static void another_converter_is_a_difference(void **state)
     (void)state;
     bool same_release = true;
     copy[sections()[4].offset + 11] = 'S'; /* converter: Smolconv */
-    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
     assert_non_null(strstr(error.message, "due is \"converter: smolconv"));
     assert_false(same_release);
 }
@@ -136,13 +136,13 @@ static void missing_and_additional_lines_are_differences(void **state)
     uint64_t n = rest < cut ? rest : cut;
     memset(copy + end - n, 0, n);
     section->size -= n;
-    assert_int_equal(compare(&same_release), STATUS_NO);
+    assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
     assert_non_null(strstr(error.message, "due is \"source: tokenizer_config.json"));
     restore(state);
     n = round_up(end, 64) - end;
     memset(copy + end, 'x', n);
     section->size += n;
-    assert_int_equal(compare(&same_release), n ? STATUS_NO : STATUS_OK);
+    assert_int_equal(compare(&same_release), n ? SMOL_ERROR_MISMATCH : SMOL_OK);
     assert_true(!n || strstr(error.message, "due is \"\""));
 }
 
@@ -170,28 +170,28 @@ struct collector {
     int n_calls, fail_at;
 };
 
-static enum status collect(void *target, uint64_t offset, const void *data, size_t size,
-                           struct error *e)
+static smol_status collect(void *target, uint64_t offset, const void *data, size_t size,
+                           smol_error *e)
 {
     struct collector *c = target;
     if (++c->n_calls == c->fail_at)
-        return smol_fail(e, STATUS_NUMERIC, "enough");
+        return smol_fail(e, SMOL_ERROR_NUMERIC, "enough");
     assert_true(offset == c->end || offset == 0); /* in order, the front last */
     assert_true(offset + size <= original.size);
     memcpy(c->bytes + offset, data, size);
     if (offset)
         c->end = offset + size;
-    return STATUS_OK;
+    return SMOL_OK;
 }
 
 /* Makes the blob again from what is in it. */
-static enum status rebuild(struct collector *collector)
+static smol_status rebuild(struct collector *collector)
 {
     struct blob blob;
     struct blob_writer *writer;
     assert_int_equal(smol_blob_open_bytes(original.data, original.size, "original", VERIFY_AT_OPEN,
                                           &blob, &error),
-                     STATUS_OK);
+                     SMOL_OK);
     const struct blob_section *table =
         (const void *)(original.data + sizeof(struct blob_header)); /* 8: tokenizer, 9: weights */
     const struct blob_contents contents = {
@@ -209,7 +209,7 @@ static enum status rebuild(struct collector *collector)
     };
     collector->end = blob.header->data_offset;
     const struct blob_sink sink = {collect, collector};
-    enum status status = smol_writer_open_sink(&sink, &contents, &writer, &error);
+    smol_status status = smol_writer_open_sink(&sink, &contents, &writer, &error);
     assert_true(status ? writer == NULL : writer != NULL);
     if (!status) {
         status = smol_writer_append(writer, original.data + table[9].offset, table[9].size, &error);
@@ -227,7 +227,7 @@ static void a_sink_gets_the_bytes_of_a_file(void **state)
     (void)state;
     struct collector collector = {.bytes = copy};
     memset(copy, 0xee, original.size);
-    assert_int_equal(rebuild(&collector), STATUS_OK);
+    assert_int_equal(rebuild(&collector), SMOL_OK);
     assert_int_equal(collector.end, original.size);
     assert_memory_equal(copy, original.data, original.size);
 }
@@ -236,10 +236,10 @@ static void an_error_of_the_sink_ends_the_blob(void **state)
 {
     (void)state;
     struct collector whole = {.bytes = copy};
-    assert_int_equal(rebuild(&whole), STATUS_OK);
+    assert_int_equal(rebuild(&whole), SMOL_OK);
     for (int n = 1; n <= whole.n_calls; n++) {
         struct collector collector = {.bytes = copy, .fail_at = n};
-        assert_int_equal(rebuild(&collector), STATUS_NUMERIC);
+        assert_int_equal(rebuild(&collector), SMOL_ERROR_NUMERIC);
         assert_string_equal(error.message, "enough");
         assert_int_equal(collector.n_calls, n);
     }
@@ -256,8 +256,7 @@ static void every_byte_has_a_place(void **state)
     struct blob blob;
     char name[MAX_PLACE], expected[MAX_PLACE];
     assert_int_equal(
-        smol_blob_open_bytes(copy, original.size, "copy", VERIFY_AT_OPEN, &blob, &error),
-        STATUS_OK);
+        smol_blob_open_bytes(copy, original.size, "copy", VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
     assert_string_equal(smol_blob_place(&blob, 0, name), "header");
     assert_string_equal(smol_blob_place(&blob, 63, name), "header");
     assert_string_equal(smol_blob_place(&blob, 64, name), "section table");

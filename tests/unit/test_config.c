@@ -14,7 +14,7 @@
 
 static struct config config;
 static uint32_t context; /* as --context has it */
-static struct error error;
+static smol_error error;
 
 /* A small model in the style of SmolLM2. */
 static const char base[] =
@@ -26,10 +26,10 @@ static const char base[] =
     " \"mlp_bias\": false, \"bos_token_id\": 1, \"eos_token_id\": 2, \"torch_dtype\": \"bfloat16\","
     " \"pretraining_tp\": 4}";
 
-static enum status load(void)
+static smol_status load(void)
 {
     struct settings tokenizer_config, tokenizer;
-    enum status status = smol_config_open(temporary.folder, "config.json", context, &config,
+    smol_status status = smol_config_open(temporary.folder, "config.json", context, &config,
                                           &tokenizer_config, &tokenizer, &error);
     smol_settings_close(&tokenizer_config);
     smol_settings_close(&tokenizer);
@@ -37,7 +37,7 @@ static enum status load(void)
 }
 
 /* Loads the base with `changes`, an object of keys to set, and without the key `absent`. */
-static enum status load_changed(const char *changes, const char *absent)
+static smol_status load_changed(const char *changes, const char *absent)
 {
     json_t *object = json_loads(base, 0, NULL);
     json_t *update = json_loads(changes, 0, NULL);
@@ -66,7 +66,7 @@ static void accepts_without(const char *absent)
         fail_msg("refused: %s", error.message);
 }
 
-static void complains(enum status status, enum status expected, const char *part)
+static void complains(smol_status status, smol_status expected, const char *part)
 {
     if (status != expected || error.status != expected || !strstr(error.message, part))
         fail_msg("status %d, not %d with \"%s\": %s", status, expected, part, error.message);
@@ -74,13 +74,13 @@ static void complains(enum status status, enum status expected, const char *part
 
 static void refuses(const char *changes, const char *part)
 {
-    complains(load_changed(changes, NULL), STATUS_DAMAGED, part);
+    complains(load_changed(changes, NULL), SMOL_ERROR_DAMAGED, part);
     assert_non_null(strstr(error.message, ".json: "));
 }
 
 static void does_not_support(const char *changes, const char *part)
 {
-    complains(load_changed(changes, NULL), STATUS_UNSUPPORTED, part);
+    complains(load_changed(changes, NULL), SMOL_ERROR_UNSUPPORTED, part);
     assert_non_null(strstr(error.message, "/config.json: "));
 }
 
@@ -128,7 +128,7 @@ static void takes_the_references_defaults(void **state)
 {
     (void)state;
     write_other("config.json", "{\"model_type\": \"llama\"}");
-    assert_int_equal(load(), STATUS_OK);
+    assert_int_equal(load(), SMOL_OK);
     const struct blob_model *model = &config.model;
     assert_int_equal(model->hidden_size, 4096);
     assert_int_equal(model->intermediate_size, 11008);
@@ -299,7 +299,7 @@ static void refuses_thetas_that_are_no_positive_float(void **state)
 static const char *const rope_objects[] = {"rope_parameters", "rope_scaling"};
 
 /* What the message says about an object in either place. */
-static void rope_complains(enum status expected, const char *object, const char *part)
+static void rope_complains(smol_status expected, const char *object, const char *part)
 {
     char changes[512], place[128];
     for (int i = 0; i < 2; i++) {
@@ -327,7 +327,7 @@ static void refuses_what_only_one_of_two_objects_says(void **state)
 static void refuses_other_rotary_embeddings(void **state)
 {
     (void)state;
-    static const enum status damaged = STATUS_DAMAGED, unsupported = STATUS_UNSUPPORTED;
+    static const smol_status damaged = SMOL_ERROR_DAMAGED, unsupported = SMOL_ERROR_UNSUPPORTED;
     rope_complains(unsupported, "{\"rope_type\": \"dynamic\", \"factor\": 2}",
                    ".rope_type is \"dynamic\": it rotates by how long the prompt was");
     rope_complains(unsupported, "{\"type\": \"mrope\"}",
@@ -347,7 +347,7 @@ static void refuses_other_rotary_embeddings(void **state)
 static void refuses_rotary_embeddings_that_lack_something(void **state)
 {
     (void)state;
-    static const enum status damaged = STATUS_DAMAGED;
+    static const smol_status damaged = SMOL_ERROR_DAMAGED;
     rope_complains(damaged, "{\"type\": \"linear\"}", ".factor is missing: this type");
     rope_complains(damaged, "{\"type\": \"linear\", \"factor\": 0}", ".factor is 0: a number");
     rope_complains(damaged, "{\"type\": \"yarn\"}", ".factor is missing");
@@ -780,7 +780,7 @@ static void looks_eos_tokens_up(void **state)
     refuses("{}", "tokenizer_config.json: eos_token.content is 3: a string is due");
     remove_other("tokenizer.json");
     write_other("tokenizer_config.json", "{\"eos_token\": \"<end>\"}");
-    complains(load_changed("{}", NULL), STATUS_FILE, "tokenizer.json: ");
+    complains(load_changed("{}", NULL), SMOL_ERROR_FILE, "tokenizer.json: ");
     remove_other("tokenizer_config.json");
 }
 
@@ -841,7 +841,7 @@ static void says_when_config_json_is_missing(void **state)
     (void)state;
     accepts("{}");
     remove_other("config.json");
-    complains(load(), STATUS_FILE, "/config.json: ");
+    complains(load(), SMOL_ERROR_FILE, "/config.json: ");
 }
 
 static void refuses_optional_files_that_are_damaged(void **state)
@@ -855,7 +855,7 @@ static void refuses_optional_files_that_are_damaged(void **state)
         remove_other(names[i]);
         snprintf(path, sizeof path, "%s/%s", temporary.folder, names[i]);
         assert_int_equal(symlink("nowhere", path), 0);
-        complains(load_changed("{}", NULL), STATUS_FILE, names[i]);
+        complains(load_changed("{}", NULL), SMOL_ERROR_FILE, names[i]);
         remove_other(names[i]);
     }
     accepts("{}");
@@ -864,7 +864,7 @@ static void refuses_optional_files_that_are_damaged(void **state)
     struct json_mark mark;
     char path[600];
     snprintf(path, sizeof path, "%s/within", temporary.path);
-    complains(smol_json_load_optional(path, &object, &mark, &error), STATUS_FILE,
+    complains(smol_json_load_optional(path, &object, &mark, &error), SMOL_ERROR_FILE,
               "config.json/within: ");
 }
 
@@ -890,7 +890,7 @@ static void says_where_json_is_damaged(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         write_other("config.json", bad[i].text);
-        complains(load(), STATUS_DAMAGED, bad[i].part);
+        complains(load(), SMOL_ERROR_DAMAGED, bad[i].part);
         assert_non_null(strstr(error.message, "/config.json: "));
     }
 }
@@ -914,7 +914,7 @@ static void refuses_bytes_behind_json(void **state)
 {
     (void)state;
     temporary_write(&temporary, "config.json", "{\"model_type\": \"llama\"}\0", 24);
-    complains(load(), STATUS_DAMAGED, "not valid JSON");
+    complains(load(), SMOL_ERROR_DAMAGED, "not valid JSON");
 }
 
 static void survives_deeply_nested_json(void **state)
@@ -926,7 +926,7 @@ static void survives_deeply_nested_json(void **state)
     memset(text, '[', size);
     memcpy(text, "{\"a\":", 5);
     temporary_write(&temporary, "config.json", text, size);
-    complains(load(), STATUS_DAMAGED, "maximum parsing depth");
+    complains(load(), SMOL_ERROR_DAMAGED, "maximum parsing depth");
     free(text);
 }
 
@@ -935,7 +935,7 @@ static void refuses_json_over_the_limit(void **state)
     (void)state;
     temporary_write_text(&temporary, "config.json", "{}");
     assert_int_equal(truncate(temporary.path, (64 << 20) + 1), 0);
-    complains(load(), STATUS_DAMAGED, "too large for JSON (67108865 bytes, at most 67108864)");
+    complains(load(), SMOL_ERROR_DAMAGED, "too large for JSON (67108865 bytes, at most 67108864)");
 }
 
 static void cuts_long_values_in_messages(void **state)

@@ -20,7 +20,7 @@
 
 enum { BIT_STRIDE = SLOW ? 7 : 1 }; /* slow code tries one in so many */
 
-static struct error error;
+static smol_error error;
 
 /* --- a delta between two tiny blobs ----------------------------------------------------------- */
 
@@ -40,7 +40,7 @@ static void make_delta(void)
     const struct delta_options options = {.n_threads = 2, .force = 1, .quiet = 1};
     if (smol_delta(old_path, new_path, delta_path, &options, &error))
         fail_msg("%s", error.message);
-    assert_int_equal(smol_file_read(delta_path, SIZE_MAX, &delta, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(delta_path, SIZE_MAX, &delta, &error), SMOL_OK);
 }
 
 /* NEW has another temperature, another text of a token, and a bias more in each layer: parts of
@@ -64,8 +64,7 @@ static int set_up(void **state)
     tokenizer.text[0] = 'b';
     make_blob(new_path, &contents);
     make_delta();
-    assert_int_equal(smol_blob_open(old_path, true, VERIFY_FIRST_USE, &old_blob, &error),
-                     STATUS_OK);
+    assert_int_equal(smol_blob_open(old_path, true, VERIFY_FIRST_USE, &old_blob, &error), SMOL_OK);
     memory_file = memfd_create("delta", MFD_CLOEXEC);
     assert_true(memory_file >= 0);
     return 0;
@@ -80,7 +79,7 @@ static int tear_down(void **state)
 }
 
 /* What comes of a delta with these bytes. */
-static enum status apply(const void *data, size_t size)
+static smol_status apply(const void *data, size_t size)
 {
     struct input input = {.fd = memory_file, .name = "tiny.smoldelta"};
     assert_int_equal(ftruncate(memory_file, 0), 0);
@@ -101,9 +100,9 @@ static void the_result_is_the_new_blob_and_in_its_place(void **state)
 {
     (void)state;
     struct file_view new_file, result;
-    assert_int_equal(smol_patch(old_path, delta_path, result_path, false, &error), STATUS_OK);
-    assert_int_equal(smol_file_map(new_path, &new_file, &error), STATUS_OK);
-    assert_int_equal(smol_file_map(result_path, &result, &error), STATUS_OK);
+    assert_int_equal(smol_patch(old_path, delta_path, result_path, false, &error), SMOL_OK);
+    assert_int_equal(smol_file_map(new_path, &new_file, &error), SMOL_OK);
+    assert_int_equal(smol_file_map(result_path, &result, &error), SMOL_OK);
     assert_int_equal(result.size, new_file.size);
     assert_memory_equal(result.data, new_file.data, new_file.size);
     smol_file_close(&result);
@@ -116,20 +115,20 @@ static void every_flipped_bit_is_refused(void **state)
 {
     (void)state;
     uint8_t *copy = copy_of_delta();
-    assert_int_equal(apply(copy, delta.size), STATUS_OK);
+    assert_int_equal(apply(copy, delta.size), SMOL_OK);
     for (size_t bit = 0; bit < delta.size * 8; bit += BIT_STRIDE) {
         copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        enum status status = apply(copy, delta.size);
+        smol_status status = apply(copy, delta.size);
         copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        enum status due = STATUS_DAMAGED;
+        smol_status due = SMOL_ERROR_DAMAGED;
         if (bit / 8 == 16 || bit / 8 == 17) /* major */
-            due = STATUS_UNSUPPORTED;
+            due = SMOL_ERROR_UNSUPPORTED;
         if (bit == 3 * 8 + 3) /* D becomes L, as in a blob's magic */
-            due = STATUS_USAGE;
+            due = SMOL_ERROR_USAGE;
         if (status != due)
             fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
     }
-    assert_int_equal(apply(copy, delta.size), STATUS_OK);
+    assert_int_equal(apply(copy, delta.size), SMOL_OK);
     free(copy);
 }
 
@@ -137,7 +136,7 @@ static void every_truncation_is_refused(void **state)
 {
     (void)state;
     for (size_t size = 0; size < delta.size; size++)
-        if (apply(delta.data, size) != STATUS_DAMAGED)
+        if (apply(delta.data, size) != SMOL_ERROR_DAMAGED)
             fail_msg("%zu of %zu bytes", size, delta.size);
 }
 
@@ -148,7 +147,7 @@ static void appended_bytes_are_refused(void **state)
     assert_non_null(longer);
     memcpy(longer, delta.data, delta.size);
     for (size_t extra = 1; extra <= delta.size; extra++)
-        if (apply(longer, delta.size + extra) != STATUS_DAMAGED)
+        if (apply(longer, delta.size + extra) != SMOL_ERROR_DAMAGED)
             fail_msg("%zu bytes appended", extra);
     free(longer);
 }
@@ -184,7 +183,7 @@ static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_differenc
         copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
         repair(copy, delta.size);
         bool is_digest = memcmp(copy, delta.data, delta.size) == 0; /* the repair undid it */
-        bool taken = apply(copy, delta.size) == STATUS_OK;
+        bool taken = apply(copy, delta.size) == SMOL_OK;
         assert_true(taken || !is_digest);
         n_taken += taken && !is_digest;
         bool minor = bit / 8 / 2 == 9, optional = bit / 8 / 8 == 5;
@@ -231,14 +230,14 @@ static void comes_back(enum delta_method method, const uint8_t *bytes, size_t n,
     struct delta_decoder decoder;
     struct guarded in = guarded_new(n, 1), from = guarded_new(n_old, 1), out = guarded_new(n, 1);
     assert_non_null(record);
-    assert_int_equal(smol_delta_decoder_open(&decoder, &error), STATUS_OK);
+    assert_int_equal(smol_delta_decoder_open(&decoder, &error), SMOL_OK);
     memcpy(in.data, bytes, n);
     memcpy(from.data, old, n_old);
     record->part = (struct delta_part){.method = method, .new_size = n, .old_size = n_old};
     for (int level = 1; level <= 19; level += 18) {
-        assert_int_equal(smol_delta_encode(record, from.data, in.data, level, &error), STATUS_OK);
+        assert_int_equal(smol_delta_encode(record, from.data, in.data, level, &error), SMOL_OK);
         memset(out.data, 0xa5, n);
-        assert_int_equal(smol_delta_decode(&decoder, record, from.data, out.data), STATUS_OK);
+        assert_int_equal(smol_delta_decode(&decoder, record, from.data, out.data), SMOL_OK);
         assert_memory_equal(out.data, bytes, n);
     }
     smol_delta_decoder_close(&decoder);
@@ -292,17 +291,16 @@ static void another_blob_than_the_delta_is_for_is_wrong_usage(void **state)
     (void)state;
     struct blob new_blob;
     struct blob right = old_blob;
-    assert_int_equal(smol_blob_open(new_path, true, VERIFY_FIRST_USE, &new_blob, &error),
-                     STATUS_OK);
+    assert_int_equal(smol_blob_open(new_path, true, VERIFY_FIRST_USE, &new_blob, &error), SMOL_OK);
     old_blob = new_blob;
-    assert_int_equal(apply(delta.data, delta.size), STATUS_USAGE);
+    assert_int_equal(apply(delta.data, delta.size), SMOL_ERROR_USAGE);
     assert_non_null(strstr(error.message, "nothing to do"));
     old_blob = right;
     smol_blob_close(&new_blob);
     struct blob_header header = *right.header;
     header.front_digest ^= 1;
     old_blob.header = &header;
-    assert_int_equal(apply(delta.data, delta.size), STATUS_USAGE);
+    assert_int_equal(apply(delta.data, delta.size), SMOL_ERROR_USAGE);
     assert_non_null(strstr(error.message, "not the blob that tiny.smoldelta was made for"));
     old_blob = right;
 }
@@ -311,9 +309,9 @@ static void an_input_that_cannot_be_read_is_a_failing_file(void **state)
 {
     (void)state;
     struct input input = {.fd = -1, .name = "gone"};
-    assert_int_equal(smol_delta_apply(&old_blob, &input, NULL, &error), STATUS_FILE);
+    assert_int_equal(smol_delta_apply(&old_blob, &input, NULL, &error), SMOL_ERROR_FILE);
     assert_non_null(strstr(error.message, "gone: cannot read"));
-    assert_int_equal(smol_input_open("/no/such", &input, &error), STATUS_FILE);
+    assert_int_equal(smol_input_open("/no/such", &input, &error), SMOL_ERROR_FILE);
     smol_input_close(&input);
 }
 

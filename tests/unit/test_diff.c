@@ -236,7 +236,7 @@ static void write_blob(const char *name, const uint8_t *bytes, char path[512])
 }
 
 /* Compares `left` with the copy, whose digests are made right. */
-static enum status compare_with(const uint8_t *left)
+static smol_status compare_with(const uint8_t *left)
 {
     char a[512], b[512];
     write_blob("a", left, a);
@@ -246,13 +246,13 @@ static enum status compare_with(const uint8_t *left)
     FILE *out = fmemopen(text, sizeof text, "w");
     assert_non_null(out);
     error.message[0] = '\0';
-    enum status status = smol_diff(a, b, out, &error);
+    smol_status status = smol_diff(a, b, out, &error);
     assert_int_equal(fclose(out), 0);
     squeeze(text);
     return status;
 }
 
-static enum status compare(void)
+static smol_status compare(void)
 {
     return compare_with(original.data);
 }
@@ -260,7 +260,7 @@ static enum status compare(void)
 /* One difference, in a line that begins so, and how the last line counts it. */
 static void differs(const char *line, const char *counted)
 {
-    assert_int_equal(compare(), STATUS_NO);
+    assert_int_equal(compare(), SMOL_ERROR_MISMATCH);
     assert_string_equal(error.message, "");
     if (!strstr(text, line) || !strstr(text, counted))
         fail_msg("%s | %s: %s", line, counted, text);
@@ -269,7 +269,7 @@ static void differs(const char *line, const char *counted)
 static void a_copy_is_the_same(void **state)
 {
     (void)state;
-    assert_int_equal(compare(), STATUS_OK);
+    assert_int_equal(compare(), SMOL_OK);
     assert_non_null(strstr(text, "\n\nthe same\n"));
 }
 
@@ -277,7 +277,7 @@ static void another_provenance_is_shown_and_does_not_count(void **state)
 {
     (void)state;
     copy[sections()[4].offset + 20] = 'X';
-    assert_int_equal(compare(), STATUS_OK);
+    assert_int_equal(compare(), SMOL_OK);
     assert_non_null(strstr(text, "\n B converter: smolconv X.1.0\n"));
     assert_non_null(strstr(text, "\nthe same but for the provenance\n"));
 }
@@ -319,7 +319,7 @@ static struct tokenizer_tables open_tokenizer(void)
     const struct blob_model *model = (const void *)(copy + sections()[0].offset);
     assert_int_equal(smol_tokenizer_tables_open(copy + section->offset, section->size,
                                                 model->vocab_size, NULL, &tables, &error),
-                     STATUS_OK);
+                     SMOL_OK);
     return tables;
 }
 
@@ -420,7 +420,7 @@ static void the_same_numbers_in_other_bytes_are_a_difference(void **state)
     uint8_t *left = malloc(original.size);
     memcpy(left, copy, original.size);
     copy[start + 32] ^= 1;
-    assert_int_equal(compare_with(left), STATUS_NO);
+    assert_int_equal(compare_with(left), SMOL_ERROR_MISMATCH);
     free(left);
     assert_non_null(strstr(text, "\n embed 0 334320 - - "));
     assert_non_null(strstr(text, "tensors 1 of 57, chunks 1 of 43"));
@@ -434,10 +434,10 @@ static void damage_is_refused_before_anything_is_shown(void **state)
     memset(text, 0, sizeof text);
     copy[original.size - 5] ^= 1;
     write_blob("b", copy, path);
-    assert_int_equal(smol_diff("demo/model", path, out, &error), STATUS_DAMAGED);
+    assert_int_equal(smol_diff("demo/model", path, out, &error), SMOL_ERROR_DAMAGED);
     assert_non_null(strstr(error.message, "b: data damaged (weights, tensor "));
-    assert_int_equal(smol_diff(path, "demo/model", out, &error), STATUS_DAMAGED);
-    assert_int_equal(smol_diff("demo/none", path, out, &error), STATUS_FILE);
+    assert_int_equal(smol_diff(path, "demo/model", out, &error), SMOL_ERROR_DAMAGED);
+    assert_int_equal(smol_diff("demo/none", path, out, &error), SMOL_ERROR_FILE);
     fclose(out);
     assert_string_equal(text, "");
 }

@@ -13,14 +13,14 @@
 
 #include "runtime/kernels/kernels.h"
 #include "runtime/model.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
 
 enum { N_SEQUENCES = 6, N_IDS = SLOW ? 150 : 330, N_VOCABULARY = 19 };
 
-static struct error error;
+static smol_error error;
 static char path[128];
 static uint32_t ids[N_SEQUENCES][N_IDS];
 typedef float logits_t[N_IDS][N_VOCABULARY];
@@ -31,7 +31,7 @@ static smol_model *open_blob(const struct blob_model *blob_model)
     const struct blob_contents contents = contents_of(blob_model);
     smol_model *model;
     if (blob_model)
-        assert_int_equal(write_blob(path, true, &contents, &error), STATUS_OK);
+        assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, &unchecked, &model, NULL), SMOL_OK);
     return model;
 }

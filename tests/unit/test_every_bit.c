@@ -12,7 +12,7 @@
 
 #include "common/checked.h"
 #include "format/reader.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
@@ -21,7 +21,7 @@
 /* Slow builds try one in so many. */
 enum { BIT_STRIDE = SLOW ? 509 : 1, BYTE_STRIDE = SLOW ? 127 : 1 };
 
-static struct error error;
+static smol_error error;
 
 /* A blob in a file that is mapped: what changes in memory changes in the file at once. */
 static struct image {
@@ -38,8 +38,8 @@ static void make_image(const struct blob_model *model)
     struct file_view view;
     make_tokenizer();
     snprintf(image.path, sizeof image.path, "%s/tiny.smol", temporary.folder);
-    assert_int_equal(write_blob(image.path, true, &contents, &error), STATUS_OK);
-    assert_int_equal(smol_file_map(image.path, &view, &error), STATUS_OK);
+    assert_int_equal(write_blob(image.path, true, &contents, &error), SMOL_OK);
+    assert_int_equal(smol_file_map(image.path, &view, &error), SMOL_OK);
     image.size = view.size;
     smol_file_close(&view);
     int fd = open(image.path, O_RDWR);
@@ -75,10 +75,10 @@ static void flip(size_t bit)
 /* --- verification ----------------------------------------------------------------------------- */
 
 /* What `smolconv verify` says of a file with these bytes. */
-static enum status verify(const void *data, size_t size)
+static smol_status verify(const void *data, size_t size)
 {
     struct blob blob;
-    enum status status =
+    smol_status status =
         smol_blob_open_bytes(data, size, "tiny.smol", VERIFY_AT_OPEN, &blob, &error);
     if (!status)
         smol_blob_close(&blob);
@@ -89,16 +89,16 @@ static void every_flipped_bit_is_refused_by_verification(void **state)
 {
     (void)state;
     const size_t version = offsetof(struct blob_header, major);
-    assert_int_equal(verify(image.bytes, image.size), STATUS_OK);
+    assert_int_equal(verify(image.bytes, image.size), SMOL_OK);
     for (size_t bit = 0; bit < image.size * 8; bit += BIT_STRIDE) {
         flip(bit);
-        enum status status = verify(image.bytes, image.size);
+        smol_status status = verify(image.bytes, image.size);
         flip(bit);
         bool another_major = bit / 8 == version || bit / 8 == version + 1;
-        if (status != (another_major ? STATUS_UNSUPPORTED : STATUS_DAMAGED))
+        if (status != (another_major ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED))
             fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
     }
-    assert_int_equal(verify(image.bytes, image.size), STATUS_OK); /* all flips were undone */
+    assert_int_equal(verify(image.bytes, image.size), SMOL_OK); /* all flips were undone */
 }
 
 /* The bytes that are left end less than 64 bytes before memory that must not be read. */
@@ -111,7 +111,7 @@ static void every_truncation_is_refused_by_verification(void **state)
         uint8_t *start = (uint8_t *)room.data + (round_up(image.size, BLOB_ALIGN) - left);
         if (size == left || size == image.size - 1)
             memcpy(start, image.bytes, size);
-        if (verify(start, size) != STATUS_DAMAGED)
+        if (verify(start, size) != SMOL_ERROR_DAMAGED)
             fail_msg("%zu of %zu bytes", size, image.size);
     }
     guarded_free(&room);
@@ -128,7 +128,7 @@ static void every_number_of_appended_bytes_is_refused_by_verification(void **sta
         memcpy(longer, image.bytes, image.size);
         memset(longer + image.size, fillings[i], MOST);
         for (size_t extra = 1; extra <= MOST; extra++)
-            if (verify(longer, image.size + extra) != STATUS_DAMAGED)
+            if (verify(longer, image.size + extra) != SMOL_ERROR_DAMAGED)
                 fail_msg("%zu bytes appended", extra);
         free(longer);
     }
@@ -207,13 +207,13 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
     struct outcome outcome = {0};
     munmap(image.bytes, image.size);
     make_image(&rich_model);
-    assert_int_equal(verify(image.bytes, image.size), STATUS_OK);
+    assert_int_equal(verify(image.bytes, image.size), SMOL_OK);
     assert_int_equal(run(expected), SMOL_OK);
     for (size_t bit = 0; bit < image.tables_end * 8; bit += BIT_STRIDE) {
         flip(bit);
-        enum status status = verify(image.bytes, image.size);
+        smol_status status = verify(image.bytes, image.size);
         flip(bit);
-        if (status != STATUS_DAMAGED && status != STATUS_UNSUPPORTED)
+        if (status != SMOL_ERROR_DAMAGED && status != SMOL_ERROR_UNSUPPORTED)
             fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
         run_flipped(bit, expected, N_IDS * rich_model.vocab_size, &outcome);
     }

@@ -16,7 +16,7 @@
 #include "common/output.h"
 #include "tests/unit/temporary_fixture.h"
 
-static struct error error;
+static smol_error error;
 
 static const char *path_of(const char *name)
 {
@@ -24,7 +24,7 @@ static const char *path_of(const char *name)
     return temporary.path;
 }
 
-static void complains(enum status status, enum status expected, const char *part)
+static void complains(smol_status status, smol_status expected, const char *part)
 {
     assert_int_equal(status, expected);
     assert_int_equal(error.status, expected);
@@ -43,7 +43,7 @@ static int open_descriptors(void)
 }
 
 /* Both ways of opening a file. */
-static enum status open_view(bool map, const char *path, struct file_view *view)
+static smol_status open_view(bool map, const char *path, struct file_view *view)
 {
     return map ? smol_file_map(path, view, &error) : smol_file_read(path, 1 << 20, view, &error);
 }
@@ -60,7 +60,7 @@ static void mapping_and_reading_give_the_bytes(void **state)
     int before = open_descriptors();
     for (int map = 0; map < 2; map++) {
         struct file_view view;
-        assert_int_equal(open_view(map, path, &view), STATUS_OK);
+        assert_int_equal(open_view(map, path, &view), SMOL_OK);
         assert_int_equal(view.size, sizeof bytes);
         assert_int_equal(view.hold, map ? FILE_MAPPED : FILE_ALLOCATED);
         assert_memory_equal(view.data, bytes, sizeof bytes);
@@ -78,7 +78,7 @@ static void an_empty_file_has_data_that_may_be_pointed_at(void **state)
     const char *path = temporary_write(&temporary, "empty", "", 0);
     for (int map = 0; map < 2; map++) {
         struct file_view view;
-        assert_int_equal(open_view(map, path, &view), STATUS_OK);
+        assert_int_equal(open_view(map, path, &view), SMOL_OK);
         assert_int_equal(view.size, 0);
         assert_non_null(view.data);
         smol_file_close(&view);
@@ -99,7 +99,7 @@ static void refuses(const char *path, const char *part)
     int before = open_descriptors();
     for (int map = 0; map < 2; map++) {
         struct file_view view;
-        complains(open_view(map, path, &view), STATUS_FILE, part);
+        complains(open_view(map, path, &view), SMOL_ERROR_FILE, part);
         assert_non_null(strstr(error.message, path));
         assert_null(view.data);
         assert_int_equal(view.size, 0);
@@ -139,9 +139,9 @@ static void reading_stops_at_the_limit_and_not_before(void **state)
     (void)state;
     struct file_view view;
     const char *path = temporary_write(&temporary, "file", "12345", 5);
-    assert_int_equal(smol_file_read(path, 5, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(path, 5, &view, &error), SMOL_OK);
     smol_file_close(&view);
-    complains(smol_file_read(path, 4, &view, &error), STATUS_FILE, "5 bytes, at most 4");
+    complains(smol_file_read(path, 4, &view, &error), SMOL_ERROR_FILE, "5 bytes, at most 4");
     assert_null(view.data);
 }
 
@@ -151,7 +151,7 @@ static void symbolic_links_are_followed(void **state)
     struct file_view view;
     temporary_write(&temporary, "file", "abc", 3);
     assert_int_equal(symlink("file", path_of("link")), 0);
-    assert_int_equal(smol_file_map(temporary.path, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_map(temporary.path, &view, &error), SMOL_OK);
     assert_memory_equal(view.data, "abc", 3);
     smol_file_close(&view);
 }
@@ -196,7 +196,7 @@ static struct output start(const char *path, bool force)
 
 static void write_text(struct output *output, uint64_t offset, const char *text)
 {
-    assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), STATUS_OK);
+    assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), SMOL_OK);
 }
 
 static void an_output_appears_when_it_is_committed_and_not_before(void **state)
@@ -208,7 +208,7 @@ static void an_output_appears_when_it_is_committed_and_not_before(void **state)
     write_text(&output, 3, "def");
     write_text(&output, 0, "abc"); /* any order */
     assert_int_not_equal(access(path, F_OK), 0);
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
     holds(path, "abcdef");
     assert_int_equal(temporary_count(&temporary), 1);
     smol_output_discard(&output); /* safe after a commit */
@@ -233,13 +233,13 @@ static void an_existing_file_is_replaced_only_by_force(void **state)
     (void)state;
     struct output output;
     const char *path = temporary_write_text(&temporary, "out", "old");
-    complains(smol_output_open(path, false, &output, &error), STATUS_FILE, "--force");
+    complains(smol_output_open(path, false, &output, &error), SMOL_ERROR_FILE, "--force");
     smol_output_discard(&output); /* safe after a failed open */
     holds(path, "old");
     output = start(path, true);
     write_text(&output, 0, "new");
     holds(path, "old");
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
     holds(path, "new");
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -249,10 +249,10 @@ static void a_dangling_link_counts_as_existing_and_is_replaced_itself(void **sta
     (void)state;
     struct output output;
     assert_int_equal(symlink("nowhere", path_of("out")), 0);
-    complains(smol_output_open(temporary.path, false, &output, &error), STATUS_FILE, "exists");
+    complains(smol_output_open(temporary.path, false, &output, &error), SMOL_ERROR_FILE, "exists");
     output = start(temporary.path, true);
     write_text(&output, 0, "new");
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
     struct stat info;
     assert_int_equal(lstat(temporary.path, &info), 0);
     assert_true(S_ISREG(info.st_mode));
@@ -265,7 +265,7 @@ static void a_folder_is_never_overwritten(void **state)
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
     for (int force = 0; force < 2; force++) /* nor is it to be removed */
-        complains(smol_output_open(temporary.path, force, &output, &error), STATUS_FILE,
+        complains(smol_output_open(temporary.path, force, &output, &error), SMOL_ERROR_FILE,
                   "is a folder");
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -274,15 +274,15 @@ static void a_target_without_a_name_is_refused(void **state)
 {
     (void)state;
     struct output output;
-    complains(smol_output_open("", true, &output, &error), STATUS_FILE, "empty name");
-    complains(smol_output_open("-", true, &output, &error), STATUS_FILE, "name a file");
+    complains(smol_output_open("", true, &output, &error), SMOL_ERROR_FILE, "empty name");
+    complains(smol_output_open("-", true, &output, &error), SMOL_ERROR_FILE, "name a file");
 }
 
 static void a_target_in_a_missing_folder_is_refused(void **state)
 {
     (void)state;
     struct output output;
-    complains(smol_output_open(path_of("no/out"), false, &output, &error), STATUS_FILE,
+    complains(smol_output_open(path_of("no/out"), false, &output, &error), SMOL_ERROR_FILE,
               "cannot create (No such file");
     smol_output_discard(&output);
 }
@@ -294,7 +294,7 @@ static void the_mode_is_what_the_umask_leaves(void **state)
     for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
         mode_t old = umask(masks[i]);
         struct output output = start(path_of("out"), true);
-        assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+        assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
         assert_int_equal(umask(old), masks[i]); /* it is left as it was */
         struct stat info;
         assert_int_equal(stat(temporary.path, &info), 0);
@@ -313,9 +313,9 @@ static void a_failing_write_keeps_the_old_file_whole(void **state)
     signal(SIGXFSZ, SIG_IGN);
     struct output output = start(path, true);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    enum status status = smol_output_write(&output, 0, text, sizeof text, &error);
+    smol_status status = smol_output_write(&output, 0, text, sizeof text, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    complains(status, STATUS_FILE, "cannot write (File too large)");
+    complains(status, SMOL_ERROR_FILE, "cannot write (File too large)");
     assert_non_null(strstr(error.message, path)); /* the target's name, not the temporary's */
     assert_null(strstr(error.message, ".tmp-"));
     smol_output_discard(&output);
@@ -330,7 +330,7 @@ static void a_failing_commit_keeps_the_old_file_whole(void **state)
     struct output output = start(path, true);
     write_text(&output, 0, "new");
     assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* now the renaming must fail */
-    complains(smol_output_commit(&output, &error), STATUS_FILE, "rename");
+    complains(smol_output_commit(&output, &error), SMOL_ERROR_FILE, "rename");
     holds(path, "old");
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -342,9 +342,9 @@ static void two_writers_of_one_file_do_not_mix(void **state)
     struct output a = start(path, false), b = start(path, true);
     write_text(&a, 0, "aaaa");
     write_text(&b, 0, "bb");
-    assert_int_equal(smol_output_commit(&a, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&a, &error), SMOL_OK);
     holds(path, "aaaa");
-    assert_int_equal(smol_output_commit(&b, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&b, &error), SMOL_OK);
     holds(path, "bb");
     assert_int_equal(temporary_count(&temporary), 1);
 }
@@ -355,7 +355,7 @@ static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
     struct output output = start(path_of("out"), false);
     write_text(&output, 0, "new");
     const char *path = temporary_write_text(&temporary, "out", "another's");
-    complains(smol_output_commit(&output, &error), STATUS_FILE, "since a moment ago");
+    complains(smol_output_commit(&output, &error), SMOL_ERROR_FILE, "since a moment ago");
     holds(path, "another's");
     assert_int_equal(temporary_count(&temporary), 1);
 }

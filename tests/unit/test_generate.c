@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 
 static smol_model *model;

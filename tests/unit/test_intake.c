@@ -18,7 +18,7 @@
 
 enum { STRIDE = SLOW ? 61 : 1 }; /* slow code tries every 61st */
 
-static struct error error;
+static smol_error error;
 static struct guarded memory;
 static uint8_t *bytes; /* (size): a blob; behind it comes an inaccessible page */
 static size_t size;
@@ -27,8 +27,8 @@ static void make_blob(const struct blob_contents *contents)
 {
     struct file_view view;
     snprintf(temporary.path, sizeof temporary.path, "%s/blob", temporary.folder);
-    assert_int_equal(write_blob(temporary.path, true, contents, &error), STATUS_OK);
-    assert_int_equal(smol_file_map(temporary.path, &view, &error), STATUS_OK);
+    assert_int_equal(write_blob(temporary.path, true, contents, &error), SMOL_OK);
+    assert_int_equal(smol_file_map(temporary.path, &view, &error), SMOL_OK);
     size = view.size;
     memory = guarded_new(size, 1);
     bytes = memory.data;
@@ -71,7 +71,7 @@ static int tear_down(void **state)
 static struct intake *new_intake(void)
 {
     struct intake *intake;
-    assert_int_equal(smol_intake_open("arriving.smol", &intake, &error), STATUS_OK);
+    assert_int_equal(smol_intake_open("arriving.smol", &intake, &error), SMOL_OK);
     return intake;
 }
 
@@ -89,7 +89,7 @@ static uint64_t good_of(size_t n)
     return n < front ? 0 : n == size ? size : n / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
 }
 
-static void complains(enum status status, enum status expected, const char *part)
+static void complains(smol_status status, smol_status expected, const char *part)
 {
     if (status != expected)
         fail_msg("status %d, should be %d: %s", status, expected, part);
@@ -100,7 +100,7 @@ static void complains(enum status status, enum status expected, const char *part
 }
 
 /* Takes n bytes at once into a new intake, which must refuse them. */
-static void refuses(size_t n, enum status expected, const char *part)
+static void refuses(size_t n, smol_status expected, const char *part)
 {
     struct intake *intake = new_intake();
     complains(smol_intake_take(intake, bytes, n, &error), expected, part);
@@ -113,16 +113,16 @@ static void every_byte_by_itself_is_missed_until_it_comes(void **state)
 {
     (void)state;
     struct intake *intake = new_intake();
-    complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, "ends within the front");
+    complains(smol_intake_finish(intake, &error), SMOL_ERROR_DAMAGED, "ends within the front");
     for (size_t n = 1; n <= size; n++) {
         if (smol_intake_take(intake, bytes + n - 1, 1, &error))
             fail_msg("byte %zu: %s", n - 1, error.message);
         assert_int_equal(smol_intake_checked(intake), good_of(n));
         assert_int_equal(smol_intake_front(intake) != NULL, n >= header()->data_offset);
         if (n < size)
-            complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, "ends ");
+            complains(smol_intake_finish(intake, &error), SMOL_ERROR_DAMAGED, "ends ");
     }
-    assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+    assert_int_equal(smol_intake_finish(intake, &error), SMOL_OK);
     smol_intake_close(intake);
 }
 
@@ -132,9 +132,9 @@ static void what_is_missing_is_counted(void **state)
     char part[64];
     for (size_t n = header()->data_offset; n < size; n += 9973) {
         struct intake *intake = new_intake();
-        assert_int_equal(smol_intake_take(intake, bytes, n, &error), STATUS_OK);
+        assert_int_equal(smol_intake_take(intake, bytes, n, &error), SMOL_OK);
         snprintf(part, sizeof part, "ends after %zu of %zu bytes: fetch the rest", n, size);
-        complains(smol_intake_finish(intake, &error), STATUS_DAMAGED, part);
+        complains(smol_intake_finish(intake, &error), SMOL_ERROR_DAMAGED, part);
         smol_intake_close(intake);
     }
 }
@@ -144,11 +144,11 @@ static void every_split_is_taken(void **state)
     (void)state;
     for (size_t n = 0; n <= size; n += STRIDE) {
         struct intake *intake = new_intake();
-        assert_int_equal(smol_intake_take(intake, bytes, n, &error), STATUS_OK);
+        assert_int_equal(smol_intake_take(intake, bytes, n, &error), SMOL_OK);
         assert_int_equal(smol_intake_checked(intake), good_of(n));
-        assert_int_equal(smol_intake_take(intake, bytes + n, size - n, &error), STATUS_OK);
+        assert_int_equal(smol_intake_take(intake, bytes + n, size - n, &error), SMOL_OK);
         assert_int_equal(smol_intake_checked(intake), size);
-        assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+        assert_int_equal(smol_intake_finish(intake, &error), SMOL_OK);
         smol_intake_close(intake);
     }
 }
@@ -161,9 +161,9 @@ static void pieces_of_any_size_are_taken(void **state)
         struct intake *intake = new_intake();
         for (size_t at = 0; at < size; at += steps[i]) {
             size_t n = size - at < steps[i] ? size - at : steps[i];
-            assert_int_equal(smol_intake_take(intake, bytes + at, n, &error), STATUS_OK);
+            assert_int_equal(smol_intake_take(intake, bytes + at, n, &error), SMOL_OK);
         }
-        assert_int_equal(smol_intake_finish(intake, &error), STATUS_OK);
+        assert_int_equal(smol_intake_finish(intake, &error), SMOL_OK);
         const struct blob *front = smol_intake_front(intake);
         assert_int_equal(front->model->vocab_size, 2000);
         assert_int_equal(front->n_chunks, (size - front->header->data_offset + 65535) / 65536);
@@ -180,10 +180,10 @@ static void bytes_behind_the_end_are_refused(void **state)
         memcpy(longer, bytes, size);
         longer[size] = 0;
         if (whole)
-            assert_int_equal(smol_intake_take(intake, longer, size, &error), STATUS_OK);
-        enum status status =
+            assert_int_equal(smol_intake_take(intake, longer, size, &error), SMOL_OK);
+        smol_status status =
             smol_intake_take(intake, whole ? longer + size : longer, whole ? 1 : size + 1, &error);
-        complains(status, STATUS_DAMAGED, "bytes behind the end");
+        complains(status, SMOL_ERROR_DAMAGED, "bytes behind the end");
         free(longer);
         smol_intake_close(intake);
     }
@@ -200,7 +200,7 @@ static void names_the_chunk(size_t chunk_start)
         what = "section tokenizer";
     char part[128];
     snprintf(part, sizeof part, "data damaged (%s, bytes %zu to %zu)", what, chunk_start, end - 1);
-    complains(error.status, STATUS_DAMAGED, part);
+    complains(error.status, SMOL_ERROR_DAMAGED, part);
 }
 
 static void every_damaged_byte_is_refused_and_nothing_behind_it_is_good(void **state)
@@ -210,9 +210,10 @@ static void every_damaged_byte_is_refused_and_nothing_behind_it_is_good(void **s
     for (size_t i = 0; i < size; i += STRIDE) {
         struct intake *intake = new_intake();
         bytes[i] ^= 1 << i % 8;
-        enum status status = smol_intake_take(intake, bytes, size, &error);
+        smol_status status = smol_intake_take(intake, bytes, size, &error);
         bytes[i] ^= 1 << i % 8;
-        if (status != STATUS_DAMAGED && !(status == STATUS_UNSUPPORTED && i >= 16 && i < 20))
+        if (status != SMOL_ERROR_DAMAGED &&
+            !(status == SMOL_ERROR_UNSUPPORTED && i >= 16 && i < 20))
             fail_msg("byte %zu: status %d: %s", i, status, error.message);
         uint64_t good = i < front ? 0 : i / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
         assert_int_equal(smol_intake_checked(intake), good);
@@ -229,9 +230,9 @@ static void damage_is_noticed_as_soon_as_the_chunk_is_whole(void **state)
     size_t start = header()->data_offset + BLOB_CHUNK_SIZE, end = start + BLOB_CHUNK_SIZE;
     struct intake *intake = new_intake();
     bytes[start] ^= 0x80;
-    assert_int_equal(smol_intake_take(intake, bytes, end - 1, &error), STATUS_OK);
+    assert_int_equal(smol_intake_take(intake, bytes, end - 1, &error), SMOL_OK);
     assert_int_equal(smol_intake_checked(intake), start);
-    assert_int_equal(smol_intake_take(intake, bytes + end - 1, 1, &error), STATUS_DAMAGED);
+    assert_int_equal(smol_intake_take(intake, bytes + end - 1, 1, &error), SMOL_ERROR_DAMAGED);
     bytes[start] ^= 0x80;
     names_the_chunk(start);
     smol_intake_close(intake);
@@ -278,8 +279,8 @@ static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
             bad.file_size = ~0ull; /* so that the front is not larger than the file */
         set_header(bad);
         struct intake *intake = new_intake();
-        assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), STATUS_OK);
-        complains(smol_intake_take(intake, bytes + sizeof bad - 1, 1, &error), STATUS_DAMAGED,
+        assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), SMOL_OK);
+        complains(smol_intake_take(intake, bytes + sizeof bad - 1, 1, &error), SMOL_ERROR_DAMAGED,
                   "data_offset is out of place");
         smol_intake_close(intake);
     }
@@ -297,9 +298,9 @@ static void a_file_size_that_the_tables_contradict_is_refused_with_the_front(voi
         struct blob_header bad = good;
         bad.file_size = sizes[i];
         set_header(bad);
-        refuses(good.data_offset, STATUS_DAMAGED, "digest of header and tables");
+        refuses(good.data_offset, SMOL_ERROR_DAMAGED, "digest of header and tables");
         repair_front();
-        refuses(good.data_offset, STATUS_DAMAGED, "offset");
+        refuses(good.data_offset, SMOL_ERROR_DAMAGED, "offset");
     }
     set_header(good);
 }
@@ -318,7 +319,7 @@ static void what_is_only_promised_is_not_allocated(void **state)
     struct intake *intake = new_intake();
     for (size_t n = 64; n <= size; n *= 2) {
         size_t half = n == 64 ? 0 : n / 2;
-        assert_int_equal(smol_intake_take(intake, bytes + half, n - half, &error), STATUS_OK);
+        assert_int_equal(smol_intake_take(intake, bytes + half, n - half, &error), SMOL_OK);
         struct mallinfo2 now = mallinfo2();
         size_t taken = now.uordblks + now.hblkhd - before.uordblks - before.hblkhd;
         assert_in_range(taken, n, 3 * n + 4 * BLOB_CHUNK_SIZE);
@@ -336,19 +337,19 @@ static void what_is_no_blob_is_refused_with_the_header(void **state)
     struct blob_header bad = good;
     bad.major = 2;
     set_header(bad);
-    refuses(sizeof bad, STATUS_UNSUPPORTED, "format version 2.0");
+    refuses(sizeof bad, SMOL_ERROR_UNSUPPORTED, "format version 2.0");
     bad = good;
     memcpy(bad.magic, "\x28\xb5\x2f\xfd", 4);
     set_header(bad);
-    refuses(sizeof bad, STATUS_UNSUPPORTED, "use `smolconv unpack`");
+    refuses(sizeof bad, SMOL_ERROR_UNSUPPORTED, "use `smolconv unpack`");
     memcpy(bad.magic, "none", 4);
     set_header(bad);
-    refuses(sizeof bad, STATUS_DAMAGED, "not a .smol blob");
+    refuses(sizeof bad, SMOL_ERROR_DAMAGED, "not a .smol blob");
     bad = good;
     bad.required_features = 1ull << 63;
     set_header(bad);
     repair_front();
-    refuses(size, STATUS_UNSUPPORTED, "needs features 0x8000000000000000");
+    refuses(size, SMOL_ERROR_UNSUPPORTED, "needs features 0x8000000000000000");
     set_header(good);
 }
 

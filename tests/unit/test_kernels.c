@@ -10,11 +10,11 @@
 
 #include "runtime/kernels/kernels.h"
 
-static enum status select_as(const char *name, const struct kernels **kernels, struct error *error)
+static smol_status select_as(const char *name, const struct kernels **kernels, smol_error *error)
 {
     *kernels = NULL;
     setenv("SMOL_ISA", name, 1);
-    enum status status = smol_kernels_select(kernels, error);
+    smol_status status = smol_kernels_select(kernels, error);
     unsetenv("SMOL_ISA");
     return status;
 }
@@ -22,11 +22,11 @@ static enum status select_as(const char *name, const struct kernels **kernels, s
 static void every_set_is_found_by_name_where_it_runs_and_refused_elsewhere(void **state)
 {
     (void)state;
-    struct error error;
+    smol_error error;
     bool runs;
     const struct kernels *set, *found;
     for (size_t i = 0; (set = smol_kernels_at(i, &runs)); i++) {
-        assert_int_equal(select_as(set->name, &found, &error), runs ? STATUS_OK : STATUS_USAGE);
+        assert_int_equal(select_as(set->name, &found, &error), runs ? SMOL_OK : SMOL_ERROR_USAGE);
         assert_ptr_equal(found, runs ? set : NULL);
         if (!runs)
             assert_non_null(strstr(error.message, set->name));
@@ -36,24 +36,24 @@ static void every_set_is_found_by_name_where_it_runs_and_refused_elsewhere(void 
 static void the_strongest_set_that_runs_is_the_default(void **state)
 {
     (void)state;
-    struct error error;
+    smol_error error;
     bool runs;
     const struct kernels *set, *strongest = NULL, *found;
     for (size_t i = 0; (set = smol_kernels_at(i, &runs)); i++)
         strongest = runs ? set : strongest;
     unsetenv("SMOL_ISA");
-    assert_int_equal(smol_kernels_select(&found, &error), STATUS_OK);
+    assert_int_equal(smol_kernels_select(&found, &error), SMOL_OK);
     assert_ptr_equal(found, strongest);
-    assert_int_equal(select_as("", &found, &error), STATUS_OK);
+    assert_int_equal(select_as("", &found, &error), SMOL_OK);
     assert_ptr_equal(found, strongest);
 }
 
 static void unknown_instruction_sets_are_refused_by_name(void **state)
 {
     (void)state;
-    struct error error;
+    smol_error error;
     const struct kernels *found;
-    assert_int_equal(select_as("mmx", &found, &error), STATUS_USAGE);
+    assert_int_equal(select_as("mmx", &found, &error), SMOL_ERROR_USAGE);
     assert_non_null(strstr(error.message, "mmx"));
 }
 

@@ -69,13 +69,13 @@ struct file {
 static struct file map_new_file(const char *name)
 {
     struct file file;
-    struct error error;
+    smol_error error;
     size_t size = PAGES * page_size() + 100;
     char *bytes = malloc(size);
     memset(bytes, 1, size);
     snprintf(file.path, sizeof file.path, "%s", temporary_write(&temporary, name, bytes, size));
     free(bytes);
-    EXPECT(smol_file_map(file.path, &file.view, &error) == STATUS_OK);
+    EXPECT(smol_file_map(file.path, &file.view, &error) == SMOL_OK);
     return file;
 }
 
@@ -101,9 +101,9 @@ static void fake_fault(int code, const struct file *file, size_t offset)
 
 static bool complains(const struct file *file, const char *part)
 {
-    struct error error = {0};
-    return smol_file_check(&file->view, "x.smol", &error) == STATUS_FILE &&
-           error.status == STATUS_FILE && strstr(error.message, "x.smol: ") &&
+    smol_error error = {0};
+    return smol_file_check(&file->view, "x.smol", &error) == SMOL_ERROR_FILE &&
+           error.status == SMOL_ERROR_FILE && strstr(error.message, "x.smol: ") &&
            strstr(error.message, part);
 }
 
@@ -118,9 +118,9 @@ static const char shorter[] = "it became shorter", failing[] = "the disk or the 
 
 static bool is_well(const struct file *file)
 {
-    struct error untouched = {.status = STATUS_NO};
-    return smol_file_check(&file->view, "x.smol", &untouched) == STATUS_OK &&
-           untouched.status == STATUS_NO;
+    smol_error untouched = {.status = SMOL_ERROR_MISMATCH};
+    return smol_file_check(&file->view, "x.smol", &untouched) == SMOL_OK &&
+           untouched.status == SMOL_ERROR_MISMATCH;
 }
 
 /* --- guarded files -------------------------------------------------------------------------- */
@@ -273,10 +273,10 @@ static void sum_pages(void *argument, struct pool_thread *thread)
 static void fault_in_threads(void)
 {
     struct pool *pool;
-    struct error error;
+    smol_error error;
     smol_mapping_guard();
     for (unsigned n_threads = 1; n_threads <= 4; n_threads++) {
-        EXPECT(smol_pool_create(n_threads, &pool, &error) == STATUS_OK);
+        EXPECT(smol_pool_create(n_threads, &pool, &error) == SMOL_OK);
         for (int round = 0; round < 20; round++) {
             struct file file = map_new_file("file");
             shorten(&file, 0);
@@ -298,10 +298,10 @@ static void faultsMayComeOnAnyThread(void **state)
 static void *come_and_go(void *argument)
 {
     const char *path = argument;
-    struct error error;
+    smol_error error;
     for (int i = 0; i < 2000; i++) {
         struct file_view view;
-        EXPECT(smol_file_map(path, &view, &error) == STATUS_OK);
+        EXPECT(smol_file_map(path, &view, &error) == SMOL_OK);
         smol_file_close(&view);
     }
     return NULL;

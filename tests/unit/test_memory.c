@@ -16,8 +16,8 @@
 
 #include "convert/tokenizer/scanner.h"
 #include "format/scanner.h"
-#include "runtime/smol.h"
 #include "runtime/tokenizer/scanner.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 
 /* --- allocations that fail ---------------------------------------------------------------- */
@@ -303,7 +303,7 @@ static void end(struct session *s)
 }
 
 /* A pattern of every kind of part, compiled; then a text is cut that makes it look far in vain. */
-static enum status compile_and_cut(uint8_t *place, struct error *error)
+static smol_status compile_and_cut(uint8_t *place, smol_error *error)
 {
     static const char pattern[] =
         "(?i:[k-m&&[^\\d]]'s)|[[:alpha:]_]{2}\\p{Lu}|\\b(?<=x)y++(?!z)|a*b|(?>a)|(?=c|$)[^b]";
@@ -316,7 +316,7 @@ static enum status compile_and_cut(uint8_t *place, struct error *error)
     size_t start = 0, end;
     memset(text, 'a', sizeof text);
     plan.stages[0].behaviour = SPLIT_ISOLATED;
-    enum status status =
+    smol_status status =
         smol_pattern_parse(pattern, sizeof pattern - 1, &plan.stages[0].pattern, error);
     if (!status)
         status = smol_scanner_compile(&plan, &section, &stage, error);
@@ -336,15 +336,15 @@ static enum status compile_and_cut(uint8_t *place, struct error *error)
 static void patterns_that_run_out_of_memory_say_so(void **state)
 {
     (void)state;
-    struct error error;
+    smol_error error;
     uint8_t *place = aligned_alloc(64, 1 << 20);
     for (unsigned n = 0;; n++) {
         left = n;
         n_failed = 0;
         counting = true;
-        enum status status = compile_and_cut(place, &error);
+        smol_status status = compile_and_cut(place, &error);
         counting = false;
-        if (status != (n_failed > 0 ? STATUS_MEMORY : STATUS_OK))
+        if (status != (n_failed > 0 ? SMOL_ERROR_MEMORY : SMOL_OK))
             fail_msg("allocation %u: %s", n, status ? error.message : "no error");
         if (n_failed == 0)
             break;

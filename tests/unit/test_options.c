@@ -133,17 +133,17 @@ static void whole_numbers_are_digits_within_their_range(void **state)
         "",    "0",   "11",  "-1",  "+1", " 1",       "1 ",
         "1.0", "0x1", "1e1", "ten", "1k", "\xd9\xa1", "18446744073709551617"};
     uint64_t value;
-    struct error error;
+    smol_error error;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(smol_parse_whole("-n", good[i], 1, 10, &value, &error), STATUS_OK);
+        assert_int_equal(smol_parse_whole("-n", good[i], 1, 10, &value, &error), SMOL_OK);
         assert_int_equal(value, atoi(good[i]));
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(smol_parse_whole("-n", bad[i], 1, 10, &value, &error), STATUS_USAGE);
-    assert_int_equal(smol_parse_whole("-n", "x", 1, 10, &value, &error), STATUS_USAGE);
+        assert_int_equal(smol_parse_whole("-n", bad[i], 1, 10, &value, &error), SMOL_ERROR_USAGE);
+    assert_int_equal(smol_parse_whole("-n", "x", 1, 10, &value, &error), SMOL_ERROR_USAGE);
     assert_string_equal(error.message, "-n: \"x\" is not a whole number from 1 to 10");
     assert_int_equal(smol_parse_whole("-n", "18446744073709551615", 0, UINT64_MAX, &value, &error),
-                     STATUS_OK);
+                     SMOL_OK);
     assert_true(value == UINT64_MAX);
 }
 
@@ -154,20 +154,21 @@ static void reals_are_decimal_and_within_their_range(void **state)
     static const char *const bad[] = {"",  "1.1", "-0.1", "nan", "inf", "0x1",  "0,5", " 1",
                                       ".", "1e",  "1f",   "e",   "-",   "1e99", "1 ",  "0.5.5"};
     float value;
-    struct error error;
+    smol_error error;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(smol_parse_real("--top-p", good[i], 0, 1, &value, &error), STATUS_OK);
+        assert_int_equal(smol_parse_real("--top-p", good[i], 0, 1, &value, &error), SMOL_OK);
         assert_true(value == (float)atof(good[i]));
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(smol_parse_real("--top-p", bad[i], 0, 1, &value, &error), STATUS_USAGE);
+        assert_int_equal(smol_parse_real("--top-p", bad[i], 0, 1, &value, &error),
+                         SMOL_ERROR_USAGE);
 }
 
 static void messages_about_reals_say_what_is_wrong_and_what_would_be_right(void **state)
 {
     (void)state;
     float value;
-    struct error error;
+    smol_error error;
     smol_parse_real("--temp", "x", 0, FLT_MAX, &value, &error);
     assert_string_equal(error.message, "--temp: \"x\" is not a number: give one of at least 0");
     smol_parse_real("--top-p", "1.5", 0, 1, &value, &error);

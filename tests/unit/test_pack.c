@@ -22,7 +22,7 @@
 
 enum { STRIDE = SLOW ? 37 : 1 }; /* slow code tries every 37th */
 
-static struct error error;
+static smol_error error;
 static char blob_path[128], packed_path[128], input[128], output[128], part[128];
 static struct file_view blob, packed;
 
@@ -42,10 +42,10 @@ static int set_up(void **state)
     snprintf(input, sizeof input, "%s/input", temporary.folder);
     snprintf(output, sizeof output, "%s/out.smol", temporary.folder);
     snprintf(part, sizeof part, "%s/out.smol.part", temporary.folder);
-    assert_int_equal(write_blob(blob_path, true, &contents, &error), STATUS_OK);
-    assert_int_equal(smol_pack(blob_path, packed_path, &options, &error), STATUS_OK);
-    assert_int_equal(smol_file_read(blob_path, 1 << 22, &blob, &error), STATUS_OK);
-    assert_int_equal(smol_file_read(packed_path, 1 << 20, &packed, &error), STATUS_OK);
+    assert_int_equal(write_blob(blob_path, true, &contents, &error), SMOL_OK);
+    assert_int_equal(smol_pack(blob_path, packed_path, &options, &error), SMOL_OK);
+    assert_int_equal(smol_file_read(blob_path, 1 << 22, &blob, &error), SMOL_OK);
+    assert_int_equal(smol_file_read(packed_path, 1 << 20, &packed, &error), SMOL_OK);
     assert_in_range(packed.size, 1000, 20000);
     return 0;
 }
@@ -64,7 +64,7 @@ static bool exists(const char *path)
 }
 
 /* Unpacks data[0..size). */
-static enum status unpack(const void *data, size_t size, bool resume, struct unpack_rest *rest)
+static smol_status unpack(const void *data, size_t size, bool resume, struct unpack_rest *rest)
 {
     const struct unpack_options options = {.n_threads = 1, .resume = resume, .quiet = 1};
     temporary_write(&temporary, "input", data, size);
@@ -74,7 +74,7 @@ static enum status unpack(const void *data, size_t size, bool resume, struct unp
 static void restored(void)
 {
     struct file_view view;
-    assert_int_equal(smol_file_read(output, 1 << 22, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(output, 1 << 22, &view, &error), SMOL_OK);
     assert_int_equal(view.size, blob.size);
     assert_memory_equal(view.data, blob.data, blob.size);
     smol_file_close(&view);
@@ -82,7 +82,7 @@ static void restored(void)
     assert_false(exists(part));
 }
 
-static void complains(enum status status, const char *text)
+static void complains(smol_status status, const char *text)
 {
     assert_int_equal(error.status, status);
     if (!strstr(error.message, text))
@@ -122,7 +122,7 @@ static void a_seek_table_grows_and_is_cut(void **state)
     struct seek_table table = {0};
     uint64_t ends[1001] = {0};
     for (uint32_t i = 0; i < 1000; i++) {
-        assert_int_equal(smol_seek_table_add(&table, UINT32_MAX - i, &error), STATUS_OK);
+        assert_int_equal(smol_seek_table_add(&table, UINT32_MAX - i, &error), SMOL_OK);
         ends[i + 1] = ends[i] + UINT32_MAX - i;
     }
     for (size_t n = 1000; n-- > 0;) {
@@ -144,10 +144,10 @@ enum { N_SIZES = sizeof sizes / sizeof sizes[0], ENTRY = 16 };
 static struct output write_journal(void)
 {
     struct output out;
-    assert_int_equal(smol_output_resume(output, false, &out, &error), STATUS_OK);
+    assert_int_equal(smol_output_resume(output, false, &out, &error), SMOL_OK);
     struct journal journal = smol_journal_start(&header);
     for (size_t i = 0; i < N_SIZES; i++)
-        assert_int_equal(smol_journal_add(&journal, &out, sizes[i], &error), STATUS_OK);
+        assert_int_equal(smol_journal_add(&journal, &out, sizes[i], &error), SMOL_OK);
     return out;
 }
 
@@ -155,7 +155,7 @@ static struct output write_journal(void)
 static void journal_holds(const struct output *out, const struct blob_header *of, size_t n)
 {
     struct seek_table table = {0};
-    assert_int_equal(smol_journal_read(smol_journal_start(of), out, &table, &error), STATUS_OK);
+    assert_int_equal(smol_journal_read(smol_journal_start(of), out, &table, &error), SMOL_OK);
     assert_int_equal(table.n, n);
     assert_memory_equal(table.sizes ? table.sizes : sizes, sizes, n * sizeof sizes[0]);
     smol_seek_table_free(&table);
@@ -176,7 +176,7 @@ static void a_journal_is_read_up_to_the_first_entry_that_is_cut_or_damaged(void 
         smol_output_write(&out, at, &byte, 1, &error);
     }
     for (size_t size = N_SIZES * ENTRY; size-- > 0;) {
-        assert_int_equal(smol_output_truncate(&out, header.file_size + size, &error), STATUS_OK);
+        assert_int_equal(smol_output_truncate(&out, header.file_size + size, &error), SMOL_OK);
         journal_holds(&out, &header, size / ENTRY);
     }
     smol_output_discard(&out);
@@ -202,12 +202,12 @@ static void every_truncation_is_refused_and_leaves_nothing(void **state)
     (void)state;
     struct unpack_rest rest;
     for (size_t size = 0; size < packed.size; size += STRIDE) {
-        enum status status = unpack(packed.data, size, false, &rest);
-        assert_int_equal(status, STATUS_DAMAGED);
-        complains(STATUS_DAMAGED, "ends ");
+        smol_status status = unpack(packed.data, size, false, &rest);
+        assert_int_equal(status, SMOL_ERROR_DAMAGED);
+        complains(SMOL_ERROR_DAMAGED, "ends ");
         assert_false(rest.is_known || exists(output));
     }
-    assert_int_equal(unpack(packed.data, packed.size, false, &rest), STATUS_OK);
+    assert_int_equal(unpack(packed.data, packed.size, false, &rest), SMOL_OK);
     restored();
 }
 
@@ -219,11 +219,11 @@ static void every_byte_that_is_appended_is_refused(void **state)
     memcpy(longer, packed.data, packed.size);
     for (int byte = 0; byte < 256; byte += SLOW ? 16 : 1) {
         longer[packed.size] = (uint8_t)byte;
-        assert_int_equal(unpack(longer, packed.size + 1, false, &rest), STATUS_DAMAGED);
-        complains(STATUS_DAMAGED, "bytes behind the seek table");
+        assert_int_equal(unpack(longer, packed.size + 1, false, &rest), SMOL_ERROR_DAMAGED);
+        complains(SMOL_ERROR_DAMAGED, "bytes behind the seek table");
     }
     memcpy(longer + packed.size, packed.data, 200); /* a second file */
-    assert_int_equal(unpack(longer, packed.size + 200, false, &rest), STATUS_DAMAGED);
+    assert_int_equal(unpack(longer, packed.size + 200, false, &rest), SMOL_ERROR_DAMAGED);
     free(longer);
 }
 
@@ -237,12 +237,12 @@ static void every_flipped_bit_is_refused_or_changes_nothing(void **state)
     memcpy(bytes, packed.data, packed.size);
     for (size_t i = 0; i < packed.size * 8; i += 9 * STRIDE) {
         bytes[i / 8] ^= 1 << i % 8;
-        enum status status = unpack(bytes, packed.size, false, &rest);
+        smol_status status = unpack(bytes, packed.size, false, &rest);
         bytes[i / 8] ^= 1 << i % 8;
-        if (status == STATUS_OK) {
+        if (status == SMOL_OK) {
             restored();
             harmless++;
-        } else if (status != STATUS_DAMAGED && status != STATUS_UNSUPPORTED) {
+        } else if (status != SMOL_ERROR_DAMAGED && status != SMOL_ERROR_UNSUPPORTED) {
             fail_msg("bit %zu: status %d: %s", i, status, error.message);
         }
         assert_false(exists(output));
@@ -257,12 +257,12 @@ static void every_flipped_bit_is_refused_or_changes_nothing(void **state)
 static void goes_on_after(size_t size)
 {
     struct unpack_rest rest;
-    assert_int_equal(unpack(packed.data, size, true, &rest), STATUS_DAMAGED);
+    assert_int_equal(unpack(packed.data, size, true, &rest), SMOL_ERROR_DAMAGED);
     assert_true(rest.is_known);
     assert_in_range(rest.position, 0, size);
     assert_int_equal(exists(part), rest.position > 0);
     size_t kept = (size_t)rest.position;
-    assert_int_equal(unpack(packed.data + kept, packed.size - kept, true, &rest), STATUS_OK);
+    assert_int_equal(unpack(packed.data + kept, packed.size - kept, true, &rest), SMOL_OK);
     assert_false(rest.is_known);
     restored();
 }
@@ -281,23 +281,23 @@ static void a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good(
     (void)state;
     struct unpack_rest rest;
     struct file_view kept;
-    assert_int_equal(unpack(packed.data, packed.size - 30, true, &rest), STATUS_DAMAGED);
+    assert_int_equal(unpack(packed.data, packed.size - 30, true, &rest), SMOL_ERROR_DAMAGED);
     const uint64_t end = rest.position;
-    assert_int_equal(smol_file_read(part, 1 << 22, &kept, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(part, 1 << 22, &kept, &error), SMOL_OK);
     uint8_t *bytes = malloc(kept.size);
     for (size_t i = 64; i < kept.size; i += i < blob.size ? 4999 : 5) {
         memcpy(bytes, kept.data, kept.size);
         bytes[i] ^= 1;
         temporary_write(&temporary, "out.smol.part", bytes, kept.size);
-        assert_int_equal(unpack("", 0, true, &rest), STATUS_DAMAGED);
+        assert_int_equal(unpack("", 0, true, &rest), SMOL_ERROR_DAMAGED);
         assert_true(rest.is_known && rest.position < end);
         size_t from = (size_t)rest.position;
-        assert_int_equal(unpack(packed.data + from, packed.size - from, true, &rest), STATUS_OK);
+        assert_int_equal(unpack(packed.data + from, packed.size - from, true, &rest), SMOL_OK);
         restored();
     }
     for (size_t size = kept.size; size > 0; size -= size > blob.size ? 1 : 70001) {
         temporary_write(&temporary, "out.smol.part", kept.data, size);
-        assert_int_equal(unpack(packed.data, packed.size, true, &rest), STATUS_OK);
+        assert_int_equal(unpack(packed.data, packed.size, true, &rest), SMOL_OK);
         restored();
         if (size <= 70001)
             break;
@@ -312,7 +312,7 @@ static void a_part_that_lacks_only_its_name_gets_it(void **state)
     (void)state;
     struct unpack_rest rest;
     temporary_write(&temporary, "out.smol.part", blob.data, blob.size);
-    assert_int_equal(unpack("", 0, true, &rest), STATUS_OK);
+    assert_int_equal(unpack("", 0, true, &rest), SMOL_OK);
     restored();
 }
 
@@ -321,8 +321,8 @@ static void a_part_that_is_not_ours_is_refused_and_left(void **state)
     (void)state;
     struct unpack_rest rest;
     temporary_write(&temporary, "out.smol.part", packed.data, packed.size); /* by another program */
-    assert_int_equal(unpack(packed.data, packed.size, true, &rest), STATUS_FILE);
-    complains(STATUS_FILE, "out.smol.part: not an unfinished blob: remove it");
+    assert_int_equal(unpack(packed.data, packed.size, true, &rest), SMOL_ERROR_FILE);
+    complains(SMOL_ERROR_FILE, "out.smol.part: not an unfinished blob: remove it");
     assert_false(rest.is_known);
     assert_true(exists(part));
 }

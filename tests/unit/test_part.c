@@ -18,7 +18,7 @@
 #include "common/output.h"
 #include "tests/unit/temporary_fixture.h"
 
-static struct error error;
+static smol_error error;
 static char target[128], part[128];
 
 static int set_up(void **state)
@@ -38,7 +38,7 @@ static bool exists(const char *path)
 static void holds(const char *path, const char *text)
 {
     struct file_view view;
-    assert_int_equal(smol_file_read(path, 1 << 20, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(path, 1 << 20, &view, &error), SMOL_OK);
     assert_int_equal(view.size, strlen(text));
     assert_memory_equal(view.data, text, view.size);
     smol_file_close(&view);
@@ -54,13 +54,13 @@ static struct output go_on(bool force)
 
 static void write_text(struct output *output, uint64_t offset, const char *text)
 {
-    assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), STATUS_OK);
+    assert_int_equal(smol_output_write(output, offset, text, strlen(text), &error), SMOL_OK);
 }
 
 static void refuses(bool force, const char *reason)
 {
     struct output output;
-    assert_int_equal(smol_output_resume(target, force, &output, &error), STATUS_FILE);
+    assert_int_equal(smol_output_resume(target, force, &output, &error), SMOL_ERROR_FILE);
     if (!strstr(error.message, reason))
         fail_msg("no \"%s\" in: %s", reason, error.message);
     smol_output_discard(&output); /* must be safe */
@@ -81,14 +81,14 @@ static void what_is_unfinished_is_kept_read_and_finished(void **state)
     output = go_on(false);
     char text[16] = "";
     size_t n;
-    assert_int_equal(smol_output_read(&output, 1, text, sizeof text, &n, &error), STATUS_OK);
+    assert_int_equal(smol_output_read(&output, 1, text, sizeof text, &n, &error), SMOL_OK);
     assert_int_equal(n, 4);
     assert_string_equal(text, "egun");
-    assert_int_equal(smol_output_read(&output, 5, text, sizeof text, &n, &error), STATUS_OK);
+    assert_int_equal(smol_output_read(&output, 5, text, sizeof text, &n, &error), SMOL_OK);
     assert_int_equal(n, 0);
     write_text(&output, 5, " and done, and more");
-    assert_int_equal(smol_output_truncate(&output, 14, &error), STATUS_OK);
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    assert_int_equal(smol_output_truncate(&output, 14, &error), SMOL_OK);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
     holds(target, "begun and done");
     assert_false(exists(part));
 }
@@ -111,7 +111,7 @@ static void a_target_that_exists_is_replaced_only_by_force(void **state)
     struct output output = go_on(true);
     write_text(&output, 0, "new");
     holds(target, "old");
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_OK);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
     holds(target, "new");
 }
 
@@ -121,7 +121,7 @@ static void a_part_is_kept_when_the_target_appears_meanwhile(void **state)
     struct output output = go_on(false);
     write_text(&output, 0, "mine");
     temporary_write_text(&temporary, "out", "theirs");
-    assert_int_equal(smol_output_commit(&output, &error), STATUS_FILE);
+    assert_int_equal(smol_output_commit(&output, &error), SMOL_ERROR_FILE);
     holds(target, "theirs");
     holds(part, "mine");
 }
@@ -228,7 +228,7 @@ static void write_again_and_again(char letter)
 static void holds_one_letter(void)
 {
     struct file_view view;
-    assert_int_equal(smol_file_read(target, 1 << 20, &view, &error), STATUS_OK);
+    assert_int_equal(smol_file_read(target, 1 << 20, &view, &error), SMOL_OK);
     assert_int_equal(view.size, TEXT);
     for (size_t i = 1; i < view.size; i++)
         assert_int_equal(view.data[i], view.data[0]);

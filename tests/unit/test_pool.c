@@ -21,7 +21,7 @@
 static const unsigned sizes[] = {1, 2, 3, 7, 64};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], N_ITEMS = 1000 };
 
-static struct error error;
+static smol_error error;
 
 static struct pool *make_pool(unsigned n_threads)
 {
@@ -265,9 +265,9 @@ static void refuses_no_threads_and_too_many(void **state)
 {
     (void)state;
     struct pool *pool = (struct pool *)&error;
-    assert_int_equal(smol_pool_create(0, &pool, &error), STATUS_USAGE);
+    assert_int_equal(smol_pool_create(0, &pool, &error), SMOL_ERROR_USAGE);
     assert_null(pool);
-    assert_int_equal(smol_pool_create(POOL_MAX_THREADS + 1, &pool, &error), STATUS_USAGE);
+    assert_int_equal(smol_pool_create(POOL_MAX_THREADS + 1, &pool, &error), SMOL_ERROR_USAGE);
     assert_non_null(strstr(error.message, "257 threads"));
 }
 
@@ -278,7 +278,7 @@ static int create_without_memory_for_stacks(void)
     struct rlimit limit = {256 << 20, 256 << 20}; /* room for some stacks of 8 MiB, not for 256 */
     if (setrlimit(RLIMIT_AS, &limit))
         return 1;
-    if (smol_pool_create(POOL_MAX_THREADS, &pool, &error) != STATUS_MEMORY || pool)
+    if (smol_pool_create(POOL_MAX_THREADS, &pool, &error) != SMOL_ERROR_MEMORY || pool)
         return 2;
     return smol_pool_create(2, &pool, &error) ? 3 : (smol_pool_destroy(pool), 0);
 }

@@ -13,7 +13,7 @@
 
 #include "common/file.h"
 #include "common/sha256.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 
 static char digest[SHA256_TEXT_SIZE];
@@ -345,7 +345,7 @@ static void generation_ends_at_the_token_where_it_was_cancelled(void **state)
 static int open_model(void **state)
 {
     struct file_view file;
-    struct error error;
+    smol_error error;
     if (make_demo_blob(state) || smol_file_read(demo_blob, SIZE_MAX, &file, &error))
         return -1;
     smol_sha256(file.data, file.size, digest);

@@ -110,8 +110,8 @@ static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
 static void messages_do_not_steer_a_terminal(void **state)
 {
     (void)state;
-    struct error error;
-    smol_fail(&error, STATUS_USAGE, "%s",
+    smol_error error;
+    smol_fail(&error, SMOL_ERROR_USAGE, "%s",
               "a\x1b[1m\xc2\x9b"
               "2J\xc2\x80\x7f \xc2\xa0\xc3\x9f\xc2");
     assert_string_equal(error.message, "a?[1m??2J??? \xc2\xa0\xc3\x9f\xc2");

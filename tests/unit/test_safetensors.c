@@ -14,7 +14,7 @@
 #include "tests/unit/temporary_fixture.h"
 
 static struct safetensors reader;
-static struct error error;
+static smol_error error;
 
 /* Writes a file: the header's length, the header, and data bytes that count up from 0. */
 static const char *write_file(const char *header, size_t header_size, size_t data_size)
@@ -32,7 +32,7 @@ static const char *write_file(const char *header, size_t header_size, size_t dat
     return temporary.path;
 }
 
-static enum status open_header(const char *header, size_t data_size)
+static smol_status open_header(const char *header, size_t data_size)
 {
     return smol_safetensors_open(write_file(header, strlen(header), data_size), &reader, &error);
 }
@@ -50,7 +50,7 @@ static void accepts_and_closes(const char *header, size_t data_size)
 }
 
 /* The failed open left nothing behind and a message with the path and `part`. */
-static void complains(enum status status, enum status expected, const char *part)
+static void complains(smol_status status, smol_status expected, const char *part)
 {
     assert_int_equal(status, expected);
     assert_int_equal(error.status, expected);
@@ -65,10 +65,10 @@ static void complains(enum status status, enum status expected, const char *part
 
 static void refuses(const char *header, size_t data_size, const char *part)
 {
-    complains(open_header(header, data_size), STATUS_DAMAGED, part);
+    complains(open_header(header, data_size), SMOL_ERROR_DAMAGED, part);
 }
 
-static void refuses_bytes(const void *bytes, size_t size, enum status expected, const char *part)
+static void refuses_bytes(const void *bytes, size_t size, smol_status expected, const char *part)
 {
     temporary_write(&temporary, "model.safetensors", bytes, size);
     complains(smol_safetensors_open(temporary.path, &reader, &error), expected, part);
@@ -275,7 +275,7 @@ static void refuses_damaged_json(void **state)
     refuses("{\"\\udc00\":1}", 0, "half a surrogate pair");
     refuses("{\"\\udc00\\udc00\":1}", 0, "half a surrogate pair");
     refuses("{\"\\ud800\\u0041\":1}", 0, "half a surrogate pair");
-    complains(smol_safetensors_open(write_file("{}\0", 3, 0), &reader, &error), STATUS_DAMAGED,
+    complains(smol_safetensors_open(write_file("{}\0", 3, 0), &reader, &error), SMOL_ERROR_DAMAGED,
               "something behind its end");
 }
 
@@ -343,7 +343,7 @@ static void refuses_more_dimensions_than_it_has_room_for(void **state)
     (void)state;
     accepts_and_closes("{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1]", "[0,1]") "}", 1);
     complains(open_header("{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1),
-              STATUS_UNSUPPORTED, "tensor \"a\" has more than 8 dimensions");
+              SMOL_ERROR_UNSUPPORTED, "tensor \"a\" has more than 8 dimensions");
 }
 
 static void refuses_overlapping_tensors(void **state)
@@ -400,7 +400,7 @@ static void counts_the_missing_bytes_of_truncated_files(void **state)
     const char *header = "{" TENSOR("a", "U8", "[100]", "[0,100]") "}";
     refuses(header, 40, "truncated: 60 of ");
     uint64_t length = 1000;
-    refuses_bytes(&length, 8, STATUS_DAMAGED, "truncated: 1000 of 1008 bytes are missing");
+    refuses_bytes(&length, 8, SMOL_ERROR_DAMAGED, "truncated: 1000 of 1008 bytes are missing");
     refuses("{" TENSOR("a", "U8", "[2305843009213693951]", "[0,2305843009213693951]") "}", 1,
             "truncated: ");
 }
@@ -415,9 +415,9 @@ static void refuses_headers_over_the_limit(void **state)
 {
     (void)state;
     uint64_t length[2] = {SAFETENSORS_MAX_HEADER + 1, 0xffffffffffffffffu};
-    refuses_bytes(length, 16, STATUS_DAMAGED, "length is over 100000000 (byte 0)");
+    refuses_bytes(length, 16, SMOL_ERROR_DAMAGED, "length is over 100000000 (byte 0)");
     length[0] = UINT64_MAX;
-    refuses_bytes(length, 16, STATUS_DAMAGED, "length is over 100000000 (byte 0)");
+    refuses_bytes(length, 16, SMOL_ERROR_DAMAGED, "length is over 100000000 (byte 0)");
 }
 
 static void refuses_every_truncation(void **state)
@@ -431,11 +431,11 @@ static void refuses_every_truncation(void **state)
     assert_int_equal(fread(bytes, 1, sizeof bytes, file), size);
     fclose(file);
     for (size_t cut = 2; cut < size; cut++) /* one byte could be a text */
-        refuses_bytes(bytes, cut, STATUS_DAMAGED, "download it again");
+        refuses_bytes(bytes, cut, SMOL_ERROR_DAMAGED, "download it again");
     /* and a header cut short, of whatever length it says it is */
     for (size_t cut = 0; cut < strlen(header); cut++)
         complains(smol_safetensors_open(write_file(header, cut, 4), &reader, &error),
-                  STATUS_DAMAGED, "the header is damaged");
+                  SMOL_ERROR_DAMAGED, "the header is damaged");
 }
 
 static void cuts_long_names_in_messages_between_characters(void **state)
@@ -476,9 +476,9 @@ static void names_files_of_other_kinds(void **state)
         {"\n# smol\n\nA small", 16, "a text that begins \"# smol\": name a model's file or folder"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        refuses_bytes(kinds[i].bytes, kinds[i].size, STATUS_UNSUPPORTED, kinds[i].part);
-    refuses_bytes("", 0, STATUS_DAMAGED, "empty");
-    refuses_bytes("\1\0\0", 3, STATUS_DAMAGED, "too short");
+        refuses_bytes(kinds[i].bytes, kinds[i].size, SMOL_ERROR_UNSUPPORTED, kinds[i].part);
+    refuses_bytes("", 0, SMOL_ERROR_DAMAGED, "empty");
+    refuses_bytes("\1\0\0", 3, SMOL_ERROR_DAMAGED, "too short");
 }
 
 static void does_not_take_a_header_length_for_a_pickle(void **state)
@@ -488,15 +488,15 @@ static void does_not_take_a_header_length_for_a_pickle(void **state)
     memset(header, ' ', sizeof header);
     memcpy(header, "{}", 2); /* 0x280 bytes: the file begins 80 02, like a pickle */
     assert_int_equal(smol_safetensors_open(write_file(header, sizeof header, 0), &reader, &error),
-                     STATUS_OK);
+                     SMOL_OK);
     smol_safetensors_close(&reader);
 }
 
 static void says_when_there_is_no_file(void **state)
 {
     (void)state;
-    assert_int_equal(smol_safetensors_open("/nonexistent/x", &reader, &error), STATUS_FILE);
-    assert_int_equal(smol_safetensors_open(temporary.folder, &reader, &error), STATUS_FILE);
+    assert_int_equal(smol_safetensors_open("/nonexistent/x", &reader, &error), SMOL_ERROR_FILE);
+    assert_int_equal(smol_safetensors_open(temporary.folder, &reader, &error), SMOL_ERROR_FILE);
 }
 
 /* ---- what hostile headers cost ---- */
@@ -504,14 +504,14 @@ static void says_when_there_is_no_file(void **state)
 enum { HOSTILE_SIZE = SAFETENSORS_MAX_HEADER };
 
 /* Opens the file in a child process; returns its peak memory beyond the file, in bytes. */
-static size_t cost_of_opening(const char *path, enum status expected)
+static size_t cost_of_opening(const char *path, smol_status expected)
 {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
         struct rusage before, after;
         getrusage(RUSAGE_SELF, &before);
-        enum status status = smol_safetensors_open(path, &reader, &error);
+        smol_status status = smol_safetensors_open(path, &reader, &error);
         getrusage(RUSAGE_SELF, &after);
         long grown = (after.ru_maxrss - before.ru_maxrss) / 1024; /* MiB, the mapping included */
         if (SANITIZED)
@@ -525,7 +525,7 @@ static size_t cost_of_opening(const char *path, enum status expected)
     return (size_t)(WEXITSTATUS(result) - 100) * 8 << 20;
 }
 
-static void costs_little(const char *header, size_t size, enum status expected)
+static void costs_little(const char *header, size_t size, smol_status expected)
 {
     struct timespec start, end;
     write_file(header, size, 0);
@@ -545,7 +545,7 @@ static void survives_deep_nesting(void **state)
     assert_non_null(header);
     memset(header, '[', HOSTILE_SIZE);
     memcpy(header, start, sizeof start - 1);
-    costs_little(header, HOSTILE_SIZE, STATUS_DAMAGED);
+    costs_little(header, HOSTILE_SIZE, SMOL_ERROR_DAMAGED);
     free(header);
 }
 
@@ -558,10 +558,10 @@ static void survives_one_huge_string(void **state)
     memset(header, 'x', HOSTILE_SIZE);
     memcpy(header, "{\"", 2);
     memcpy(header + HOSTILE_SIZE - (sizeof end - 1), end, sizeof end - 1);
-    costs_little(header, HOSTILE_SIZE, STATUS_OK);
+    costs_little(header, HOSTILE_SIZE, SMOL_OK);
     memset(header + 2, '9', HOSTILE_SIZE - 2); /* the same as a number */
     memcpy(header, "{\"a\":{\"x\":", 10);
-    costs_little(header, HOSTILE_SIZE, STATUS_DAMAGED);
+    costs_little(header, HOSTILE_SIZE, SMOL_ERROR_DAMAGED);
     free(header);
 }
 
@@ -575,7 +575,7 @@ static void survives_millions_of_tiny_tensors(void **state)
     for (unsigned i = 0; size < HOSTILE_SIZE - 100; i++)
         size += (size_t)sprintf(header + size, TENSOR("%x", "U8", "[0]", "[0,0]") ",", i);
     header[size - 1] = '}';
-    costs_little(header, size, STATUS_OK);
+    costs_little(header, size, SMOL_OK);
     free(header);
 }
 
@@ -589,7 +589,7 @@ static void survives_millions_of_tensors_of_one_name(void **state)
     while (size < HOSTILE_SIZE - 100)
         size += (size_t)sprintf(header + size, TENSOR("", "U8", "[0]", "[0,0]") ",");
     header[size - 1] = '}';
-    costs_little(header, size, STATUS_DAMAGED);
+    costs_little(header, size, SMOL_ERROR_DAMAGED);
     free(header);
 }
 

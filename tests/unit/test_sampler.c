@@ -65,9 +65,9 @@ static unsigned kept(smol_sampler_params params, const float *logits, size_t n)
 {
     smol_sampler *sampler = make(params);
     pick(sampler, logits, n);
-    struct error error;
+    smol_error error;
     uint32_t best;
-    assert_int_equal(smol_sampler_best(logits, n, &best, &error), STATUS_OK);
+    assert_int_equal(smol_sampler_best(logits, n, &best, &error), SMOL_OK);
     size_t n_kept = smol_sampler_filter(sampler, logits, n, logits[best]);
     unsigned bits = 0;
     for (size_t i = 0; i < n_kept; i++) {
@@ -172,7 +172,7 @@ static void filters_agree_with_sorting_everything(void **state)
     static float logits[N], sorted[N];
     for (int round = 0; round < 40; round++) {
         uint32_t best;
-        struct error error;
+        smol_error error;
         for (size_t i = 0; i < N; i++)
             logits[i] = random_logit();
         memcpy(sorted, logits, sizeof logits);
@@ -181,7 +181,7 @@ static void filters_agree_with_sorting_everything(void **state)
         smol_sampler *sampler = make((smol_sampler_params){
             .temperature = 1.5f, .top_k = (uint32_t)k, .top_p = 0.05f + 0.02f * (float)round});
         pick(sampler, logits, N);
-        assert_int_equal(smol_sampler_best(logits, N, &best, &error), STATUS_OK);
+        assert_int_equal(smol_sampler_best(logits, N, &best, &error), SMOL_OK);
         size_t n = smol_sampler_filter(sampler, logits, N, logits[best]);
 
         while (k < N && sorted[k] == sorted[k - 1])

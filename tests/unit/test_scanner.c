@@ -17,15 +17,15 @@
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
-static enum status compile_as(const char *pattern, enum split_behaviour behaviour, uint32_t flags,
-                              struct scanner_section *section, struct error *error)
+static smol_status compile_as(const char *pattern, enum split_behaviour behaviour, uint32_t flags,
+                              struct scanner_section *section, smol_error *error)
 {
     struct scanner_plan plan = {.n_stages = 1};
     uint32_t stage;
     plan.stages[0].behaviour = behaviour;
     plan.stages[0].flags = flags;
     *section = (struct scanner_section){0};
-    enum status status =
+    smol_status status =
         smol_pattern_parse(pattern, strlen(pattern), &plan.stages[0].pattern, error);
     if (!status)
         status = smol_scanner_compile(&plan, section, &stage, error);
@@ -46,11 +46,11 @@ static uint8_t *placed(const struct scanner_section *section)
 static void cut_bytes(const struct scanner_tables *tables, const char *text, size_t size, char *out)
 {
     struct scan scan;
-    struct error error;
+    smol_error error;
     size_t start, end, n = 0;
     smol_scanner_start(&scan, tables, 0, (const uint8_t *)text, size);
     for (;;) {
-        assert_int_equal(smol_scanner_next(&scan, &start, &end, &error), STATUS_OK);
+        assert_int_equal(smol_scanner_next(&scan, &start, &end, &error), SMOL_OK);
         if (start == size)
             break;
         out[n++] = '|';
@@ -66,12 +66,12 @@ static void cuts_as(const char *pattern, enum split_behaviour behaviour, uint32_
 {
     struct scanner_section section;
     struct scanner_tables tables;
-    struct error error;
+    smol_error error;
     char pieces[256];
     if (compile_as(pattern, behaviour, flags, &section, &error))
         fail_msg("%s: %s", pattern, error.message);
     uint8_t *data = placed(&section);
-    assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), STATUS_OK);
+    assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), SMOL_OK);
     cut_bytes(&tables, text, strlen(text), pieces);
     if (strcmp(pieces, expected) != 0)
         fail_msg("%s cuts %s into %s instead of %s", pattern, text, pieces, expected);
@@ -87,9 +87,9 @@ static void cuts(const char *pattern, const char *text, const char *expected)
 static void refuses(const char *pattern, const char *reason)
 {
     struct scanner_section section;
-    struct error error;
-    enum status status = compile_as(pattern, SPLIT_ISOLATED, 0, &section, &error);
-    if (status != STATUS_UNSUPPORTED || !strstr(error.message, reason))
+    smol_error error;
+    smol_status status = compile_as(pattern, SPLIT_ISOLATED, 0, &section, &error);
+    if (status != SMOL_ERROR_UNSUPPORTED || !strstr(error.message, reason))
         fail_msg("%s: %d %s", pattern, status, status ? error.message : "is taken");
     assert_null(section.data);
 }
@@ -266,15 +266,15 @@ static void long_walks_in_vain_are_not_repeated(void **state)
     (void)state;
     enum { SIZE = 1 << 18 };
     static const char *const patterns[] = {"a*b", "a*b|a", "(?:aaa)*b|aa", "a{70}b|[ac]+d"};
-    struct error error;
+    smol_error error;
     char *text = malloc(SIZE), *pieces = malloc(2 * SIZE + 1);
     memset(text, 'a', SIZE);
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         struct scanner_section section;
         struct scanner_tables tables;
-        assert_int_equal(compile_as(patterns[i], SPLIT_ISOLATED, 0, &section, &error), STATUS_OK);
+        assert_int_equal(compile_as(patterns[i], SPLIT_ISOLATED, 0, &section, &error), SMOL_OK);
         uint8_t *data = placed(&section);
-        assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), STATUS_OK);
+        assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), SMOL_OK);
         cut_bytes(&tables, text, SIZE, pieces); /* for days, if each walk went to the end */
         assert_int_equal(strlen(pieces), i == 0 || i == 3 ? SIZE + 1
                                          : i == 1         ? 2 * SIZE
@@ -298,21 +298,21 @@ struct fixture {
 
 static void open_fixture(struct fixture *f)
 {
-    struct error error;
-    assert_int_equal(compile_as("(?<=a)b+|c", SPLIT_ISOLATED, 0, &f->section, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(compile_as("(?<=a)b+|c", SPLIT_ISOLATED, 0, &f->section, &error), SMOL_OK);
     f->data = placed(&f->section);
     f->header = (struct blob_scanner *)f->data;
     assert_int_equal(smol_scanner_tables_open(f->data, f->section.size, &f->tables, &error),
-                     STATUS_OK);
+                     SMOL_OK);
 }
 
 /* That the section is refused now; what was changed is put back. */
 static void is_refused(struct fixture *f, const char *reason)
 {
     struct scanner_tables tables;
-    struct error error;
+    smol_error error;
     assert_int_equal(smol_scanner_tables_open(f->data, f->section.size, &tables, &error),
-                     STATUS_DAMAGED);
+                     SMOL_ERROR_DAMAGED);
     if (!strstr(error.message, reason))
         fail_msg("%s", error.message);
     memcpy(f->data, f->section.data, f->section.size);
@@ -385,12 +385,13 @@ static void every_size_but_its_own_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
-    struct error error;
+    smol_error error;
     open_fixture(&f);
     for (size_t size = 0; size < f.section.size; size += size < 256 ? 1 : 97) {
         uint8_t *data = aligned_alloc(64, round_up(size + 1, 64));
         memcpy(data, f.section.data, size);
-        assert_int_equal(smol_scanner_tables_open(data, size, &f.tables, &error), STATUS_DAMAGED);
+        assert_int_equal(smol_scanner_tables_open(data, size, &f.tables, &error),
+                         SMOL_ERROR_DAMAGED);
         free(data);
     }
     free(f.data);
@@ -403,11 +404,11 @@ static void a_plan_without_stages_is_a_section(void **state)
     struct scanner_plan plan = {0};
     struct scanner_section section;
     struct scanner_tables tables;
-    struct error error;
+    smol_error error;
     uint32_t stage;
-    assert_int_equal(smol_scanner_compile(&plan, &section, &stage, &error), STATUS_OK);
+    assert_int_equal(smol_scanner_compile(&plan, &section, &stage, &error), SMOL_OK);
     uint8_t *data = placed(&section);
-    assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), STATUS_OK);
+    assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), SMOL_OK);
     assert_int_equal(tables.header.n_stages, 0);
     free(data);
     free(section.data);

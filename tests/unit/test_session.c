@@ -12,7 +12,7 @@
 
 #include "common/hash.h"
 #include "runtime/session.h"
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/tiny_blob.h"
 
@@ -25,7 +25,7 @@ static smol_model *rich_other; /* the same shape, other numbers */
 static smol_model *open_tiny(const char *name, const struct blob_model *model)
 {
     const struct blob_contents contents = contents_of(model);
-    struct error error;
+    smol_error error;
     smol_model *opened;
     char path[128];
     snprintf(path, sizeof path, "%s/%s", folder.folder, name);

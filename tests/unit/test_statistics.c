@@ -21,7 +21,7 @@
 enum { MOST = 1 << 18 };
 
 static float values[MOST];
-static struct error error;
+static smol_error error;
 static uint64_t random_state = 0x3c6ef372fe94f82bu;
 
 static uint32_t random_bits(void)
@@ -55,8 +55,8 @@ static struct statistics measure(const struct safetensors_tensor *raw, unsigned 
     struct statistics statistics;
     struct pool *pool;
     smol_tensor_set_raw(&tensor, raw);
-    assert_int_equal(smol_pool_create(n_threads, &pool, &error), STATUS_OK);
-    assert_int_equal(smol_statistics(&tensor, 1, pool, true, &statistics, &error), STATUS_OK);
+    assert_int_equal(smol_pool_create(n_threads, &pool, &error), SMOL_OK);
+    assert_int_equal(smol_statistics(&tensor, 1, pool, true, &statistics, &error), SMOL_OK);
     smol_pool_destroy(pool);
     return statistics;
 }
@@ -146,7 +146,7 @@ static void the_round_trip_is_what_a_conversion_writes(void **state)
         uint8_t *block = malloc(smol_block_bytes(DTYPE_INT8, cols));
         draw(cols);
         assert_non_null(block);
-        assert_int_equal(smol_tile_block(&raw, &layout, 0, scratch, block).status, STATUS_OK);
+        assert_int_equal(smol_tile_block(&raw, &layout, 0, scratch, block).status, SMOL_OK);
         smol_untile(&layout, block, 0, 0, cols, held);
         assert_true(smol_tile_round_trip_baseline(values, cols, back));
         assert_memory_equal(back, held, cols * sizeof *held);
@@ -194,8 +194,8 @@ static void histograms_count_every_finite_element(void **state)
     values[3] = 1.0001f;
     struct safetensors_tensor raw = raw_of(0, n);
     smol_tensor_set_raw(&tensor, &raw);
-    assert_int_equal(smol_pool_create(3, &pool, &error), STATUS_OK);
-    assert_int_equal(smol_histograms(&tensor, 1, group, pool, true, &histogram, &error), STATUS_OK);
+    assert_int_equal(smol_pool_create(3, &pool, &error), SMOL_OK);
+    assert_int_equal(smol_histograms(&tensor, 1, group, pool, true, &histogram, &error), SMOL_OK);
     smol_pool_destroy(pool);
     uint64_t due[HISTOGRAM_BINS] = {0}, outside = 0;
     for (size_t i = 0; i < n; i++) {

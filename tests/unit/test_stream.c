@@ -32,8 +32,8 @@ static void append(struct text *text, const void *bytes, size_t size)
 static struct stream *make(const char *const *stop, size_t n_stop)
 {
     struct stream *stream;
-    struct error error;
-    assert_int_equal(smol_stream_create(stop, n_stop, &stream, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(smol_stream_create(stop, n_stop, &stream, &error), SMOL_OK);
     return stream;
 }
 
@@ -93,7 +93,7 @@ static void check_split(const char *bytes, size_t size, const char *const *stop,
     struct stream *stream = make(stop, n_stop);
     struct text shown = {.size = 0};
     struct stream_text out;
-    struct error error;
+    smol_error error;
     size_t start = 0;
     for (size_t end = 1; end <= size; end++) {
         if (end < size && !(cuts >> (end - 1) & 1))
@@ -111,7 +111,7 @@ static void check_split(const char *bytes, size_t size, const char *const *stop,
         assert_int_equal(out.stopped, stopped);
         assert_int_equal(shown.size, expected);
     }
-    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), SMOL_OK);
     append(&shown, out.text, out.size);
     struct text text = decoded(bytes, size);
     int stopped;
@@ -156,10 +156,10 @@ static void an_unfinished_character_at_the_end_is_replaced(void **state)
     (void)state;
     struct stream *stream = make(NULL, 0);
     struct stream_text out;
-    struct error error;
-    assert_int_equal(smol_stream_push(stream, "\xf0\x9f\x98", 3, &out, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(smol_stream_push(stream, "\xf0\x9f\x98", 3, &out, &error), SMOL_OK);
     assert_int_equal(out.size, 0);
-    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), SMOL_OK);
     assert_int_equal(out.size, 3);
     assert_memory_equal(out.text, "\xef\xbf\xbd", 3);
     smol_stream_free(stream);
@@ -232,12 +232,12 @@ static void after_a_stop_string_nothing_comes(void **state)
     const char *const stop[] = {"."};
     struct stream *stream = make(stop, 1);
     struct stream_text out;
-    struct error error;
-    assert_int_equal(smol_stream_push(stream, "ab.cd", 5, &out, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(smol_stream_push(stream, "ab.cd", 5, &out, &error), SMOL_OK);
     assert_true(out.stopped && out.size == 2);
-    assert_int_equal(smol_stream_push(stream, "ef.", 3, &out, &error), STATUS_OK);
+    assert_int_equal(smol_stream_push(stream, "ef.", 3, &out, &error), SMOL_OK);
     assert_true(out.stopped && out.size == 0);
-    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), SMOL_OK);
     assert_true(out.stopped && out.size == 0);
     smol_stream_free(stream);
 }
@@ -249,8 +249,8 @@ static void empty_and_ill_formed_stop_strings_are_refused(void **state)
     for (size_t i = 0; i < 3; i++) {
         const char *const stop[] = {"fine", bad[i]};
         struct stream *stream;
-        struct error error;
-        assert_int_equal(smol_stream_create(stop, 2, &stream, &error), STATUS_USAGE);
+        smol_error error;
+        assert_int_equal(smol_stream_create(stop, 2, &stream, &error), SMOL_ERROR_USAGE);
         assert_null(stream);
     }
     smol_stream_free(NULL);
@@ -265,10 +265,10 @@ static void long_pushes_are_linear(void **state)
     char *text = malloc(SIZE);
     memset(text, 'a', SIZE);
     struct stream_text out;
-    struct error error;
-    assert_int_equal(smol_stream_push(stream, text, SIZE, &out, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(smol_stream_push(stream, text, SIZE, &out, &error), SMOL_OK);
     assert_int_equal(out.size, SIZE - 32);
-    assert_int_equal(smol_stream_finish(stream, &out, &error), STATUS_OK);
+    assert_int_equal(smol_stream_finish(stream, &out, &error), SMOL_OK);
     assert_int_equal(out.size, 32);
     free(text);
     smol_stream_free(stream);

@@ -24,15 +24,15 @@ static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 9, .tm_ho
 static struct template_section section;
 static struct template_code code;
 static const char *reason;
-static struct error error;
+static smol_error error;
 
 static void compile_bytes(const char *source, size_t size)
 {
     static const struct template_token tokens[] = {{"bos_token", "<s>"}};
     const struct template_input input = {
         .name = "default", .plain = {"default", source, size}, .tokens = tokens, .n_tokens = 1};
-    assert_int_equal(smol_template_compile(&input, &section, &reason, &error), STATUS_OK);
-    assert_int_equal(smol_template_open(section.data, section.size, &code, &error), STATUS_OK);
+    assert_int_equal(smol_template_compile(&input, &section, &reason, &error), SMOL_OK);
+    assert_int_equal(smol_template_open(section.data, section.size, &code, &error), SMOL_OK);
 }
 
 static void compile(const char *source)
@@ -46,7 +46,7 @@ static void forget(void)
     section = (struct template_section){0};
 }
 
-static smol_chat_text run(const char *messages, enum status expected)
+static smol_chat_text run(const char *messages, smol_status expected)
 {
     const smol_chat_params params = {.messages_json = messages, .now = &now};
     smol_chat_text text;
@@ -60,14 +60,14 @@ static const char one[] = "[{\"role\": \"user\", \"content\": \"hi <s>\"}]";
 static void gives(const char *source, const char *expected)
 {
     compile(source);
-    smol_chat_text text = run(one, STATUS_OK);
+    smol_chat_text text = run(one, SMOL_OK);
     assert_string_equal(text.text, expected);
     assert_int_equal(text.size, strlen(expected));
     smol_chat_text_free(&text);
     forget();
 }
 
-static void refuses(const char *source, enum status status, const char *words)
+static void refuses(const char *source, smol_status status, const char *words)
 {
     compile(source);
     smol_chat_text text = run(one, status);
@@ -81,7 +81,7 @@ static void refuses(const char *source, enum status status, const char *words)
 static void marked(const char *source, const char *expected, const char *marks)
 {
     compile(source);
-    smol_chat_text text = run(one, STATUS_OK);
+    smol_chat_text text = run(one, SMOL_OK);
     assert_string_equal(text.text, expected);
     assert_int_equal(strlen(marks), text.size);
     for (size_t i = 0; i < text.size; i++)
@@ -173,7 +173,7 @@ static void every_changed_byte_is_refused_or_harmless(void **state)
     }
     assert_true(refused > section.size);
     for (size_t size = 0; size < section.size; size++)
-        assert_int_equal(smol_template_open(section.data, size, &code, &error), STATUS_DAMAGED);
+        assert_int_equal(smol_template_open(section.data, size, &code, &error), SMOL_ERROR_DAMAGED);
     free(copy);
     forget();
 }
@@ -208,27 +208,28 @@ static void bytes_know_who_wrote_them(void **state)
 static void what_python_refuses_is_refused(void **state)
 {
     (void)state;
-    refuses("{{ raise_exception('no ' ~ 1) }}", STATUS_USAGE, "line 1: no 1");
-    refuses("\n\n{{ nope.x }}", STATUS_USAGE, "line 3: an attribute of 'nope', which is undefined");
-    refuses("{{ 1 + 'a' }}", STATUS_USAGE, "cannot add");
-    refuses("{{ 'a'.encode() }}", STATUS_UNSUPPORTED, "encode of a str is not supported");
-    refuses("{{ 9223372036854775807 + 1 }}", STATUS_UNSUPPORTED, "beyond 64 bits");
+    refuses("{{ raise_exception('no ' ~ 1) }}", SMOL_ERROR_USAGE, "line 1: no 1");
+    refuses("\n\n{{ nope.x }}", SMOL_ERROR_USAGE,
+            "line 3: an attribute of 'nope', which is undefined");
+    refuses("{{ 1 + 'a' }}", SMOL_ERROR_USAGE, "cannot add");
+    refuses("{{ 'a'.encode() }}", SMOL_ERROR_UNSUPPORTED, "encode of a str is not supported");
+    refuses("{{ 9223372036854775807 + 1 }}", SMOL_ERROR_UNSUPPORTED, "beyond 64 bits");
 }
 
 static void steps_memory_and_calls_are_limited(void **state)
 {
     (void)state;
     refuses("{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
-            STATUS_UNSUPPORTED, "steps");
+            SMOL_ERROR_UNSUPPORTED, "steps");
     refuses("{% set ns = namespace(x='0123456789') %}{% for i in range(99) %}{% set ns.x = ns.x ~ "
             "ns.x %}{% endfor %}",
-            STATUS_UNSUPPORTED, "MiB of memory");
-    refuses("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", STATUS_UNSUPPORTED,
+            SMOL_ERROR_UNSUPPORTED, "MiB of memory");
+    refuses("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", SMOL_ERROR_UNSUPPORTED,
             "too deeply");
     refuses("{% set ns = namespace(x=[]) %}{% for i in range(99) %}{% set ns.x = [ns.x] %}"
             "{% endfor %}{{ ns.x }}",
-            STATUS_UNSUPPORTED, "within each other");
-    refuses("{{ 'a' * 999999999 }}", STATUS_UNSUPPORTED, "more than");
+            SMOL_ERROR_UNSUPPORTED, "within each other");
+    refuses("{{ 'a' * 999999999 }}", SMOL_ERROR_UNSUPPORTED, "more than");
 }
 
 /* --- what the caller gives -------------------------------------------------------------------- */
@@ -261,7 +262,7 @@ static void conversations_are_checked(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const smol_chat_params params = {.messages_json = cases[i].json, .now = &now};
         smol_chat_text text;
-        assert_int_not_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+        assert_int_not_equal(smol_chat_run(&code, &params, &text, &error), SMOL_OK);
         if (!strstr(error.message, cases[i].words))
             fail_msg("%s: %s", cases[i].json, error.message);
     }
@@ -275,7 +276,7 @@ static void json_is_read_as_it_is_written(void **state)
     smol_chat_text text =
         run(" [ {\"a\" : \"\\u00e9\\ud83d\\ude42\\n\\/\", \"b\": [ -0, -1.5e3, true, null ], "
             "\"a\": \"last\", \"c\": {} } ] ",
-            STATUS_OK);
+            SMOL_OK);
     assert_string_equal(text.text, "{\"a\": \"last\", \"b\": [0, -1500.0, true, null], \"c\": {}}");
     smol_chat_text_free(&text);
     forget();
@@ -289,7 +290,7 @@ static void deep_json_is_refused(void **state)
     memset(json, '[', sizeof json - 1);
     const smol_chat_params params = {.messages_json = json, .now = &now};
     smol_chat_text text;
-    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), SMOL_ERROR_UNSUPPORTED);
     forget();
 }
 
@@ -300,7 +301,7 @@ static void plain_messages_are_the_same_as_json(void **state)
     const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
     smol_chat_text text;
     compile("{{ messages[0].role }}:{{ messages[0].content | length }}:{{ tools is none }}");
-    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), SMOL_OK);
     assert_string_equal(text.text, "user:4:True");
     smol_chat_text_free(&text);
     forget();
@@ -314,7 +315,7 @@ static void an_empty_message_may_be_at_null(void **state)
     const smol_chat_params params = {.messages = messages, .n_messages = 1, .now = &now};
     smol_chat_text text;
     compile("<{{ messages[0].content }}{{ messages[0].content | trim }}>");
-    assert_int_equal(smol_chat_run(&code, &params, &text, &error), STATUS_OK);
+    assert_int_equal(smol_chat_run(&code, &params, &text, &error), SMOL_OK);
     assert_string_equal(text.text, "<>");
     smol_chat_text_free(&text);
     forget();
@@ -328,7 +329,7 @@ static void the_caller_s_rounding_mode_does_not_matter(void **state)
     compile("{{ messages[0].x }} {{ messages[0].x / 7 }} {{ 0.1 + 0.2 }} {{ 1 / 3 }}");
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         fesetround(modes[i]);
-        smol_chat_text text = run("[{\"x\": 0.3}]", STATUS_OK);
+        smol_chat_text text = run("[{\"x\": 0.3}]", SMOL_OK);
         assert_int_equal(fegetround(), modes[i]);
         fesetround(FE_TONEAREST);
         assert_string_equal(text.text,

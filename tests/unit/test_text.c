@@ -50,7 +50,7 @@ struct compiled {
     struct tokenizer_section section;
     struct text_tables rules;
     struct tokenizer_tables tables;
-    struct error error;
+    smol_error error;
 };
 
 static struct blob_text *header(struct compiled *c)
@@ -81,21 +81,20 @@ static void compile(const char *json, struct compiled *c)
     json_t *root = json_loads(json, 0, NULL);
     assert_non_null(root);
     memset(c, 0, sizeof *c);
-    assert_int_equal(smol_tokenizer_check_rules(root, "test", &rules, &c->error), STATUS_OK);
+    assert_int_equal(smol_tokenizer_check_rules(root, "test", &rules, &c->error), SMOL_OK);
     assert_int_equal(
-        smol_tokenizer_compile(root, "test", &rules, VOCAB_SIZE, &c->section, &c->error),
-        STATUS_OK);
+        smol_tokenizer_compile(root, "test", &rules, VOCAB_SIZE, &c->section, &c->error), SMOL_OK);
     json_decref(root);
 }
 
-static enum status open_rules(struct compiled *c)
+static smol_status open_rules(struct compiled *c)
 {
     return smol_text_tables_open(c->section.text.data, c->section.text.size, &c->rules, &c->error);
 }
 
-static enum status open_all(struct compiled *c)
+static smol_status open_all(struct compiled *c)
 {
-    enum status status = open_rules(c);
+    smol_status status = open_rules(c);
     return status ? status
                   : smol_tokenizer_tables_open(c->section.data, c->section.size, VOCAB_SIZE,
                                                &c->rules, &c->tables, &c->error);
@@ -197,9 +196,9 @@ static void everyBrokenRuleIsRefused(void **state)
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         struct compiled c;
         compile(characters_json, &c);
-        assert_int_equal(open_all(&c), STATUS_OK);
+        assert_int_equal(open_all(&c), SMOL_OK);
         spoil[i](&c);
-        if (open_rules(&c) != STATUS_DAMAGED)
+        if (open_rules(&c) != SMOL_ERROR_DAMAGED)
             fail_msg("rule %zu was not looked at", i);
         smol_tokenizer_section_free(&c.section);
     }
@@ -212,7 +211,7 @@ static void everyOtherSizeIsRefused(void **state)
     compile(characters_json, &c);
     for (size_t size = 0; size < c.section.text.size; size += 1 + size / 64)
         assert_int_equal(smol_text_tables_open(c.section.text.data, size, &c.rules, &c.error),
-                         STATUS_DAMAGED);
+                         SMOL_ERROR_DAMAGED);
     smol_tokenizer_section_free(&c.section);
 }
 
@@ -222,11 +221,11 @@ static void idsWithoutATokenAreRefused(void **state)
     struct compiled c;
     compile(characters_json, &c);
     header(&c)->unknown_id = N_TOKENS;
-    assert_int_equal(open_all(&c), STATUS_DAMAGED);
+    assert_int_equal(open_all(&c), SMOL_ERROR_DAMAGED);
     header(&c)->unknown_id = N_TOKENS - 1;
-    assert_int_equal(open_all(&c), STATUS_OK);
+    assert_int_equal(open_all(&c), SMOL_OK);
     some_name(&c, false)->id = N_TOKENS;
-    assert_int_equal(open_all(&c), STATUS_DAMAGED);
+    assert_int_equal(open_all(&c), SMOL_ERROR_DAMAGED);
     smol_tokenizer_section_free(&c.section);
 }
 
@@ -238,7 +237,7 @@ static void flagsNeedASection(void **state)
     compile(characters_json, &c);
     assert_int_equal(smol_tokenizer_tables_open(c.section.data, c.section.size, VOCAB_SIZE, NULL,
                                                 &c.tables, &c.error),
-                     STATUS_DAMAGED);
+                     SMOL_ERROR_DAMAGED);
     smol_tokenizer_section_free(&c.section);
 }
 
@@ -249,7 +248,7 @@ static void check_ids(struct compiled *c, const char *text, unsigned flags,
 {
     struct token_list list = {0};
     assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text), flags, &list, &c->error),
-                     STATUS_OK);
+                     SMOL_OK);
     assert_int_equal(list.n, n);
     if (n > 0)
         assert_memory_equal(list.ids, expected, n * sizeof *expected);
@@ -264,7 +263,7 @@ static void textsArePreparedCutAndLookedUp(void **state)
     (void)state;
     struct compiled c;
     compile(characters_json, &c);
-    assert_int_equal(open_all(&c), STATUS_OK);
+    assert_int_equal(open_all(&c), SMOL_OK);
     CHECK_IDS("ab", 0, SPACE_A, B); /* the space is put before it, and merges first */
     CHECK_IDS("ab ab", 0, SPACE_A, B, SPACE_A, B);
     CHECK_IDS("bab", 0, SPACE, B, AB);
@@ -291,12 +290,12 @@ static void check_text(struct compiled *c, const uint32_t *ids, size_t n, const 
     size_t size = 0;
     struct stream *stream;
     struct stream_text out;
-    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), STATUS_OK);
+    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), SMOL_OK);
     for (size_t i = 0; i <= n; i++) {
-        enum status status =
+        smol_status status =
             i < n ? smol_stream_token(stream, &c->tables, ids[i], false, &out, &c->error)
                   : smol_stream_finish(stream, &out, &c->error);
-        assert_int_equal(status, STATUS_OK);
+        assert_int_equal(status, SMOL_OK);
         memcpy(text + size, out.text, out.size);
         size += out.size;
     }
@@ -313,7 +312,7 @@ static void tokensAreShownTogether(void **state)
     (void)state;
     struct compiled c;
     compile(characters_json, &c);
-    assert_int_equal(open_all(&c), STATUS_OK);
+    assert_int_equal(open_all(&c), SMOL_OK);
     CHECK_TEXT("ab ab", SPACE_A, B, SPACE_A, B); /* one space is left out, at the start alone */
     CHECK_TEXT(" a", SPACE, SPACE_A);
     CHECK_TEXT("a\xc3\xa9", SPACE_A, BYTE_C3, BYTE_A9);
@@ -336,14 +335,14 @@ static void encode_and_show(struct compiled *c)
     struct stream_text out;
     assert_int_equal(smol_tokenizer_encode(&c->tables, text, sizeof text - 1,
                                            ENCODE_SPECIAL | ENCODE_AROUND, &list, &c->error),
-                     STATUS_OK);
-    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), STATUS_OK);
+                     SMOL_OK);
+    assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), SMOL_OK);
     for (size_t i = 0; i < list.n; i++) {
         assert_true(list.ids[i] < N_TOKENS);
         assert_int_equal(smol_stream_token(stream, &c->tables, list.ids[i], i % 2, &out, &c->error),
-                         STATUS_OK);
+                         SMOL_OK);
     }
-    assert_int_equal(smol_stream_finish(stream, &out, &c->error), STATUS_OK);
+    assert_int_equal(smol_stream_finish(stream, &out, &c->error), SMOL_OK);
     smol_stream_free(stream);
     free(list.ids);
 }
@@ -359,7 +358,7 @@ static void spoiltSectionsNeverLeadAstray(void **state)
     for (size_t i = 0; i < c.section.text.size; i += 1 + i / 512) {
         for (unsigned bit = 0; bit < 8; bit += 1 + bit % 3) {
             data[i] ^= (uint8_t)(1u << bit);
-            if (open_all(&c) == STATUS_OK) {
+            if (open_all(&c) == SMOL_OK) {
                 n_opened++;
                 encode_and_show(&c);
             }

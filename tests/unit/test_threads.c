@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "runtime/smol.h"
+#include "smol.h"
 #include "tests/unit/demo_blob.h"
 
 enum { N_THREADS = 6, N_ROUNDS = 3, MOST_TEXT = 2048 };

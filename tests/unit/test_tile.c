@@ -334,7 +334,7 @@ static void ties_go_to_the_even_step(void **state)
 
 /* --- faults --------------------------------------------------------------------------------- */
 
-static void has_fault(struct tile_fault fault, enum status status, uint64_t index)
+static void has_fault(struct tile_fault fault, smol_status status, uint64_t index)
 {
     assert_int_equal(fault.status, status);
     assert_int_equal(fault.index, index);
@@ -349,10 +349,10 @@ static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **s
     tile_without_fault(16);
     assert_true(scale_at(2, 40) == 65504);
     m.values[18 * 70 + 40] = -nextafterf(nextafterf(65504.0f * 127, INFINITY), INFINITY);
-    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 70 + 32);
+    has_fault(tile(16), SMOL_ERROR_UNSUPPORTED, 18 * 70 + 32);
     tile_without_fault(0); /* the other block is fine */
     m.values[18 * 70 + 40] = FLT_MAX;
-    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 70 + 32);
+    has_fault(tile(16), SMOL_ERROR_UNSUPPORTED, 18 * 70 + 32);
     release();
 }
 
@@ -364,7 +364,7 @@ static void a_weight_that_bf16_rounds_to_infinity_is_refused_with_its_index(void
     tile_without_fault(16);
     assert_int_equal(bf16_at(2, 5), 0xff7f);
     m.values[18 * 7 + 5] = f32_from_bits(0xff7f8000);
-    has_fault(tile(16), STATUS_UNSUPPORTED, 18 * 7 + 5);
+    has_fault(tile(16), SMOL_ERROR_UNSUPPORTED, 18 * 7 + 5);
     release();
 }
 
@@ -388,10 +388,10 @@ static void what_is_not_finite_is_refused_with_its_index(void **state)
         make(sources[i % 3], dtypes[i / 3 % 3], 17, 33);
         m.values[16 * 33 + 32] = bad[i / 9];
         struct tile_fault fault = tile(16);
-        has_fault(fault, STATUS_NUMERIC, 16 * 33 + 32);
+        has_fault(fault, SMOL_ERROR_NUMERIC, 16 * 33 + 32);
         assert_false(f32_is_finite(fault.value));
         m.values[16 * 33 + 1] = bad[i / 9];
-        has_fault(tile(16), STATUS_NUMERIC, 16 * 33 + 1); /* the first one */
+        has_fault(tile(16), SMOL_ERROR_NUMERIC, 16 * 33 + 1); /* the first one */
         tile_without_fault(0);
         release();
     }
@@ -442,11 +442,11 @@ static void vectors_hold_the_source_exactly_and_zeros_behind(void **state)
         make(sources[cols % 3], DTYPE_F32, 1, cols);
         struct guarded out = guarded_new(size, 64);
         const float *values = out.data;
-        assert_int_equal(convert_vector(&out, size).status, STATUS_OK);
+        assert_int_equal(convert_vector(&out, size).status, SMOL_OK);
         for (uint64_t i = 0; i < size / 4; i++)
             assert_int_equal(f32_bits(values[i]), f32_bits(i < cols ? m.values[i] : 0));
         m.values[cols - 1] = NAN;
-        has_fault(convert_vector(&out, size), STATUS_NUMERIC, cols - 1);
+        has_fault(convert_vector(&out, size), SMOL_ERROR_NUMERIC, cols - 1);
         guarded_free(&out);
         release();
     }

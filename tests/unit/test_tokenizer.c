@@ -119,11 +119,11 @@ static struct section *make_section(void)
     return s;
 }
 
-static enum status open_tables(const struct section *s, size_t size,
+static smol_status open_tables(const struct section *s, size_t size,
                                struct tokenizer_tables *tables)
 {
-    struct error error = {0};
-    enum status status =
+    smol_error error = {0};
+    smol_status status =
         smol_tokenizer_tables_open((const uint8_t *)s, size, VOCAB_SIZE, NULL, tables, &error);
     assert_int_equal(status, error.status);
     return status;
@@ -136,7 +136,7 @@ static void wellFormedSectionOpens(void **state)
     (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
-    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
     assert_ptr_equal(tables.spans, s->spans);
     assert_ptr_equal(tables.class_blocks, s->class_blocks);
     free(s);
@@ -147,11 +147,11 @@ static void limitsThemselvesAreAllowed(void **state)
     (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
-    struct error error;
+    smol_error error;
     s->header.max_probe = MERGE_MAX_PROBE;
     assert_int_equal(
         smol_tokenizer_tables_open((uint8_t *)s, sizeof *s, N_TOKENS, NULL, &tables, &error),
-        STATUS_OK);
+        SMOL_OK);
     free(s);
 }
 
@@ -251,7 +251,7 @@ static void everyBrokenRuleIsRefused(void **state)
         struct section *s = make_section();
         struct tokenizer_tables tables;
         cases[i].spoil(s);
-        if (open_tables(s, sizeof *s, &tables) != STATUS_DAMAGED)
+        if (open_tables(s, sizeof *s, &tables) != SMOL_ERROR_DAMAGED)
             fail_msg("%s is accepted", cases[i].name);
         free(s);
     }
@@ -266,14 +266,14 @@ static void everyOtherSizeIsRefused(void **state)
         uint8_t *data = aligned_alloc(64, (size + 64) / 64 * 64);
         assert_non_null(data);
         memcpy(data, s, size);
-        assert_int_equal(open_tables((struct section *)data, size, &tables), STATUS_DAMAGED);
+        assert_int_equal(open_tables((struct section *)data, size, &tables), SMOL_ERROR_DAMAGED);
         free(data);
     }
     struct section *longer = aligned_alloc(64, sizeof *s + 64);
     assert_non_null(longer);
     memset(longer, 0, sizeof *s + 64);
     memcpy(longer, s, sizeof *s);
-    assert_int_equal(open_tables(longer, sizeof *s + 64, &tables), STATUS_DAMAGED);
+    assert_int_equal(open_tables(longer, sizeof *s + 64, &tables), SMOL_ERROR_DAMAGED);
     free(longer);
     free(s);
 }
@@ -284,9 +284,9 @@ static void encode(const struct section *s, const char *text, size_t size, unsig
                    struct token_list *list)
 {
     struct tokenizer_tables tables;
-    struct error error;
-    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
-    assert_int_equal(smol_tokenizer_encode(&tables, text, size, flags, list, &error), STATUS_OK);
+    smol_error error;
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
+    assert_int_equal(smol_tokenizer_encode(&tables, text, size, flags, list, &error), SMOL_OK);
 }
 
 /* `expected` ends with 0, which is no token here. */
@@ -322,7 +322,7 @@ static void spoiltSectionsNeverLeadAstray(void **state)
     for (size_t i = 0; i < sizeof *s * sizeof masks; i++) {
         struct tokenizer_tables tables;
         struct token_list list = {0};
-        struct error error;
+        smol_error error;
         data[i / sizeof masks] ^= masks[i % sizeof masks];
         if (!open_tables(s, sizeof *s, &tables)) {
             n_opened++;
@@ -355,7 +355,7 @@ static struct live make_live(void)
     live.section = live.memory.data;
     memcpy(live.section, pristine, sizeof *pristine);
     free(pristine);
-    assert_int_equal(open_tables(live.section, sizeof *live.section, &live.tables), STATUS_OK);
+    assert_int_equal(open_tables(live.section, sizeof *live.section, &live.tables), SMOL_OK);
     return live;
 }
 
@@ -367,10 +367,10 @@ static void use(const struct live *live)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabcabcabcabcabc<s><s>x ";
     const uint8_t *pool = live->tables.text, *end = pool + live->tables.header.n_text_bytes;
     struct token_list list = {0};
-    struct error error;
+    smol_error error;
     assert_int_equal(
         smol_tokenizer_encode(&live->tables, text, sizeof text, ENCODE_SPECIAL, &list, &error),
-        STATUS_OK);
+        SMOL_OK);
     for (size_t i = 0; i < list.n; i++)
         assert_true(list.ids[i] < N_TOKENS);
     for (uint32_t id = 0; id <= N_TOKENS; id++) {
@@ -613,7 +613,7 @@ static void wordsOfAllLengthsMergeAlike(void **state)
     enum { LONGEST = 200 };
     struct section *s = make_section();
     struct tokenizer_tables tables;
-    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
     uint32_t random = 1;
     for (size_t n = 1; n <= LONGEST; n++) {
         char word[LONGEST];
@@ -661,7 +661,7 @@ static void tokensGiveTheirBytes(void **state)
     (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
-    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
     struct token_text text = smol_tokenizer_text(&tables, START);
     assert_int_equal(text.length, 3);
     assert_memory_equal(text.bytes, "<s>", 3);
@@ -675,7 +675,7 @@ static void idsWithoutATokenGiveNothing(void **state)
     (void)state;
     struct section *s = make_section();
     struct tokenizer_tables tables;
-    assert_int_equal(open_tables(s, sizeof *s, &tables), STATUS_OK);
+    assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
     assert_int_equal(smol_tokenizer_text(&tables, UNUSED).length, 0);
     assert_int_equal(smol_tokenizer_text(&tables, N_TOKENS).length, 0);
     assert_int_equal(smol_tokenizer_text(&tables, NO_TOKEN).length, 0);

@@ -35,13 +35,13 @@ static struct guarded make(const struct blob_tensor *layout)
         values[i] = ((float)(random_bits() >> 8) - 0x1p23f) * (random_bits() % 2 ? 0x1p-20f : 0.5f);
     struct guarded tiles = guarded_new(layout->size, 64);
     if (layout->layout == LAYOUT_VECTOR) {
-        assert_int_equal(smol_tile_vector(&source, layout, tiles.data).status, STATUS_OK);
+        assert_int_equal(smol_tile_vector(&source, layout, tiles.data).status, SMOL_OK);
         return tiles;
     }
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS) {
         uint8_t *block = (uint8_t *)tiles.data + row / TILE_ROWS * bytes;
-        assert_int_equal(smol_tile_block(&source, layout, row, scratch, block).status, STATUS_OK);
+        assert_int_equal(smol_tile_block(&source, layout, row, scratch, block).status, SMOL_OK);
     }
     return tiles;
 }

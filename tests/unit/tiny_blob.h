@@ -134,11 +134,11 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
 }
 
 /* Writes the tensors up to the end, or until something fails. */
-static inline enum status append_tensors(struct blob_writer *writer, const struct blob_model *model,
-                                         struct error *error)
+static inline smol_status append_tensors(struct blob_writer *writer, const struct blob_model *model,
+                                         smol_error *error)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
-    enum status status = STATUS_OK;
+    smol_status status = SMOL_OK;
     do {
         struct blob_tensor layout = smol_tensor_layout(model, key);
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
@@ -147,11 +147,11 @@ static inline enum status append_tensors(struct blob_writer *writer, const struc
     return status;
 }
 
-static inline enum status write_blob(const char *path, bool force,
-                                     const struct blob_contents *contents, struct error *error)
+static inline smol_status write_blob(const char *path, bool force,
+                                     const struct blob_contents *contents, smol_error *error)
 {
     struct blob_writer *writer;
-    enum status status = smol_writer_open(path, force, contents, &writer, error);
+    smol_status status = smol_writer_open(path, force, contents, &writer, error);
     if (status)
         return status;
     status = append_tensors(writer, contents->model, error);

@@ -40,9 +40,10 @@ extern "C" {
 #define SMOL_API
 #endif
 
-/* What went wrong; the values up to CONTEXT_FULL are smolrun's exit statuses. */
+/* What kind of thing went wrong. */
 typedef enum smol_status {
     SMOL_OK = 0,
+    SMOL_ERROR_MISMATCH = 1,     /* compared files differ: smolconv's alone, no call returns it */
     SMOL_ERROR_USAGE = 2,        /* arguments that make no sense; nothing was changed */
     SMOL_ERROR_FILE = 3,         /* a file is missing or unreadable, or changed while in use */
     SMOL_ERROR_DAMAGED = 4,      /* a blob is damaged or breaks its format */
@@ -53,9 +54,12 @@ typedef enum smol_status {
     SMOL_ERROR_CANCELLED = 9,    /* a callback or smol_context_cancel asked for it */
 } smol_status;
 
+/* Room for a path, a place and a remedy; longer messages are cut. */
+#define SMOL_ERROR_MESSAGE_SIZE 512
+
 typedef struct smol_error {
     smol_status status;
-    char message[512]; /* `file: what is wrong (where): what to do`, no newline */
+    char message[SMOL_ERROR_MESSAGE_SIZE]; /* `file: what is wrong (where): what to do`, one line */
 } smol_error;
 
 /* The release, "major.minor.patch". */
