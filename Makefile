@@ -52,30 +52,24 @@ SOVERSION := 0
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
-# Command lines, input that streams, output files, JSON and what a terminal is shown of progress are for the
-# two programs, not for the library, which must not print or write.
-PROGRAM_SRC := common/options.c common/numerals.c common/input.c common/output.c common/json_out.c \
-	common/live_line.c common/standard.c
-POOL_SRC := common/pool.c common/pool_alone.c # with threads, without
-COMMON_SRC := $(filter-out $(PROGRAM_SRC) $(POOL_SRC),$(wildcard common/*.c)) \
-	$(word $(if $(filter no,$(THREADS)),2,1),$(POOL_SRC))
-# Blobs are made by smolconv alone.
-WRITER_SRC := format/writer.c format/intake.c
-FORMAT_SRC := $(filter-out $(WRITER_SRC),$(wildcard format/*.c))
-CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c) $(WRITER_SRC)
-COMMAND_SRC := $(wildcard runtime/command/*.c)
-RUNTIME_SRC := $(filter-out $(COMMAND_SRC),$(wildcard runtime/*.c runtime/*/*.c))
+# One list for each folder; scripts/check-modules holds what each may include.
+COMMON_SRC := $(wildcard common/*.c)
+FORMAT_SRC := $(wildcard format/*.c)
+RUNTIME_SRC := $(wildcard runtime/*.c runtime/*/*.c)
+CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c)
+CLI_SRC := $(wildcard cli/*.c)
+SMOLRUN_SRC := $(wildcard smolrun/*.c smolrun/*/*.c)
 TEST_SRC := $(wildcard tests/unit/test_*.c)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 SHARED_OBJ := $(call objects,$(COMMON_SRC) $(FORMAT_SRC))
 CONVERT_OBJ := $(call objects,$(CONVERT_SRC))
 RUNTIME_OBJ := $(call objects,$(RUNTIME_SRC))
-COMMAND_OBJ := $(call objects,$(COMMAND_SRC))
-PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
+CLI_OBJ := $(call objects,$(CLI_SRC))
+SMOLRUN_OBJ := $(call objects,$(SMOLRUN_SRC))
 # what tests link: everything but the two main functions
-INTERNAL_OBJ := $(filter-out %/command/main.o,$(SHARED_OBJ) $(PROGRAM_OBJ) $(CONVERT_OBJ) \
-	$(RUNTIME_OBJ) $(COMMAND_OBJ))
+INTERNAL_OBJ := $(filter-out %/main.o,$(SHARED_OBJ) $(CLI_OBJ) $(CONVERT_OBJ) $(RUNTIME_OBJ) \
+	$(SMOLRUN_OBJ))
 TESTS := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 # A fuzz target gets its main function from libFuzzer or AFL++'s driver, or from main.c, which runs
 # it on files.
@@ -84,11 +78,8 @@ FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_OBJ := $(call objects,$(FUZZ_MAIN) \
 	$(filter-out $(FUZZ_SRC) tests/fuzz/main.c,$(wildcard tests/fuzz/*.c)))
 FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
-# What nothing but the C library is needed for is built for 32 bits too, and without the kernels.
+# These need nothing but the C library, so they are built for 32 bits too.
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
-FUZZ_OWN_OBJ := $(SHARED_OBJ) $(call objects,format/intake.c $(wildcard convert/weights/tile*.c) \
-	$(addprefix convert/checkpoint/,checkpoint.c families.c foreign.c fused.c json_scan.c safetensors.c) \
-	$(wildcard runtime/tokenizer/*.c runtime/template/*.c) runtime/chat.c runtime/log.c)
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 # Only patterns lead to these objects, so make would remove them behind itself.
@@ -100,10 +91,10 @@ all: runtime $(BUILD)/smolconv ## build everything (the default)
 
 runtime: $(BUILD)/smolrun $(BUILD)/libsmol.a $(BUILD)/libsmol.so ## build smolrun and libsmol only
 
-$(BUILD)/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ)
+$(BUILD)/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_CONVERT)
 
-$(BUILD)/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
+$(BUILD)/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
@@ -143,7 +134,7 @@ $(BUILD)/tests/libsmol_internal.so: $(INTERNAL_OBJ:$(BUILD)/obj/%=$(BUILD)/inter
 # Needs libc only, so it is built for other machines too.
 check_kernels: $(BUILD)/tests/check_kernels ## build the test and benchmark of the kernels only
 
-$(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(PROGRAM_OBJ) $(BUILD)/libsmol.a
+$(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
@@ -165,7 +156,7 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(FUZZ_OBJ) $(BUILD)/tes
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_CONVERT)
 
-$(FUZZ_OWN): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(FUZZ_OWN_OBJ)
+$(FUZZ_OWN): $(BUILD)/tests/%: $(BUILD)/obj/tests/fuzz/%.o $(FUZZ_OBJ) $(BUILD)/tests/libsmol_internal.a
 	@mkdir -p $(@D)
 	$(LINK) -pie $(FUZZ_LDFLAGS) -o $@ $^ $(LDLIBS_RUN)
 
@@ -225,11 +216,11 @@ $(BUILD)/tests/change.so: tests/fault/change.c
 
 SHIM_OBJ := $(BUILD)/obj/tests/fault/shim.o
 $(SHIM_OBJ): FILE_CFLAGS += -DFAULT_WRAP
-$(BUILD)/fault/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ) $(SHIM_OBJ)
+$(BUILD)/fault/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ) $(SHIM_OBJ)
 	@mkdir -p $(@D)
 	$(LINK) -pie $(WRAP) -o $@ $^ \
 		$(patsubst -l%,-l:lib%.a,$(filter-out $(LDLIBS_RUN),$(LDLIBS_CONVERT))) $(LDLIBS_RUN)
-$(BUILD)/fault/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(SHIM_OBJ) $(BUILD)/libsmol.a
+$(BUILD)/fault/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(SHIM_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie $(WRAP) -o $@ $^ $(LDLIBS_RUN)
 
@@ -328,18 +319,18 @@ $(BUILD)/bench/liblimits.so: $(BUILD)/obj/tests/bench/limits.o
 	$(LINK) -shared -o $@ $^ $(LDLIBS_RUN)
 
 tidy: ## run clang-tidy
-	printf '%s\n' $(POOL_SRC) $(COMMON_SRC) $(PROGRAM_SRC) $(FORMAT_SRC) $(CONVERT_SRC) $(RUNTIME_SRC) \
-		$(COMMAND_SRC) | sort -u | xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
+	printf '%s\n' $(COMMON_SRC) $(FORMAT_SRC) $(RUNTIME_SRC) $(CONVERT_SRC) $(CLI_SRC) $(SMOLRUN_SRC) | \
+		xargs -P "$$(nproc)" -n 12 sh -c 'clang-tidy --quiet "$$@" -- \
 		$(filter-out $(HARDENING),$(SMOL_CFLAGS)) -mavx2 -mfma -mf16c -msha' sh
 
 # Manual and completions, from the tables of options that the programs were built with: copies of them
 # that print these instead of parsing (docs/man/tables.c). They run here, so with another machine's
 # compiler there are none: DOCS=no.
 $(BUILD)/tables/%: FILE_LDFLAGS := -Wl,--wrap=smol_options_parse
-$(BUILD)/tables/smolconv: $(CONVERT_OBJ) $(PROGRAM_OBJ) $(SHARED_OBJ) $(call objects,docs/man/tables.c)
+$(BUILD)/tables/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ) $(call objects,docs/man/tables.c)
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_CONVERT)
-$(BUILD)/tables/smolrun: $(COMMAND_OBJ) $(PROGRAM_OBJ) $(call objects,docs/man/tables.c) $(BUILD)/libsmol.a
+$(BUILD)/tables/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(call objects,docs/man/tables.c) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 

@@ -1,6 +1,7 @@
 /* A team of threads, see pool.h. Whoever waits does so in two steps: spin for a moment, because
  * the next piece of work usually comes within microseconds, then sleep on a condition variable, so
  * that idle threads and crowded machines cost nothing. */
+#ifndef SMOL_NO_THREADS
 #include "common/pool.h"
 
 #include <pthread.h>
@@ -310,3 +311,4 @@ unsigned smol_cpu_count(void)
                                                         : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > POOL_MAX_THREADS ? POOL_MAX_THREADS : (unsigned)n;
 }
+#endif

@@ -1,5 +1,6 @@
 /* A team of one, see pool.h, for builds without threads (make THREADS=no): its only thread is the
  * caller, who takes the items in order. */
+#ifdef SMOL_NO_THREADS
 #include "common/pool.h"
 
 #include "common/memory.h"
@@ -50,3 +51,4 @@ unsigned smol_cpu_count(void)
 {
     return 1;
 }
+#endif

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 #include "common/error.h"
+#include "convert/blob/writer.h"
 #include "format/reader.h"
-#include "format/writer.h"
 
 /* All that is known before the first weight, but for the provenance. Afterwards blob and conversion
  * have the same size, and everything has the same place in both, if the provenance is as long. */

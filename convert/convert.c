@@ -8,12 +8,12 @@
 
 #include "common/file.h"
 #include "common/pool.h"
-#include "convert/checkpoint/source.h"
+#include "convert/base/progress.h"
+#include "convert/blob/writer.h"
 #include "convert/compare.h"
-#include "convert/progress.h"
 #include "convert/provenance.h"
+#include "convert/source.h"
 #include "convert/weights/weights.h"
-#include "format/writer.h"
 
 /* Everything that a conversion owns. */
 struct conversion {

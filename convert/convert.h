@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
+#include "convert/source.h"
 #include "format/format.h"
 #include "format/reader.h"
 

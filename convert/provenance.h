@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
+#include "convert/source.h"
 
 /* Writes the provenance of a blob of source->config.model.dtype made from `source`, in words that
  * depend on nothing but the input and the release: no folder, time or machine. *text (*size bytes)

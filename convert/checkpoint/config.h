@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/base/settings.h"
 #include "convert/checkpoint/family.h"
-#include "convert/checkpoint/settings.h"
 #include "format/layout.h"
 
 enum { CONFIG_MAX_STOP = 64, CONFIG_MAX_LAYERS = 1024 };

@@ -2,8 +2,8 @@
 #ifndef SMOL_CONVERT_CONFIG_PARTS_H
 #define SMOL_CONVERT_CONFIG_PARTS_H
 
+#include "convert/base/settings.h"
 #include "convert/checkpoint/config.h"
-#include "convert/checkpoint/settings.h"
 
 /* config_model.c: the family, and the model that config.json describes. */
 smol_status smol_config_read_model(const struct settings *file, struct config *result);

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "common/file.h"
+#include "convert/base/settings.h"
 #include "convert/checkpoint/checkpoint.h"
-#include "convert/checkpoint/settings.h"
 #include "convert/weights/tile.h"
 
 static const char instead[] = "is not supported: merge the adapter with PEFT, save the model and "

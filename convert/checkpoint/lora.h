@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/json.h"
+#include "convert/base/json.h"
 #include "convert/checkpoint/safetensors.h"
 
 enum { LORA_MAX_RANK = 1 << 20 };

@@ -18,8 +18,8 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
+#include "convert/base/json_scan.h"
 #include "convert/checkpoint/foreign.h"
-#include "convert/checkpoint/json_scan.h"
 
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
 

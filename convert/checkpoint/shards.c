@@ -10,7 +10,7 @@
 
 #include "common/checked.h"
 #include "common/file.h"
-#include "convert/checkpoint/settings.h"
+#include "convert/base/settings.h"
 
 static const char extension[] = ".safetensors", index_extension[] = ".index.json";
 

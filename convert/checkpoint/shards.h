@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/json.h"
+#include "convert/base/json.h"
 #include "convert/checkpoint/safetensors.h"
 
 /* Each is a file that stays open; 1,024 open files are what a process may have by default. */

@@ -3,8 +3,8 @@
 #ifndef SMOL_CONVERT_COMMAND_COMMAND_H
 #define SMOL_CONVERT_COMMAND_COMMAND_H
 
+#include "cli/options.h"
 #include "common/error.h"
-#include "common/options.h"
 #include "common/pool.h"
 
 typedef smol_status smolconv_command(int argc, char **argv, smol_error *error);

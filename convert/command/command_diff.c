@@ -1,7 +1,7 @@
 /* smolconv diff A B: how two models differ. */
 #include <stdio.h>
 
-#include "common/options.h"
+#include "cli/options.h"
 #include "convert/command/command.h"
 #include "convert/inspect/diff.h"
 

@@ -5,9 +5,9 @@
 #include <stdio_ext.h>
 #include <string.h>
 
+#include "cli/output.h"
+#include "cli/standard.h"
 #include "common/mapping.h"
-#include "common/output.h"
-#include "common/standard.h"
 #include "convert/command/command.h"
 
 static const struct {

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
 #include "convert/inspect/model_file.h"
 #include "convert/inspect/model_tensor.h"
+#include "convert/source.h"
 
 /* --- diff_side.c: what is compared -------------------------------------------------------- */
 

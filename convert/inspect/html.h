@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/output.h"
 #include "common/buffer.h"
 #include "common/error.h"
-#include "common/output.h"
 
 struct page {
     struct buffer text; /* that is not written yet */

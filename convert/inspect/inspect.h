@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
+#include "convert/source.h"
 
 struct inspect_request {
     const struct source_options *checkpoint; /* NULL: the path is a file */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json_out.h"
+#include "cli/json_out.h"
 #include "convert/inspect/inspect_parts.h"
 #include "convert/provenance.h"
 #include "format/model.h"

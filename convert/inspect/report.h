@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
+#include "convert/source.h"
 
 struct report_options {
     struct source_options source;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/progress.h"
+#include "convert/base/progress.h"
 
 enum { BATCH_PIECES = 512, PIECE_CHUNKS = 64 };
 

@@ -7,9 +7,9 @@
 
 #include "common/checked.h"
 #include "common/file.h"
+#include "convert/blob/writer.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/provenance.h"
-#include "format/writer.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */
 

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/source.h"
 #include "convert/inspect/model_file.h"
 #include "convert/inspect/model_tensor.h"
+#include "convert/source.h"
 #include "convert/template/template_list.h"
 
 enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };

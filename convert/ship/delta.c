@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "cli/input.h"
+#include "cli/output.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "common/input.h"
-#include "common/output.h"
 #include "common/pool.h"
-#include "convert/progress.h"
+#include "convert/base/progress.h"
 #include "convert/ship/delta_coding.h"
 #include "convert/ship/delta_plan.h"
 #include "convert/ship/patch.h"

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
+#include "cli/output.h"
 #include "common/error.h"
-#include "common/output.h"
 #include "convert/ship/seek_table.h"
 #include "format/format.h"
 

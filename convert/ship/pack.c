@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "common/output.h"
+#include "cli/output.h"
 #include "common/pool.h"
-#include "convert/progress.h"
+#include "convert/base/progress.h"
 #include "convert/ship/packed.h"
 #include "convert/ship/seek_table.h"
 #include "format/reader.h"

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/input.h"
 #include "common/error.h"
-#include "common/input.h"
 #include "convert/ship/packed.h"
 
 enum { READER_FRAMES = 16 }; /* that can be looked at together: the reader's memory is theirs */

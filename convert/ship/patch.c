@@ -11,9 +11,9 @@
 #include "common/checked.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/result.h"
+#include "convert/base/result.h"
+#include "convert/blob/intake.h"
 #include "convert/ship/delta_coding.h"
-#include "format/intake.h"
 
 enum { MAX_NAME_SIZE = 300 };
 

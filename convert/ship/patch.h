@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
+#include "cli/input.h"
+#include "cli/output.h"
 #include "common/error.h"
-#include "common/input.h"
-#include "common/output.h"
 #include "format/reader.h"
 
 /* Makes a blob out of old_blob and the delta that arrives. Whatever is used is checked first: every

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/output.h"
+#include "cli/output.h"
 #include "common/pool.h"
-#include "convert/progress.h"
-#include "convert/result.h"
+#include "convert/base/progress.h"
+#include "convert/base/result.h"
+#include "convert/blob/intake.h"
 #include "convert/ship/journal.h"
 #include "convert/ship/packed_reader.h"
 #include "convert/ship/seek_table.h"
-#include "format/intake.h"
 
 struct unpacking {
     const struct unpack_options *options;

@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
-#include "convert/checkpoint/settings.h"
+#include "convert/base/settings.h"
 #include "convert/template/template_compiler.h"
 
 /* Where to look, see template_list.h. */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "common/error.h"
-#include "convert/checkpoint/settings.h"
+#include "convert/base/settings.h"
 
 struct listed_template {
     char *name;         /* owned */

@@ -2,7 +2,7 @@
 #ifndef SMOL_CONVERT_TEMPLATE_TOKENS_H
 #define SMOL_CONVERT_TEMPLATE_TOKENS_H
 
-#include "convert/checkpoint/settings.h"
+#include "convert/base/settings.h"
 #include "convert/template/template_compiler.h"
 
 struct template_tokens {

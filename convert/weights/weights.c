@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "common/checked.h"
+#include "convert/base/progress.h"
 #include "convert/checkpoint/checkpoint.h"
-#include "convert/progress.h"
 #include "convert/weights/tile.h"
 #include "format/layout.h"
 

@@ -6,11 +6,11 @@
 
 #include "common/error.h"
 #include "common/pool.h"
+#include "convert/blob/writer.h"
 #include "convert/checkpoint/family.h"
 #include "convert/checkpoint/lora.h"
 #include "convert/checkpoint/safetensors.h"
 #include "format/format.h"
-#include "format/writer.h"
 
 struct weights {
     const struct family *family;

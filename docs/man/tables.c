@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json_out.h"
-#include "common/options.h"
+#include "cli/json_out.h"
+#include "cli/options.h"
 
 smol_status __wrap_smol_options_parse(const struct command_line *command, int argc, char **argv,
                                       void *settings, const char **words, bool *shown,

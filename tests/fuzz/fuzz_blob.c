@@ -2,7 +2,7 @@
  * has it, but when it starts with the blob's magic: then it is the file itself. */
 #include <stdbool.h>
 
-#include "format/intake.h"
+#include "convert/blob/intake.h"
 #include "format/reader.h"
 #include "tests/fuzz/build.h"
 #include "tests/fuzz/tokenize.h"

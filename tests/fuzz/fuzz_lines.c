@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "runtime/command/lines.h"
+#include "smolrun/lines.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_STREAM = 3 << 20, MAX_PIECES = 1024 };

@@ -4,7 +4,7 @@
  * its place. */
 #include "common/hash.h"
 #include "common/number.h"
-#include "runtime/command/saved_logits.h"
+#include "smolrun/saved_logits.h"
 #include "tests/fuzz/files.h"
 
 enum { MAX_VOCABULARY = 64, MAX_IDS = 16 * 255, HEADER_SIZE = 56, DIGEST_SIZE = 8 };

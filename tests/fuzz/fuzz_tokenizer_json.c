@@ -1,6 +1,6 @@
 /* A tokenizer.json, compiled to tables, which then must be good tables. An input is the file; its
  * text is also what is tokenized. */
-#include "convert/checkpoint/json.h"
+#include "convert/base/json.h"
 #include "convert/tokenizer/tokenizer.h"
 #include "convert/tokenizer/tokenizer_rules.h"
 #include "tests/fuzz/fuzz.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/options.h"
+#include "cli/options.h"
 #include "tests/kernels/buffers.h"
 #include "tests/kernels/check_kernels.h"
 

@@ -32,13 +32,13 @@ def check(status, error):
 
 
 class OptionTexts(ctypes.Structure):
-    """struct option_texts of common/options.h."""
+    """struct option_texts of cli/options.h."""
 
     _fields_ = [("items", ctypes.c_char_p * 64), ("n", ctypes.c_size_t)]
 
 
 class SourceOptions(ctypes.Structure):
-    """struct source_options of convert/checkpoint/source.h."""
+    """struct source_options of convert/source.h."""
 
     _fields_ = [
         ("config", ctypes.c_char_p),

@@ -364,7 +364,7 @@ def test_both_readers_refuse_the_same_damage(tmp_path):
 
 
 class Contents(ctypes.Structure):
-    """struct blob_contents of format/writer.h."""
+    """struct blob_contents of convert/blob/writer.h."""
 
     _fields_ = [
         ("model", ctypes.c_char_p), ("inv_freq", ctypes.c_char_p), ("stop", ctypes.c_char_p),

@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 
 #include "common/checked.h"
+#include "convert/blob/writer.h"
 #include "format/model.h"
 #include "format/reader.h"
-#include "format/writer.h"
 #include "tests/repair.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary.h"

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "convert/blob/writer.h"
 #include "convert/provenance.h"
-#include "format/writer.h"
 #include "tests/unit/demo_copy.h"
 
 /* Compares the copy, which is a blob that verifies, with the checkpoint. */

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <unistd.h>
 
+#include "convert/base/json.h"
 #include "convert/checkpoint/config.h"
-#include "convert/checkpoint/json.h"
 #include "format/model.h"
 #include "tests/unit/temporary_fixture.h"
 

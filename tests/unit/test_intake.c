@@ -10,7 +10,7 @@
 #include <malloc.h>
 
 #include "common/hash.h"
-#include "format/intake.h"
+#include "convert/blob/intake.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/json_out.h"
+#include "cli/json_out.h"
 
 struct written {
     struct json_out json;

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "runtime/command/log_softmax.h"
-#include "runtime/command/tally.h"
+#include "smolrun/log_softmax.h"
+#include "smolrun/tally.h"
 
 static uint64_t state = 1;
 

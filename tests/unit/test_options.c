@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/numerals.h"
-#include "runtime/command/settings.h"
+#include "cli/numerals.h"
+#include "smolrun/settings.h"
 
 static const char *const verify_words[] = {"first", "open", "off", NULL};
 

@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "cli/output.h"
 #include "common/file.h"
-#include "common/output.h"
 #include "tests/unit/temporary_fixture.h"
 
 static smol_error error;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "runtime/command/chat_input.h"
-#include "runtime/command/chat_paste.h"
+#include "smolrun/chat_input.h"
+#include "smolrun/chat_paste.h"
 
 /* Adds all bytes; whether the last one, and none before it, ended the paste. */
 static bool add(struct paste *paste, const char *bytes, size_t size)

@@ -11,8 +11,8 @@
 
 #include "common/error.h"
 #include "common/utf8.h"
-#include "runtime/command/choice.h"
-#include "runtime/command/quote.h"
+#include "smolrun/choice.h"
+#include "smolrun/quote.h"
 
 static void check(const char *text, size_t size, size_t most, const char *expected, size_t n)
 {

@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "runtime/command/sandbox.h"
+#include "cli/sandbox.h"
 #include "tests/unit/sanitized.h"
 #include "tests/unit/temporary_fixture.h"
 

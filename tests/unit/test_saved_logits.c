@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/command/saved_logits.h"
+#include "smolrun/saved_logits.h"
 #include "tests/unit/temporary_fixture.h"
 
 enum { N_IDS = 6, N_ROWS = 4, N_VOCABULARY = 5 };

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "runtime/command/chat_typed.h"
+#include "smolrun/chat_typed.h"
 
 enum { MOST = 64 };
 

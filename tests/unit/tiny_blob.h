@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/blob/writer.h"
 #include "convert/weights/tile.h"
 #include "format/layout.h"
-#include "format/writer.h"
 
 /* clang-format off */
 #define ODD_SHAPE                                                                                  \

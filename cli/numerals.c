@@ -1,0 +1,59 @@
+/* Numbers on the command line, see numerals.h. */
+#include "cli/numerals.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+smol_status smol_parse_whole(const char *name, const char *text, uint64_t low, uint64_t high,
+                             uint64_t *value, smol_error *error)
+{
+    uint64_t number = 0;
+    bool good = *text != '\0';
+    for (const char *c = text; good && *c; c++)
+        good = *c >= '0' && *c <= '9' && !__builtin_mul_overflow(number, 10, &number) &&
+               !__builtin_add_overflow(number, (uint64_t)(*c - '0'), &number);
+    if (good && number >= low && number <= high) {
+        *value = number;
+        return SMOL_OK;
+    }
+    return smol_fail(error, SMOL_ERROR_USAGE,
+                     "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64, name, text,
+                     low, high);
+}
+
+static void describe_range(float low, float high, char *out, size_t size)
+{
+    if (low == FLT_MIN)
+        snprintf(out, size, "above 0");
+    else if (high == FLT_MAX)
+        snprintf(out, size, "of at least %g", (double)low);
+    else
+        snprintf(out, size, "from %g to %g", (double)low, (double)high);
+}
+
+/* Leaves hexadecimal, infinity, NaN and leading spaces, which strtod also takes, outside. The tools
+ * never leave the "C" locale, so that the decimal point is a point. */
+static bool is_decimal(const char *text)
+{
+    return *text != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0';
+}
+
+smol_status smol_parse_real(const char *name, const char *text, float low, float high, float *value,
+                            smol_error *error)
+{
+    char *end = NULL;
+    double number = is_decimal(text) ? strtod(text, &end) : 0;
+    bool good = end && end != text && *end == '\0';
+    if (good && number >= (double)low && number <= (double)high) {
+        *value = (float)number;
+        return SMOL_OK;
+    }
+    char range[64];
+    describe_range(low, high, range, sizeof range);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
+                     good ? "out of range" : "not a number", range);
+}

@@ -1,0 +1,306 @@
+/* Command lines, see options.h. */
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/numerals.h"
+#include "common/version.h"
+
+/* What getopt_long returns: a letter, or FIRST_LONG + the index of a rule without one. */
+enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };
+enum { MAX_RULES = 32, NAME_SIZE = 32 };
+
+/* --- help --------------------------------------------------------------------------------- */
+
+static void name_rule(const struct option_rule *rule, char *name)
+{
+    if (rule->name)
+        snprintf(name, NAME_SIZE, "--%s", rule->name);
+    else
+        snprintf(name, NAME_SIZE, "-%c", rule->letter);
+}
+
+static void print_row(const char *left, const char *help)
+{
+    printf("  %-20s  %s\n", left, help);
+}
+
+static void print_rule(const struct option_rule *rule)
+{
+    char name[NAME_SIZE], left[2 * NAME_SIZE];
+    name_rule(rule, name);
+    snprintf(left, sizeof left, "%s %s", name, rule->value ? rule->value : "");
+    print_row(left, rule->help);
+}
+
+static void print_usage(FILE *out, const struct command_line *command)
+{
+    fprintf(out, "usage: %s %s [OPTION]...\n", command->program, command->words);
+}
+
+static void print_help(const struct command_line *command)
+{
+    print_usage(stdout, command);
+    printf("\n%s\n", command->about);
+    for (size_t i = 0; i < command->n_rules; i++)
+        print_rule(&command->rules[i]);
+    print_row("-h, --help", "print this and exit");
+    print_row("--version", "print the release and exit");
+    printf("\n%s", command->notes);
+}
+
+/* --- values ------------------------------------------------------------------------------- */
+
+/* The index of `text` among the rule's choices, counted from rule->low. */
+static smol_status parse_choice(const char *name, const char *text, const struct option_rule *rule,
+                                int *choice, smol_error *error)
+{
+    char list[64] = "";
+    for (int i = 0; rule->choices[i]; i++) {
+        if (strcmp(text, rule->choices[i]) == 0) {
+            *choice = (int)rule->low + i;
+            return SMOL_OK;
+        }
+        size_t length = strlen(list);
+        snprintf(list + length, sizeof list - length, "%s%s", length ? ", " : "", rule->choices[i]);
+    }
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is not one of %s", name, text, list);
+}
+
+static smol_status parse_count(const char *name, const char *text, const struct option_rule *rule,
+                               uint32_t *count, smol_error *error)
+{
+    uint64_t value = 0;
+    smol_status status =
+        smol_parse_whole(name, text, (uint64_t)rule->low, (uint64_t)rule->high, &value, error);
+    *count = (uint32_t)value;
+    return status;
+}
+
+static smol_status parse_limit(const char *name, const char *text, size_t *limit, smol_error *error)
+{
+    uint64_t value = SIZE_MAX;
+    smol_status status = SMOL_OK;
+    if (strcmp(text, "-1") != 0)
+        status = smol_parse_whole(name, text, 0, UINT32_MAX, &value, error);
+    if (status)
+        smol_fail(error, status, "%s: \"%s\" is not a whole number from 0 to %u, nor -1", name,
+                  text, UINT32_MAX);
+    *limit = (size_t)value;
+    return status;
+}
+
+static smol_status add_text(const char *name, const char *text, struct option_texts *texts,
+                            smol_error *error)
+{
+    if (texts->n == OPTION_MAX_TEXTS)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: more than %d of them", name,
+                         OPTION_MAX_TEXTS);
+    texts->items[texts->n++] = text;
+    return SMOL_OK;
+}
+
+static smol_status set_option(const struct option_rule *rule, const char *name, const char *text,
+                              void *settings, smol_error *error)
+{
+    void *field = (char *)settings + rule->field;
+    switch (rule->kind) {
+    case OPTION_FLAG:
+        *(int *)field = 1;
+        return SMOL_OK;
+    case OPTION_COUNT:
+        return parse_count(name, text, rule, field, error);
+    case OPTION_LIMIT:
+        return parse_limit(name, text, field, error);
+    case OPTION_SEED:
+        return smol_parse_whole(name, text, 0, UINT64_MAX, field, error);
+    case OPTION_REAL:
+        return smol_parse_real(name, text, (float)rule->low, (float)rule->high, field, error);
+    case OPTION_TEXT:
+        *(const char **)field = text;
+        return SMOL_OK;
+    case OPTION_TEXTS:
+        return add_text(name, text, field, error);
+    case OPTION_CHOICE:
+        return parse_choice(name, text, rule, field, error);
+    }
+    return SMOL_OK;
+}
+
+/* --- words -------------------------------------------------------------------------------- */
+
+/* The rules as getopt_long wants them. */
+struct getopt_tables {
+    char letters[2 * MAX_RULES + 8];
+    struct option names[MAX_RULES + 3];
+};
+
+static struct getopt_tables make_tables(const struct command_line *command)
+{
+    /* "-": words come in their place among the options, as code WORD; ":": a missing value is
+     * told from an unknown option. */
+    struct getopt_tables tables = {.letters = "-:h"};
+    size_t n_letters = strlen(tables.letters), n_names = 0;
+    for (size_t i = 0; i < command->n_rules; i++) {
+        const struct option_rule *rule = &command->rules[i];
+        if (rule->letter) {
+            tables.letters[n_letters++] = rule->letter;
+            if (rule->value)
+                tables.letters[n_letters++] = ':';
+        }
+        if (rule->name)
+            tables.names[n_names++] =
+                (struct option){rule->name, rule->value ? required_argument : no_argument, NULL,
+                                FIRST_LONG + (int)i};
+    }
+    tables.names[n_names++] = (struct option){"help", no_argument, NULL, HELP};
+    tables.names[n_names++] = (struct option){"version", no_argument, NULL, VERSION};
+    return tables;
+}
+
+static const struct option_rule *find_rule(const struct command_line *command, int code)
+{
+    if (code >= FIRST_LONG && (size_t)(code - FIRST_LONG) < command->n_rules)
+        return &command->rules[code - FIRST_LONG];
+    for (size_t i = 0; i < command->n_rules; i++)
+        if (code && code == command->rules[i].letter)
+            return &command->rules[i];
+    return NULL;
+}
+
+#define HINT ": see --help, or put -- before a text that begins with -"
+
+/* getopt_long leaves the code in optopt, or 0 for an unknown long option, the word before. */
+static smol_status refuse(const struct command_line *command, int code, char **argv,
+                          smol_error *error)
+{
+    const struct option_rule *rule = find_rule(command, optopt);
+    char name[NAME_SIZE];
+    if (rule) {
+        name_rule(rule, name);
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: %s", name,
+                         code == ':' ? "its value is missing" : "it takes no value");
+    }
+    if (optopt == HELP || optopt == VERSION) /* known, so a value was given */
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s: takes no value", argv[optind - 1]);
+    if (optopt > 0 && optopt < FIRST_LONG)
+        return smol_fail(error, SMOL_ERROR_USAGE, "-%c: unknown option" HINT, optopt);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
+}
+
+/* What a walk over the words fills. */
+struct result {
+    void *settings;
+    const char **words;
+    size_t n_words;
+};
+
+static smol_status add_word(const struct command_line *command, const char *word,
+                            struct result *result, smol_error *error)
+{
+    if (result->n_words == command->max_words)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "\"%s\" is one argument too many: put quotes around what has blanks",
+                         word);
+    result->words[result->n_words++] = word;
+    return SMOL_OK;
+}
+
+static smol_status add_option(const struct command_line *command, int code, char **argv,
+                              struct result *result, smol_error *error)
+{
+    if (code == WORD)
+        return add_word(command, optarg, result, error);
+    const struct option_rule *rule = find_rule(command, code);
+    if (!rule)
+        return refuse(command, code, argv, error);
+    char name[NAME_SIZE];
+    name_rule(rule, name);
+    return set_option(rule, name, optarg, result->settings, error);
+}
+
+/* musl's getopt_long stops at "-", which is a word like any other. */
+static int next_code(int argc, char **argv, const struct getopt_tables *tables)
+{
+    int code = getopt_long(argc, argv, tables->letters, tables->names, NULL);
+    bool stopped = code == -1 && optind < argc && strcmp(argv[optind], "-") == 0;
+    if (!stopped || strcmp(argv[optind - 1], "--") == 0)
+        return code;
+    optarg = argv[optind++];
+    return WORD;
+}
+
+static void show(const struct command_line *command, int code)
+{
+    if (code == HELP)
+        print_help(command);
+    else
+        printf("%s %s\n", command->program, SMOL_VERSION);
+}
+
+smol_status smol_options_parse(const struct command_line *command, int argc, char **argv,
+                               void *settings, const char **words, bool *shown, smol_error *error)
+{
+    struct getopt_tables tables = make_tables(command);
+    struct result result = {settings, words, 0};
+    smol_status status = SMOL_OK;
+    int code;
+    *shown = false;
+    for (size_t i = 0; i < command->max_words; i++)
+        words[i] = NULL;
+    opterr = 0;
+    optind = 0; /* start anew, whoever parsed before */
+    while (!status && (code = next_code(argc, argv, &tables)) != -1) {
+        if (code == HELP || code == VERSION) {
+            show(command, code);
+            *shown = true;
+            return SMOL_OK;
+        }
+        status = add_option(command, code, argv, &result, error);
+    }
+    while (!status && optind < argc)
+        status = add_word(command, argv[optind++], &result, error);
+    if (!status && result.n_words < command->min_words)
+        status = smol_fail(error, SMOL_ERROR_USAGE, "a file name is missing (%s): see --help",
+                           command->words);
+    return status;
+}
+
+static bool is_no_file(const char *path)
+{
+    struct stat info; /* rather than access(), which sandboxes refuse */
+    return stat(path, &info) != 0;
+}
+
+static smol_status fail_no_command(const char *program, const char *word, smol_status status,
+                                   smol_error *error)
+{
+    return smol_fail(error, status, "%s: no such file or command: %s --help lists the commands",
+                     word, program);
+}
+
+bool smol_options_no_command(const char *program, int argc, char **argv, smol_error *error)
+{
+    for (int i = 1; i <= 3; i++)
+        if (i >= argc || argv[i][0] == '-')
+            return false;
+    return is_no_file(argv[1]) && fail_no_command(program, argv[1], SMOL_ERROR_USAGE, error);
+}
+
+smol_status smol_options_check_file(const struct command_line *command, const char *file,
+                                    smol_error *error)
+{
+    bool maybe_command = file[0] && file[0] != '-' && !strpbrk(file, "/.");
+    return maybe_command && is_no_file(file)
+               ? fail_no_command(command->program, file, SMOL_ERROR_FILE, error)
+               : SMOL_OK;
+}
+
+void smol_options_usage(const struct command_line *command)
+{
+    print_usage(stderr, command);
+}

@@ -1,0 +1,291 @@
+/* Giving up what is not needed, see sandbox.h. Structures and numbers are the kernel's, which never
+ * change; they are repeated here because musl comes without the kernel's headers. */
+#include "cli/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/print.h"
+#include "common/file.h"
+
+/* --- files: Landlock (linux/landlock.h) --------------------------------------------------- */
+
+enum { LANDLOCK_CREATE_RULESET = 444, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF };
+enum { LANDLOCK_VERSION = 1, LANDLOCK_PATH_BENEATH = 1 };
+enum {
+    MAY_WRITE_FILE = 1 << 1,
+    MAY_READ_FILE = 1 << 2,
+    MAY_READ_FOLDER = 1 << 3,
+    MAY_REMOVE_FILE = 1 << 5,
+    MAY_MAKE_FILE = 1 << 8,
+};
+
+/* How many kinds of access each version knows, from the first. */
+static const int landlock_kinds[] = {13, 14, 15, 15, 16};
+enum { LANDLOCK_VERSIONS = sizeof landlock_kinds / sizeof landlock_kinds[0] };
+
+struct landlock_rule {
+    uint64_t access;
+    int32_t fd;
+} __attribute__((packed));
+
+/* Leaves `access` to the file or folder `path`; where it does not exist there is nothing to leave.
+ * False: the kernel refused the rule. */
+static bool leave(int ruleset, const char *path, uint64_t access)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    struct stat info;
+    /* a folder in a file's place: so that it is found out for what it is */
+    if (access == MAY_READ_FILE && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
+        access = MAY_READ_FOLDER;
+    const struct landlock_rule rule = {access, fd};
+    bool refused = syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) &&
+                   errno != EBADFD; /* a pipe that is open already: nobody restricts these */
+    close(fd);
+    return !refused;
+}
+
+/* `folder`: of the output, or NULL. */
+static void give_up_files(const char *const *inputs, size_t n_inputs, const char *folder)
+{
+    const uint64_t may_work =
+        MAY_READ_FILE | MAY_READ_FOLDER | MAY_WRITE_FILE | MAY_MAKE_FILE | MAY_REMOVE_FILE;
+    long version = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, LANDLOCK_VERSION);
+    if (version < 1)
+        return;
+    if (version > LANDLOCK_VERSIONS)
+        version = LANDLOCK_VERSIONS;
+    const uint64_t handled = ((uint64_t)1 << landlock_kinds[version - 1]) - 1;
+    int ruleset = (int)syscall(LANDLOCK_CREATE_RULESET, &handled, sizeof handled, 0);
+    if (ruleset < 0)
+        return;
+    bool left = !folder || leave(ruleset, folder, may_work);
+    for (size_t i = 0; i < n_inputs; i++)
+        left = left && (!inputs[i] || leave(ruleset, inputs[i], MAY_READ_FILE));
+    if (left)
+        syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0);
+    close(ruleset);
+}
+
+/* --- system calls: seccomp (linux/seccomp.h, linux/filter.h) ------------------------------ */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+/* A call that is allowed where (argument & mask) == value: always with a mask of 0. */
+struct rule {
+    uint32_t call;
+    uint32_t argument, mask, value;
+};
+
+/* What the commands and the C libraries (glibc, musl) need after the command line was read. */
+static const struct rule rules[] = {
+    {SYS_futex, 0, 0, 0}, /* threads; new processes are refused */
+    {SYS_clone, 0, CLONE_THREAD, CLONE_THREAD},
+    {SYS_set_robust_list, 0, 0, 0},
+    {SYS_rseq, 0, 0, 0},
+    {SYS_sched_getaffinity, 0, 0, 0},
+    {SYS_sched_yield, 0, 0, 0},
+    {SYS_gettid, 0, 0, 0},
+    {SYS_getpid, 0, 0, 0},
+    {SYS_exit, 0, 0, 0},
+    {SYS_exit_group, 0, 0, 0},
+    {SYS_mmap, 2, PROT_EXEC, 0}, /* memory */
+    {SYS_mprotect, 2, PROT_EXEC, 0},
+    {SYS_munmap, 0, 0, 0},
+    {SYS_mremap, 0, 0, 0},
+    {SYS_madvise, 0, 0, 0},
+    {SYS_brk, 0, 0, 0},
+    {SYS_read, 0, 0, 0}, /* files; of those that are there none is opened for writing */
+    {SYS_readv, 0, 0, 0},
+    {SYS_ppoll, 0, 0, 0}, /* is there more? */
+    {SYS_write, 0, 0, 0},
+    {SYS_writev, 0, 0, 0},
+    {SYS_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
+    {SYS_close, 0, 0, 0},
+    {SYS_lseek, 0, 0, 0},
+    {SYS_fstat, 0, 0, 0},
+    {SYS_newfstatat, 0, 0, 0},
+    {SYS_statx, 0, 0, 0},
+    {SYS_fcntl, 1, UINT32_MAX, F_SETFD},
+    {SYS_ioctl, 1, UINT32_MAX, TCGETS}, /* is it a terminal? Nothing may be typed into it */
+    {SYS_ioctl, 1, UINT32_MAX, TIOCGWINSZ},
+    {SYS_rt_sigaction, 0, 0, 0}, /* signals */
+    {SYS_rt_sigprocmask, 0, 0, 0},
+    {SYS_rt_sigreturn, 0, 0, 0},
+    {SYS_sigaltstack, 0, 0, 0},
+    {SYS_restart_syscall, 0, 0, 0},
+    {SYS_clock_gettime, 0, 0, 0}, /* the rest */
+    {SYS_gettimeofday, 0, 0, 0},
+    {SYS_getrandom, 0, 0, 0},
+    {SYS_getrusage, 0, 0, 0},
+    {SYS_sysinfo, 0, 0, 0},
+#if defined(__x86_64__)
+    {SYS_open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}, /* what aarch64 never had */
+    {SYS_poll, 0, 0, 0},
+    {SYS_stat, 0, 0, 0},
+    {SYS_lstat, 0, 0, 0},
+#endif
+};
+
+/* What an output file takes besides (cli/output.h). */
+static const struct rule output_rules[] = {
+    {SYS_openat, 2, O_CREAT | O_EXCL, O_CREAT | O_EXCL},
+    {SYS_pwrite64, 0, 0, 0},
+    {SYS_fsync, 0, 0, 0},
+    {SYS_renameat, 0, 0, 0},
+    {SYS_renameat2, 0, 0, 0},
+    {SYS_linkat, 0, 0, 0},
+    {SYS_unlinkat, 0, 0, 0},
+#if defined(__x86_64__)
+    {SYS_open, 1, O_CREAT | O_EXCL, O_CREAT | O_EXCL},
+    {SYS_rename, 0, 0, 0},
+    {SYS_link, 0, 0, 0},
+    {SYS_unlink, 0, 0, 0},
+#endif
+};
+
+/* What editing a line takes besides (libedit): still nothing is typed into the terminal. */
+static const struct rule terminal_rules[] = {
+    {SYS_ioctl, 1, UINT32_MAX, TCSETS},
+    {SYS_ioctl, 1, UINT32_MAX, TCSETSW},
+    {SYS_ioctl, 1, UINT32_MAX, TCSETSF},
+    {SYS_ioctl, 1, UINT32_MAX, FIONREAD},
+};
+
+enum {
+    N_TERMINAL_RULES = sizeof terminal_rules / sizeof terminal_rules[0],
+    N_RULES = sizeof rules / sizeof rules[0],
+    N_OUTPUT_RULES = sizeof output_rules / sizeof output_rules[0],
+    MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + N_TERMINAL_RULES + 2) + 8,
+};
+
+/* The filter: a program of the kernel's packet filter machine, run for each call. */
+struct program {
+    unsigned short n;
+    struct instruction {
+        uint16_t code;
+        uint8_t skip_if_true, skip_if_false;
+        uint32_t value;
+    } * instructions;
+};
+
+enum { LOAD = 0x20, AND = 0x54, IF_EQUAL = 0x15, RETURN = 0x06 };
+enum { CALL = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16 }; /* offsets in struct seccomp_data */
+#define ALLOW UINT32_C(0x7fff0000)
+#define FAIL_WITH(number) (UINT32_C(0x00050000) | (number))
+
+static void add(struct program *program, uint16_t code, uint32_t value, uint8_t skip_if_false)
+{
+    program->instructions[program->n++] = (struct instruction){code, 0, skip_if_false, value};
+}
+
+/* The call's number is in the register, before and after. */
+static void allow(struct program *program, const struct rule *rule)
+{
+    add(program, IF_EQUAL, rule->call, rule->mask ? 5 : 1);
+    if (rule->mask) {
+        add(program, LOAD, FIRST_ARGUMENT + 8 * rule->argument, 0); /* its lower half */
+        add(program, AND, rule->mask, 0);
+        add(program, IF_EQUAL, rule->value, 1);
+    }
+    add(program, RETURN, ALLOW, 0);
+    if (rule->mask)
+        add(program, LOAD, CALL, 0);
+}
+
+/* For calls that no rule allowed: their arguments were wrong. */
+static void refuse(struct program *program, const struct rule *rule)
+{
+    if (!rule->mask)
+        return;
+    add(program, IF_EQUAL, rule->call, 1);
+    add(program, RETURN, FAIL_WITH(EPERM), 0);
+}
+
+/* Calls that are not on the list fail as they would on a kernel that does not have them, rather
+ * than killing the process: newer C libraries try newer calls first (clone3 for threads) and then
+ * do without; a way to go on is no help to an attacker, and one who only wants to end the process
+ * can. */
+static void write_program(struct program *program, bool with_output, bool with_terminal)
+{
+#if defined(__x86_64__)
+    const uint32_t architecture = 0xc000003e;
+#else
+    const uint32_t architecture = 0xc00000b7;
+#endif
+    /* abort and raise; musl's come from the main thread, whose id is the process's */
+    const struct rule own[] = {{SYS_tgkill, 0, UINT32_MAX, (uint32_t)getpid()},
+                               {SYS_tkill, 0, UINT32_MAX, (uint32_t)getpid()}};
+    const struct {
+        const struct rule *rules;
+        size_t n;
+    } lists[] = {{rules, N_RULES},
+                 {own, 2},
+                 {output_rules, with_output ? N_OUTPUT_RULES : 0},
+                 {terminal_rules, with_terminal ? N_TERMINAL_RULES : 0}};
+    add(program, LOAD, ARCHITECTURE, 0);
+    program->instructions[program->n++] = (struct instruction){IF_EQUAL, 1, 0, architecture};
+    add(program, RETURN, FAIL_WITH(ENOSYS), 0);
+    add(program, LOAD, CALL, 0);
+    void (*const steps[])(struct program *, const struct rule *) = {allow, refuse};
+    for (int step = 0; step < 2; step++)
+        for (int i = 0; i < 4; i++)
+            for (size_t j = 0; j < lists[i].n; j++)
+                steps[step](program, &lists[i].rules[j]);
+    add(program, RETURN, FAIL_WITH(ENOSYS), 0);
+}
+
+static void give_up_calls(bool with_output, bool with_terminal)
+{
+    enum { SET_FILTER = 1, KEEP_SPECULATION = 4 };
+    struct instruction instructions[MAX_INSTRUCTIONS];
+    struct program program = {0, instructions};
+    write_program(&program, with_output, with_terminal);
+    /* Kernels before 5.16 otherwise slow down every process with a filter, against speculation
+     * between parts of it that do not trust each other. The flag is known since 4.17. */
+    if (syscall(SYS_seccomp, SET_FILTER, KEEP_SPECULATION, &program) && errno == EINVAL)
+        syscall(SYS_seccomp, SET_FILTER, 0, &program);
+}
+#else
+static void give_up_calls(bool with_output, bool with_terminal)
+{
+    (void)with_output, (void)with_terminal; /* no list for this kind of processor */
+}
+#endif
+
+/* --- all of it ---------------------------------------------------------------------------- */
+
+smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const char *output,
+                               bool with_terminal, smol_error *error)
+{
+    const char *wish = getenv("SMOL_SANDBOX");
+    if (wish && strcmp(wish, "off") == 0)
+        return SMOL_OK;
+    if (wish && wish[0])
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "SMOL_SANDBOX=%.40s: only off means something: unset it", wish);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) /* the others need it */
+        return SMOL_OK;
+    char *folder = output ? smol_path_folder(output) : NULL;
+    if (output && !folder)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
+    give_up_files(inputs, n_inputs, folder);
+    give_up_calls(output != NULL, with_terminal);
+    free(folder);
+    return SMOL_OK;
+}

@@ -1,0 +1,33 @@
+/* The JSON files of a checkpoint, read with jansson. */
+#ifndef SMOL_CONVERT_BASE_JSON_H
+#define SMOL_CONVERT_BASE_JSON_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* What a file was when it was read: for the provenance, which must not speak of what it has become
+ * since. */
+struct json_mark {
+    uint64_t size; /* 0: there is no such file */
+    uint64_t digest;
+};
+
+/* Reads the JSON object in file `path`. Duplicate keys, trailing data and files over 64 MiB are
+ * refused. In a file with an integer beyond 64 bits all integers become reals: the reference
+ * writes 10^30 for "no limit" into tokenizer_config.json, where nobody needs integers. The caller
+ * owns *object (json_decref). Fills *mark too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with
+ * line and column), SMOL_ERROR_MEMORY. */
+smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
+                           smol_error *error);
+
+/* The same for text[0..size), which is in memory already; `path` is for messages. */
+smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
+                            smol_error *error);
+
+/* As smol_json_load, but a missing file gives SMOL_OK, *object = NULL and a *mark of zeros. */
+smol_status smol_json_load_optional(const char *path, json_t **object, struct json_mark *mark,
+                                    smol_error *error);
+
+#endif

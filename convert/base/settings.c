@@ -1,0 +1,147 @@
+/* Typed keys, see settings.h. */
+#include "convert/base/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/file.h"
+#include "convert/base/json.h"
+
+smol_status smol_settings_open(const char *folder, const char *name, bool required,
+                               struct settings *settings, smol_error *error)
+{
+    *settings = (struct settings){.within = "", .error = error};
+    settings->path = smol_path_join(folder, name);
+    if (!settings->path)
+        return smol_fail_memory(error, "a file name");
+    if (required)
+        return smol_json_load(settings->path, &settings->object, &settings->mark, error);
+    return smol_json_load_optional(settings->path, &settings->object, &settings->mark, error);
+}
+
+void smol_settings_close(struct settings *settings)
+{
+    json_decref(settings->object);
+    free(settings->path);
+    *settings = (struct settings){0};
+}
+
+json_t *smol_setting(const struct settings *settings, const char *key)
+{
+    json_t *value = json_object_get(settings->object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+bool smol_setting_is_null(const struct settings *settings, const char *key)
+{
+    return json_is_null(json_object_get(settings->object, key));
+}
+
+/* A value as messages show it: scalars as JSON has them, long strings cut. */
+struct shown {
+    char text[64];
+};
+
+static struct shown show(const json_t *value)
+{
+    struct shown shown = {{0}};
+    if (json_is_object(value))
+        strcpy(shown.text, "an object");
+    else if (json_is_array(value))
+        strcpy(shown.text, "a list");
+    else if (json_is_string(value))
+        snprintf(shown.text, sizeof shown.text, "\"%.48s%s\"", json_string_value(value),
+                 json_string_length(value) > 48 ? "..." : "");
+    else
+        json_dumpb(value, shown.text, sizeof shown.text - 1,
+                   JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    return shown;
+}
+
+smol_status smol_setting_fail(const struct settings *settings, smol_status status, const char *key,
+                              const json_t *value, const char *remedy)
+{
+    return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
+                     settings->within, key, show(value).text, remedy);
+}
+
+static bool may_be_null(const struct settings *settings, const char *key)
+{
+    for (size_t i = 0; settings->nullable && settings->nullable[i]; i++)
+        if (strcmp(settings->nullable[i], key) == 0)
+            return true;
+    return !settings->nullable;
+}
+
+/* The value that is to be read, which is NULL where the default counts. */
+static json_t *given(const struct settings *settings, const char *key)
+{
+    json_t *value = json_object_get(settings->object, key);
+    return json_is_null(value) && may_be_null(settings, key) ? NULL : value;
+}
+
+smol_status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
+                                 uint32_t max, uint32_t *value)
+{
+    char remedy[64];
+    json_t *found = given(settings, key);
+    if (!found)
+        return SMOL_OK;
+    snprintf(remedy, sizeof remedy, "an integer from %u to %u is due", min, max);
+    if (!json_is_integer(found) || json_integer_value(found) < (json_int_t)min)
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
+    if (json_integer_value(found) > (json_int_t)max)
+        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, found, remedy);
+    *value = (uint32_t)json_integer_value(found);
+    return SMOL_OK;
+}
+
+smol_status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value)
+{
+    json_t *found = given(settings, key);
+    if (!found)
+        return SMOL_OK;
+    if (!json_is_boolean(found))
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "true or false is due");
+    *value = json_is_true(found);
+    return SMOL_OK;
+}
+
+smol_status smol_setting_real(const struct settings *settings, const char *key, double min,
+                              double max, double *value)
+{
+    char remedy[64];
+    json_t *found = given(settings, key);
+    if (!found)
+        return SMOL_OK;
+    double number = json_number_value(found);
+    if (!json_is_number(found) || !(number >= min && number <= max)) {
+        snprintf(remedy, sizeof remedy, "a number from %g to %g is due", min, max);
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
+    }
+    *value = number;
+    return SMOL_OK;
+}
+
+smol_status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+                                  double max, double *value)
+{
+    json_t *found = given(settings, key);
+    if (json_is_integer(found))
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found,
+                                 "a number with a decimal point is due");
+    return smol_setting_real(settings, key, min, max, value);
+}
+
+smol_status smol_setting_string(const struct settings *settings, const char *key,
+                                const char **value)
+{
+    json_t *found = given(settings, key);
+    if (!found)
+        return SMOL_OK;
+    if (!json_is_string(found))
+        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "a string is due");
+    *value = json_string_value(found);
+    return SMOL_OK;
+}

@@ -1,0 +1,315 @@
+/* Writing a blob, see writer.h. */
+#include "convert/blob/writer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/output.h"
+#include "common/checked.h"
+#include "common/hash.h"
+#include "common/memory.h"
+#include "format/layout.h"
+#include "format/model.h"
+#include "format/sections.h"
+
+struct blob_writer {
+    struct blob_sink sink;
+    struct output output; /* what the sink writes to; without a path when it is the caller's */
+    uint8_t *front;       /* (data_offset) bytes */
+    struct blob_header *header;
+    uint64_t *digests; /* (n_chunks), within front */
+    size_t n_digested;
+    uint64_t written; /* bytes of the file before the partial chunk */
+    size_t n_partial;
+    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
+};
+
+/* What a section holds; data NULL: filled in later. */
+struct part {
+    const void *data;
+    uint64_t size;
+};
+
+/* The sections of a file on its way. */
+struct plan {
+    uint32_t kinds[MAX_SECTIONS];
+    struct part parts[MAX_SECTIONS];
+    struct blob_section table[MAX_SECTIONS];
+    size_t n;
+};
+
+static uint64_t weights_size(const struct blob_model *model)
+{
+    uint64_t size = 0;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    do {
+        if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
+            size += smol_tensor_layout(model, key).size;
+    } while (smol_tensor_next(model, &key));
+    return size;
+}
+
+static void fill_tensor_table(const struct blob_model *model, uint64_t offset,
+                              struct blob_tensor *table)
+{
+    const struct blob_tensor *embed = table;
+    struct tensor_key key = {ROLE_EMBED, 0};
+    do {
+        *table = smol_tensor_layout(model, key);
+        bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
+        table->offset = alias ? embed->offset : offset;
+        offset += alias ? 0 : table->size;
+        table++;
+    } while (smol_tensor_next(model, &key));
+}
+
+/* The number of data chunks decides the size of the digest table, which lies in front of them
+ * and cannot change it: the data starts at a chunk boundary whatever the front's size. */
+static uint64_t count_chunks(const struct blob_contents *contents)
+{
+    uint64_t data =
+        round_up(contents->n_tokenizer, BLOB_CHUNK_SIZE) + weights_size(contents->model);
+    return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
+}
+
+/* What the contents need of a reader: bits of enum blob_feature. */
+static uint64_t features_of(const struct blob_contents *contents)
+{
+    return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
+           (contents->template_section ? FEATURE_TEMPLATE : 0) |
+           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0);
+}
+
+static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
+{
+    const struct blob_model *model = contents->model;
+    switch (kind) {
+    case SECTION_MODEL:
+        return (struct part){model, sizeof *model};
+    case SECTION_INV_FREQ:
+        return (struct part){contents->inv_freq, smol_inv_freq_count(model) * sizeof(float)};
+    case SECTION_STOP:
+        return (struct part){contents->stop, contents->n_stop * sizeof *contents->stop};
+    case SECTION_GENERATION:
+        return (struct part){contents->generation, sizeof *contents->generation};
+    case SECTION_PROVENANCE:
+        return (struct part){contents->provenance, contents->n_provenance};
+    case SECTION_TENSORS:
+        return (struct part){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
+    case SECTION_DIGESTS:
+        return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
+    case SECTION_LAYERS:
+        return (struct part){contents->layers, model->n_layers};
+    case SECTION_SCANNER:
+        return (struct part){contents->scanner, contents->n_scanner};
+    case SECTION_TEXT:
+        return (struct part){contents->text, contents->n_text};
+    case SECTION_TEMPLATE:
+        return (struct part){contents->template_section, contents->n_template};
+    case SECTION_TOKENIZER:
+        return (struct part){NULL, contents->n_tokenizer};
+    case SECTION_WEIGHTS:
+        break;
+    }
+    return (struct part){NULL, weights_size(model)};
+}
+
+/* Lays the sections out in order; returns the end of the last one. */
+static uint64_t place_sections(struct plan *plan, const struct blob_contents *contents)
+{
+    plan->n = smol_list_sections(features_of(contents), plan->kinds);
+    uint64_t end = sizeof(struct blob_header) + plan->n * sizeof *plan->table;
+    for (size_t i = 0; i < plan->n; i++) {
+        bool front = plan->kinds[i] < SECTION_FIRST_DATA;
+        plan->parts[i] = part_of(contents, plan->kinds[i]);
+        plan->table[i] = (struct blob_section){
+            .kind = plan->kinds[i],
+            .offset = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE),
+            .size = plan->parts[i].size,
+        };
+        end = plan->table[i].offset + plan->table[i].size;
+    }
+    return end;
+}
+
+uint64_t smol_writer_size(const struct blob_contents *contents)
+{
+    struct plan plan;
+    return place_sections(&plan, contents);
+}
+
+static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
+{
+    size_t i = 0;
+    while (plan->kinds[i] != kind)
+        i++;
+    return plan->table[i].offset;
+}
+
+static smol_status build_front(struct blob_writer *writer, const struct blob_contents *contents,
+                               smol_error *error)
+{
+    struct plan plan;
+    uint64_t file_size = place_sections(&plan, contents);
+    uint64_t data_offset = offset_of(&plan, SECTION_TOKENIZER);
+    if (data_offset > BLOB_MAX_FRONT)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "header and tables of %" PRIu64 " bytes: a blob has room for %d",
+                         data_offset, BLOB_MAX_FRONT);
+    writer->front = smol_calloc(1, data_offset);
+    if (!writer->front)
+        return smol_fail_memory(error, "the blob's front");
+    writer->header = (struct blob_header *)writer->front;
+    *writer->header = (struct blob_header){
+        .magic = BLOB_MAGIC,
+        .major = BLOB_MAJOR,
+        .minor = features_of(contents) ? BLOB_MINOR_FEATURES : BLOB_MINOR,
+        .n_sections = (uint32_t)plan.n,
+        .file_size = file_size,
+        .data_offset = data_offset,
+        .required_features = features_of(contents),
+    };
+    memcpy(writer->front + sizeof *writer->header, plan.table, plan.n * sizeof *plan.table);
+    for (size_t i = 0; i < plan.n; i++)
+        if (plan.parts[i].data && plan.parts[i].size)
+            memcpy(writer->front + plan.table[i].offset, plan.parts[i].data, plan.parts[i].size);
+    fill_tensor_table(contents->model, offset_of(&plan, SECTION_WEIGHTS),
+                      (void *)(writer->front + offset_of(&plan, SECTION_TENSORS)));
+    writer->digests = (void *)(writer->front + offset_of(&plan, SECTION_DIGESTS));
+    writer->written = data_offset;
+    return SMOL_OK;
+}
+
+/* Digests and writes whole chunks, or the last of all, which may be shorter. */
+static smol_status write_chunks(struct blob_writer *writer, const uint8_t *bytes, size_t size,
+                                smol_error *error)
+{
+    for (size_t at = 0; at < size; at += BLOB_CHUNK_SIZE) {
+        size_t length = size - at < BLOB_CHUNK_SIZE ? size - at : BLOB_CHUNK_SIZE;
+        writer->digests[writer->n_digested++] = smol_digest(bytes + at, length);
+    }
+    smol_status status = writer->sink.put(writer->sink.target, writer->written, bytes, size, error);
+    writer->written += size;
+    return status;
+}
+
+/* Adds as many of the bytes to the partial chunk as it has room for, and returns how many. */
+static size_t keep(struct blob_writer *writer, const uint8_t *bytes, size_t size)
+{
+    size_t room = sizeof writer->partial - writer->n_partial;
+    size_t n = size < room ? size : room;
+    memcpy(writer->partial + writer->n_partial, bytes, n);
+    writer->n_partial += n;
+    return n;
+}
+
+smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
+                               smol_error *error)
+{
+    const uint8_t *bytes = data;
+    smol_status status = SMOL_OK;
+    size_t n = writer->n_partial > 0 ? keep(writer, bytes, size) : 0;
+    if (writer->n_partial == sizeof writer->partial) {
+        status = write_chunks(writer, writer->partial, sizeof writer->partial, error);
+        writer->n_partial = 0;
+    }
+    size_t whole = (size - n) / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
+    if (!status) /* straight from the caller's memory */
+        status = write_chunks(writer, bytes + n, whole, error);
+    if (!status)
+        keep(writer, bytes + n + whole, size - n - whole);
+    return status;
+}
+
+static smol_status append_tokenizer(struct blob_writer *writer,
+                                    const struct blob_contents *contents, smol_error *error)
+{
+    static const uint8_t zeros[BLOB_CHUNK_SIZE];
+    size_t padded = round_up(contents->n_tokenizer, BLOB_CHUNK_SIZE);
+    smol_status status =
+        smol_writer_append(writer, contents->tokenizer, contents->n_tokenizer, error);
+    if (status)
+        return status;
+    return smol_writer_append(writer, zeros, padded - contents->n_tokenizer, error);
+}
+
+static struct blob_writer *new_writer(void)
+{
+    struct blob_writer *writer = smol_calloc(1, sizeof *writer);
+    if (writer)
+        writer->output.fd = -1;
+    return writer;
+}
+
+/* The sink is in place: what comes before the weights. On an error the writer is gone. */
+static smol_status start(struct blob_writer *writer, const struct blob_contents *contents,
+                         struct blob_writer **out, smol_error *error)
+{
+    smol_status status = build_front(writer, contents, error);
+    if (!status)
+        status = append_tokenizer(writer, contents, error);
+    if (status)
+        smol_writer_abort(writer);
+    else
+        *out = writer;
+    return status;
+}
+
+static smol_status put_into_output(void *target, uint64_t offset, const void *data, size_t size,
+                                   smol_error *error)
+{
+    return smol_output_write(target, offset, data, size, error);
+}
+
+smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+                             struct blob_writer **out, smol_error *error)
+{
+    *out = NULL;
+    struct blob_writer *writer = new_writer();
+    if (!writer)
+        return smol_fail_memory(error, "the blob writer");
+    smol_status status = smol_output_open(path, force, &writer->output, error);
+    if (status) {
+        smol_writer_abort(writer);
+        return status;
+    }
+    writer->sink = (struct blob_sink){put_into_output, &writer->output};
+    return start(writer, contents, out, error);
+}
+
+smol_status smol_writer_open_sink(const struct blob_sink *sink,
+                                  const struct blob_contents *contents, struct blob_writer **out,
+                                  smol_error *error)
+{
+    *out = NULL;
+    struct blob_writer *writer = new_writer();
+    if (!writer)
+        return smol_fail_memory(error, "the blob writer");
+    writer->sink = *sink;
+    return start(writer, contents, out, error);
+}
+
+smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error)
+{
+    smol_status status = write_chunks(writer, writer->partial, writer->n_partial, error);
+    if (!status) {
+        struct blob_header *header = writer->header;
+        header->front_digest =
+            smol_digest(writer->front + BLOB_DIGEST_START, header->data_offset - BLOB_DIGEST_START);
+        status =
+            writer->sink.put(writer->sink.target, 0, writer->front, header->data_offset, error);
+    }
+    if (!status && writer->output.path)
+        status = smol_output_commit(&writer->output, error);
+    smol_writer_abort(writer);
+    return status;
+}
+
+void smol_writer_abort(struct blob_writer *writer)
+{
+    if (!writer)
+        return;
+    smol_output_discard(&writer->output);
+    smol_free(writer->front);
+    smol_free(writer);
+}

@@ -1,0 +1,69 @@
+/* Makes a blob in one pass: the tensors' bytes stream through, digests are taken on the way,
+ * the front goes in last. It goes into a file, or wherever the caller wants it. */
+#ifndef SMOL_CONVERT_BLOB_WRITER_H
+#define SMOL_CONVERT_BLOB_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+/* Everything in a blob but its tensors' bytes. All pointers are the caller's. */
+struct blob_contents {
+    const struct blob_model *model; /* as smol_model_reduce leaves it */
+    const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
+    const uint32_t *stop;           /* (n_stop), ascending */
+    size_t n_stop;
+    const struct blob_generation *generation;
+    const char *provenance; /* (n_provenance) */
+    size_t n_provenance;
+    const uint8_t *tokenizer; /* (n_tokenizer), a whole tokenizer section */
+    size_t n_tokenizer;
+    const uint8_t *scanner; /* (n_scanner), a whole scanner section; none if 0 */
+    size_t n_scanner;
+    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
+    const uint8_t *text;   /* (n_text), a whole text section; 0 for a blob without one */
+    size_t n_text;
+    const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
+    size_t n_template;
+};
+
+/* The size of the blob that the contents make; of its provenance and tokenizer only the sizes
+ * matter. */
+uint64_t smol_writer_size(const struct blob_contents *contents);
+
+/* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the
+ * whole front, at 0. An error ends the blob. */
+typedef smol_status blob_put(void *target, uint64_t offset, const void *data, size_t size,
+                             smol_error *error);
+struct blob_sink {
+    blob_put *put;
+    void *target;
+};
+
+struct blob_writer;
+
+/* Starts the blob `path` (see smol_output_open for `force`). Errors: SMOL_ERROR_FILE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
+                             struct blob_writer **writer, smol_error *error);
+
+/* Starts a blob whose bytes go into `sink`. Errors: SMOL_ERROR_MEMORY, and the sink's. */
+smol_status smol_writer_open_sink(const struct blob_sink *sink,
+                                  const struct blob_contents *contents, struct blob_writer **writer,
+                                  smol_error *error);
+
+/* Appends bytes of the weights section: the tensors one behind the other, each as
+ * smol_tensor_layout says, an alias left out. */
+smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
+                               smol_error *error);
+
+/* Writes the front; a file is committed, and appears whole. Frees the writer, also on error. */
+smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error);
+
+/* Gives up: nothing is left behind. NULL is fine. */
+void smol_writer_abort(struct blob_writer *writer);
+
+#endif

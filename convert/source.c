@@ -1,0 +1,256 @@
+/* Opening a checkpoint, see source.h. The cheap checks come first, so that what is not supported is
+ * refused at once. */
+#include "convert/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/checkpoint/fused.h"
+#include "convert/checkpoint/hub.h"
+#include "convert/tokenizer/tokenizer_rules.h"
+#include "format/layout.h"
+#include "format/model.h"
+
+bool smol_source_is_checkpoint(const char *path)
+{
+    return smol_is_folder(path) || smol_shards_is_index(path);
+}
+
+/* The weights in a folder, the first that there are, in the reference's order (transformers,
+ * modeling_utils.py); NULL: there are none. A link that leads nowhere counts: it is a mistake, not
+ * a missing file. */
+static smol_status find_weights(const char *folder, char **path, smol_error *error)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    struct stat info;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *path = smol_path_join(folder, names[i]);
+        if (!*path)
+            return smol_fail_memory(error, "a file name");
+        if (lstat(*path, &info) == 0 || errno != ENOENT)
+            return SMOL_OK;
+        free(*path);
+        *path = NULL;
+    }
+    return SMOL_OK;
+}
+
+static smol_status open_weights(struct source *source, const char *input, smol_error *error)
+{
+    char *path = NULL;
+    if (!smol_is_folder(input))
+        return smol_shards_open(input, &source->shards, error);
+    smol_status status = find_weights(input, &path, error);
+    if (!status && !path)
+        status = smol_fail(error, SMOL_ERROR_FILE,
+                           "%s: holds neither model.safetensors nor model.safetensors.index.json: "
+                           "name a checkpoint's folder; save weights of another kind as "
+                           "safetensors first",
+                           input);
+    if (!status)
+        status = smol_shards_open(path, &source->shards, error);
+    free(path);
+    return status;
+}
+
+/* The folder of a checkpoint in the cache of the Hub, or NULL: `input` is a checkpoint itself. */
+static smol_status find_snapshot(const char *input, char **snapshot, smol_error *error)
+{
+    char *path = NULL;
+    *snapshot = NULL;
+    if (!smol_is_folder(input))
+        return SMOL_OK;
+    smol_status status = find_weights(input, &path, error);
+    if (!status && !path)
+        status = smol_hub_snapshot(input, snapshot, error);
+    free(path);
+    return status;
+}
+
+/* All files but the weights lie where config.json does. */
+static smol_status find_settings(struct source *source, const char *input, const char *config,
+                                 smol_error *error)
+{
+    bool beside = !config && smol_is_folder(input);
+    source->folder = beside ? strdup(input) : smol_path_folder(config ? config : input);
+    source->config_name = strdup(config ? smol_base_name(config) : "config.json");
+    return source->folder && source->config_name ? SMOL_OK : smol_fail_memory(error, "a file name");
+}
+
+static smol_status check_model(struct source *source, enum blob_dtype dtype, smol_error *error)
+{
+    smol_error reason;
+    source->config.model.dtype = dtype;
+    if (smol_model_check(&source->config.model, &reason))
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s/%s: %s", source->folder,
+                         source->config_name, reason.message);
+    return SMOL_OK;
+}
+
+static smol_status map_tensors(struct source *source, smol_error *error)
+{
+    struct blob_model *model = &source->config.model;
+    smol_status status = smol_fused_split(source->config.family, model, &source->shards.all, error);
+    if (status)
+        return status;
+    source->tensors = calloc(smol_tensor_count(model), sizeof(*source->tensors));
+    if (!source->tensors)
+        return smol_fail_memory(error, "the tensor list");
+    return smol_checkpoint_map(&source->shards.all, source->config.family, model, source->tensors,
+                               error);
+}
+
+static smol_status open_adapter(struct source *source, const struct option_texts *adapters,
+                                smol_error *error)
+{
+    if (adapters->n == 0)
+        return SMOL_OK;
+    if (adapters->n > 1)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--lora: one adapter is merged, not %zu: merge the others with PEFT first",
+                         adapters->n);
+    size_t n = smol_tensor_count(&source->config.model);
+    return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
+}
+
+/* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
+static smol_status check_tokenizer(struct source *source, smol_error *error)
+{
+    struct settings *json = &source->tokenizer_json;
+    smol_status status = SMOL_OK;
+    if (!json->object)
+        status = smol_settings_open(source->folder, "tokenizer.json", true, json, error);
+    source->tokenizer_mark = json->mark;
+    if (!status)
+        status =
+            smol_tokenizer_check_rules(json->object, json->path, &source->tokenizer_rules, error);
+    return status;
+}
+
+static smol_status open_template(struct source *source, const struct source_options *options,
+                                 smol_error *error)
+{
+    const struct chat_template_choice choice = {
+        .folder = source->folder,
+        .name = options->template_name,
+        .file = options->template_file,
+        .config = &source->tokenizer_config,
+    };
+    return smol_chat_template_open(&choice, &source->template, error);
+}
+
+smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error)
+{
+    status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
+    return smol_shards_settle(&source->shards, status, error);
+}
+
+smol_status smol_source_open_weights(const char *input, const struct source_options *options,
+                                     struct source *source, smol_error *error)
+{
+    char *snapshot;
+    *source = (struct source){0};
+    smol_status status = find_snapshot(input, &snapshot, error);
+    if (snapshot)
+        input = snapshot;
+    if (!status)
+        status = find_settings(source, input, options->config, error);
+    if (!status) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): close frees what it finds */
+        status = open_weights(source, input, error);
+    free(snapshot);
+    if (status)
+        smol_source_close(source);
+    return status;
+}
+
+struct blob_contents smol_source_contents(const struct source *source)
+{
+    const struct config *config = &source->config;
+    return (struct blob_contents){
+        .model = &config->model,
+        .inv_freq = config->inv_freq,
+        .layers = config->layers,
+        .stop = config->stop,
+        .n_stop = config->n_stop,
+        .generation = &config->generation,
+        .text = source->tokenizer.text.data,
+        .n_text = source->tokenizer.text.size,
+        .tokenizer = source->tokenizer.data,
+        .n_tokenizer = source->tokenizer.size,
+        .scanner = source->tokenizer_rules.pretokenizer.scanner.data,
+        .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
+        .template_section = source->template.section.data,
+        .n_template = source->template.section.size,
+    };
+}
+
+smol_status smol_source_open(const char *input, const struct source_options *options,
+                             enum blob_dtype dtype, struct source *source, smol_error *error)
+{
+    smol_status status = smol_source_open_weights(input, options, source, error);
+    if (!status)
+        status =
+            smol_config_open(source->folder, source->config_name, options->context, &source->config,
+                             &source->tokenizer_config, &source->tokenizer_json, error);
+    if (!status)
+        status = check_model(source, dtype, error);
+    if (!status)
+        status = map_tensors(source, error);
+    if (!status)
+        status = open_adapter(source, &options->lora, error);
+    if (!status)
+        status = check_tokenizer(source, error);
+    if (!status)
+        status = open_template(source, options, error);
+    status = smol_source_settle(source, status, error);
+    if (status)
+        smol_source_close(source);
+    return status;
+}
+
+smol_status smol_source_compile_tokenizer(struct source *source, smol_error *error)
+{
+    struct settings *json = &source->tokenizer_json;
+    smol_status status =
+        smol_tokenizer_compile(json->object, json->path, &source->tokenizer_rules,
+                               source->config.model.vocab_size, &source->tokenizer, error);
+    smol_settings_close(json); /* it is large */
+    return status;
+}
+
+smol_status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
+                                       smol_error *error)
+{
+    const struct tokenizer_section *compiled = &source->tokenizer;
+    const struct text_section *text = &compiled->text;
+    const struct scanner_section *scanner = &source->tokenizer_rules.pretokenizer.scanner;
+    struct text_tables rules;
+    smol_status status =
+        text->size ? smol_text_tables_open(text->data, text->size, &rules, error) : SMOL_OK;
+    if (!status)
+        status = smol_tokenizer_tables_open(compiled->data, compiled->size,
+                                            source->config.model.vocab_size,
+                                            text->size ? &rules : NULL, tables, error);
+    if (!status && scanner->size)
+        status = smol_scanner_tables_open(scanner->data, scanner->size, &tables->scanner, error);
+    return status;
+}
+
+void smol_source_close(struct source *source)
+{
+    smol_shards_close(&source->shards);
+    smol_lora_close(&source->lora);
+    smol_settings_close(&source->tokenizer_config);
+    smol_settings_close(&source->tokenizer_json);
+    smol_tokenizer_section_free(&source->tokenizer);
+    smol_tokenizer_rules_free(&source->tokenizer_rules);
+    smol_chat_template_close(&source->template);
+    free(source->tensors);
+    free(source->config_name);
+    free(source->folder);
+    *source = (struct source){0};
+}

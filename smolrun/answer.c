@@ -1,0 +1,151 @@
+/* Answers, see answer.h. */
+#include "smolrun/answer.h"
+
+#include <stdlib.h>
+
+#include "smolrun/choice.h"
+#include "smolrun/log_softmax.h"
+
+const char *const smol_finish_words[] = {
+    [SMOL_FINISH_STOP] = "stop",
+    [SMOL_FINISH_LENGTH] = "length",
+    [SMOL_FINISH_CONTEXT_FULL] = "context_full",
+};
+
+/* --- gathering ---------------------------------------------------------------------------- */
+
+int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct answer *answer = user;
+    smol_buffer_add(&answer->text, text, size);
+    if (id != SMOL_NO_TOKEN)
+        smol_buffer_add(&answer->ids, (const char *)&id, sizeof id);
+    return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
+}
+
+/* The token's, then those of the alternatives. */
+void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
+{
+    struct answer *answer = user;
+    uint32_t shown[1 + MAX_LOGPROBS] = {id};
+    if (answer->request.logprobs < 0)
+        return;
+    size_t n_shown = 1 + smol_top_tokens(logits, n, (size_t)answer->request.logprobs, shown + 1);
+    double sum = smol_log_sum_exp(logits, n);
+    for (size_t i = 0; i < n_shown; i++) {
+        const struct ranked one = {shown[i], (double)logits[shown[i]] - sum};
+        smol_buffer_add(&answer->logprobs, (const char *)&one, sizeof one);
+    }
+}
+
+size_t smol_answer_bytes(const struct answer *answer)
+{
+    return answer->text.capacity + answer->ids.capacity + answer->logprobs.capacity;
+}
+
+void smol_answer_free(struct answer *answer)
+{
+    smol_request_free(&answer->request);
+    free(answer->text.text);
+    free(answer->ids.text);
+    free(answer->logprobs.text);
+    *answer = (struct answer){0};
+}
+
+/* --- showing ------------------------------------------------------------------------------ */
+
+static void print_ids(struct json_out *json, const struct buffer *ids)
+{
+    const uint32_t *id = (const void *)ids->text;
+    smol_json_key(json, "ids");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < ids->size / sizeof *id; i++)
+        smol_json_whole(json, id[i]);
+    smol_json_close(json, ']');
+}
+
+/* The members of an object that is open. */
+static void print_logprob(struct json_out *json, const struct ranked *one)
+{
+    smol_json_member_whole(json, "id", one->id);
+    smol_json_member_real(json, "logprob", one->log_probability);
+}
+
+static void print_logprobs(struct json_out *json, const struct answer *answer)
+{
+    const struct ranked *next = (const void *)answer->logprobs.text;
+    size_t n_tokens = answer->ids.size / sizeof(uint32_t);
+    size_t n_all = answer->logprobs.size / sizeof *next;
+    if (answer->request.logprobs < 0)
+        return;
+    smol_json_key(json, "logprobs");
+    smol_json_open(json, '[');
+    for (size_t i = 0; i < n_tokens; i++) {
+        smol_json_open(json, '{');
+        print_logprob(json, next++);
+        smol_json_key(json, "top");
+        smol_json_open(json, '[');
+        for (size_t j = 1; j < n_all / n_tokens; j++) {
+            smol_json_open(json, '{');
+            print_logprob(json, next++);
+            smol_json_close(json, '}');
+        }
+        smol_json_close(json, ']');
+        smol_json_close(json, '}');
+    }
+    smol_json_close(json, ']');
+}
+
+static void print_usage(struct json_out *json, const smol_generate_result *result)
+{
+    smol_json_key(json, "usage");
+    smol_json_open(json, '{');
+    smol_json_member_whole(json, "prompt_tokens", result->n_prompt);
+    smol_json_member_whole(json, "completion_tokens", result->n_generated);
+    smol_json_member_whole(json, "total_tokens", result->n_prompt + result->n_generated);
+    smol_json_close(json, '}');
+}
+
+static void print_error(struct json_out *json, const smol_error *error)
+{
+    static const char *const codes[] = {
+        [SMOL_ERROR_USAGE] = "usage",
+        [SMOL_ERROR_FILE] = "file",
+        [SMOL_ERROR_DAMAGED] = "damaged",
+        [SMOL_ERROR_UNSUPPORTED] = "unsupported",
+        [SMOL_ERROR_MEMORY] = "memory",
+        [SMOL_ERROR_NUMERIC] = "numeric",
+        [SMOL_ERROR_CONTEXT_FULL] = "context_full",
+    };
+    smol_json_key(json, "error");
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "code", codes[error->status]);
+    smol_json_member_text(json, "message", error->message);
+    smol_json_close(json, '}');
+}
+
+void smol_answer_members(struct json_out *json, const struct answer *answer)
+{
+    smol_json_key(json, "text");
+    smol_json_text(json, answer->text.text, answer->text.size);
+    print_ids(json, &answer->ids);
+    smol_json_member_text(json, "finish_reason", smol_finish_words[answer->result.finish]);
+}
+
+void smol_answer_print(const struct answer *answer, uint64_t index)
+{
+    struct json_out json = {.file = stdout};
+    smol_json_open(&json, '{');
+    smol_json_member_whole(&json, "index", index);
+    if (answer->request.id)
+        printf(", \"id\": %s", answer->request.id); /* JSON already */
+    if (answer->error.status) {
+        print_error(&json, &answer->error);
+    } else {
+        smol_answer_members(&json, answer);
+        print_logprobs(&json, answer);
+        print_usage(&json, &answer->result);
+    }
+    smol_json_close(&json, '}');
+    putchar('\n');
+}

@@ -1,0 +1,253 @@
+/* Many requests, see batch.h. Each sequence has a slot; one that has finished makes room for the
+ * next request, which is read from standard input only then. Answers that have to wait for an
+ * earlier one are few, and small: what is read never runs far ahead of what is printed. */
+#include "smolrun/batch.h"
+
+#include <stdlib.h>
+
+#include "cli/print.h"
+#include "smolrun/answer.h"
+#include "smolrun/lines.h"
+
+enum {
+    DEFAULT_SEQUENCES = 8,
+    WAITING_EACH = 4,         /* answers for each slot, under way or waiting for their turn */
+    WAITING_BYTES = 64 << 20, /* with more than this waiting, no request begins */
+};
+
+/* One sequence; free without a generation. */
+struct slot {
+    smol_context *context;
+    smol_sampler *sampler;
+    smol_generation *generation;
+    struct answer *answer;
+};
+
+struct batch {
+    const struct settings *settings;
+    const smol_model *model;
+    struct slot slots[MAX_SEQUENCES];
+    size_t n_slots, n_busy;
+    struct answer *answers; /* (n_answers): request k's is answers[k % n_answers] */
+    uint64_t n_answers;
+    uint64_t first, next; /* requests [first, next) are not answered yet */
+    struct lines lines;
+    bool ended;
+};
+
+/* --- requests ----------------------------------------------------------------------------- */
+
+static struct answer *answer_of(const struct batch *b, uint64_t request)
+{
+    return &b->answers[request % b->n_answers];
+}
+
+static struct slot *free_slot(struct batch *b)
+{
+    for (size_t i = 0; i < b->n_slots; i++)
+        if (!b->slots[i].generation)
+            return &b->slots[i];
+    return NULL;
+}
+
+static smol_status start_generation(struct slot *slot, const uint32_t *ids, size_t n,
+                                    smol_error *error)
+{
+    struct answer *answer = slot->answer;
+    const struct request *request = &answer->request;
+    const smol_generate_params params = {
+        .max_tokens = request->max_tokens,
+        .stop = request->stop.items,
+        .n_stop = request->stop.n,
+        .on_text = smol_answer_text,
+        .on_token = smol_answer_token,
+        .user = answer,
+    };
+    smol_context_truncate(slot->context, 0);
+    smol_status status = smol_sampler_create(&request->sampler, &slot->sampler, error);
+    if (!status)
+        status = smol_generation_create(slot->context, slot->sampler, ids, n, &params,
+                                        &slot->generation, error);
+    return status;
+}
+
+/* Gives the slot a line's request. */
+static smol_status begin(const struct batch *b, struct slot *slot, const struct line *line,
+                         smol_error *error)
+{
+    struct request *request = &slot->answer->request;
+    uint32_t *ids = NULL;
+    size_t n = 0;
+    if (line->kind == LINE_TOO_LONG)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "request: a line of more than %d MiB: give less", MAX_LINE >> 20);
+    smol_status status = smol_request_read(line->text, line->size, b->settings, request, error);
+    if (!status)
+        status = smol_request_ids(request, b->settings, b->model, &ids, &n, error);
+    if (!status)
+        status = start_generation(slot, ids, n, error);
+    smol_free(ids);
+    smol_request_drop_text(request);
+    return status;
+}
+
+static void end(struct batch *b, struct slot *slot)
+{
+    b->n_busy -= slot->generation != NULL;
+    smol_generation_free(slot->generation);
+    smol_sampler_free(slot->sampler);
+    slot->generation = NULL;
+    slot->sampler = NULL;
+    slot->answer->done = true;
+}
+
+static bool is_blank(const struct line *line)
+{
+    size_t i = 0;
+    while (i < line->size &&
+           (line->text[i] == ' ' || line->text[i] == '\t' || line->text[i] == '\r'))
+        i++;
+    return line->kind == LINE_TEXT && i == line->size;
+}
+
+/* Errors that every later request would meet too. */
+static bool is_fatal(smol_status status)
+{
+    return status == SMOL_ERROR_FILE || status == SMOL_ERROR_DAMAGED;
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+/* Prints those whose turn it is. */
+static smol_status print_answers(struct batch *b, smol_error *error)
+{
+    bool any = false;
+    for (; b->first < b->next && answer_of(b, b->first)->done; b->first++) {
+        struct answer *answer = answer_of(b, b->first);
+        smol_answer_print(answer, b->first);
+        smol_answer_free(answer);
+        any = true;
+    }
+    return any ? smol_command_flush(error) : SMOL_OK;
+}
+
+static bool may_begin(const struct batch *b)
+{
+    size_t bytes = 0;
+    for (uint64_t i = b->first; i < b->next; i++)
+        bytes += answer_of(b, i)->done ? smol_answer_bytes(answer_of(b, i)) : 0;
+    return b->next - b->first < b->n_answers && bytes <= WAITING_BYTES;
+}
+
+/* One line, which becomes a request of the slot, or is answered at once. */
+static smol_status take_line(struct batch *b, struct slot *slot, const struct line *line,
+                             smol_error *error)
+{
+    if (is_blank(line))
+        return SMOL_OK;
+    slot->answer = answer_of(b, b->next++);
+    smol_status status = begin(b, slot, line, &slot->answer->error);
+    b->n_busy += slot->generation != NULL;
+    if (!status)
+        return SMOL_OK;
+    end(b, slot);
+    if (!is_fatal(status))
+        return print_answers(b, error);
+    *error = slot->answer->error;
+    return status;
+}
+
+/* Requests for the free slots, as far as there are any; waits for one when there is nothing else to
+ * do. */
+static smol_status fill_slots(struct batch *b, smol_error *error)
+{
+    struct slot *slot;
+    smol_status status = SMOL_OK;
+    while (!status && !b->ended && may_begin(b) && (slot = free_slot(b))) {
+        struct line line;
+        status = smol_lines_next(&b->lines, b->n_busy == 0, &line, error);
+        if (!status && line.kind == LINE_LATER)
+            break;
+        b->ended = line.kind == LINE_END;
+        if (!status && !b->ended)
+            status = take_line(b, slot, &line, error);
+    }
+    return status;
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+static smol_status settle(struct batch *b, struct slot *slot, smol_error *error)
+{
+    struct answer *answer = slot->answer;
+    if (!smol_generation_finished(slot->generation, &answer->result, &answer->error))
+        return SMOL_OK;
+    if (answer->result.finish == SMOL_FINISH_CANCELLED)
+        smol_command_fail(&answer->error, SMOL_ERROR_MEMORY, "out of memory for the answer");
+    end(b, slot);
+    if (is_fatal(answer->error.status))
+        *error = answer->error;
+    return is_fatal(answer->error.status) ? answer->error.status : SMOL_OK;
+}
+
+static smol_status step(struct batch *b, smol_error *error)
+{
+    smol_generation *generations[MAX_SEQUENCES];
+    size_t n = 0;
+    for (size_t i = 0; i < b->n_slots; i++)
+        if (b->slots[i].generation)
+            generations[n++] = b->slots[i].generation;
+    smol_generation_step(generations, n);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < b->n_slots; i++)
+        if (b->slots[i].generation)
+            status = settle(b, &b->slots[i], error);
+    return status ? status : print_answers(b, error);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static smol_status open_slots(struct batch *b, struct loaded *loaded, smol_error *error)
+{
+    smol_context_params params = b->settings->context;
+    params.share = loaded->context;
+    b->n_answers = WAITING_EACH * (uint64_t)b->n_slots;
+    b->answers = calloc((size_t)b->n_answers, sizeof *b->answers);
+    if (!b->answers)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for answers");
+    b->slots[0].context = loaded->context;
+    smol_status status = SMOL_OK;
+    for (size_t i = 1; !status && i < b->n_slots; i++)
+        status = smol_context_create(loaded->model, &params, &b->slots[i].context, error);
+    return status;
+}
+
+static void close_slots(struct batch *b)
+{
+    for (size_t i = 0; i < b->n_slots; i++) {
+        smol_generation_free(b->slots[i].generation);
+        smol_sampler_free(b->slots[i].sampler);
+        if (i > 0) /* the first one's is the caller's */
+            smol_context_free(b->slots[i].context);
+    }
+    for (uint64_t i = 0; b->answers && i < b->n_answers; i++)
+        smol_answer_free(&b->answers[i]);
+    free(b->answers);
+    free(b->lines.buffer);
+}
+
+smol_status smol_batch_run(const struct settings *settings, struct loaded *loaded,
+                           smol_error *error)
+{
+    struct batch b = {.settings = settings,
+                      .model = loaded->model,
+                      .n_slots = settings->n_sequences ? settings->n_sequences : DEFAULT_SEQUENCES};
+    smol_status status = open_slots(&b, loaded, error);
+    while (!status && (!b.ended || b.n_busy > 0)) {
+        status = fill_slots(&b, error);
+        if (!status && b.n_busy > 0)
+            status = step(&b, error);
+    }
+    close_slots(&b);
+    return status;
+}

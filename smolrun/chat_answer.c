@@ -1,0 +1,174 @@
+/* Answers, see chat.h. */
+#include <string.h>
+
+#include "cli/print.h"
+#include "runtime/clock.h"
+#include "smolrun/chat.h"
+#include "smolrun/chat_input.h"
+#include "smolrun/chat_signals.h"
+#include "smolrun/session_file.h"
+
+/* Tokens between two looks whether the user has had enough: as many as go through the layers at
+ * once. */
+enum { STEP = 128 };
+
+/* --- what is answered --------------------------------------------------------------------- */
+
+/* What of the conversation fits in the context. */
+struct prompt {
+    uint32_t *ids; /* (n), owned */
+    size_t n;
+    size_t n_dropped; /* oldest messages that are left out: to be forgotten */
+};
+
+static smol_status read_conversation(const struct chat *chat, struct prompt *prompt,
+                                     smol_error *error)
+{
+    smol_free(prompt->ids);
+    prompt->ids = NULL;
+    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->loaded.model,
+                                 &chat->settings->now, &prompt->ids, &prompt->n, error);
+}
+
+/* With --slide an answer has room for all of its tokens, but at most half of the context. A
+ * conversation that does not leave so much loses its oldest turns until it takes half of what it
+ * may take: whole ones, so that the rest is a conversation still, and many, as what is left has to
+ * be read anew. */
+static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, smol_error *error)
+{
+    size_t capacity = smol_context_capacity(chat->loaded.context), wanted;
+    wanted = chat->settings->max_tokens;
+    size_t most = capacity - (wanted < capacity / 2 ? wanted : capacity / 2);
+    smol_status status = read_conversation(chat, prompt, error);
+    size_t n_droppable = chat->settings->slide && prompt->n > most
+                             ? smol_conversation_droppable(&chat->conversation)
+                             : 0;
+    while (!status && prompt->n > most / 2 && prompt->n_dropped < n_droppable) {
+        prompt->n_dropped += 2;
+        status = read_conversation(chat, prompt, error);
+    }
+    if (status || prompt->n <= capacity)
+        return status;
+    return smol_command_fail(
+        error, SMOL_ERROR_CONTEXT_FULL, "the context is full (%zu tokens, %s would take %zu): %s",
+        capacity, chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
+        chat->settings->slide ? "say less, or chat with a longer --ctx"
+                              : "/reset it, or chat with --slide or a longer --ctx");
+}
+
+/* --- the answer --------------------------------------------------------------------------- */
+
+static int take_text(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct chat *chat = user;
+    (void)id;
+    smol_buffer_add(&chat->answer, text, size);
+    smol_command_print(text, size);
+    chat->output_status = smol_command_flush(&chat->output_error);
+    smol_chat_read_ahead();
+    return chat->output_status || chat->answer.failed || smol_chat_interrupted();
+}
+
+/* All but the last step of the prompt; *done is how many tokens that is. */
+static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n, size_t *done,
+                               smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    double start = clock_seconds();
+    *done = 0;
+    while (!status && n - *done > STEP && !smol_chat_interrupted()) {
+        status = smol_eval(chat->loaded.context, ids + *done, STEP, 0, NULL, error);
+        *done += status ? 0 : STEP;
+        smol_chat_read_ahead();
+    }
+    if (status == SMOL_ERROR_CANCELLED)
+        status = SMOL_OK;
+    chat->stats.n_prefill += *done;
+    chat->stats.prefill_seconds += clock_seconds() - start;
+    return status;
+}
+
+static smol_status generate(struct chat *chat, const struct prompt *prompt,
+                            smol_generate_result *result, smol_error *error)
+{
+    const struct settings *settings = chat->settings;
+    size_t half = smol_context_capacity(chat->loaded.context) / 2;
+    const smol_generate_params params = {.max_tokens = settings->max_tokens,
+                                         .stop = settings->stop.items,
+                                         .n_stop = settings->stop.n,
+                                         .slide = settings->slide,
+                                         .n_keep = prompt->n < half ? prompt->n : half,
+                                         .penalize_context = 1,
+                                         .on_text = take_text,
+                                         .user = chat};
+    chat->n_known = smol_session_keep(chat->loaded.context, prompt->ids, prompt->n);
+    const uint32_t *ids = prompt->ids + chat->n_known;
+    size_t n = prompt->n - chat->n_known, done;
+    smol_status status = read_prompt(chat, ids, n, &done, error);
+    chat->n_read = done;
+    if (status || smol_chat_interrupted())
+        return status;
+    status = smol_generate(chat->loaded.context, chat->sampler, ids + done, n - done, &params,
+                           result, error);
+    chat->n_read += result->n_prompt;
+    smol_stats_add(&chat->stats, result);
+    return status;
+}
+
+/* Errors of the output come first: they ended the generation. */
+static smol_status settle(struct chat *chat, smol_status status, smol_error *error)
+{
+    if (chat->answer.failed && !status)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for an answer");
+    if (!chat->output_status)
+        return status;
+    *error = chat->output_error;
+    return chat->output_status;
+}
+
+static void print_end(const struct chat *chat, const smol_generate_result *result)
+{
+    putchar('\n');
+    if (!smol_chat_is_interactive())
+        return;
+    if (smol_chat_interrupted())
+        printf("[stopped]\n");
+    else if (result->finish == SMOL_FINISH_LENGTH)
+        printf("[cut off after %zu tokens: start the chat with a larger -n]\n",
+               result->n_generated);
+    else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
+        printf("[cut off: the context is full (%zu tokens); /reset it, or chat with --slide or a "
+               "longer --ctx]\n",
+               smol_context_capacity(chat->loaded.context));
+}
+
+static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_error *error)
+{
+    smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
+    if (prompt->n_dropped > 0 && smol_chat_is_interactive())
+        printf("[the context was full: the oldest %zu messages are forgotten]\n",
+               prompt->n_dropped);
+    smol_status status = settle(chat, generate(chat, prompt, &result, error), error);
+    if (!status)
+        print_end(chat, &result);
+    else if (smol_chat_is_interactive())
+        putchar('\n'); /* the message begins a line */
+    return status;
+}
+
+smol_status smol_chat_answer(struct chat *chat, smol_error *error)
+{
+    struct prompt prompt = {0};
+    chat->answer.size = 0;
+    smol_chat_forget_interrupt();
+    smol_status status = make_prompt(chat, &prompt, error);
+    if (!status)
+        status = answer(chat, &prompt, error);
+    smol_free(prompt.ids);
+    if (!status)
+        status = smol_conversation_add(&chat->conversation, ROLE_ASSISTANT, chat->answer.text,
+                                       chat->answer.size, error);
+    if (!status)
+        smol_conversation_drop(&chat->conversation, prompt.n_dropped);
+    return status;
+}

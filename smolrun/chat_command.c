@@ -1,0 +1,252 @@
+/* What a chat's lines that begin with a slash do, and saving and loading, see chat.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/print.h"
+#include "common/file.h"
+#include "common/memory.h"
+#include "smolrun/chat.h"
+#include "smolrun/chat_input.h"
+#include "smolrun/session_file.h"
+
+/* --- sessions ----------------------------------------------------------------------------- */
+
+smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, smol_error *error)
+{
+    struct buffer bytes = {0};
+    smol_conversation_pack(&chat->conversation, &bytes);
+    if (bytes.failed) {
+        smol_free(bytes.text);
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    }
+    const smol_session session = {chat->sampler, bytes.text, bytes.size};
+    smol_status status = smol_session_write(path, replace, chat->loaded.context, &session, error);
+    smol_free(bytes.text);
+    return status;
+}
+
+smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smol_error *error)
+{
+    smol_session session = {.sampler = chat->sampler};
+    struct conversation loaded = {0};
+    smol_status status = smol_session_read(path, chat->loaded.context, &session, found, error);
+    if (!status && *found)
+        status = smol_chat_reread(chat, error);
+    if (status || !*found) {
+        smol_free(session.data);
+        return status;
+    }
+    /* one that is no chat's is of use too: what it knows need not be read again */
+    bool chats = smol_conversation_unpack(&loaded, session.data, session.size);
+    smol_free(session.data);
+    if (!chats) {
+        smol_conversation_clear(&loaded, true);
+        return SMOL_OK;
+    }
+    smol_conversation_clear(&chat->conversation, true);
+    chat->conversation = loaded;
+    return SMOL_OK;
+}
+
+/* The file that /save and /load mean, owned: a name without a folder lies in that of --session's.
+ * NULL: none, which was said. */
+static char *session_path(const struct chat *chat, const char *argument)
+{
+    const char *own = chat->settings->session;
+    if (!own) {
+        fputs("start the chat with --session FILE: smolrun can write nowhere else\n", stdout);
+        return NULL;
+    }
+    char *folder = smol_path_folder(own);
+    char *path = strchr(argument, '/') ? smol_strdup(argument)
+                 : !folder             ? NULL
+                 : argument[0]         ? smol_path_join(folder, argument)
+                                       : smol_strdup(own);
+    smol_free(folder);
+    if (!path)
+        fputs("out of memory for a file name\n", stdout);
+    return path;
+}
+
+/* Whether the folder that `path` lies in is one of those that the sandbox took away. */
+static bool is_out_of_reach(const char *path)
+{
+    char *folder = smol_path_folder(path);
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    bool refused = folder && fd < 0 && errno == EACCES;
+    smol_free(folder);
+    if (fd >= 0)
+        close(fd);
+    return refused;
+}
+
+/* What went wrong is said, and the conversation goes on. */
+static smol_status say(const struct chat *chat, const char *done, char *path, smol_status status,
+                       smol_error *error)
+{
+    char *folder = smol_path_folder(chat->settings->session);
+    if (status)
+        smol_command_status(status, error);
+    else
+        printf("%s %s\n", done, path);
+    if (status == SMOL_ERROR_FILE && folder && is_out_of_reach(path))
+        printf(
+            "A chat's files lie in the folder of --session's (%s) or below: smolrun gave up all\n"
+            "others when it began (see SMOL_SANDBOX in smolrun --help).\n",
+            folder);
+    smol_free(folder);
+    smol_free(path);
+    return SMOL_OK;
+}
+
+static smol_status save_over(struct chat *chat, const char *argument, bool replace,
+                             smol_error *error)
+{
+    const char *own = chat->settings->session;
+    char *path = session_path(chat, argument);
+    struct stat info;
+    if (!path)
+        return SMOL_OK;
+    replace = replace || (chat->saved && smol_same_file(path, own));
+    if (!replace && lstat(path, &info) == 0) {
+        printf("%s: exists already: /save! replaces it, or give another name\n", path);
+        smol_free(path);
+        return SMOL_OK;
+    }
+    smol_status status = smol_chat_save(chat, path, replace, error);
+    chat->saved = chat->saved || (!status && smol_same_file(path, own));
+    return say(chat, "saved to", path, status, error);
+}
+
+static smol_status save(struct chat *chat, const char *argument, smol_error *error)
+{
+    return save_over(chat, argument, false, error);
+}
+
+static smol_status replace(struct chat *chat, const char *argument, smol_error *error)
+{
+    return save_over(chat, argument, true, error);
+}
+
+static smol_status load(struct chat *chat, const char *argument, smol_error *error)
+{
+    char *path = session_path(chat, argument);
+    bool found;
+    if (!path)
+        return SMOL_OK;
+    smol_status status = smol_chat_load(chat, path, &found, error);
+    if (!status && !found)
+        status = smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
+    return say(chat, "loaded", path, status, error);
+}
+
+/* --- the others --------------------------------------------------------------------------- */
+
+static smol_status help(struct chat *chat, const char *argument, smol_error *error);
+
+static smol_status set_system(struct chat *chat, const char *argument, smol_error *error)
+{
+    const struct message *had = smol_conversation_system(&chat->conversation);
+    if (!argument[0]) {
+        if (had) /* a session may have brought it */
+            smol_command_print(had->text, had->size);
+        puts(had ? "" : "no system message");
+        return SMOL_OK;
+    }
+    smol_conversation_clear(&chat->conversation, true);
+    return smol_conversation_add(&chat->conversation, ROLE_SYSTEM, argument, strlen(argument),
+                                 error);
+}
+
+static smol_status reset(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    smol_conversation_clear(&chat->conversation, false);
+    return SMOL_OK;
+}
+
+static smol_status regenerate(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    if (!smol_conversation_ends_with(&chat->conversation, ROLE_ASSISTANT)) {
+        fputs("there is no answer yet\n", stdout);
+        return SMOL_OK;
+    }
+    struct conversation *conversation = &chat->conversation;
+    struct message old = conversation->messages[--conversation->n];
+    smol_status status = smol_chat_answer(chat, error);
+    if (status) /* there is room for it: nothing was added */
+        conversation->messages[conversation->n++] = old;
+    else
+        smol_free(old.text);
+    return status;
+}
+
+static smol_status show_stats(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    printf("%-9s %zu tokens were known, %zu were evaluated\n", "prompt", chat->n_known,
+           chat->n_read);
+    smol_stats_print(stdout, &chat->stats, &chat->loaded);
+    return SMOL_OK;
+}
+
+static smol_status quit(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)argument;
+    (void)error;
+    chat->quit = true;
+    return SMOL_OK;
+}
+
+static const struct {
+    const char *name, *argument, *help;
+    smol_status (*run)(struct chat *chat, const char *argument, smol_error *error);
+} commands[] = {
+    {"help", "", "this", help},
+    {"system", "TEXT", "begin anew with this system message; without TEXT, show it", set_system},
+    {"reset", "", "begin anew, with the same system message", reset},
+    {"regen", "", "answer again (with --temp: otherwise)", regenerate},
+    {"save", "[FILE]", "save the conversation: to the file of --session, or beside it", save},
+    {"save!", "[FILE]", "the same, in place of a conversation that was saved there", replace},
+    {"load", "[FILE]", "go on with a conversation that was saved", load},
+    {"stats", "", "tokens, speed, memory", show_stats},
+    {"quit", "", "end (Ctrl-D)", quit},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+static smol_status help(struct chat *chat, const char *argument, smol_error *error)
+{
+    (void)chat;
+    (void)argument;
+    (void)error;
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("/%-7s %-7s %s\n", commands[i].name, commands[i].argument, commands[i].help);
+    printf("A line that ends with \\ goes on in the next one; \"\"\" begins and ends a text of\n"
+           "several lines; // begins a message with a slash. Ctrl-C stops an answer.\n"
+           "%c%s.\n",
+           smol_chat_editing()[0] - 'a' + 'A', smol_chat_editing() + 1);
+    return SMOL_OK;
+}
+
+smol_status smol_chat_command(struct chat *chat, const char *line, smol_error *error)
+{
+    size_t length = strcspn(++line, " \t\n"), i = 0;
+    const char *argument = line + length + strspn(line + length, " \t\n");
+    while (i < N_COMMANDS &&
+           (strlen(commands[i].name) != length || memcmp(commands[i].name, line, length) != 0))
+        i++;
+    if (i == N_COMMANDS)
+        printf("/%.*s: there is no such command: see /help\n", (int)(length < 40 ? length : 40),
+               line);
+    else if (argument[0] && !commands[i].argument[0])
+        printf("/%s: takes no argument: leave out what is behind it\n", commands[i].name);
+    else
+        return commands[i].run(chat, argument, error);
+    return SMOL_OK;
+}

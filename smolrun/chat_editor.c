@@ -1,0 +1,389 @@
+/* Editing lines, see chat_editor.h. */
+#include "smolrun/chat_editor.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "cli/print.h"
+#include "common/memory.h"
+#include "smolrun/chat_history.h"
+#include "smolrun/chat_input.h"
+#include "smolrun/chat_keys.h"
+#include "smolrun/chat_libedit.h"
+#include "smolrun/chat_signals.h"
+
+static struct libedit edit;
+static bool leaving; /* a line, because of Ctrl-C */
+static struct typed_line typed_line;
+static int entries_back; /* in the history, from the new line */
+
+enum {
+    HISTORY_ENTRIES = 1000,
+    KEPT = 1023, /* characters of a line that libedit keeps while it shows older ones */
+};
+
+/* Free keys for what libedit's functions do whose own keys do more here. */
+#define OLDER L"\036p"
+#define NEWER L"\036n"
+
+static const char *prompt;
+static bool colored;
+
+static char *tell_prompt(void *editor)
+{
+    static char text[32];
+    (void)editor;
+    /* \1 surrounds what takes no room on the screen; behind the last character libedit loses it */
+    snprintf(text, sizeof text, colored ? "\1\033[1m\1%c\1\033[0m\1%s" : "%c%s", prompt[0],
+             prompt + 1);
+    return text;
+}
+
+/* --- the terminal ------------------------------------------------------------------------- */
+
+/* What it was before it was taken, and is between two lines. libedit switches between the latter
+ * and what it takes to edit one. */
+static struct termios own, between_lines;
+static bool taken;
+
+/* May be called by a handler of signals, as all that follows up to stop_at_once. */
+static void switch_pastes(bool on)
+{
+    const char *sequence = on ? PASTE_MODE_ON : PASTE_MODE_OFF;
+    ssize_t n = write(STDOUT_FILENO, sequence, strlen(sequence));
+    (void)n; /* of a terminal that is gone: whoever prints text says so */
+}
+
+static void return_terminal(void)
+{
+    tcgetattr(STDIN_FILENO, &between_lines);
+    tcsetattr(STDIN_FILENO, TCSANOW, &own);
+    switch_pastes(false);
+}
+
+static void take_terminal_again(void)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &between_lines);
+    switch_pastes(true);
+}
+
+static void stop_at_once(void)
+{
+    return_terminal();
+    smol_chat_stop();
+    take_terminal_again();
+}
+
+/* Between two lines nothing that is typed is shown, and all of it is kept as it is for the next
+ * one: a signal does not empty the terminal's queue either, as a paste of which the beginning is
+ * lost would be keys. */
+static void take_terminal(void)
+{
+    if (!taken)
+        edit.set(edit.editor, EL_SETTY, "-x", "-icanon", "-echo", "-icrnl", "+noflsh", NULL);
+    taken = true;
+}
+
+static void prepare_for_line(void)
+{
+    edit.set(edit.editor, EL_PREP_TERM, 1);
+    smol_keys_take();
+    fflush(stdout);
+    switch_pastes(true);
+}
+
+static void stop_amid_line(void)
+{
+    edit.set(edit.editor, EL_PREP_TERM, 0);
+    fflush(stdout);
+    stop_at_once();
+}
+
+/* --- the screen --------------------------------------------------------------------------- */
+
+/* How many rows of the terminal are above that of the cursor, from the prompt on. */
+static int rows_above(void)
+{
+    size_t known = smol_command_columns();
+    int columns = (int)known, row = 0, column = (int)strlen(prompt);
+    if (known < 2 || known == SIZE_MAX)
+        return 0;
+    const struct line_info *line = edit.line(edit.editor);
+    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
+        int width = *c == L'\t'       ? 8 - column % 8
+                    : wcwidth(*c) < 0 ? 2 /* a control character is shown as ^X */
+                                      : wcwidth(*c);
+        if (*c == L'\n') {
+            row += 1 + (column == columns);
+            column = 0;
+            continue;
+        }
+        row += column + width > columns;
+        column = column + width > columns ? width : column + width;
+    }
+    return row + (column == columns);
+}
+
+/* Terminals wrap anew what was written when their size changes, so the line is drawn again from
+ * where the prompt has come to stand. */
+static void draw_resized(void)
+{
+    int rows = rows_above();
+    edit.resize(edit.editor);
+    if (rows > 0)
+        printf("\033[%dA", rows);
+    printf("\r\033[J");
+    edit.set(edit.editor, EL_REFRESH);
+}
+
+/* Others had the terminal: it is prepared, and the line drawn, in the row of the cursor. */
+static void draw_continued(void)
+{
+    edit.set(edit.editor, EL_PREP_TERM, 0);
+    prepare_for_line();
+    edit.resize(edit.editor);
+    printf("\r\033[J"); /* they were perhaps nobody: it went on at once, or there was an answer */
+    edit.set(edit.editor, EL_REFRESH);
+}
+
+/* Says something below the line, and draws it again behind that. */
+static void say(const char *what)
+{
+    printf("\n\033[Jsmolrun: %s\n", what);
+    edit.set(edit.editor, EL_REFRESH);
+}
+
+/* --- the line ----------------------------------------------------------------------------- */
+
+static void follow_edit(void)
+{
+    const struct line_info *line = edit.line(edit.editor);
+    smol_typed_follow(&typed_line, (size_t)(line->end - line->buffer),
+                      (size_t)(line->cursor - line->buffer));
+}
+
+/* What the key does that stands for a paste. */
+static unsigned char insert_paste(void *editor, wint_t key)
+{
+    const struct paste *paste = smol_keys_pasted();
+    follow_edit(); /* by who called it, if that was a search */
+    bool too_long = paste->too_long;
+    wchar_t *text = too_long || paste->bytes.failed ? NULL : smol_paste_text(paste);
+    bool inserted = text && (!text[0] || edit.insert(edit.editor, text) == 0);
+    (void)editor, (void)key;
+    smol_keys_drop_paste();
+    if (inserted)
+        smol_typed_paste(&typed_line, wcslen(text));
+    else
+        say(too_long ? "a message of more than 1 MiB: paste less"
+                     : "out of memory for what is pasted");
+    smol_free(text);
+    return inserted ? CC_REFRESH : CC_NORM;
+}
+
+/* The row of a text of several that `place` is in: from its first character to behind its last. */
+static const wchar_t *row_start(const struct line_info *line, const wchar_t *place)
+{
+    while (place > line->buffer && place[-1] != L'\n')
+        place--;
+    return place;
+}
+
+static const wchar_t *row_end(const struct line_info *line, const wchar_t *place)
+{
+    while (place < line->end && *place != L'\n')
+        place++;
+    return place;
+}
+
+/* Moves the cursor to the same column of the row above (-1) or below (1); false: there is none. */
+static bool move_to_row(int direction)
+{
+    const struct line_info *line = edit.line(edit.editor);
+    const wchar_t *start = row_start(line, line->cursor), *end = row_end(line, line->cursor);
+    size_t column = (size_t)(line->cursor - start);
+    if (direction < 0 ? start == line->buffer : end == line->end)
+        return false;
+    start = direction < 0 ? row_start(line, start - 1) : end + 1;
+    end = row_end(line, start);
+    start = (size_t)(end - start) < column ? end : start + column;
+    edit.move(edit.editor, (int)(start - line->cursor));
+    return true;
+}
+
+/* Does what the keys do that lead to what was typed before (-1), and back from there (1). A new
+ * line stays where libedit would not bring it back whole: a long one, and one that was never left.
+ */
+static unsigned char move_in_history(int direction)
+{
+    struct history_event event = {0};
+    if (entries_back == 0 && (direction > 0 || typed_line.length > KEPT))
+        return CC_ERROR;
+    edit.remember(edit.history, &event, H_GETSIZE);
+    if (entries_back - direction <= event.number)
+        entries_back -= direction;
+    typed_line.pasted = false;
+    edit.push(edit.editor, direction < 0 ? OLDER : NEWER);
+    return CC_NORM;
+}
+
+static unsigned char go_up(void *editor, wint_t key)
+{
+    (void)editor, (void)key;
+    return move_to_row(-1) ? CC_CURSOR : move_in_history(-1);
+}
+
+static unsigned char go_down(void *editor, wint_t key)
+{
+    (void)editor, (void)key;
+    return move_to_row(1) ? CC_CURSOR : move_in_history(1);
+}
+
+/* --- characters --------------------------------------------------------------------------- */
+
+/* Waits until there is input; false: Ctrl-C came. */
+static bool wait_for_input(void)
+{
+    for (;;) {
+        switch (smol_chat_wait()) {
+        case WAKE_INPUT:
+            return true;
+        case WAKE_INTERRUPT:
+            return false;
+        case WAKE_RESIZE:
+            draw_resized();
+            break;
+        case WAKE_STOP:
+            stop_amid_line();
+            break;
+        case WAKE_CONTINUE:
+            draw_continued();
+        }
+    }
+}
+
+/* What libedit has for its EL_GETCFN would miss a Ctrl-C between two reads. Bytes that are no
+ * character become U+FFFD. Upon Ctrl-C the cursor goes to the line's end, as if by Ctrl-E, so that
+ * all of it stays to be read above the next prompt. */
+static int read_character(void *editor, wchar_t *character)
+{
+    mbstate_t state = {0};
+    char byte;
+    (void)editor;
+    follow_edit();
+    int n = smol_keys_read(&byte, wait_for_input);
+    if (n < 0) {
+        *character = L'E' & 0x1f;
+        return leaving ? -1 : (leaving = true);
+    }
+    size_t size = n ? mbrtowc(character, &byte, 1, &state) : 0;
+    while (n > 0 && size == (size_t)-2) {
+        n = smol_keys_read(&byte, wait_for_input);
+        if (n > 0)
+            size = mbrtowc(character, &byte, 1, &state);
+    }
+    if (size == (size_t)-1)
+        *character = 0xfffd;
+    return n;
+}
+
+/* --- opening it --------------------------------------------------------------------------- */
+
+/* Characters are those of the user's locale; of one that knows ASCII only, UTF-8 all the same. */
+static void set_characters(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+static void bind_keys(void)
+{
+    static const wchar_t *const keys[][2] = {
+        {L"\\e^E", L"ed-move-to-end"}, {L"^_", L"smol-paste"},       {L"\\e^_", L"smol-paste"},
+        {L"^^p", L"ed-prev-history"},  {L"^^n", L"ed-next-history"}, {L"^P", L"smol-up"},
+        {L"^N", L"smol-down"},         {L"\\e[A", L"smol-up"},       {L"\\e[B", L"smol-down"},
+        {L"\\eOA", L"smol-up"},        {L"\\eOB", L"smol-down"},
+    };
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-paste", L"Insert what is pasted", insert_paste);
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-up", L"Go up a row, or to older entries", go_up);
+    edit.set_wide(edit.editor, EL_ADDFN, L"smol-down", L"Go down, or to newer entries", go_down);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        edit.set_wide(edit.editor, EL_BIND, keys[i][0], keys[i][1], NULL);
+}
+
+static void remember(const char *entry)
+{
+    struct history_event event;
+    edit.remember(edit.history, &event, H_ENTER, entry);
+}
+
+bool smol_chat_editor_open(bool in_color)
+{
+    struct history_event event;
+    colored = in_color;
+    set_characters();
+    if (tcgetattr(STDIN_FILENO, &own) || !smol_libedit_open(&edit))
+        return false;
+    edit.remember(edit.history, &event, H_SETSIZE, HISTORY_ENTRIES);
+    edit.set(edit.editor, EL_EDITOR, "emacs");
+    edit.set(edit.editor, EL_HIST, edit.remember, edit.history);
+    edit.set(edit.editor, EL_PROMPT_ESC, tell_prompt, '\1');
+    edit.set_wide(edit.editor, EL_GETCFN, read_character);
+    bind_keys();
+    smol_chat_history_open(remember);
+    return true;
+}
+
+void smol_chat_editor_close(void)
+{
+    if (taken)
+        smol_chat_at_stop(smol_chat_stop);
+    smol_libedit_close(&edit);
+    if (taken)
+        return_terminal();
+    smol_keys_drop_paste();
+    smol_chat_history_close();
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+void smol_chat_editor_remember(const char *text, size_t size)
+{
+    struct buffer entry = {0};
+    smol_buffer_add(&entry, text, size);
+    smol_buffer_add(&entry, "", 1);
+    if (size > 0 && !entry.failed) {
+        remember(entry.text);
+        smol_chat_history_add(text, size);
+    }
+    smol_free(entry.text);
+}
+
+bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct typed *typed)
+{
+    int n = 0;
+    prompt = with_prompt;
+    leaving = false;
+    typed_line = (struct typed_line){0};
+    entries_back = 0;
+    smol_keys_drop_paste(); /* one that Ctrl-C has ended */
+    smol_chat_at_stop(NULL);
+    take_terminal();
+    prepare_for_line();
+    const char *line = edit.gets(edit.editor, &n);
+    smol_chat_at_stop(stop_at_once);
+    if (!line || n <= 0)
+        return false;
+    while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */
+        n--;
+    *typed = smol_typed_part(&typed_line, memchr(line, '\n', (size_t)n));
+    smol_buffer_add(text, line, (size_t)n);
+    return true;
+}

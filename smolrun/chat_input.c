@@ -1,0 +1,241 @@
+/* Reading what the user types, see chat_input.h. */
+#include "smolrun/chat_input.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/print.h"
+#include "smolrun/chat_editor.h"
+#include "smolrun/chat_keys.h"
+#include "smolrun/chat_signals.h"
+#include "smolrun/lines.h"
+
+static bool interactive, edited;
+static struct lines lines; /* where they are not edited */
+static struct typed typed; /* of the line that was read last */
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+void smol_chat_input_open(void)
+{
+    const char *terminal = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool capable = terminal && terminal[0] && strcmp(terminal, "dumb") != 0;
+    interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    edited = interactive && capable && smol_chat_editor_open(!(no_color && no_color[0]));
+}
+
+void smol_chat_input_close(void)
+{
+    smol_chat_editor_close();
+    free(lines.buffer);
+}
+
+bool smol_chat_is_interactive(void)
+{
+    return interactive;
+}
+
+const char *smol_chat_editing(void)
+{
+    if (!interactive)
+        return "lines are read from a pipe or file";
+    if (edited)
+        return "lines are edited with libedit: arrows, Ctrl-R, a history; several may be pasted";
+    return "lines are edited by the terminal alone: libedit is not there, or TERM is dumb";
+}
+
+/* --- lines -------------------------------------------------------------------------------- */
+
+static enum entry too_long(smol_error *error)
+{
+    smol_command_fail(error, SMOL_ERROR_USAGE, "a message of more than %d MiB: give less",
+                      MAX_MESSAGE >> 20);
+    return ENTRY_FAILED;
+}
+
+static enum entry out_of_memory(smol_error *error)
+{
+    smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+    return ENTRY_FAILED;
+}
+
+/* The next line; at a terminal LINE_LATER after Ctrl-C. */
+static smol_status next_line(struct line *line, smol_error *error)
+{
+    smol_status status;
+    do
+        status = smol_lines_next(&lines, !interactive, line, error);
+    while (!status && line->kind == LINE_LATER && smol_chat_wait() != WAKE_INTERRUPT);
+    return status;
+}
+
+static enum entry read_plain(const char *prompt, struct buffer *text, smol_error *error)
+{
+    struct line line;
+    if (interactive) {
+        fputs(prompt, stdout);
+        fflush(stdout);
+        smol_chat_catch_signals(true);
+    }
+    smol_status status = next_line(&line, error);
+    if (interactive)
+        smol_chat_catch_signals(false);
+    if (status)
+        return ENTRY_FAILED;
+    if (line.kind == LINE_TOO_LONG)
+        return too_long(error);
+    if (line.kind == LINE_TEXT) {
+        typed = (struct typed){SIZE_MAX, SIZE_MAX};
+        smol_buffer_add(text, line.text, line.size);
+        return ENTRY_TEXT;
+    }
+    /* what was typed of a line is dropped; and a terminal may go on behind its end */
+    if (interactive)
+        lines = (struct lines){.buffer = lines.buffer};
+    return line.kind == LINE_LATER ? ENTRY_INTERRUPTED : ENTRY_END;
+}
+
+static enum entry read_edited(const char *prompt, struct buffer *text)
+{
+    if (smol_chat_editor_read(prompt, text, &typed))
+        return ENTRY_TEXT;
+    return smol_chat_interrupted() ? ENTRY_INTERRUPTED : ENTRY_END;
+}
+
+/* Before a slash that a message begins with: two of them stand for one (take_message). */
+static void add_slash(struct buffer *text)
+{
+    smol_buffer_add(text, "/", 1);
+    if (!text->failed)
+        memmove(text->text + 1, text->text, text->size - 1);
+    if (!text->failed)
+        text->text[0] = '/';
+}
+
+/* Adds a line to *text, without its end. */
+static enum entry read_line(const char *prompt, struct buffer *text, smol_error *error)
+{
+    size_t start = text->size;
+    if (interactive)
+        smol_chat_catch_signals(false);
+    enum entry entry = edited ? read_edited(prompt, text) : read_plain(prompt, text, error);
+    if (interactive && entry != ENTRY_TEXT)
+        putchar('\n');
+    if (start == 0 && text->size > 0 && text->text[0] == '/' && typed.before == 0)
+        add_slash(text); /* what is pasted is no command */
+    if (text->failed)
+        return out_of_memory(error);
+    if (edited && entry == ENTRY_TEXT)
+        smol_chat_editor_remember(text->text + start, text->size - start);
+    return entry;
+}
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+static const char quotes[] = "\"\"\"";
+enum { N_QUOTES = sizeof quotes - 1 };
+
+/* Whether text[from, size) ends with the quotes that end a block, typed by hand. */
+static bool ends_with_quotes(const struct buffer *text, size_t from)
+{
+    return text->size >= from + N_QUOTES && typed.after >= N_QUOTES &&
+           memcmp(text->text + text->size - N_QUOTES, quotes, N_QUOTES) == 0;
+}
+
+static bool begins_with_quotes(const struct buffer *text)
+{
+    return text->size >= N_QUOTES && typed.before >= N_QUOTES &&
+           memcmp(text->text, quotes, N_QUOTES) == 0;
+}
+
+static bool ends_with_backslash(const struct buffer *text)
+{
+    return text->size > 0 && typed.after > 0 && text->text[text->size - 1] == '\\';
+}
+
+static size_t skip_newlines(const struct buffer *text, size_t at)
+{
+    while (at < text->size && text->text[at] == '\n')
+        at++;
+    return at;
+}
+
+static void strip_newlines(struct buffer *text)
+{
+    size_t first = skip_newlines(text, 0);
+    text->size -= first;
+    memmove(text->text, text->text + first, text->size);
+    while (text->size > 0 && text->text[text->size - 1] == '\n')
+        text->size--;
+}
+
+/* Everything up to the closing quotes; the opening ones are there. At a terminal a block that is
+ * too long is read to its end all the same: its lines are no messages. */
+static enum entry read_block(struct buffer *text, smol_error *error)
+{
+    enum entry entry = ENTRY_TEXT;
+    bool fits = true, pasted_slash = false; /* that the text begins with */
+    size_t start = 0, first = 0;            /* of the line; of the text behind empty lines */
+    text->size -= N_QUOTES;
+    memmove(text->text, text->text + N_QUOTES, text->size);
+    typed.before -= N_QUOTES;
+    while (entry == ENTRY_TEXT) {
+        first = skip_newlines(text, first);
+        if (first >= start && first < text->size)
+            pasted_slash = text->text[first] == '/' && first - start >= typed.before;
+        fits = fits && text->size <= MAX_MESSAGE;
+        if (ends_with_quotes(text, start) || (!fits && !interactive))
+            break;
+        if (!fits)
+            text->size = first = 0;
+        smol_buffer_add(text, "\n", 1);
+        start = text->size;
+        entry = read_line(". ", text, error);
+    }
+    if (!fits && (entry == ENTRY_TEXT || entry == ENTRY_END))
+        return too_long(error);
+    if (entry == ENTRY_TEXT)
+        text->size -= N_QUOTES;
+    else if (entry == ENTRY_END)
+        entry = ENTRY_TEXT; /* what there is */
+    strip_newlines(text);
+    if (pasted_slash)
+        add_slash(text);
+    return entry;
+}
+
+/* The lines that follow upon one that ends with a backslash; if too long, as a block. */
+static enum entry read_continued(struct buffer *text, smol_error *error)
+{
+    enum entry entry = ENTRY_TEXT;
+    bool fits = text->size <= MAX_MESSAGE;
+    while (entry == ENTRY_TEXT && ends_with_backslash(text) && (fits || interactive)) {
+        if (!fits)
+            text->size = 1;
+        text->text[text->size - 1] = '\n';
+        entry = read_line(". ", text, error);
+        fits = fits && text->size <= MAX_MESSAGE;
+    }
+    if (!fits && (entry == ENTRY_TEXT || entry == ENTRY_END))
+        return too_long(error);
+    return entry == ENTRY_END ? ENTRY_TEXT : entry;
+}
+
+enum entry smol_chat_read(struct buffer *text, smol_error *error)
+{
+    text->size = 0;
+    enum entry entry = read_line("> ", text, error);
+    if (entry != ENTRY_TEXT)
+        return entry;
+    entry = begins_with_quotes(text) ? read_block(text, error) : read_continued(text, error);
+    return text->failed ? out_of_memory(error) : entry;
+}
+
+void smol_chat_read_ahead(void)
+{
+    if (edited)
+        smol_keys_make_room();
+}

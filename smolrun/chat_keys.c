@@ -1,0 +1,165 @@
+/* Keys, see chat_keys.h. */
+#include "smolrun/chat_keys.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "common/memory.h"
+#include "smolrun/chat_signals.h"
+
+enum {
+    PIECE = 4096,    /* bytes of a paste that are read at once; a terminal's queue has as many */
+    AHEAD = 1 << 16, /* bytes that are read before their line is */
+};
+
+static struct {
+    char bytes[AHEAD + sizeof PASTE_BEGIN]; /* [at, n) were read, or given back, and not used */
+    size_t at, n;
+    bool escaped; /* the last one that was given was an escape */
+} input;
+
+static struct paste paste; /* the last one */
+static bool (*wait_for_input)(void);
+
+static cc_t interrupt_key = _POSIX_VDISABLE; /* Ctrl-C, or what the user has in its place */
+
+void smol_keys_take(void)
+{
+    struct termios mode;
+    if (tcgetattr(STDIN_FILENO, &mode))
+        return;
+    if (mode.c_cc[VINTR] != _POSIX_VDISABLE)
+        interrupt_key = mode.c_cc[VINTR];
+    mode.c_cc[VINTR] = _POSIX_VDISABLE;
+    mode.c_iflag &= ~(tcflag_t)IXON;
+    tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
+
+void smol_keys_make_room(void)
+{
+    int waiting;
+    input.n -= input.at;
+    memmove(input.bytes, input.bytes + input.at, input.n);
+    input.at = 0;
+    while (input.n + PIECE <= AHEAD && ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 &&
+           waiting >= PIECE / 2) {
+        ssize_t n = read(STDIN_FILENO, input.bytes + input.n, PIECE);
+        if (n <= 0)
+            return;
+        input.n += (size_t)n;
+    }
+}
+
+/* The next byte; 0: there is none, -1: Ctrl-C. Up to `most` are read at once: what is typed ahead
+ * is left to the terminal, which may treat it otherwise while no line is read. */
+static int read_byte(char *byte, size_t most)
+{
+    if (smol_chat_interrupted())
+        return -1;
+    if (input.at == input.n) {
+        if (!wait_for_input())
+            return -1;
+        ssize_t n = read(STDIN_FILENO, input.bytes, most);
+        if (n <= 0)
+            return 0;
+        input.at = 0;
+        input.n = (size_t)n;
+    }
+    *byte = input.bytes[input.at++];
+    return 1;
+}
+
+static bool is_interrupt(char byte)
+{
+    return interrupt_key != _POSIX_VDISABLE && (cc_t)byte == interrupt_key;
+}
+
+/* --- pastes ------------------------------------------------------------------------------- */
+
+/* What still comes of a paste that Ctrl-C ended must not be taken for what is typed. Its end may
+ * never come, and then it is over when nothing comes for a while. */
+static void skip_paste(void)
+{
+    enum { PATIENCE = 300 }; /* milliseconds */
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    for (;;) {
+        while (input.at < input.n)
+            if (smol_paste_add(&paste, input.bytes[input.at++]))
+                return;
+        ssize_t n = poll(&in, 1, PATIENCE) == 1 ? read(STDIN_FILENO, input.bytes, PIECE) : 0;
+        if (n <= 0)
+            return;
+        input.at = 0;
+        input.n = (size_t)n;
+    }
+}
+
+static int read_paste(void)
+{
+    char byte = 0;
+    int n;
+    while ((n = read_byte(&byte, PIECE)) > 0 && !is_interrupt(byte))
+        if (smol_paste_add(&paste, byte))
+            return 1;
+    if (n > 0)
+        smol_chat_interrupt();
+    if (n != 0)
+        skip_paste();
+    return n == 0 ? 0 : -1;
+}
+
+/* What follows upon an escape and a bracket: reads on as long as it may become PASTE_BEGIN. The
+ * escape was given already: it may mean something by itself. A bracket behind it never does. */
+static int read_sequence(char *byte)
+{
+    enum { FIRST = 2, SIZE = sizeof PASTE_BEGIN - 1 };
+    char next = 0;
+    size_t matched = FIRST;
+    int n;
+    while ((n = read_byte(&next, 1)) > 0 && next == PASTE_BEGIN[matched])
+        if (++matched == SIZE) {
+            *byte = PASTE_KEY;
+            return read_paste();
+        }
+    if (n > 0) { /* it does not: what was read comes after the bracket, as if it had not been */
+        size_t others = matched - FIRST;
+        memmove(input.bytes + others + 1, input.bytes + input.at, input.n - input.at);
+        memcpy(input.bytes, &PASTE_BEGIN[FIRST], others);
+        input.bytes[others] = next;
+        input.n += others + 1 - input.at;
+        input.at = 0;
+    }
+    return n;
+}
+
+/* --- keys --------------------------------------------------------------------------------- */
+
+int smol_keys_read(char *byte, bool (*wait)(void))
+{
+    wait_for_input = wait;
+    int n = read_byte(byte, 1);
+    if (n > 0 && is_interrupt(*byte)) {
+        smol_chat_interrupt();
+        n = -1;
+    } else if (n > 0 && input.escaped && *byte == '[') {
+        n = read_sequence(byte);
+    }
+    input.escaped = n > 0 && *byte == '\033';
+    return n;
+}
+
+const struct paste *smol_keys_pasted(void)
+{
+    return &paste;
+}
+
+void smol_keys_drop_paste(void)
+{
+    smol_free(paste.bytes.text);
+    paste = (struct paste){0};
+}

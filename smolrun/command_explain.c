@@ -1,0 +1,364 @@
+/* smolrun explain: how sure the model was of each token, and what it would have said instead. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json_out.h"
+#include "cli/print.h"
+#include "smolrun/answer.h"
+#include "smolrun/choice.h"
+#include "smolrun/command.h"
+#include "smolrun/load.h"
+#include "smolrun/log_softmax.h"
+#include "smolrun/prompt.h"
+#include "smolrun/quote.h"
+#include "smolrun/tally.h"
+
+static const struct option_rule rules[] = {
+    {NULL, 'n', "N", "generate at most N tokens; -1: no limit (32)", OPTION_LIMIT,
+     FIELD(max_tokens), 0, 0, NULL},
+    {"given", 0, NULL, "explain the tokens of PROMPT too", OPTION_FLAG, FIELD(given), 0, 0, NULL},
+    RULES_SAMPLING,
+    RULE_CTX,
+    RULE_THREADS,
+    RULE_KV,
+    RULES_PROMPT,
+    RULE_JSON,
+    RULES_MODEL,
+};
+
+static const struct command_line command = {
+    .program = "smolrun",
+    .words = "explain FILE.smol PROMPT",
+    .about = "Continues PROMPT and prints for each token its probability, its rank (1: the most\n"
+             "likely) and what else was likely. PROMPT is as for generation: -: standard input.\n",
+    .notes = "Probabilities are the model's own, before temperature and the other settings change\n"
+             "what is sampled. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
+             "yellow, others red; not where NO_COLOR is set. Rows are no wider than the terminal.\n"
+             "With -n 0 and --given nothing is generated.\n",
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 };               /* columns, with quotes */
+enum { LEFT_WIDTH = TOKEN_WIDTH + 17, OTHER_LEAST = 10, OTHER_REST = 9 }; /* before and around */
+
+struct explanation {
+    const struct settings *settings;
+    struct loaded loaded;
+    uint32_t *prompt;
+    size_t n_prompt, n_generated;
+    size_t vocab_size;
+    float *rows; /* (MAX_ROWS, vocab_size) */
+    struct json_out json;
+    struct tally nll; /* of all that were explained */
+    struct tally given_nll, generated_nll;
+    bool color;
+    size_t n_others; /* alternatives in a row, at most */
+    int other_width;
+    bool finished;
+    smol_finish finish; /* why */
+};
+
+/* --- text --------------------------------------------------------------------------------- */
+
+/* Prints a token in quotes and spaces up to `width` columns. */
+static void print_token(const struct explanation *e, uint32_t id, int width)
+{
+    char shown[QUOTE_BYTES(TOKEN_WIDTH)];
+    size_t size;
+    const char *text = smol_token_text(e->loaded.model, id, &size, NULL);
+    size_t n = smol_quote(text, size, (size_t)width - 2, shown);
+    printf("%s%*s", shown, width - (int)n, "");
+}
+
+/* Rows are no wider than the terminal: what else was likely gets narrower there, and then less. */
+static void fit_rows(struct explanation *e)
+{
+    const size_t usual = CHOICE_TOP - 1; /* one of the most likely being the token itself */
+    size_t columns = smol_command_columns(), rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
+    e->n_others = rest / (OTHER_LEAST + OTHER_REST);
+    e->other_width = OTHER_WIDTH;
+    if (rest >= CHOICE_TOP * (OTHER_WIDTH + OTHER_REST))
+        e->n_others = CHOICE_TOP;
+    else if (e->n_others > usual)
+        e->n_others = usual;
+    else if (e->n_others == 0)
+        e->n_others = 1;
+    size_t width = rest / e->n_others;
+    if (width < OTHER_WIDTH + OTHER_REST)
+        e->other_width = width < OTHER_LEAST + OTHER_REST ? OTHER_LEAST : (int)width - OTHER_REST;
+}
+
+static void print_heading(void)
+{
+    printf("%-*s  %8s  %5s  %s\n", TOKEN_WIDTH, "token", "prob", "rank", "instead");
+}
+
+static const char *color_of(double probability)
+{
+    return probability >= 0.75 ? "32" : probability >= 0.25 ? "33" : "31";
+}
+
+/* " 12.34 %", right-aligned; never "0.00 %", which would say that it cannot be. */
+static void print_percent(double probability, int width, int digits)
+{
+    double least = digits == 2 ? 0.01 : 0.1;
+    if (100 * probability < least / 2)
+        printf("%*s %%", width, digits == 2 ? "<0.01" : "<0.1");
+    else
+        printf("%*.*f %%", width, digits, 100 * probability);
+}
+
+/* A prompt's first token has a row without figures: no logits stand before it. */
+static void print_first(const struct explanation *e)
+{
+    print_token(e, e->prompt[0], TOKEN_WIDTH);
+    printf("  %8s  %5s  (nothing stands before it)\n", "-", "-");
+}
+
+static void print_choice(const struct explanation *e, const struct choice *choice)
+{
+    double probability = smol_exp(choice->token.log_probability);
+    if (e->color)
+        printf("\033[%sm", color_of(probability));
+    print_token(e, choice->token.id, TOKEN_WIDTH);
+    printf("  ");
+    print_percent(probability, 6, 2);
+    printf("%s  %5zu", e->color ? "\033[0m" : "", choice->rank);
+    for (size_t i = 0, n = 0; i < choice->n_top && n < e->n_others; i++) {
+        const struct ranked *other = &choice->top[i];
+        if (other->id == choice->token.id)
+            continue;
+        n++;
+        printf("  ");
+        print_token(e, other->id, e->other_width);
+        putchar(' ');
+        print_percent(smol_exp(other->log_probability), 4, 1);
+    }
+    putchar('\n');
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+static void print_json_token(struct explanation *e, const struct ranked *token)
+{
+    size_t size;
+    const char *text = smol_token_text(e->loaded.model, token->id, &size, NULL);
+    smol_json_member_whole(&e->json, "id", token->id);
+    smol_json_key(&e->json, "text");
+    smol_json_text(&e->json, text, size);
+    smol_json_member_real(&e->json, "probability", smol_exp(token->log_probability));
+    smol_json_member_real(&e->json, "logprob", token->log_probability);
+}
+
+static void print_json_choice(struct explanation *e, const struct choice *choice)
+{
+    smol_json_open(&e->json, '{');
+    print_json_token(e, &choice->token);
+    smol_json_member_whole(&e->json, "rank", choice->rank);
+    smol_json_key(&e->json, "top");
+    smol_json_open(&e->json, '[');
+    for (size_t i = 0; i < choice->n_top; i++) {
+        smol_json_open(&e->json, '{');
+        print_json_token(e, &choice->top[i]);
+        smol_json_close(&e->json, '}');
+    }
+    smol_json_close(&e->json, ']');
+    smol_json_close(&e->json, '}');
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+static void open_part(struct explanation *e, const char *name)
+{
+    if (!e->settings->json)
+        return;
+    smol_json_key(&e->json, name);
+    smol_json_open(&e->json, '[');
+}
+
+static void close_part(struct explanation *e)
+{
+    if (e->settings->json)
+        smol_json_close(&e->json, ']');
+}
+
+/* The token `id`, by the logits of where it stands; counted among `kin` too. */
+static smol_status explain_token(struct explanation *e, const float *logits, uint32_t id,
+                                 struct tally *kin, smol_error *error)
+{
+    const struct choice choice = smol_choice(logits, e->vocab_size, id);
+    tally_add(&e->nll, -choice.token.log_probability);
+    tally_add(kin, -choice.token.log_probability);
+    if (e->settings->json)
+        print_json_choice(e, &choice);
+    else
+        print_choice(e, &choice);
+    smol_status status = smol_model_intact(e->loaded.model, error); /* the texts */
+    return status ? status : smol_command_flush(error);
+}
+
+/* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after
+ * the last one are in e->rows. */
+static smol_status read_prompt(struct explanation *e, smol_error *error)
+{
+    smol_context *context = e->loaded.context;
+    if (!e->settings->given)
+        return smol_eval(context, e->prompt, e->n_prompt, 1, e->rows, error);
+    smol_status status = SMOL_OK;
+    size_t n = 0;
+    open_part(e, "prompt");
+    if (!e->settings->json)
+        print_first(e);
+    for (size_t done = 0; !status && done < e->n_prompt; done += n) {
+        n = e->n_prompt - done < MAX_ROWS ? e->n_prompt - done : MAX_ROWS;
+        status = smol_eval(context, e->prompt + done, n, n, e->rows, error);
+        for (size_t i = 0; !status && i < n && done + i + 1 < e->n_prompt; i++)
+            status = explain_token(e, e->rows + i * e->vocab_size, e->prompt[done + i + 1],
+                                   &e->given_nll, error);
+    }
+    if (status)
+        return status;
+    close_part(e);
+    if (!e->settings->json && e->settings->max_tokens > 0)
+        putchar('\n');
+    memmove(e->rows, e->rows + (n - 1) * e->vocab_size, e->vocab_size * sizeof *e->rows);
+    return SMOL_OK;
+}
+
+static void finish(struct explanation *e, smol_finish why)
+{
+    e->finish = why;
+    e->finished = true;
+}
+
+static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol_error *error)
+{
+    smol_context *context = e->loaded.context;
+    uint32_t id;
+    size_t n;
+    const uint32_t *history = smol_context_ids(context, &n);
+    smol_status status = smol_sample(sampler, e->rows, e->vocab_size, history, n, &id, error);
+    if (!status)
+        status = explain_token(e, e->rows, id, &e->generated_nll, error);
+    if (status)
+        return status;
+    e->n_generated++;
+    if (smol_model_is_stop_id(e->loaded.model, id))
+        finish(e, SMOL_FINISH_STOP);
+    else if (e->n_generated == e->settings->max_tokens)
+        finish(e, SMOL_FINISH_LENGTH);
+    else if (smol_context_length(context) == smol_context_capacity(context))
+        finish(e, SMOL_FINISH_CONTEXT_FULL);
+    else
+        status = smol_eval(context, &id, 1, 1, e->rows, error);
+    return status;
+}
+
+static smol_status generate(struct explanation *e, smol_error *error)
+{
+    smol_sampler *sampler;
+    smol_status status = smol_sampler_create(&e->settings->sampler, &sampler, error);
+    if (status)
+        return status;
+    open_part(e, "tokens");
+    if (e->settings->max_tokens == 0)
+        finish(e, SMOL_FINISH_LENGTH);
+    while (!status && !e->finished)
+        status = next_token(e, sampler, error);
+    smol_sampler_free(sampler);
+    if (!status)
+        close_part(e);
+    return status;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+/* "12 tokens: mean NLL ..."; `kind`: which of two kinds, and a blank. */
+static void print_tally(const char *kind, const struct tally *nll)
+{
+    if (nll->n > 0)
+        printf("%zu %stoken%s: mean NLL %.4f nats, perplexity %.4f\n", nll->n, kind,
+               nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
+}
+
+static void print_end(struct explanation *e)
+{
+    if (e->settings->json) {
+        smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
+        smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
+        smol_json_close(&e->json, '}');
+    }
+    putchar('\n');
+    if (!e->settings->json) {
+        print_tally("given ", &e->given_nll);
+        print_tally(e->settings->given ? "generated " : "", &e->generated_nll);
+    }
+}
+
+static smol_status explain_prompt(struct explanation *e, smol_error *error)
+{
+    e->color = !e->settings->json && smol_command_colors();
+    e->json.file = stdout;
+    fit_rows(e);
+    if (e->settings->json)
+        smol_json_open(&e->json, '{');
+    else
+        print_heading();
+    smol_status status = read_prompt(e, error);
+    if (!status)
+        status = generate(e, error);
+    if (status)
+        return status;
+    print_end(e);
+    return smol_command_flush(error);
+}
+
+static smol_status explain(struct explanation *e, smol_error *error)
+{
+    const struct settings *settings = e->settings;
+    if (!settings->text)
+        return smol_command_fail(
+            error, SMOL_ERROR_USAGE,
+            "explain: the prompt is missing: give one, or - for standard input");
+    smol_status status = smol_load(settings, &e->loaded, error);
+    if (!status)
+        status = smol_prompt_read(settings, e->loaded.model, &e->prompt, &e->n_prompt, error);
+    if (status)
+        return status;
+    size_t capacity = smol_context_capacity(e->loaded.context);
+    if (e->n_prompt > capacity)
+        return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                 "%zu tokens: the context holds %zu: give a shorter prompt or a "
+                                 "longer --ctx",
+                                 e->n_prompt, capacity);
+    e->vocab_size = smol_model_get_info(e->loaded.model).vocab_size;
+    float *rows = calloc(settings->given ? MAX_ROWS : 1, e->vocab_size * sizeof *rows);
+    if (!rows)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+    e->rows = rows;
+    status = explain_prompt(e, error);
+    free(rows);
+    if (!status && e->finish == SMOL_FINISH_CONTEXT_FULL)
+        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                   "%s: the context is full (%zu tokens) and the text ends here: "
+                                   "use a longer --ctx or a shorter prompt",
+                                   settings->model, capacity);
+    return status;
+}
+
+int smol_command_explain(int argc, char **argv)
+{
+    struct settings settings = {.max_tokens = 32, .sampler = {.top_p = 1, .seed = 42}};
+    struct explanation e = {.settings = &settings};
+    smol_error error;
+    int exit_status;
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    smol_status status = explain(&e, &error);
+    smol_free(e.prompt);
+    smol_unload(&e.loaded);
+    return smol_command_status(status, &error);
+}

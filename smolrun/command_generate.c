@@ -1,0 +1,315 @@
+/* smolrun FILE.smol PROMPT: generates text. */
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/print.h"
+#include "runtime/report.h"
+#include "smolrun/answer.h"
+#include "smolrun/batch.h"
+#include "smolrun/command.h"
+#include "smolrun/load.h"
+#include "smolrun/prompt.h"
+#include "smolrun/session_file.h"
+#include "smolrun/stats.h"
+
+static const struct option_rule rules[] = {
+    RULE_MAX_TOKENS,
+    RULES_SAMPLING,
+    RULE_STOP,
+    RULE_CTX,
+    {"slide", 0, NULL, "when the context is full, forget its middle and go on", OPTION_FLAG,
+     FIELD(slide), 0, 0, NULL},
+    {"keep", 0, "N", "with --slide: never forget the first N tokens (see below)", OPTION_COUNT,
+     FIELD(keep), 0, UINT32_MAX - 1, NULL},
+    RULE_THREADS,
+    RULE_KV,
+    RULES_PROMPT,
+    {"session", 0, "FILE", "go on from the session in FILE, if it is there, and save it there",
+     OPTION_TEXT, FIELD(session), 0, 0, NULL},
+    {"jsonl", 0, NULL, "answer requests from standard input, a JSON object a line (see below)",
+     OPTION_FLAG, FIELD(jsonl), 0, 0, NULL},
+    {"sequences", 0, "N", "with --jsonl: generate for N requests at a time (8)", OPTION_COUNT,
+     FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
+    {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
+    RULE_JSON,
+    RULE_STATS,
+    RULES_MODEL,
+};
+
+static const struct command_line command = {
+    .program = "smolrun",
+    .words = "FILE.smol PROMPT",
+    .about =
+        "Continues PROMPT and prints the continuation, followed by one newline.\n"
+        "PROMPT -: standard input, as it is; empty: the bos token. What the model's tokenizer\n"
+        "puts around a text, such as bos, is added. With --chat, PROMPT is what a user says, and\n"
+        "the answer is printed; the chat template has what belongs around it.\n"
+        "With --session, the text goes on after the session's, and an empty PROMPT adds nothing "
+        "to\n"
+        "it; a PROMPT (with --chat: a conversation) that begins with it is the whole text, of\n"
+        "which only the rest is evaluated.\n\n"
+        "  smolrun chat         a conversation\n"
+        "  smolrun tokenize     text to token ids and back\n"
+        "  smolrun logits       logits into a file\n"
+        "  smolrun bench        speed\n"
+        "  smolrun perplexity   how well the model predicts a text\n"
+        "  smolrun explain      how sure the model is of each token\n",
+    .notes =
+        "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
+        "and the newest half of the others, and goes on as if the text had begun so. It first\n"
+        "reads that half anew: a pause as for a prompt of that length.\n\n"
+        "A request of --jsonl has a `prompt` (text) or `messages` (a list, for the chat\n"
+        "template, with which may go `tools`, `documents` and `chat_template_kwargs`), and may\n"
+        "have `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`,\n"
+        "`seed`, `stop` (a text or a list), `logprobs` (how many alternatives of each token to\n"
+        "show, 0 to 20) and `id` (echoed); what it lacks is as on the command line. A line of at\n"
+        "most 1 MiB each. Answers are printed in order, each as if its request had been the only\n"
+        "one; one that makes no sense gets an error for an answer.\n\n"
+        "The same blob, prompt, settings and seed give the same text on every machine.\n"
+        "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
+        "program keep rights that it does not need (network, other files, other programs).\n\n"
+        "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
+        "changed while in use (without words when the reader of the output has gone away),\n"
+        "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"
+        "context is full.\n",
+    .max_words = 2,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* One generation and what it has brought so far. */
+struct run {
+    const struct settings *settings;
+    int argc;
+    char **argv; /* what they were read from */
+    struct loaded loaded;
+    bool resumed;              /* there was a session */
+    size_t n_kept;             /* tokens of it that the prompt goes on from */
+    struct answer answer;      /* its text and ids for --json alone */
+    bool any_id;               /* printed */
+    smol_status output_status; /* an error in between, which cancelled the generation */
+    smol_error output_error;
+};
+
+/* --- output ------------------------------------------------------------------------------- */
+
+static int take_text(void *user, const char *text, size_t size, uint32_t id)
+{
+    struct run *run = user;
+    const struct settings *settings = run->settings;
+    if (settings->json)
+        return smol_answer_text(&run->answer, text, size, id);
+    if (!settings->ids) {
+        smol_command_print(text, size);
+    } else if (id != SMOL_NO_TOKEN) {
+        printf(run->any_id ? " %u" : "%u", id);
+        run->any_id = true;
+    }
+    run->output_status = smol_command_flush(&run->output_error);
+    return run->output_status != SMOL_OK;
+}
+
+/* The first token comes with the prompt; NaN, which JSON shows as null, where nothing was
+ * measured. */
+static void print_timings(struct json_out *json, const struct run *run)
+{
+    const smol_generate_result *result = &run->answer.result;
+    double decoded = (double)result->n_generated - 1;
+    smol_json_key(json, "timings");
+    smol_json_open(json, '{');
+    smol_json_member_real(json, "load_ms", run->loaded.load_seconds * 1e3);
+    smol_json_member_real(json, "first_token_ms", result->first_token_seconds * 1e3);
+    smol_json_member_real(json, "prefill_tokens_per_second",
+                          (double)result->n_prompt / result->prompt_seconds);
+    smol_json_member_real(json, "decode_tokens_per_second",
+                          decoded > 0 ? decoded / result->decode_seconds : (double)NAN);
+    if (run->settings->slide) {
+        smol_json_member_whole(json, "slides", result->n_slides);
+        smol_json_member_real(json, "slide_ms", result->slide_seconds * 1e3);
+    }
+    smol_json_close(json, '}');
+}
+
+static void print_json(const struct run *run)
+{
+    struct json_out json = {.file = stdout};
+    smol_json_open(&json, '{');
+    smol_answer_members(&json, &run->answer);
+    if (run->settings->session)
+        smol_json_member_whole(&json, "session_tokens", run->n_kept);
+    smol_json_member_whole(&json, "prompt_tokens", run->answer.result.n_prompt);
+    smol_json_member_whole(&json, "completion_tokens", run->answer.result.n_generated);
+    print_timings(&json, run);
+    smol_json_close(&json, '}');
+}
+
+static smol_status finish_output(struct run *run, smol_error *error)
+{
+    if (run->output_status) {
+        *error = run->output_error;
+        return run->output_status;
+    }
+    if (run->answer.text.failed || run->answer.ids.failed)
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+    if (run->settings->json)
+        print_json(run);
+    putchar('\n');
+    return smol_command_flush(error);
+}
+
+/* --- generation --------------------------------------------------------------------------- */
+
+/* How many tokens stay for ever when the context slides. */
+static size_t count_kept(const struct run *run, size_t n_prompt)
+{
+    const smol_context *context = run->loaded.context;
+    size_t half = smol_context_capacity(context) / 2;
+    size_t n_given = smol_context_length(context) + n_prompt;
+    if (n_prompt == 0 && smol_context_pending(context) != SMOL_NO_TOKEN)
+        n_given++;
+    if (run->settings->keep != UINT32_MAX)
+        return run->settings->keep;
+    return n_given < half ? n_given : half;
+}
+
+static smol_status save(struct run *run, smol_sampler *sampler, smol_error *error)
+{
+    const smol_session session = {.sampler = sampler};
+    if (!run->settings->session)
+        return SMOL_OK;
+    return smol_session_write(run->settings->session, run->resumed, run->loaded.context, &session,
+                              error);
+}
+
+static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
+                            size_t n, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    smol_generate_result *result = &run->answer.result;
+    run->n_kept = smol_context_length(run->loaded.context);
+    const smol_generate_params params = {
+        .max_tokens = settings->max_tokens,
+        .stop = settings->stop.items,
+        .n_stop = settings->stop.n,
+        .slide = settings->slide,
+        .n_keep = count_kept(run, n),
+        .penalize_context = 1,
+        .on_text = take_text,
+        .user = run,
+    };
+    smol_status status =
+        smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+    if (!status)
+        status = finish_output(run, error);
+    if (!status)
+        status = save(run, sampler, error);
+    if (!status && settings->stats) {
+        struct stats stats = {0};
+        smol_stats_add(&stats, result);
+        smol_stats_print(stderr, &stats, &run->loaded);
+    }
+    if (!status && result->finish == SMOL_FINISH_CONTEXT_FULL)
+        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                                   "%s: the context is full (%zu tokens) and the text ends here: "
+                                   "use --slide, a longer --ctx or a shorter prompt",
+                                   settings->model, smol_context_capacity(run->loaded.context));
+    return status;
+}
+
+static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    const smol_model *model = run->loaded.model;
+    if (settings->keep != UINT32_MAX && !settings->slide)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--keep is for --slide: add that, or leave it out");
+    if (run->resumed && !settings->chat && !settings->system)
+        return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
+    smol_status status = smol_prompt_read(settings, model, ids, n, error);
+    if (!status && settings->chat) /* what the session holds of it need not be evaluated again */
+        smol_session_drop_kept(run->loaded.context, *ids, n);
+    return status;
+}
+
+/* The sampler's settings come from the session where the command line does not say otherwise. */
+static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *error)
+{
+    const struct settings *settings = run->settings;
+    smol_session session = {.sampler = sampler};
+    smol_status status =
+        smol_session_read(settings->session, run->loaded.context, &session, &run->resumed, error);
+    smol_free(session.data);
+    if (!status)
+        status = smol_session_check(settings->session, error);
+    if (status || !run->resumed)
+        return status;
+    return smol_settings_reread(&command, run->argc, run->argv, sampler, error);
+}
+
+static smol_status run_prompt(struct run *run, smol_error *error)
+{
+    uint32_t *prompt = NULL;
+    size_t n = 0;
+    smol_sampler *sampler = NULL;
+    smol_status status = smol_sampler_create(&run->settings->sampler, &sampler, error);
+    if (!status && run->settings->session)
+        status = resume(run, sampler, error);
+    if (!status)
+        status = read_prompt(run, &prompt, &n, error);
+    if (!status)
+        status = generate(run, sampler, prompt, n, error);
+    smol_sampler_free(sampler);
+    smol_free(prompt);
+    return status;
+}
+
+/* --jsonl has requests instead of a prompt, and what is said there is not said here. */
+static smol_status check_words(const struct settings *settings, smol_error *error)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } refused[] = {
+        {"a PROMPT", settings->text},   {"--chat", settings->chat},
+        {"--system", settings->system}, {"--session", settings->session},
+        {"--slide", settings->slide},   {"--keep", settings->keep != UINT32_MAX},
+        {"--ids", settings->ids},       {"--json", settings->json},
+        {"--stats", settings->stats},
+    };
+    if (!settings->jsonl && settings->n_sequences)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "--sequences is for --jsonl: add that, or leave it out");
+    if (!settings->jsonl && !settings->text)
+        return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                 "the prompt is missing: give one, or - for standard input");
+    for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].given)
+            return smol_command_fail(error, SMOL_ERROR_USAGE,
+                                     "%s with --jsonl: leave it out, see smolrun --help",
+                                     refused[i].name);
+    return SMOL_OK;
+}
+
+int smol_command_generate(int argc, char **argv)
+{
+    struct settings settings = {
+        .max_tokens = 256, .keep = UINT32_MAX, .sampler = {.top_p = 1, .seed = 42}};
+    int exit_status;
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    struct run run = {.settings = &settings, .argc = argc, .argv = argv};
+    smol_error detail;
+    smol_error error;
+    smol_status status =
+        report(&error, smol_options_check_file(&command, settings.model, &detail), &detail);
+    if (!status)
+        status = check_words(&settings, &error);
+    if (!status)
+        status = smol_load(&settings, &run.loaded, &error);
+    if (!status)
+        status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
+                                : run_prompt(&run, &error);
+    smol_answer_free(&run.answer);
+    smol_unload(&run.loaded);
+    return smol_command_status(status, &error);
+}

@@ -1,0 +1,86 @@
+/* Lines of standard input, see lines.h. */
+#include "smolrun/lines.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/input.h"
+#include "cli/print.h"
+
+/* Whether a read would not wait: there is something, or it is over. */
+static bool has_more(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&in, 1, 0) != 0;
+}
+
+/* Moves what is not used yet to the front, and reads more behind it. */
+static smol_status read_more(struct lines *lines, smol_error *error)
+{
+    if (lines->at > 0) { /* not for each byte of a long line that comes byte by byte */
+        lines->size -= lines->at;
+        lines->looked -= lines->at;
+        memmove(lines->buffer, lines->buffer + lines->at, lines->size);
+        lines->at = 0;
+    }
+    ssize_t n = smol_read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
+    if (n < 0 && errno != EINTR)
+        return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
+                                 strerror(errno));
+    if (n > 0)
+        lines->size += (size_t)n;
+    lines->ended = n == 0;
+    return SMOL_OK;
+}
+
+/* Takes bytes [at, end) and what ends them; false: they are the end of a line that was too long. */
+static bool take(struct lines *lines, size_t end, struct line *line)
+{
+    bool whole = !lines->skipping;
+    *line = (struct line){LINE_TEXT, lines->buffer + lines->at, end - lines->at};
+    lines->at = lines->looked = end < lines->size ? end + 1 : end;
+    lines->skipping = false;
+    return whole;
+}
+
+/* A line from what was read; false: there is none yet. */
+static bool find_line(struct lines *lines, struct line *line)
+{
+    while (lines->looked < lines->size) {
+        const char *end = memchr(lines->buffer + lines->looked, '\n', lines->size - lines->looked);
+        lines->looked = lines->size;
+        if (end && take(lines, (size_t)(end - lines->buffer), line))
+            return true;
+    }
+    if (lines->size - lines->at <= MAX_LINE)
+        return false;
+    bool first = !lines->skipping;
+    lines->at = lines->size; /* its beginning is of no use */
+    lines->skipping = true;
+    *line = (struct line){.kind = LINE_TOO_LONG};
+    return first;
+}
+
+smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, smol_error *error)
+{
+    if (!lines->buffer && !(lines->buffer = malloc(MAX_LINE + 1)))
+        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a line");
+    while (!find_line(lines, line)) {
+        if (lines->ended) {
+            if (lines->at < lines->size && take(lines, lines->size, line))
+                return SMOL_OK;
+            *line = (struct line){.kind = LINE_END};
+            return SMOL_OK;
+        }
+        *line = (struct line){.kind = LINE_LATER};
+        if (!wait && !has_more())
+            return SMOL_OK;
+        smol_status status = read_more(lines, error);
+        if (status)
+            return status;
+    }
+    return SMOL_OK;
+}

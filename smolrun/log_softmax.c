@@ -1,0 +1,101 @@
+/* Log-probabilities, see log_softmax.h. */
+#include "smolrun/log_softmax.h"
+
+#include <math.h>
+#include <string.h>
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2: 2^n times the Taylor polynomial of e^r of degree 13
+ * (remainder 4e-18). ln 2 is split so that n * ln2_high is exact. For x in [-708, 709]. */
+static inline double exp_within(double x)
+{
+    const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
+    double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52; /* n, in the low bits */
+    double n = shifted - 0x1.8p52;
+    double r = (x - n * ln2_high) - n * ln2_low;
+    double p = 1.0 / 6227020800;
+    p = p * r + 1.0 / 479001600;
+    p = p * r + 1.0 / 39916800;
+    p = p * r + 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 1023) << 52; /* 2^n; the sum's upper bits fall out */
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+double smol_exp(double x)
+{
+    if (x > 709)
+        return (double)INFINITY;
+    return exp_within(x < -708 ? -708 : x);
+}
+
+/* The logarithm of a finite normal x > 0. x = 2^e m with m around 1, and log m = 2 artanh s with
+ * s = (m - 1) / (m + 1), |s| <= 0.172, by its series to s^21 (remainder 2e-19). */
+static double log_of(double x)
+{
+    const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int e = (int)(bits >> 52) - 1023;
+    bits = (bits & 0xfffffffffffff) | UINT64_C(1023) << 52;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    if (m > 0x1.6a09e667f3bcdp+0) {
+        m *= 0.5;
+        e++;
+    }
+    double s = (m - 1) / (m + 1), z = s * s, series = 0;
+    for (int k = 21; k >= 3; k -= 2)
+        series = (series + 1.0 / k) * z;
+    return e * ln2_high + (e * ln2_low + 2 * (s * series + s));
+}
+
+size_t smol_top_tokens(const float *logits, size_t n, size_t most, uint32_t *top)
+{
+    size_t n_top = 0;
+    for (uint32_t id = 0; most > 0 && id < n; id++) {
+        if (n_top == most && !(logits[id] > logits[top[most - 1]]))
+            continue;
+        size_t at = n_top < most ? n_top++ : most - 1;
+        for (; at > 0 && logits[id] > logits[top[at - 1]]; at--)
+            top[at] = top[at - 1];
+        top[at] = id;
+    }
+    return n_top;
+}
+
+uint32_t smol_top_token(const float *logits, size_t n)
+{
+    uint32_t top = 0;
+    smol_top_tokens(logits, n, 1, &top);
+    return top;
+}
+
+/* Less the largest, so that nothing overflows; by index modulo LANES, so that vectors can do it. */
+double smol_log_sum_exp(const float *logits, size_t n)
+{
+    enum { LANES = 8 };
+    double largest = (double)logits[smol_top_token(logits, n)], sums[LANES] = {0}, sum = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t width = n - i < LANES ? n - i : LANES;
+        for (size_t lane = 0; lane < width; lane++) {
+            double x = (double)logits[i + lane] - largest;
+            sums[lane] += exp_within(x < -708 ? -708 : x);
+        }
+    }
+    for (size_t lane = 0; lane < LANES; lane++)
+        sum += sums[lane];
+    return largest + log_of(sum);
+}

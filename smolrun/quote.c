@@ -1,0 +1,96 @@
+/* Quoting, see quote.h. */
+#include "smolrun/quote.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "smolrun/character_width.h"
+
+/* Control and format characters, separators of lines, the byte order mark. */
+static bool is_invisible(uint32_t c)
+{
+    static const struct code_range ranges[] = {
+        {0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},       {0x61c, 0x61c},
+        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
+        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
+    };
+    return code_ranges_have(ranges, sizeof ranges / sizeof ranges[0], c);
+}
+
+/* Which a terminal takes for a character. */
+static size_t columns_of(uint32_t c)
+{
+    if (code_ranges_have(without_width, sizeof without_width / sizeof without_width[0], c))
+        return 0;
+    return code_ranges_have(wide, sizeof wide / sizeof wide[0], c) ? 2 : 1;
+}
+
+/* A character as it is shown. */
+struct spelling {
+    char text[16];
+    size_t length, columns;
+};
+
+static void spell(uint32_t c, struct spelling *s)
+{
+    static const char letters[] = "\a\b\t\n\v\f\r\"\\", names[] = "abtnvfr\"\\";
+    const char *letter = c && c < 0x80 ? strchr(letters, (int)c) : NULL;
+    if (letter) {
+        s->length = (size_t)snprintf(s->text, sizeof s->text, "\\%c", names[letter - letters]);
+    } else if (is_invisible(c)) {
+        s->length = (size_t)snprintf(s->text, sizeof s->text, c < 0x80 ? "\\x%02x" : "\\u%04x",
+                                     (unsigned)c);
+    } else {
+        s->length = smol_utf8_encode(c, (uint8_t *)s->text);
+        s->columns = columns_of(c);
+        return;
+    }
+    s->columns = s->length;
+}
+
+/* Spells the character at text[0..size), or the byte where that is none; returns the bytes taken.
+ */
+static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
+{
+    uint32_t c;
+    size_t taken = smol_utf8_decode(text, size, &c);
+    if (utf8_well_formed(text, taken) == taken) {
+        spell(c, s);
+        return taken;
+    }
+    s->length = s->columns = (size_t)snprintf(s->text, sizeof s->text, "\\x%02x", *text);
+    return 1;
+}
+
+/* How far a quotation has come. */
+struct quoted {
+    size_t used;  /* bytes */
+    size_t taken; /* of the columns that there are; by characters that need none, one */
+    size_t columns;
+};
+
+size_t smol_quote(const char *text, size_t size, size_t most, char *out)
+{
+    struct quoted q = {.used = 1}, with_room = q; /* what leaves room for "..." */
+    out[0] = '"';
+    for (size_t i = 0; i < size;) {
+        struct spelling s;
+        i += spell_next((const uint8_t *)text + i, size - i, &s);
+        size_t taken = s.columns ? s.columns : 1;
+        if (q.taken + taken > most) {
+            memcpy(out + with_room.used, "...", 4);
+            q.used = with_room.used + 3;
+            q.columns = with_room.columns + 3;
+            break;
+        }
+        memcpy(out + q.used, s.text, s.length);
+        q = (struct quoted){q.used + s.length, q.taken + taken, q.columns + s.columns};
+        if (q.taken + 3 <= most)
+            with_room = q;
+    }
+    memcpy(out + q.used, "\"", 2);
+    return q.columns + 2;
+}

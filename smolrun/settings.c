@@ -1,0 +1,98 @@
+/* Command lines of smolrun, see settings.h. */
+#include "smolrun/settings.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "cli/print.h"
+#include "cli/sandbox.h"
+#include "runtime/report.h"
+
+const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
+const char *const smol_verify_words[] = {"first", "open", "off", NULL};
+
+/* Errors on the way to an exit status; *shown: the help or the release was printed. */
+static smol_status parse(const struct command_line *command, int argc, char **argv,
+                         struct settings *settings, bool *shown, smol_error *error)
+{
+    const char *words[2] = {NULL, NULL};
+    smol_error detail;
+    smol_status status = smol_options_parse(command, argc, argv, settings, words, shown, &detail);
+    if (status)
+        return report(error, status, &detail);
+    if (*shown)
+        return smol_command_flush(error);
+    if (!words[0])
+        return smol_command_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
+    /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
+    if (settings->sampler.top_p == 0)
+        settings->sampler.top_p = FLT_MIN;
+    settings->model = words[0];
+    settings->text = words[1];
+    return SMOL_OK;
+}
+
+smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
+                                 smol_sampler *sampler, smol_error *error)
+{
+    bool shown;
+    struct settings settings = {.sampler = smol_sampler_get_params(sampler)};
+    if (settings.sampler.top_p == 0) /* of a session that the library made: as 1 */
+        settings.sampler.top_p = 1;
+    smol_status status = parse(command, argc, argv, &settings, &shown, error);
+    return status ? status : smol_sampler_set_params(sampler, &settings.sampler, error);
+}
+
+/* A session is read and then replaced, so where its name is a link, that is meant for the file
+ * which the link leads to; this one's folder is what the sandbox has to allow. */
+static void follow_link(struct settings *settings)
+{
+    struct stat info;
+    bool is_link =
+        settings->session && lstat(settings->session, &info) == 0 && S_ISLNK(info.st_mode);
+    if (is_link && realpath(settings->session, settings->session_file))
+        settings->session = settings->session_file;
+}
+
+/* What one has talked about is nobody else's business; and the files that the sandbox allows. */
+static smol_status give_up_rights(struct settings *settings, smol_error *error)
+{
+    if (settings->before_sandbox)
+        settings->before_sandbox();
+    follow_link(settings);
+    if (settings->session)
+        umask(S_IRWXG | S_IRWXO);
+    const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,
+                                  settings->kl_from};
+    const char *output = settings->session ? settings->session : settings->output;
+    return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output,
+                              settings->before_sandbox != NULL, error);
+}
+
+/* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not
+ * let be read. */
+static void read_clock(struct settings *settings)
+{
+    time_t now = time(NULL);
+    if (settings->chat || settings->jsonl)
+        localtime_r(&now, &settings->now);
+}
+
+bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
+                         struct settings *settings, int *status)
+{
+    smol_error error;
+    bool shown;
+    if (argc < 2) {
+        smol_options_usage(command);
+        *status = SMOL_ERROR_USAGE;
+        return false;
+    }
+    smol_status failed = parse(command, argc, argv, settings, &shown, &error);
+    read_clock(settings);
+    if (!failed && !shown)
+        failed = give_up_rights(settings, &error);
+    *status = smol_command_status(failed, &error);
+    return !shown && *status == SMOL_OK;
+}

@@ -1,0 +1,170 @@
+/* What can be set on smolrun's command lines, and the rows that several of its option tables
+ * share. */
+#ifndef SMOL_SMOLRUN_SETTINGS_H
+#define SMOL_SMOLRUN_SETTINGS_H
+
+#include <float.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "cli/options.h"
+#include "common/pool.h"
+#include "smol.h"
+
+/* The settings of all sub-commands; each uses those that its table names. */
+struct settings {
+    const char *model; /* FILE.smol */
+    const char *text;  /* the second word, or NULL */
+    bool text_is_file; /* it names a file to read */
+    smol_model_params open;
+    smol_context_params context;
+    /* generate */
+    smol_sampler_params sampler;
+    size_t max_tokens;
+    struct option_texts stop;
+    int slide;
+    uint32_t keep; /* UINT32_MAX: not given */
+    int ids;
+    int jsonl;
+    int chat;
+    const char *system; /* of a chat: its first message, or NULL */
+    const char *session;
+    char session_file[PATH_MAX]; /* where that is a link: what it leads to */
+    struct tm now;               /* the local time, where there is a chat */
+    int stats;
+    void (*before_sandbox)(void); /* of a chat, or NULL */
+    /* generate, bench */
+    int json;
+    /* tokenize */
+    const char *decode;
+    /* logits */
+    const char *tokens;
+    const char *output;
+    uint32_t last;
+    /* explain */
+    int given;
+    /* perplexity, which saves its logits in `output` */
+    const char *kl_from;
+    /* bench; 0: not given */
+    uint32_t n_prefill, n_decode, depth;
+    /* generate, bench; 0: not given */
+    uint32_t n_sequences; /* decoded together */
+};
+
+enum { MAX_SEQUENCES = 64 };
+
+#define FIELD(name) offsetof(struct settings, name)
+
+extern const char *const smol_kv_words[];     /* in the order of smol_kv */
+extern const char *const smol_verify_words[]; /* in the order of smol_verify */
+
+/* Rows that several tables share. */
+#define RULE_THREADS                                                                               \
+    {                                                                                              \
+        "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
+            FIELD(context.n_threads), 1, POOL_MAX_THREADS, NULL                                    \
+    }
+#define RULE_KV                                                                                    \
+    {                                                                                              \
+        "kv", 0, "TYPE", "KV cache: f32, f16 or int8 (f32 for f32 blobs, otherwise f16)",          \
+            OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words                        \
+    }
+#define RULE_MAX_TOKENS                                                                            \
+    {                                                                                              \
+        NULL, 'n', "N", "generate at most N tokens; -1: no limit (256)", OPTION_LIMIT,             \
+            FIELD(max_tokens), 0, 0, NULL                                                          \
+    }
+#define RULE_STOP                                                                                  \
+    {                                                                                              \
+        "stop", 0, "STRING", "end before STRING; may be repeated", OPTION_TEXTS, FIELD(stop), 0,   \
+            0, NULL                                                                                \
+    }
+#define RULE_CTX                                                                                   \
+    {                                                                                              \
+        "ctx", 0, "N", "room for N tokens of prompt and output (the model's)", OPTION_COUNT,       \
+            FIELD(context.n_ctx), 1, UINT32_MAX, NULL                                              \
+    }
+#define RULE_STATS                                                                                 \
+    {                                                                                              \
+        "stats", 0, NULL, "say on standard error how fast it was", OPTION_FLAG, FIELD(stats), 0,   \
+            0, NULL                                                                                \
+    }
+#define RULE_JSON                                                                                  \
+    {                                                                                              \
+        "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
+    }
+#define RULE_TEMP                                                                                  \
+    {                                                                                              \
+        "temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)",            \
+            OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL                              \
+    }
+#define RULE_TOP_K                                                                                 \
+    {                                                                                              \
+        "top-k", 0, "K", "sample from the K most likely tokens only; 0: all (0)", OPTION_COUNT,    \
+            FIELD(sampler.top_k), 0, UINT32_MAX, NULL                                              \
+    }
+#define RULE_TOP_P                                                                                 \
+    {                                                                                              \
+        "top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)",            \
+            OPTION_REAL, FIELD(sampler.top_p), 0, 1, NULL                                          \
+    }
+#define RULE_MIN_P                                                                                 \
+    {                                                                                              \
+        "min-p", 0, "P", "sample from tokens of at least P times the best's probability (0)",      \
+            OPTION_REAL, FIELD(sampler.min_p), 0, 1, NULL                                          \
+    }
+#define RULE_REPEAT_PENALTY                                                                        \
+    {                                                                                              \
+        "repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",        \
+            OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL                 \
+    }
+#define RULE_SEED                                                                                  \
+    {                                                                                              \
+        "seed", 0, "S", "seed of the random numbers (42)", OPTION_SEED, FIELD(sampler.seed), 0, 0, \
+            NULL                                                                                   \
+    }
+#define RULE_CHAT                                                                                  \
+    {                                                                                              \
+        "chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",     \
+            OPTION_FLAG, FIELD(chat), 0, 0, NULL                                                   \
+    }
+#define RULE_SYSTEM                                                                                \
+    {                                                                                              \
+        "system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,  \
+            NULL                                                                                   \
+    }
+/* Of every command that samples, and that takes a prompt. */
+#define RULES_SAMPLING RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
+#define RULES_PROMPT RULE_CHAT, RULE_SYSTEM
+#define RULE_REQUIRE_DIGEST                                                                        \
+    {                                                                                              \
+        "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \
+            OPTION_TEXT, FIELD(open.require_digest), 0, 0, NULL                                    \
+    }
+#define RULE_VERIFY                                                                                \
+    {                                                                                              \
+        "verify", 0, "WHEN",                                                                       \
+            "check the blob's digests at `first` use, at `open`, or `off` (first)", OPTION_CHOICE, \
+            FIELD(open.verify), SMOL_VERIFY_FIRST, 0, smol_verify_words                            \
+    }
+#define RULE_NO_MMAP                                                                               \
+    {                                                                                              \
+        "no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,        \
+            FIELD(open.no_mmap), 0, 0, NULL                                                        \
+    }
+/* Of every command that opens a model. */
+#define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST
+
+/* Parses a sub-command's words into *settings, which holds the defaults, and enters the sandbox
+ * that these allow (sandbox.h). False: there is nothing left to do but to return *status, after
+ * --help, --version or a mistake, which was printed. */
+bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
+                         struct settings *settings, int *status);
+
+/* The same words again, behind smol_settings_parse: what they say of sampling wins over what the
+ * sampler was restored with. */
+smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
+                                 smol_sampler *sampler, smol_error *error);
+
+#endif
