@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/file.h"
@@ -57,6 +58,71 @@ static json_t *load(const struct file_view *file, size_t flags, json_error_t *ca
     return NULL;
 }
 
+static bool is_of_number(uint8_t c)
+{
+    return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
+}
+
+/* The length of the number at the start of text[0..size), and whether it is an integer that 64 bits
+ * cannot hold. */
+static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
+{
+    bool is_negative = text[0] == '-', is_integer = true;
+    const char *most = is_negative ? "9223372036854775808" : "9223372036854775807";
+    const size_t n_most = strlen(most);
+    size_t n = is_negative;
+    for (; n < size && is_of_number(text[n]); n++)
+        is_integer &= text[n] >= '0' && text[n] <= '9';
+    size_t n_digits = n - is_negative;
+    *is_large =
+        is_integer && (n_digits > n_most ||
+                       (n_digits == n_most && memcmp(text + n - n_digits, most, n_most) > 0));
+    return n;
+}
+
+/* A copy of the text whose integers beyond 64 bits are reals: "e0" is appended to each. The caller
+ * frees copy->data. */
+static bool copy_with_reals(const struct file_view *file, struct file_view *copy)
+{
+    const uint8_t *text = file->data;
+    uint8_t *out = malloc(file->size + file->size / 8 + 1); /* 2 bytes for each 19 digits or more */
+    size_t size = file->size, n = 0;
+    *copy = (struct file_view){.data = out};
+    if (!out)
+        return false;
+    for (size_t i = 0, length; i < size; i += length) {
+        bool is_large = false;
+        length = 1;
+        if (text[i] == '"') {
+            while (i + length < size && text[i + length] != '"')
+                length += text[i + length] == '\\' ? 2 : 1;
+            length = length < size - i ? length + 1 : size - i;
+        } else if (is_of_number(text[i])) {
+            length = measure_number(text + i, size - i, &is_large);
+        }
+        memcpy(out + n, text + i, length);
+        memcpy(out + n + length, "e0", is_large ? 2 : 0);
+        n += length + (is_large ? 2 : 0);
+    }
+    copy->size = n;
+    return true;
+}
+
+/* For a text with integers beyond 64 bits, which jansson does not take. Reading all integers as
+ * reals finds the faults of the text in their places. */
+static json_t *load_large(const struct file_view *file, json_error_t *cause)
+{
+    struct file_view copy;
+    json_t *value = load(file, JSON_DECODE_INT_AS_REAL, cause);
+    if (!value)
+        return NULL;
+    json_decref(value);
+    out_of_memory = !copy_with_reals(file, &copy);
+    value = out_of_memory ? NULL : load(&copy, 0, cause);
+    free((void *)(uintptr_t)copy.data);
+    return value;
+}
+
 static smol_status fail_parse(const char *path, const struct file_view *file,
                               const json_error_t *cause, smol_error *error)
 {
@@ -84,7 +150,7 @@ static smol_status parse(const char *path, const struct file_view *file, json_t 
     json_error_t cause;
     json_t *value = load(file, 0, &cause);
     if (!value && !out_of_memory && json_error_code(&cause) == json_error_numeric_overflow)
-        value = load(file, JSON_DECODE_INT_AS_REAL, &cause);
+        value = load_large(file, &cause);
     if (out_of_memory)
         return smol_fail_memory(error, path);
     if (!value)

@@ -15,10 +15,9 @@ struct json_mark {
 };
 
 /* Reads the JSON object in file `path`. Duplicate keys, trailing data and files over 64 MiB are
- * refused. In a file with an integer beyond 64 bits all integers become reals: the reference
- * writes 10^30 for "no limit" into tokenizer_config.json, where nobody needs integers. The caller
- * owns *object (json_decref). Fills *mark too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with
- * line and column), SMOL_ERROR_MEMORY. */
+ * refused. An integer beyond 64 bits becomes a real: the reference writes 10^30 for "no limit" into
+ * tokenizer_config.json. The caller owns *object (json_decref). Fills *mark too. Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with line and column), SMOL_ERROR_MEMORY. */
 smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
                            smol_error *error);
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoConfig, GenerationConfig, LlamaConfig
 
-from internal import OK, Error, Settings, lib
+from internal import DAMAGED, OK, Error, Settings, lib
 
 ROUNDS = 300
 FAMILY_ROUNDS = int(os.environ.get("SMOL_FAMILY_CASES", 10))
@@ -362,3 +362,46 @@ def test_settings_as_published_are_read_as_transformers_reads_them(name, tmp_pat
     check_block(ours, theirs)
     check_sizes(ours.model, theirs)
     assert list(ours.stop[: ours.n_stop]) == sorted(as_set(theirs.eos_token_id))
+
+
+# --- integers beyond 64 bits ------------------------------------------------------------------
+
+INTEGERS = """hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads
+    head_dim vocab_size max_position_embeddings bos_token_id eos_token_id""".split()
+LARGE = st.integers(2**63, 2**200) | st.integers(-(2**200), -(2**63) - 1)
+
+
+def refusal(folder):
+    """The status and the message of an error in `folder`."""
+    config, settings, error = Config(), [Settings(), Settings()], Error()
+    status = lib.smol_config_open(
+        str(folder).encode(),
+        b"config.json",
+        0,
+        *map(ctypes.byref, (config, *settings, error)),
+    )
+    for opened in settings:
+        lib.smol_settings_close(ctypes.byref(opened))
+    return status, str(error)
+
+
+@cases(100)
+@given(st.sampled_from(INTEGERS), LARGE, LARGE, st.sampled_from([None, 1, "\t"]))
+def test_an_integer_beyond_64_bits_is_a_fault_of_its_own_key(
+    tmp_path_factory, key, value, unread, indent
+):
+    folder = tmp_path_factory.mktemp("large")
+    keys = LlamaConfig(architectures=["LlamaForCausalLM"]).to_dict()
+    keys |= {key: value, "unread": [unread, '"\\', {"x": -unread}]}
+    (folder / "config.json").write_text(json.dumps(keys, indent=indent))
+    status, message = refusal(folder)
+    assert status == DAMAGED and f"config.json: {key} " in message, message
+
+
+@cases(100)
+@given(st.integers(2**63, 2**126), LARGE)
+def test_a_real_may_be_spelled_as_an_integer_beyond_64_bits(tmp_path_factory, theta, unread):
+    folder = tmp_path_factory.mktemp("large")
+    keys = {"model_type": "llama", "rope_theta": theta, "unread": unread}
+    (folder / "config.json").write_text(json.dumps(keys))
+    assert load(folder).model.rope_theta == float(theta)

@@ -895,6 +895,46 @@ static void says_where_json_is_damaged(void **state)
     }
 }
 
+/* An integer beyond 64 bits, which is an error of its own key and leaves the others what they are.
+ */
+static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
+{
+    (void)state;
+    static const char *const large[] = {"9223372036854775808", "-9223372036854775809",
+                                        "18446744073709551615", "1000000000000000019884624838656"};
+    static const char *const keys[] = {"hidden_size", "intermediate_size",
+                                       "max_position_embeddings", "vocab_size"};
+    char changes[256], part[64];
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        for (size_t k = 0; k < sizeof large / sizeof large[0]; k++) {
+            snprintf(part, sizeof part, "config.json: %s is ", keys[i]);
+            snprintf(changes, sizeof changes, "{\"a\": \"1\\\"\", \"%s\": %s, \"x\": [%s, %s]}",
+                     keys[i], large[k], large[k], large[k]);
+            char text[sizeof base + sizeof changes];
+            snprintf(text, sizeof text, "%.*s, %s", (int)sizeof base - 2, base, changes + 1);
+            const char *old = strstr(text, keys[i]); /* a key may not appear twice */
+            text[old - text] = '_';
+            write_other("config.json", text);
+            complains(load(), SMOL_ERROR_DAMAGED, part);
+        }
+    char text[sizeof base + 256];
+    snprintf(text, sizeof text,
+             "%.*s, \"a 99999999999999999999\": \"\\\\\", \"b\": 99999999999999999999,"
+             " \"c\": -9223372036854775808, \"d\": [9223372036854775807,1.5e2,-1E-2]}",
+             (int)sizeof base - 2, base);
+    json_t *object;
+    assert_int_equal(smol_json_parse("a.json", text, strlen(text), &object, &error), SMOL_OK);
+    assert_int_equal(json_integer_value(json_object_get(object, "hidden_size")), 48);
+    assert_string_equal(json_string_value(json_object_get(object, "a 99999999999999999999")), "\\");
+    assert_true(json_real_value(json_object_get(object, "b")) == 1e20);
+    assert_true(json_integer_value(json_object_get(object, "c")) == INT64_MIN);
+    const json_t *list = json_object_get(object, "d");
+    assert_true(json_integer_value(json_array_get(list, 0)) == INT64_MAX);
+    assert_true(json_real_value(json_array_get(list, 1)) == 150);
+    assert_true(json_real_value(json_array_get(list, 2)) == -0.01);
+    json_decref(object);
+}
+
 /* As in the tokenizer_config.json of a model without a limit. */
 static void reads_files_with_huge_integers(void **state)
 {
@@ -991,6 +1031,7 @@ int main(void)
         cmocka_unit_test(says_when_config_json_is_missing),
         cmocka_unit_test(refuses_optional_files_that_are_damaged),
         cmocka_unit_test(says_where_json_is_damaged),
+        cmocka_unit_test(blames_the_key_of_an_integer_beyond_64_bits),
         cmocka_unit_test(reads_files_with_huge_integers),
         cmocka_unit_test(refuses_bytes_behind_json),
         cmocka_unit_test(survives_deeply_nested_json),
