@@ -35,7 +35,7 @@ static void write_character(FILE *file, uint32_t code_point)
         fprintf(file, "\\%c", (int)code_point);
     else if (code_point == '\n')
         fputs("\\n", file);
-    else if (code_point < 0x20)
+    else if (code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0))
         fprintf(file, "\\u%04" PRIx32, code_point);
     else
         fwrite(bytes, 1, smol_utf8_encode(code_point, bytes), file);

@@ -277,13 +277,13 @@ smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const
     if (wish && strcmp(wish, "off") == 0)
         return SMOL_OK;
     if (wish && wish[0])
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "SMOL_SANDBOX=%.40s: only off means something: unset it", wish);
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "SMOL_SANDBOX=%.40s: only off means something: unset it", wish);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) /* the others need it */
         return SMOL_OK;
     char *folder = output ? smol_path_folder(output) : NULL;
     if (output && !folder)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
     give_up_files(inputs, n_inputs, folder);
     give_up_calls(output != NULL, with_terminal);
     free(folder);

@@ -1,10 +1,16 @@
-/* For programs: standard input, output and error as whoever started them left these. */
+/* The standard streams of a program. */
 #ifndef SMOL_CLI_STANDARD_H
 #define SMOL_CLI_STANDARD_H
 
-/* Takes the places of those that are closed, so that no file that is opened later is read as
- * standard input, or gets what is printed: reading and writing them fails, as it does without this.
- * To be called first. */
+#include "common/error.h"
+
+/* Opens the standard descriptors that the parent process left closed, so that no file opened later
+ * takes their numbers and is read as standard input or receives what is printed. Reading and
+ * writing them fails, as before. Call it first in main. */
 void smol_standard_reserve(void);
+
+/* Writes out what was printed to standard output. Errors: SMOL_ERROR_FILE; the message is empty if
+ * the reader has closed the pipe (`smolrun ... | head`). */
+smol_status smol_standard_flush(smol_error *error);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/print.h"
+#include "cli/standard.h"
 #include "smolrun/answer.h"
 #include "smolrun/lines.h"
 
@@ -79,8 +80,8 @@ static smol_status begin(const struct batch *b, struct slot *slot, const struct 
     uint32_t *ids = NULL;
     size_t n = 0;
     if (line->kind == LINE_TOO_LONG)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "request: a line of more than %d MiB: give less", MAX_LINE >> 20);
+        return smol_fail(error, SMOL_ERROR_USAGE, "request: a line of more than %d MiB: give less",
+                         MAX_LINE >> 20);
     smol_status status = smol_request_read(line->text, line->size, b->settings, request, error);
     if (!status)
         status = smol_request_ids(request, b->settings, b->model, &ids, &n, error);
@@ -128,7 +129,7 @@ static smol_status print_answers(struct batch *b, smol_error *error)
         smol_answer_free(answer);
         any = true;
     }
-    return any ? smol_command_flush(error) : SMOL_OK;
+    return any ? smol_standard_flush(error) : SMOL_OK;
 }
 
 static bool may_begin(const struct batch *b)
@@ -183,7 +184,7 @@ static smol_status settle(struct batch *b, struct slot *slot, smol_error *error)
     if (!smol_generation_finished(slot->generation, &answer->result, &answer->error))
         return SMOL_OK;
     if (answer->result.finish == SMOL_FINISH_CANCELLED)
-        smol_command_fail(&answer->error, SMOL_ERROR_MEMORY, "out of memory for the answer");
+        smol_fail(&answer->error, SMOL_ERROR_MEMORY, "out of memory for the answer");
     end(b, slot);
     if (is_fatal(answer->error.status))
         *error = answer->error;
@@ -214,7 +215,7 @@ static smol_status open_slots(struct batch *b, struct loaded *loaded, smol_error
     b->n_answers = WAITING_EACH * (uint64_t)b->n_slots;
     b->answers = calloc((size_t)b->n_answers, sizeof *b->answers);
     if (!b->answers)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for answers");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for answers");
     b->slots[0].context = loaded->context;
     smol_status status = SMOL_OK;
     for (size_t i = 1; !status && i < b->n_slots; i++)

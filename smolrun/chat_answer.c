@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "cli/standard.h"
+#include "cli/terminal.h"
 #include "runtime/clock.h"
 #include "smolrun/chat.h"
 #include "smolrun/chat_input.h"
@@ -49,11 +51,11 @@ static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, s
     }
     if (status || prompt->n <= capacity)
         return status;
-    return smol_command_fail(
-        error, SMOL_ERROR_CONTEXT_FULL, "the context is full (%zu tokens, %s would take %zu): %s",
-        capacity, chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
-        chat->settings->slide ? "say less, or chat with a longer --ctx"
-                              : "/reset it, or chat with --slide or a longer --ctx");
+    return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                     "the context is full (%zu tokens, %s would take %zu): %s", capacity,
+                     chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
+                     chat->settings->slide ? "say less, or chat with a longer --ctx"
+                                           : "/reset it, or chat with --slide or a longer --ctx");
 }
 
 /* --- the answer --------------------------------------------------------------------------- */
@@ -63,8 +65,8 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     struct chat *chat = user;
     (void)id;
     smol_buffer_add(&chat->answer, text, size);
-    smol_command_print(text, size);
-    chat->output_status = smol_command_flush(&chat->output_error);
+    smol_terminal_print(text, size);
+    chat->output_status = smol_standard_flush(&chat->output_error);
     smol_chat_read_ahead();
     return chat->output_status || chat->answer.failed || smol_chat_interrupted();
 }
@@ -119,7 +121,7 @@ static smol_status generate(struct chat *chat, const struct prompt *prompt,
 static smol_status settle(struct chat *chat, smol_status status, smol_error *error)
 {
     if (chat->answer.failed && !status)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for an answer");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for an answer");
     if (!chat->output_status)
         return status;
     *error = chat->output_error;

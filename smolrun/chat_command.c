@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/print.h"
+#include "cli/terminal.h"
 #include "common/file.h"
 #include "common/memory.h"
 #include "smolrun/chat.h"
@@ -20,7 +21,7 @@ smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, sm
     smol_conversation_pack(&chat->conversation, &bytes);
     if (bytes.failed) {
         smol_free(bytes.text);
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
     }
     const smol_session session = {chat->sampler, bytes.text, bytes.size};
     smol_status status = smol_session_write(path, replace, chat->loaded.context, &session, error);
@@ -139,7 +140,7 @@ static smol_status load(struct chat *chat, const char *argument, smol_error *err
         return SMOL_OK;
     smol_status status = smol_chat_load(chat, path, &found, error);
     if (!status && !found)
-        status = smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
+        status = smol_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
     return say(chat, "loaded", path, status, error);
 }
 
@@ -152,7 +153,7 @@ static smol_status set_system(struct chat *chat, const char *argument, smol_erro
     const struct message *had = smol_conversation_system(&chat->conversation);
     if (!argument[0]) {
         if (had) /* a session may have brought it */
-            smol_command_print(had->text, had->size);
+            smol_terminal_print(had->text, had->size);
         puts(had ? "" : "no system message");
         return SMOL_OK;
     }

@@ -34,7 +34,7 @@ smol_status smol_conversation_add(struct conversation *conversation, enum role r
 {
     if (add(conversation, role, size ? text : "", size))
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
 }
 
 void smol_conversation_pop(struct conversation *conversation)
@@ -93,7 +93,7 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
         [ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
     smol_chat_message *messages = smol_calloc(conversation->n, sizeof *messages);
     if (!messages)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
     size_t n_messages = 0;
     for (size_t i = 0; i < conversation->n; i++) {
         const struct message *message = &conversation->messages[i];

@@ -11,6 +11,7 @@
 #include <wchar.h>
 
 #include "cli/print.h"
+#include "cli/terminal.h"
 #include "common/memory.h"
 #include "smolrun/chat_history.h"
 #include "smolrun/chat_input.h"
@@ -110,7 +111,7 @@ static void stop_amid_line(void)
 /* How many rows of the terminal are above that of the cursor, from the prompt on. */
 static int rows_above(void)
 {
-    size_t known = smol_command_columns();
+    size_t known = smol_terminal_columns();
     int columns = (int)known, row = 0, column = (int)strlen(prompt);
     if (known < 2 || known == SIZE_MAX)
         return 0;

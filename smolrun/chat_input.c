@@ -51,14 +51,14 @@ const char *smol_chat_editing(void)
 
 static enum entry too_long(smol_error *error)
 {
-    smol_command_fail(error, SMOL_ERROR_USAGE, "a message of more than %d MiB: give less",
-                      MAX_MESSAGE >> 20);
+    smol_fail(error, SMOL_ERROR_USAGE, "a message of more than %d MiB: give less",
+              MAX_MESSAGE >> 20);
     return ENTRY_FAILED;
 }
 
 static enum entry out_of_memory(smol_error *error)
 {
-    smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+    smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
     return ENTRY_FAILED;
 }
 

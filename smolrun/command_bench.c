@@ -5,6 +5,7 @@
 #include "cli/json_out.h"
 #include "cli/live_line.h"
 #include "cli/print.h"
+#include "cli/standard.h"
 #include "runtime/clock.h"
 #include "runtime/philox.h"
 #include "smolrun/command.h"
@@ -87,10 +88,9 @@ static smol_status settle_sizes(struct bench *bench, smol_error *error)
         s->n_decode = smaller(DEFAULT_DECODE, room);
     if (room > 0 && s->n_prefill <= room && s->n_decode <= room)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                             "bench: %u tokens behind %u: the context holds %zu: ask for less",
-                             s->n_prefill > s->n_decode ? s->n_prefill : s->n_decode, s->depth,
-                             capacity);
+    return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                     "bench: %u tokens behind %u: the context holds %zu: ask for less",
+                     s->n_prefill > s->n_decode ? s->n_prefill : s->n_decode, s->depth, capacity);
 }
 
 static smol_status open_sequences(struct bench *bench, smol_error *error)
@@ -114,7 +114,7 @@ static smol_status prepare(struct bench *bench, smol_error *error)
     bench->logits =
         calloc(bench->settings.n_sequences, bench->model.vocab_size * sizeof *bench->logits);
     if (!bench->ids || !bench->logits)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
     for (size_t i = 0; i < n; i++)
         bench->ids[i] = (uint32_t)(philox_uniform(42, i) * bench->model.vocab_size);
     return open_sequences(bench, error);
@@ -288,7 +288,7 @@ static smol_status run(struct bench *bench, smol_error *error)
         print_json(bench);
     else
         print_text(bench);
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 int smol_command_bench(int argc, char **argv)

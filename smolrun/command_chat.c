@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "cli/standard.h"
 #include "common/file.h"
 #include "smolrun/chat.h"
 #include "smolrun/chat_input.h"
@@ -62,10 +63,10 @@ static smol_status begin_with(struct chat *chat, const char *text, smol_error *e
     if (had && had->size == size && memcmp(had->text, text, size) == 0)
         return SMOL_OK;
     if (conversation->n > (had ? 1 : 0))
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "%.300s: a conversation with %s system message: leave out "
-                                 "--system, or name another session",
-                                 chat->settings->session, had ? "another" : "no");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%.300s: a conversation with %s system message: leave out "
+                         "--system, or name another session",
+                         chat->settings->session, had ? "another" : "no");
     smol_conversation_clear(conversation, true);
     return smol_conversation_add(conversation, ROLE_SYSTEM, text, size, error);
 }
@@ -115,7 +116,7 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
         return take_message(chat, text, error);
     smol_buffer_add(text, "", 1);
     if (text->failed)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a message");
     return smol_chat_command(chat, text->text, error);
 }
 
@@ -147,7 +148,7 @@ static smol_status talk(struct chat *chat, smol_error *error)
         if (goes_on(status))
             status = (smol_command_status(status, error), SMOL_OK);
         if (!status)
-            status = smol_command_flush(error);
+            status = smol_standard_flush(error);
     }
     smol_free(text.text);
     return status;

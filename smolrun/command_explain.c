@@ -5,6 +5,8 @@
 
 #include "cli/json_out.h"
 #include "cli/print.h"
+#include "cli/standard.h"
+#include "cli/terminal.h"
 #include "smolrun/answer.h"
 #include "smolrun/choice.h"
 #include "smolrun/command.h"
@@ -77,7 +79,8 @@ static void print_token(const struct explanation *e, uint32_t id, int width)
 static void fit_rows(struct explanation *e)
 {
     const size_t usual = CHOICE_TOP - 1; /* one of the most likely being the token itself */
-    size_t columns = smol_command_columns(), rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
+    size_t columns = smol_terminal_columns(),
+           rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
     e->n_others = rest / (OTHER_LEAST + OTHER_REST);
     e->other_width = OTHER_WIDTH;
     if (rest >= CHOICE_TOP * (OTHER_WIDTH + OTHER_REST))
@@ -197,7 +200,7 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
     else
         print_choice(e, &choice);
     smol_status status = smol_model_intact(e->loaded.model, error); /* the texts */
-    return status ? status : smol_command_flush(error);
+    return status ? status : smol_standard_flush(error);
 }
 
 /* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after
@@ -300,7 +303,7 @@ static void print_end(struct explanation *e)
 
 static smol_status explain_prompt(struct explanation *e, smol_error *error)
 {
-    e->color = !e->settings->json && smol_command_colors();
+    e->color = !e->settings->json && smol_terminal_colors();
     e->json.file = stdout;
     fit_rows(e);
     if (e->settings->json)
@@ -313,16 +316,15 @@ static smol_status explain_prompt(struct explanation *e, smol_error *error)
     if (status)
         return status;
     print_end(e);
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 static smol_status explain(struct explanation *e, smol_error *error)
 {
     const struct settings *settings = e->settings;
     if (!settings->text)
-        return smol_command_fail(
-            error, SMOL_ERROR_USAGE,
-            "explain: the prompt is missing: give one, or - for standard input");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "explain: the prompt is missing: give one, or - for standard input");
     smol_status status = smol_load(settings, &e->loaded, error);
     if (!status)
         status = smol_prompt_read(settings, e->loaded.model, &e->prompt, &e->n_prompt, error);
@@ -330,22 +332,22 @@ static smol_status explain(struct explanation *e, smol_error *error)
         return status;
     size_t capacity = smol_context_capacity(e->loaded.context);
     if (e->n_prompt > capacity)
-        return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                                 "%zu tokens: the context holds %zu: give a shorter prompt or a "
-                                 "longer --ctx",
-                                 e->n_prompt, capacity);
+        return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                         "%zu tokens: the context holds %zu: give a shorter prompt or a "
+                         "longer --ctx",
+                         e->n_prompt, capacity);
     e->vocab_size = smol_model_get_info(e->loaded.model).vocab_size;
     float *rows = calloc(settings->given ? MAX_ROWS : 1, e->vocab_size * sizeof *rows);
     if (!rows)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
     e->rows = rows;
     status = explain_prompt(e, error);
     free(rows);
     if (!status && e->finish == SMOL_FINISH_CONTEXT_FULL)
-        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                                   "%s: the context is full (%zu tokens) and the text ends here: "
-                                   "use a longer --ctx or a shorter prompt",
-                                   settings->model, capacity);
+        status = smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                           "%s: the context is full (%zu tokens) and the text ends here: "
+                           "use a longer --ctx or a shorter prompt",
+                           settings->model, capacity);
     return status;
 }
 

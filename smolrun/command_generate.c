@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "cli/print.h"
-#include "runtime/report.h"
+#include "cli/standard.h"
+#include "cli/terminal.h"
 #include "smolrun/answer.h"
 #include "smolrun/batch.h"
 #include "smolrun/command.h"
@@ -100,12 +101,12 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     if (settings->json)
         return smol_answer_text(&run->answer, text, size, id);
     if (!settings->ids) {
-        smol_command_print(text, size);
+        smol_terminal_print(text, size);
     } else if (id != SMOL_NO_TOKEN) {
         printf(run->any_id ? " %u" : "%u", id);
         run->any_id = true;
     }
-    run->output_status = smol_command_flush(&run->output_error);
+    run->output_status = smol_standard_flush(&run->output_error);
     return run->output_status != SMOL_OK;
 }
 
@@ -150,11 +151,11 @@ static smol_status finish_output(struct run *run, smol_error *error)
         return run->output_status;
     }
     if (run->answer.text.failed || run->answer.ids.failed)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
     if (run->settings->json)
         print_json(run);
     putchar('\n');
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 /* --- generation --------------------------------------------------------------------------- */
@@ -209,10 +210,10 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
         smol_stats_print(stderr, &stats, &run->loaded);
     }
     if (!status && result->finish == SMOL_FINISH_CONTEXT_FULL)
-        status = smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                                   "%s: the context is full (%zu tokens) and the text ends here: "
-                                   "use --slide, a longer --ctx or a shorter prompt",
-                                   settings->model, smol_context_capacity(run->loaded.context));
+        status = smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                           "%s: the context is full (%zu tokens) and the text ends here: "
+                           "use --slide, a longer --ctx or a shorter prompt",
+                           settings->model, smol_context_capacity(run->loaded.context));
     return status;
 }
 
@@ -221,8 +222,8 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     const struct settings *settings = run->settings;
     const smol_model *model = run->loaded.model;
     if (settings->keep != UINT32_MAX && !settings->slide)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "--keep is for --slide: add that, or leave it out");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--keep is for --slide: add that, or leave it out");
     if (run->resumed && !settings->chat && !settings->system)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
@@ -277,16 +278,15 @@ static smol_status check_words(const struct settings *settings, smol_error *erro
         {"--stats", settings->stats},
     };
     if (!settings->jsonl && settings->n_sequences)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "--sequences is for --jsonl: add that, or leave it out");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--sequences is for --jsonl: add that, or leave it out");
     if (!settings->jsonl && !settings->text)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "the prompt is missing: give one, or - for standard input");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the prompt is missing: give one, or - for standard input");
     for (size_t i = 0; settings->jsonl && i < sizeof refused / sizeof refused[0]; i++)
         if (refused[i].given)
-            return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                     "%s with --jsonl: leave it out, see smolrun --help",
-                                     refused[i].name);
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "%s with --jsonl: leave it out, see smolrun --help", refused[i].name);
     return SMOL_OK;
 }
 
@@ -298,10 +298,8 @@ int smol_command_generate(int argc, char **argv)
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
     struct run run = {.settings = &settings, .argc = argc, .argv = argv};
-    smol_error detail;
     smol_error error;
-    smol_status status =
-        report(&error, smol_options_check_file(&command, settings.model, &detail), &detail);
+    smol_status status = smol_options_check_file(&command, settings.model, &error);
     if (!status)
         status = check_words(&settings, &error);
     if (!status)

@@ -3,7 +3,6 @@
 
 #include "cli/output.h"
 #include "cli/print.h"
-#include "runtime/report.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 #include "smolrun/text_in.h"
@@ -49,7 +48,7 @@ static smol_status read_sequence(const struct settings *settings, const smol_mod
     if (status)
         return status;
     if (sequence->n == 0)
-        return smol_command_fail(error, SMOL_ERROR_USAGE, "--tokens: give at least one id");
+        return smol_fail(error, SMOL_ERROR_USAGE, "--tokens: give at least one id");
     bool part = settings->last > 0 && settings->last < sequence->n;
     sequence->first = part ? sequence->n - settings->last : 0;
     return SMOL_OK;
@@ -59,7 +58,6 @@ static smol_status write_rows(smol_context *context, const struct sequence *sequ
                               size_t row_size, float *rows, size_t n_rows, struct output *output,
                               smol_error *error)
 {
-    smol_error detail;
     uint64_t offset = 0;
     smol_status status = SMOL_OK;
     if (sequence->first > 0)
@@ -68,8 +66,7 @@ static smol_status write_rows(smol_context *context, const struct sequence *sequ
         size_t n = sequence->n - done < n_rows ? sequence->n - done : n_rows;
         status = smol_eval(context, sequence->ids + done, n, n, rows, error);
         if (!status)
-            status = report(error, smol_output_write(output, offset, rows, n * row_size, &detail),
-                            &detail);
+            status = smol_output_write(output, offset, rows, n * row_size, error);
         offset += n * row_size;
         done += n;
     }
@@ -80,19 +77,18 @@ static smol_status write_file(const char *path, smol_context *context,
                               const struct sequence *sequence, size_t vocab_size, smol_error *error)
 {
     struct output output;
-    smol_error detail;
     size_t row_size = vocab_size * sizeof(float);
     size_t n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     float *rows = calloc(n_rows, row_size);
     if (!rows)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
-    smol_status status = report(error, smol_output_open(path, true, &output, &detail), &detail);
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+    smol_status status = smol_output_open(path, true, &output, error);
     if (!status) {
         status = write_rows(context, sequence, row_size, rows, n_rows, &output, error);
         if (status)
             smol_output_discard(&output);
         else
-            status = report(error, smol_output_commit(&output, &detail), &detail);
+            status = smol_output_commit(&output, error);
     }
     free(rows);
     return status;
@@ -104,17 +100,16 @@ static smol_status check_room(const smol_context *context, size_t n, smol_error 
     size_t capacity = smol_context_capacity(context);
     if (n <= capacity)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                             "%zu tokens: the model's context holds %zu: give a shorter text", n,
-                             capacity);
+    return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                     "%zu tokens: the model's context holds %zu: give a shorter text", n, capacity);
 }
 
 static smol_status logits(const struct settings *settings, smol_error *error)
 {
     if (!settings->text == !settings->tokens)
-        return smol_command_fail(error, SMOL_ERROR_USAGE, "logits: give either TEXT or --tokens");
+        return smol_fail(error, SMOL_ERROR_USAGE, "logits: give either TEXT or --tokens");
     if (!settings->output)
-        return smol_command_fail(error, SMOL_ERROR_USAGE, "logits: -o FILE is missing");
+        return smol_fail(error, SMOL_ERROR_USAGE, "logits: -o FILE is missing");
     struct loaded loaded;
     struct sequence sequence = {0};
     smol_status status = smol_load(settings, &loaded, error);

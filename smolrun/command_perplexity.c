@@ -7,6 +7,7 @@
 #include "cli/json_out.h"
 #include "cli/live_line.h"
 #include "cli/print.h"
+#include "cli/standard.h"
 #include "common/file.h"
 #include "runtime/clock.h"
 #include "smolrun/command.h"
@@ -236,10 +237,10 @@ static smol_status read_text(struct measurement *m, smol_error *error)
                            &m->ids, &m->n_ids, error);
     free(in.owned);
     if (!status && m->n_ids < 2)
-        status = smol_command_fail(error, SMOL_ERROR_USAGE,
-                                   "%.300s: %zu tokens, of which the first is not scored: give a "
-                                   "longer text",
-                                   m->settings->text, m->n_ids);
+        status = smol_fail(error, SMOL_ERROR_USAGE,
+                           "%.300s: %zu tokens, of which the first is not scored: give a "
+                           "longer text",
+                           m->settings->text, m->n_ids);
     return status;
 }
 
@@ -255,8 +256,7 @@ static smol_status prepare(struct measurement *m, smol_error *error)
     m->n_rows = row_size < MAX_BUFFER ? MAX_BUFFER / row_size : 1;
     m->n_rows = m->n_rows < MAX_ROWS ? m->n_rows : MAX_ROWS;
     m->rows = calloc(m->n_rows, row_size);
-    return m->rows ? SMOL_OK
-                   : smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
+    return m->rows ? SMOL_OK : smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
 }
 
 /* With the files that are read and written. */
@@ -284,17 +284,16 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
 {
     const struct settings *settings = m->settings;
     if (!settings->text)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "perplexity: TEXTFILE is missing: give one, or - for standard "
-                                 "input");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "perplexity: TEXTFILE is missing: give one, or - for standard "
+                         "input");
     if (settings->kl_from && strcmp(settings->kl_from, "-") == 0 &&
         strcmp(settings->text, "-") == 0)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "perplexity: only one of TEXTFILE and --kl-from can be -");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "perplexity: only one of TEXTFILE and --kl-from can be -");
     if (settings->output && smol_same_file(settings->output, settings->text))
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "%.300s: is the text itself: name another output",
-                                 settings->output);
+        return smol_fail(error, SMOL_ERROR_USAGE, "%.300s: is the text itself: name another output",
+                         settings->output);
     smol_status status = smol_load(settings, &m->loaded, error);
     if (!status)
         status = read_text(m, error);
@@ -308,7 +307,7 @@ static smol_status perplexity(struct measurement *m, smol_error *error)
         print_json(m);
     else
         print_text(m);
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 int smol_command_perplexity(int argc, char **argv)

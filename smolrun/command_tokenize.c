@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "cli/print.h"
+#include "cli/standard.h"
+#include "cli/terminal.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
 #include "smolrun/text_in.h"
@@ -42,7 +44,7 @@ static smol_status print_ids(const smol_model *model, const char *argument, smol
     if (status)
         return status;
     putchar('\n');
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 static smol_status print_text(const smol_model *model, const char *argument, smol_error *error)
@@ -58,16 +60,16 @@ static smol_status print_text(const smol_model *model, const char *argument, smo
     free(ids);
     if (status)
         return status;
-    smol_command_print(text, size);
+    smol_terminal_print(text, size);
     smol_free(text);
     putchar('\n');
-    return smol_command_flush(error);
+    return smol_standard_flush(error);
 }
 
 static smol_status tokenize(const struct settings *settings, smol_error *error)
 {
     if (!settings->text == !settings->decode)
-        return smol_command_fail(error, SMOL_ERROR_USAGE, "tokenize: give either TEXT or --decode");
+        return smol_fail(error, SMOL_ERROR_USAGE, "tokenize: give either TEXT or --decode");
     smol_model *model;
     smol_status status = smol_load_model(settings, &model, error);
     if (status)

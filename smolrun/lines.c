@@ -28,8 +28,8 @@ static smol_status read_more(struct lines *lines, smol_error *error)
     }
     ssize_t n = smol_read(STDIN_FILENO, lines->buffer + lines->size, MAX_LINE + 1 - lines->size);
     if (n < 0 && errno != EINTR)
-        return smol_command_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
-                                 strerror(errno));
+        return smol_fail(error, SMOL_ERROR_FILE, "standard input: cannot read (%s)",
+                         strerror(errno));
     if (n > 0)
         lines->size += (size_t)n;
     lines->ended = n == 0;
@@ -67,7 +67,7 @@ static bool find_line(struct lines *lines, struct line *line)
 smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, smol_error *error)
 {
     if (!lines->buffer && !(lines->buffer = malloc(MAX_LINE + 1)))
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for a line");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a line");
     while (!find_line(lines, line)) {
         if (lines->ended) {
             if (lines->at < lines->size && take(lines, lines->size, line))

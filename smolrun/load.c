@@ -19,8 +19,8 @@ static smol_status check_output(const struct settings *settings, smol_error *err
 {
     if (!settings->output || !smol_same_file(settings->output, settings->model))
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_USAGE,
-                             "%.300s: is the blob itself: name another output", settings->output);
+    return smol_fail(error, SMOL_ERROR_USAGE, "%.300s: is the blob itself: name another output",
+                     settings->output);
 }
 
 smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error)

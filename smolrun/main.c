@@ -7,7 +7,6 @@
 #include "cli/output.h"
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "runtime/report.h"
 #include "smol.h"
 #include "smolrun/command.h"
 
@@ -33,10 +32,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    smol_error detail;
-    if (smol_options_no_command("smolrun", argc, argv, &detail)) {
-        smol_error error;
-        return smol_command_status(report(&error, detail.status, &detail), &error);
-    }
+    smol_error error;
+    if (smol_options_no_command("smolrun", argc, argv, &error))
+        return smol_command_status(error.status, &error);
     return smol_command_generate(argc, argv);
 }

@@ -13,8 +13,8 @@ smol_status smol_prompt_chat(const smol_model *model, smol_chat_params chat, uin
     chat.add_generation_prompt = 1;
     smol_status status = smol_chat_tokenize(model, &chat, ids, n, error);
     if (!status && *n == 0)
-        status = smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                   "the chat template writes nothing for these messages");
+        status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                           "the chat template writes nothing for these messages");
     return status;
 }
 
@@ -44,7 +44,7 @@ smol_status smol_prompt_read(const struct settings *settings, const smol_model *
     if (settings->chat)
         return read_message(settings, model, ids, n, error);
     if (settings->system)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "--system is for a chat: add --chat, or leave it out");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--system is for a chat: add --chat, or leave it out");
     return smol_text_prompt(settings->text, model, ids, n, error);
 }

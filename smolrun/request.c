@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/report.h"
 #include "runtime/template/template_json.h"
 #include "smolrun/prompt.h"
 #include "smolrun/text_in.h"
@@ -278,8 +277,7 @@ static void find_id(struct request *request, const char *line, size_t size)
 smol_status smol_request_read(const char *line, size_t size, const struct settings *settings,
                               struct request *request, smol_error *error)
 {
-    smol_error detail;
-    struct reading r = {.machine = {.error = &detail, .steps = TEMPLATE_STEPS}, .request = request};
+    struct reading r = {.machine = {.error = error, .steps = TEMPLATE_STEPS}, .request = request};
     *request = (struct request){
         .sampler = settings->sampler,
         .max_tokens = settings->max_tokens,
@@ -290,7 +288,7 @@ smol_status smol_request_read(const char *line, size_t size, const struct settin
     smol_template_free(&r.machine);
     if (r.machine.status && !request->id)
         find_id(request, line, size);
-    return report(error, r.machine.status, &detail);
+    return r.machine.status;
 }
 
 void smol_request_drop_text(struct request *request)

@@ -8,7 +8,6 @@
 #include "cli/print.h"
 #include "common/hash.h"
 #include "common/number.h"
-#include "runtime/report.h"
 
 struct saved_header {
     uint8_t magic[8];
@@ -43,20 +42,17 @@ static struct saved_header make_header(const struct saved_text *text)
 static smol_status append(struct saved_writer *writer, const void *data, size_t size,
                           smol_error *error)
 {
-    smol_error detail;
-    smol_status status = smol_output_write(&writer->output, writer->offset, data, size, &detail);
+    smol_status status = smol_output_write(&writer->output, writer->offset, data, size, error);
     writer->offset += size;
-    return report(error, status, &detail);
+    return status;
 }
 
 smol_status smol_saved_create(const char *path, const struct saved_text *text,
                               struct saved_writer *writer, smol_error *error)
 {
     const struct saved_header header = make_header(text);
-    smol_error detail;
     *writer = (struct saved_writer){.row_size = text->vocab_size * sizeof(float)};
-    smol_status status =
-        report(error, smol_output_open(path, true, &writer->output, &detail), &detail);
+    smol_status status = smol_output_open(path, true, &writer->output, error);
     if (status)
         return status;
     status = append(writer, &header, sizeof header, error);
@@ -76,8 +72,7 @@ smol_status smol_saved_add(struct saved_writer *writer, const float *logits, smo
 
 smol_status smol_saved_commit(struct saved_writer *writer, smol_error *error)
 {
-    smol_error detail;
-    return report(error, smol_output_commit(&writer->output, &detail), &detail);
+    return smol_output_commit(&writer->output, error);
 }
 
 void smol_saved_discard(struct saved_writer *writer)
@@ -89,16 +84,15 @@ void smol_saved_discard(struct saved_writer *writer)
 
 static smol_status take(struct saved_reader *reader, void *data, size_t size, smol_error *error)
 {
-    smol_error detail;
     size_t n;
-    smol_status status = smol_input_read(&reader->input, data, size, &n, &detail);
+    smol_status status = smol_input_read(&reader->input, data, size, &n, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (n == size)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                             "%.300s: cut short (byte %" PRIu64 "): save the logits again",
-                             reader->input.name, reader->input.position);
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%.300s: cut short (byte %" PRIu64 "): save the logits again",
+                     reader->input.name, reader->input.position);
 }
 
 static smol_status check_header(const struct saved_reader *reader,
@@ -106,16 +100,15 @@ static smol_status check_header(const struct saved_reader *reader,
 {
     const char *name = reader->input.name;
     if (memcmp(header->magic, magic, sizeof magic) != 0)
-        return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                                 "%.300s: no logits that --save-logits wrote", name);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%.300s: no logits that --save-logits wrote",
+                         name);
     if (header->digest != smol_digest(header, offsetof(struct saved_header, digest)))
-        return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                                 "%.300s: damaged (digest of the header): save the logits again",
-                                 name);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%.300s: damaged (digest of the header): save the logits again", name);
     if (header->version != VERSION || header->zero)
-        return smol_command_fail(error, SMOL_ERROR_UNSUPPORTED,
-                                 "%.300s: saved logits of version %u: this release reads %d", name,
-                                 header->version, VERSION);
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%.300s: saved logits of version %u: this release reads %d", name,
+                         header->version, VERSION);
     return SMOL_OK;
 }
 
@@ -135,18 +128,17 @@ static smol_status check_text(const struct saved_reader *reader, const struct sa
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].found != counts[i].expected)
-            return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                     "%.300s: has %" PRIu64 " %s, and here are %" PRIu64
-                                     ": compare the same text with the same --ctx and "
-                                     "models of one tokenizer",
-                                     reader->input.name, counts[i].found, counts[i].what,
-                                     counts[i].expected);
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "%.300s: has %" PRIu64 " %s, and here are %" PRIu64
+                             ": compare the same text with the same --ctx and "
+                             "models of one tokenizer",
+                             reader->input.name, counts[i].found, counts[i].what,
+                             counts[i].expected);
     if (header->ids_digest != expected.ids_digest)
-        return smol_command_fail(
-            error, SMOL_ERROR_USAGE,
-            "%.300s: has logits of other token ids: compare the same text with "
-            "models of the same tokenizer",
-            reader->input.name);
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%.300s: has logits of other token ids: compare the same text with "
+                         "models of the same tokenizer",
+                         reader->input.name);
     return SMOL_OK;
 }
 
@@ -161,9 +153,9 @@ static smol_status check_ids(struct saved_reader *reader, const struct saved_tex
         if (status)
             return status;
         if (memcmp(ids, text->ids + done, n * sizeof *ids) != 0)
-            return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                                     "%.300s: damaged (token ids): save the logits again",
-                                     reader->input.name);
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "%.300s: damaged (token ids): save the logits again",
+                             reader->input.name);
         done += n;
     }
     return SMOL_OK;
@@ -173,9 +165,8 @@ smol_status smol_saved_open(const char *path, const struct saved_text *text,
                             struct saved_reader *reader, smol_error *error)
 {
     struct saved_header header;
-    smol_error detail;
     *reader = (struct saved_reader){.row_size = text->vocab_size * sizeof(float)};
-    smol_status status = report(error, smol_input_open(path, &reader->input, &detail), &detail);
+    smol_status status = smol_input_open(path, &reader->input, error);
     if (!status)
         status = take(reader, &header, sizeof header, error);
     if (!status)
@@ -187,8 +178,7 @@ smol_status smol_saved_open(const char *path, const struct saved_text *text,
     if (status)
         return status;
     reader->row = malloc(reader->row_size);
-    return reader->row ? SMOL_OK
-                       : smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for logits");
+    return reader->row ? SMOL_OK : smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for logits");
 }
 
 smol_status smol_saved_next(struct saved_reader *reader, smol_error *error)
@@ -205,24 +195,22 @@ smol_status smol_saved_next(struct saved_reader *reader, smol_error *error)
     reader->n_read++;
     if (good)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                             "%.300s: damaged (row %zu): save the logits again", reader->input.name,
-                             reader->n_read);
+    return smol_fail(error, SMOL_ERROR_DAMAGED, "%.300s: damaged (row %zu): save the logits again",
+                     reader->input.name, reader->n_read);
 }
 
 smol_status smol_saved_end(struct saved_reader *reader, smol_error *error)
 {
-    smol_error detail;
     char more;
     size_t n;
-    smol_status status = smol_input_read(&reader->input, &more, 1, &n, &detail);
+    smol_status status = smol_input_read(&reader->input, &more, 1, &n, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (n == 0)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_DAMAGED,
-                             "%.300s: longer than its %zu rows: save the logits again",
-                             reader->input.name, reader->n_read);
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%.300s: longer than its %zu rows: save the logits again", reader->input.name,
+                     reader->n_read);
 }
 
 void smol_saved_close(struct saved_reader *reader)

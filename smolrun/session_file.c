@@ -34,15 +34,14 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
     struct stat info;
     *found = stat(path, &info) == 0;
     if (!*found && errno != ENOENT)
-        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: cannot look for it (%s)", path,
-                                 strerror(errno));
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot look for it (%s)", path,
+                         strerror(errno));
     if (!*found && lstat(path, &info) == 0)
-        return smol_command_fail(
-            error, SMOL_ERROR_FILE,
-            "%.300s: a link that leads nowhere: remove it, or name another file", path);
+        return smol_fail(error, SMOL_ERROR_FILE,
+                         "%.300s: a link that leads nowhere: remove it, or name another file",
+                         path);
     if (*found && !S_ISREG(info.st_mode))
-        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: not a regular file: name one",
-                                 path);
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: not a regular file: name one", path);
     return SMOL_OK;
 }
 
@@ -51,7 +50,7 @@ static smol_status name_file(const char *path, smol_error *error)
 {
     char message[sizeof error->message];
     memcpy(message, error->message, sizeof message);
-    return smol_command_fail(error, error->status, "%.200s: %s", path, message);
+    return smol_fail(error, error->status, "%.200s: %s", path, message);
 }
 
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
@@ -96,8 +95,7 @@ smol_status smol_session_check(const char *path, smol_error *error)
         return report(error, detail.status, &detail);
     return smol_output_discard(&output)
                ? SMOL_OK
-               : smol_command_fail(error, SMOL_ERROR_FILE,
-                                   "%.300s: cannot remove what is beside it", path);
+               : smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot remove what is beside it", path);
 }
 
 /* What is there is none, or a session that may be replaced. */
@@ -110,13 +108,13 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
     if (lstat(path, &info))
         return SMOL_OK; /* if for other reasons than that it is not there, writing tells */
     if (!replace)
-        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
     if (smol_file_peek(path, magic, sizeof magic, &n, &size, &detail))
-        return smol_command_fail(error, detail.status, "%s", detail.message);
+        return smol_fail(error, detail.status, "%s", detail.message);
     if (n == sizeof magic && memcmp(magic, SESSION_MAGIC, sizeof magic) == 0)
         return SMOL_OK;
-    return smol_command_fail(error, SMOL_ERROR_FILE,
-                             "%.300s: not a session, and not replaced: name another file", path);
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%.300s: not a session, and not replaced: name another file", path);
 }
 
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
@@ -176,7 +174,7 @@ static smol_status put_before(const smol_context *context, uint32_t **ids, size_
         return SMOL_OK;
     uint32_t *all = malloc((*n + 1) * sizeof *all);
     if (!all)
-        return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the prompt");
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the prompt");
     all[0] = pending;
     memcpy(all + 1, *ids, *n * sizeof *all);
     smol_free(*ids);

@@ -7,7 +7,7 @@
 
 #include "cli/print.h"
 #include "cli/sandbox.h"
-#include "runtime/report.h"
+#include "cli/standard.h"
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
@@ -17,14 +17,13 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
                          struct settings *settings, bool *shown, smol_error *error)
 {
     const char *words[2] = {NULL, NULL};
-    smol_error detail;
-    smol_status status = smol_options_parse(command, argc, argv, settings, words, shown, &detail);
+    smol_status status = smol_options_parse(command, argc, argv, settings, words, shown, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (*shown)
-        return smol_command_flush(error);
+        return smol_standard_flush(error);
     if (!words[0])
-        return smol_command_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
+        return smol_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
     /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
     if (settings->sampler.top_p == 0)
         settings->sampler.top_p = FLT_MIN;

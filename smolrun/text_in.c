@@ -6,14 +6,13 @@
 
 #include "cli/input.h"
 #include "cli/print.h"
-#include "runtime/report.h"
 
 /* More text than this is a mistake, such as a device that never ends. */
 enum { MAX_INPUT = 1 << 30, FIRST_READ = 1 << 16 };
 
 static smol_status no_memory(smol_error *error)
 {
-    return smol_command_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text: give less");
+    return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text: give less");
 }
 
 /* Doubles in->owned when it is full. */
@@ -23,8 +22,8 @@ static smol_status make_room(struct text_in *in, size_t *capacity, const char *n
     if (in->size < *capacity)
         return SMOL_OK;
     if (in->size >= MAX_INPUT)
-        return smol_command_fail(error, SMOL_ERROR_FILE, "%.300s: longer than %d MiB: give less",
-                                 name, MAX_INPUT >> 20);
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: longer than %d MiB: give less", name,
+                         MAX_INPUT >> 20);
     size_t wanted = *capacity ? *capacity * 2 : FIRST_READ;
     char *text = realloc(in->owned, wanted);
     if (!text)
@@ -36,15 +35,12 @@ static smol_status make_room(struct text_in *in, size_t *capacity, const char *n
 
 static smol_status read_all(struct input *input, struct text_in *in, smol_error *error)
 {
-    smol_error detail;
     size_t capacity = 0, n;
     do {
         smol_status status = make_room(in, &capacity, input->name, error);
         if (!status)
-            status = report(
-                error,
-                smol_input_read_some(input, in->owned + in->size, capacity - in->size, &n, &detail),
-                &detail);
+            status =
+                smol_input_read_some(input, in->owned + in->size, capacity - in->size, &n, error);
         if (status)
             return status;
         in->size += n;
@@ -55,9 +51,8 @@ static smol_status read_all(struct input *input, struct text_in *in, smol_error 
 smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error)
 {
     struct input input;
-    smol_error detail;
     *in = (struct text_in){0};
-    smol_status status = report(error, smol_input_open(path, &input, &detail), &detail);
+    smol_status status = smol_input_open(path, &input, error);
     if (!status)
         status = read_all(&input, in, error);
     smol_input_close(&input);
@@ -97,14 +92,14 @@ static smol_status parse_ids(const struct text_in *in, uint32_t vocab_size, uint
         if (text == end)
             return SMOL_OK;
         if (*text < '0' || *text > '9')
-            return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                     "token ids: \"%.*s\" is not one: give numbers with spaces",
-                                     (int)(end - text < 16 ? end - text : 16), text);
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "token ids: \"%.*s\" is not one: give numbers with spaces",
+                             (int)(end - text < 16 ? end - text : 16), text);
         ids[*n] = read_id(&text, end);
         if (ids[*n] >= vocab_size)
-            return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                     "token id %zu of the list: the vocabulary has only %u", *n + 1,
-                                     vocab_size);
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "token id %zu of the list: the vocabulary has only %u", *n + 1,
+                             vocab_size);
     }
 }
 
@@ -148,9 +143,9 @@ smol_status smol_text_prompt_ids(const char *text, size_t size, const smol_model
         return status;
     uint32_t bos = smol_model_get_info(model).bos_id;
     if (bos == SMOL_NO_TOKEN)
-        return smol_command_fail(error, SMOL_ERROR_USAGE,
-                                 "the prompt is empty and the model has no bos token to start from:"
-                                 " give some text");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the prompt is empty and the model has no bos token to start from:"
+                         " give some text");
     free(*ids);
     *ids = malloc(sizeof **ids);
     if (!*ids)

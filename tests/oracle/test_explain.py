@@ -155,6 +155,13 @@ def test_control_characters_are_shown_escaped(demo_blob):
     assert any(token["text"] == "\x07" for token in tokens["prompt"])
 
 
+def test_json_cannot_steer_the_terminal(demo_blob):
+    words = "explain", demo_blob(), "a\x7f\x9b\x1b", "--given", "-n", 0, "--json"
+    shown = on_terminal(words)
+    assert not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in shown.strip()), ascii(shown)
+    assert "\\u007f" in shown and "\\u001b" in shown
+
+
 def test_colours_are_for_terminals_and_never_with_no_color(demo_blob):
     arguments = "explain", demo_blob("int8"), PROMPT, "-n", 12, *SAMPLED
     plain = output(*arguments)

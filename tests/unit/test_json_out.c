@@ -54,6 +54,25 @@ static void every_ascii_character_comes_back(void **state)
         text_becomes((char[]){(char)c, 'x'}, 2, (char[]){(char)c, 'x'}, 2);
 }
 
+static void no_control_character_is_written_as_it_is(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 0xa0; c++) {
+        struct written w;
+        const unsigned char text[] = {(unsigned char)(c < 0x80 ? c : 0xc2), (unsigned char)c};
+        start(&w);
+        smol_json_text(&w.json, (const char *)text, c < 0x80 ? 1 : 2);
+        fflush(w.json.file);
+        for (size_t i = 0; i < w.size; i++)
+            if ((unsigned char)w.text[i] < 0x20 || (unsigned char)w.text[i] == 0x7f ||
+                ((unsigned char)w.text[i] == 0xc2 && (c < 0x20 || c >= 0x7f)))
+                fail_msg("U+%04X is written as it is", (unsigned)c);
+        json_t *value = read_back(&w);
+        assert_memory_equal(json_string_value(value), text, c < 0x80 ? 1 : 2);
+        json_decref(value);
+    }
+}
+
 static void wide_characters_come_back(void **state)
 {
     (void)state;
@@ -158,6 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_ascii_character_comes_back),
+        cmocka_unit_test(no_control_character_is_written_as_it_is),
         cmocka_unit_test(wide_characters_come_back),
         cmocka_unit_test(ill_formed_bytes_become_replacement_characters),
         cmocka_unit_test(every_pair_of_bytes_gives_valid_json),

@@ -1,0 +1,51 @@
+/* Standard output as a terminal, see terminal.h. */
+#include "cli/terminal.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* The size of the control character (C0, DEL or C1) that text begins with; 0 if it is another. */
+static size_t control_size(const char *text, size_t size)
+{
+    unsigned char first = (unsigned char)text[0];
+    if (first == '\n' || first == '\t')
+        return 0;
+    if (first < 0x20 || first == 0x7f)
+        return 1;
+    return first == 0xc2 && size > 1 && ((unsigned char)text[1] & 0xe0) == 0x80 ? 2 : 0;
+}
+
+void smol_terminal_print(const char *text, size_t size)
+{
+    static int terminal = -1; /* not known yet */
+    if (terminal < 0)
+        terminal = isatty(STDOUT_FILENO);
+    for (size_t start = 0, i = 0; i < size;) {
+        size_t control = terminal ? control_size(text + i, size - i) : 0;
+        i += control ? 0 : 1;
+        if (control || i == size)
+            fwrite(text + start, 1, i - start, stdout);
+        if (control)
+            fputs("\xef\xbf\xbd", stdout);
+        i += control;
+        start = control ? i : start;
+    }
+}
+
+bool smol_terminal_colors(void)
+{
+    const char *wish = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (wish && wish[0])
+        return false;
+    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+size_t smol_terminal_columns(void)
+{
+    struct winsize size = {0};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+}
