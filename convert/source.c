@@ -120,7 +120,7 @@ static smol_status open_adapter(struct source *source, const struct option_texts
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
 static smol_status check_tokenizer(struct source *source, smol_error *error)
 {
-    struct settings *json = &source->tokenizer_json;
+    struct json_settings *json = &source->tokenizer_json;
     smol_status status = SMOL_OK;
     if (!json->object)
         status = smol_settings_open(source->folder, "tokenizer.json", true, json, error);
@@ -214,7 +214,7 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
 
 smol_status smol_source_compile_tokenizer(struct source *source, smol_error *error)
 {
-    struct settings *json = &source->tokenizer_json;
+    struct json_settings *json = &source->tokenizer_json;
     smol_status status =
         smol_tokenizer_compile(json->object, json->path, &source->tokenizer_rules,
                                source->config.model.vocab_size, &source->tokenizer, error);

@@ -31,9 +31,9 @@ struct source {
     char *config_name; /* "config.json", or what --config names */
     struct shards shards;
     struct config config;
-    struct settings tokenizer_config; /* open, for the chat template */
-    struct settings tokenizer_json;   /* open until it is compiled */
-    struct json_mark tokenizer_mark;  /* what it was */
+    struct json_settings tokenizer_config; /* open, for the chat template */
+    struct json_settings tokenizer_json;   /* open until it is compiled */
+    struct json_mark tokenizer_mark;       /* what it was */
     struct tokenizer_rules tokenizer_rules;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */

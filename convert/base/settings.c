@@ -9,9 +9,9 @@
 #include "convert/base/json.h"
 
 smol_status smol_settings_open(const char *folder, const char *name, bool required,
-                               struct settings *settings, smol_error *error)
+                               struct json_settings *settings, smol_error *error)
 {
-    *settings = (struct settings){.within = "", .error = error};
+    *settings = (struct json_settings){.within = "", .error = error};
     settings->path = smol_path_join(folder, name);
     if (!settings->path)
         return smol_fail_memory(error, "a file name");
@@ -20,20 +20,20 @@ smol_status smol_settings_open(const char *folder, const char *name, bool requir
     return smol_json_load_optional(settings->path, &settings->object, &settings->mark, error);
 }
 
-void smol_settings_close(struct settings *settings)
+void smol_settings_close(struct json_settings *settings)
 {
     json_decref(settings->object);
     free(settings->path);
-    *settings = (struct settings){0};
+    *settings = (struct json_settings){0};
 }
 
-json_t *smol_setting(const struct settings *settings, const char *key)
+json_t *smol_setting(const struct json_settings *settings, const char *key)
 {
     json_t *value = json_object_get(settings->object, key);
     return json_is_null(value) ? NULL : value;
 }
 
-bool smol_setting_is_null(const struct settings *settings, const char *key)
+bool smol_setting_is_null(const struct json_settings *settings, const char *key)
 {
     return json_is_null(json_object_get(settings->object, key));
 }
@@ -59,14 +59,14 @@ static struct shown show(const json_t *value)
     return shown;
 }
 
-smol_status smol_setting_fail(const struct settings *settings, smol_status status, const char *key,
-                              const json_t *value, const char *remedy)
+smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
+                              const char *key, const json_t *value, const char *remedy)
 {
     return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
                      settings->within, key, show(value).text, remedy);
 }
 
-static bool may_be_null(const struct settings *settings, const char *key)
+static bool may_be_null(const struct json_settings *settings, const char *key)
 {
     for (size_t i = 0; settings->nullable && settings->nullable[i]; i++)
         if (strcmp(settings->nullable[i], key) == 0)
@@ -75,14 +75,14 @@ static bool may_be_null(const struct settings *settings, const char *key)
 }
 
 /* The value that is to be read, which is NULL where the default counts. */
-static json_t *given(const struct settings *settings, const char *key)
+static json_t *given(const struct json_settings *settings, const char *key)
 {
     json_t *value = json_object_get(settings->object, key);
     return json_is_null(value) && may_be_null(settings, key) ? NULL : value;
 }
 
-smol_status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
-                                 uint32_t max, uint32_t *value)
+smol_status smol_setting_integer(const struct json_settings *settings, const char *key,
+                                 uint32_t min, uint32_t max, uint32_t *value)
 {
     char remedy[64];
     json_t *found = given(settings, key);
@@ -97,7 +97,8 @@ smol_status smol_setting_integer(const struct settings *settings, const char *ke
     return SMOL_OK;
 }
 
-smol_status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value)
+smol_status smol_setting_flag(const struct json_settings *settings, const char *key,
+                              uint32_t *value)
 {
     json_t *found = given(settings, key);
     if (!found)
@@ -108,7 +109,7 @@ smol_status smol_setting_flag(const struct settings *settings, const char *key, 
     return SMOL_OK;
 }
 
-smol_status smol_setting_real(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value)
 {
     char remedy[64];
@@ -124,7 +125,7 @@ smol_status smol_setting_real(const struct settings *settings, const char *key, 
     return SMOL_OK;
 }
 
-smol_status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_fraction(const struct json_settings *settings, const char *key, double min,
                                   double max, double *value)
 {
     json_t *found = given(settings, key);
@@ -134,7 +135,7 @@ smol_status smol_setting_fraction(const struct settings *settings, const char *k
     return smol_setting_real(settings, key, min, max, value);
 }
 
-smol_status smol_setting_string(const struct settings *settings, const char *key,
+smol_status smol_setting_string(const struct json_settings *settings, const char *key,
                                 const char **value)
 {
     json_t *found = given(settings, key);

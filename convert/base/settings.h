@@ -10,7 +10,7 @@
 #include "convert/base/json.h"
 
 /* An object in one of the files. */
-struct settings {
+struct json_settings {
     json_t *object;     /* NULL: an optional file that is missing */
     char *path;         /* of the file */
     const char *within; /* where in the file: "" or "rope_parameters." */
@@ -24,38 +24,39 @@ struct settings {
 /* Opens `folder`/`name`; a missing file is an error only when `required`. The caller closes it,
  * after an error too. */
 smol_status smol_settings_open(const char *folder, const char *name, bool required,
-                               struct settings *settings, smol_error *error);
-void smol_settings_close(struct settings *settings);
+                               struct json_settings *settings, smol_error *error);
+void smol_settings_close(struct json_settings *settings);
 
 /* The value of `key`, or NULL when it is absent or null (whatever the key), or the file missing. */
-json_t *smol_setting(const struct settings *settings, const char *key);
+json_t *smol_setting(const struct json_settings *settings, const char *key);
 
 /* Whether `key` is there and null: where a default is not meant. */
-bool smol_setting_is_null(const struct settings *settings, const char *key);
+bool smol_setting_is_null(const struct json_settings *settings, const char *key);
 
 /* The complaint that `key` has the value that it has: "path: key is value: remedy". */
-smol_status smol_setting_fail(const struct settings *settings, smol_status status, const char *key,
-                              const json_t *value, const char *remedy);
+smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
+                              const char *key, const json_t *value, const char *remedy);
 
 /* Each of these leaves *value, the default, alone when the key is absent or null and may be. */
 
 /* An integer min..max. SMOL_ERROR_DAMAGED below, SMOL_ERROR_UNSUPPORTED above. */
-smol_status smol_setting_integer(const struct settings *settings, const char *key, uint32_t min,
-                                 uint32_t max, uint32_t *value);
+smol_status smol_setting_integer(const struct json_settings *settings, const char *key,
+                                 uint32_t min, uint32_t max, uint32_t *value);
 
 /* true or false, as 1 or 0. */
-smol_status smol_setting_flag(const struct settings *settings, const char *key, uint32_t *value);
+smol_status smol_setting_flag(const struct json_settings *settings, const char *key,
+                              uint32_t *value);
 
 /* A number min..max, written as an integer or not. SMOL_ERROR_DAMAGED outside. */
-smol_status smol_setting_real(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value);
 
 /* The same where the reference refuses integers. */
-smol_status smol_setting_fraction(const struct settings *settings, const char *key, double min,
+smol_status smol_setting_fraction(const struct json_settings *settings, const char *key, double min,
                                   double max, double *value);
 
 /* A string; *value belongs to the settings. */
-smol_status smol_setting_string(const struct settings *settings, const char *key,
+smol_status smol_setting_string(const struct json_settings *settings, const char *key,
                                 const char **value);
 
 #endif

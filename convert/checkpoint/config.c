@@ -12,8 +12,8 @@ static const struct {
     [TOKENIZER_CONFIG_JSON] = {"tokenizer_config.json", false},
 };
 
-static smol_status read_all(const char *folder, const struct settings *from,
-                            struct settings *tokenizer, struct config *config)
+static smol_status read_all(const char *folder, const struct json_settings *from,
+                            struct json_settings *tokenizer, struct config *config)
 {
     smol_status status = smol_config_read_model(&from[CONFIG_JSON], config);
     if (!status)
@@ -25,13 +25,13 @@ static smol_status read_all(const char *folder, const struct settings *from,
 }
 
 smol_status smol_config_open(const char *folder, const char *name, uint32_t context,
-                             struct config *config, struct settings *tokenizer_config,
-                             struct settings *tokenizer, smol_error *error)
+                             struct config *config, struct json_settings *tokenizer_config,
+                             struct json_settings *tokenizer, smol_error *error)
 {
-    struct settings from[N_CONFIG_FILES] = {{0}};
+    struct json_settings from[N_CONFIG_FILES] = {{0}};
     smol_status status = SMOL_OK;
     *config = (struct config){.wanted_context = context};
-    *tokenizer = (struct settings){0};
+    *tokenizer = (struct json_settings){0};
     for (int i = 0; i < N_CONFIG_FILES && !status; i++) {
         const char *file = files[i].name ? files[i].name : name;
         status = smol_settings_open(folder, file, files[i].required, &from[i], error);

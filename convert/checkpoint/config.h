@@ -45,7 +45,7 @@ struct config {
  * contradicting another key), SMOL_ERROR_UNSUPPORTED (meaningful, but not something we run: an
  * architecture, a rope_type, an activation), SMOL_ERROR_MEMORY. */
 smol_status smol_config_open(const char *folder, const char *name, uint32_t context,
-                             struct config *config, struct settings *tokenizer_config,
-                             struct settings *tokenizer, smol_error *error);
+                             struct config *config, struct json_settings *tokenizer_config,
+                             struct json_settings *tokenizer, smol_error *error);
 
 #endif

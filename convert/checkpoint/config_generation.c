@@ -19,7 +19,8 @@ static const struct {
      offsetof(struct blob_generation, repetition_penalty), FLT_MIN, 1e6},
 };
 
-static smol_status read_reals(const struct settings *generation, struct blob_generation *defaults)
+static smol_status read_reals(const struct json_settings *generation,
+                              struct blob_generation *defaults)
 {
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         double value = 0;
@@ -35,7 +36,7 @@ static smol_status read_reals(const struct settings *generation, struct blob_gen
     return SMOL_OK;
 }
 
-smol_status smol_config_read_generation(const struct settings *generation,
+smol_status smol_config_read_generation(const struct json_settings *generation,
                                         struct blob_generation *defaults)
 {
     smol_status status = smol_setting_flag(generation, "do_sample", &defaults->do_sample);

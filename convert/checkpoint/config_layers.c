@@ -5,7 +5,7 @@
 
 /* ---- lists with an entry for each layer ---- */
 
-static smol_status check_length(const struct settings *config, const char *key, json_t *list,
+static smol_status check_length(const struct json_settings *config, const char *key, json_t *list,
                                 uint32_t least, size_t most)
 {
     if (!json_is_array(list))
@@ -18,8 +18,8 @@ static smol_status check_length(const struct settings *config, const char *key, 
 }
 
 /* Says which entry it is about. */
-static smol_status fail_entry(const struct settings *config, smol_status status, const char *key,
-                              size_t i, const json_t *value, const char *remedy)
+static smol_status fail_entry(const struct json_settings *config, smol_status status,
+                              const char *key, size_t i, const json_t *value, const char *remedy)
 {
     char place[64];
     snprintf(place, sizeof place, "%s[%zu]", key, i);
@@ -27,7 +27,7 @@ static smol_status fail_entry(const struct settings *config, smol_status status,
 }
 
 /* no_rope_layers: 0 for a layer that does not rotate. The list may be longer than the model. */
-static smol_status read_no_rope_layers(const struct settings *config, json_t *list,
+static smol_status read_no_rope_layers(const struct json_settings *config, json_t *list,
                                        struct config *result)
 {
     static const char key[] = "no_rope_layers";
@@ -43,7 +43,7 @@ static smol_status read_no_rope_layers(const struct settings *config, json_t *li
     return status;
 }
 
-static smol_status read_no_rope(const struct settings *config, struct config *result)
+static smol_status read_no_rope(const struct json_settings *config, struct config *result)
 {
     json_t *list = smol_setting(config, "no_rope_layers");
     uint32_t interval = 4;
@@ -57,7 +57,7 @@ static smol_status read_no_rope(const struct settings *config, struct config *re
 }
 
 /* "attention" is what full_attention was called once. */
-static smol_status read_layer_types(const struct settings *config, json_t *list,
+static smol_status read_layer_types(const struct json_settings *config, json_t *list,
                                     struct config *result)
 {
     static const char key[] = "layer_types";
@@ -105,7 +105,8 @@ static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
     return false;
 }
 
-static smol_status read_n(const struct settings *config, const struct family *family, uint32_t *n)
+static smol_status read_n(const struct json_settings *config, const struct family *family,
+                          uint32_t *n)
 {
     uint32_t least = family->windows == WINDOWS_BUT_EACH_N;
     *n = family->windows_n.fallback;
@@ -120,7 +121,7 @@ static bool asks_for_use(const struct family *family)
 }
 
 /* 0: none. */
-static smol_status read_sliding_window(const struct settings *config, struct config *result)
+static smol_status read_sliding_window(const struct json_settings *config, struct config *result)
 {
     const struct family *family = result->family;
     uint32_t *window = &result->model.sliding_window, used = 1;
@@ -136,7 +137,7 @@ static smol_status read_sliding_window(const struct settings *config, struct con
 }
 
 /* The reference's Mistral takes no notice of layer_types: a model that differs by them is none. */
-static smol_status check_uniform(const struct settings *config, struct config *result)
+static smol_status check_uniform(const struct json_settings *config, struct config *result)
 {
     bool windowed = result->model.sliding_window > 0;
     for (uint32_t i = 0; i < result->model.n_layers; i++)
@@ -148,7 +149,7 @@ static smol_status check_uniform(const struct settings *config, struct config *r
     return SMOL_OK;
 }
 
-static smol_status check_window(const struct settings *config, const struct config *result)
+static smol_status check_window(const struct json_settings *config, const struct config *result)
 {
     const char *key = "sliding_window";
     json_t *use = smol_setting(config, "use_sliding_window");
@@ -161,7 +162,7 @@ static smol_status check_window(const struct settings *config, const struct conf
                      config->path, key, smol_setting(config, key) ? "false" : "not set");
 }
 
-static smol_status read_windows(const struct settings *config, struct config *result)
+static smol_status read_windows(const struct json_settings *config, struct config *result)
 {
     json_t *list = smol_setting(config, "layer_types");
     uint32_t n;
@@ -177,7 +178,7 @@ static smol_status read_windows(const struct settings *config, struct config *re
     return status ? status : check_window(config, result);
 }
 
-smol_status smol_config_read_layers(const struct settings *config, struct config *result)
+smol_status smol_config_read_layers(const struct json_settings *config, struct config *result)
 {
     smol_status status = SMOL_OK;
     if (result->family->has_no_rope)

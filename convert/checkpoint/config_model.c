@@ -22,7 +22,7 @@ static const struct family *find_architecture(json_t *list)
     return family;
 }
 
-static smol_status check_family(const struct settings *config, const struct family **family)
+static smol_status check_family(const struct json_settings *config, const struct family **family)
 {
     char remedy[FAMILY_LIST];
     json_t *list = smol_setting(config, "architectures");
@@ -57,7 +57,7 @@ static smol_status check_family(const struct settings *config, const struct fami
 /* ---- what we do not run ---- */
 
 /* `key` may be absent or one of the NULL-terminated `choices`; *chosen is its place. */
-static smol_status check_choice(const struct settings *settings, const char *key,
+static smol_status check_choice(const struct json_settings *settings, const char *key,
                                 const char *const *choices, const char *remedy, uint32_t *chosen)
 {
     const char *text = NULL;
@@ -73,7 +73,8 @@ static smol_status check_choice(const struct settings *settings, const char *key
                              remedy);
 }
 
-static smol_status check_absent(const struct settings *config, const char *key, const char *remedy)
+static smol_status check_absent(const struct json_settings *config, const char *key,
+                                const char *remedy)
 {
     json_t *value = smol_setting(config, key);
     if (!value)
@@ -81,7 +82,7 @@ static smol_status check_absent(const struct settings *config, const char *key, 
     return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, value, remedy);
 }
 
-static smol_status check_flag(const struct settings *config, const char *key, uint32_t wanted,
+static smol_status check_flag(const struct json_settings *config, const char *key, uint32_t wanted,
                               const char *remedy)
 {
     uint32_t value = wanted;
@@ -93,7 +94,7 @@ static smol_status check_flag(const struct settings *config, const char *key, ui
 }
 
 /* The tensors say what they are made of; dtype is only asked to be something that exists. */
-static smol_status check_dtypes(const struct settings *config)
+static smol_status check_dtypes(const struct json_settings *config)
 {
     static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
                                          "float8_e4m3fn", "float8_e5m2", NULL};
@@ -104,7 +105,7 @@ static smol_status check_dtypes(const struct settings *config)
     return status ? status : check_choice(config, "torch_dtype", dtypes, remedy, &ignored);
 }
 
-static smol_status check_supported(const struct settings *config, const struct family *family)
+static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
     static const char causal[] = "only attention to what came before is supported";
     smol_status status = check_dtypes(config);
@@ -144,7 +145,7 @@ static const struct size {
 };
 
 /* null is not absent: it says that the size follows from others. */
-static smol_status read_null(const struct settings *config, const char *key, bool is_refused,
+static smol_status read_null(const struct json_settings *config, const char *key, bool is_refused,
                              uint32_t *size)
 {
     if (!smol_setting_is_null(config, key))
@@ -157,7 +158,7 @@ static smol_status read_null(const struct settings *config, const char *key, boo
     return SMOL_OK;
 }
 
-static smol_status read_sizes(const struct settings *config, const struct family *family,
+static smol_status read_sizes(const struct json_settings *config, const struct family *family,
                               struct blob_model *model)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -175,15 +176,15 @@ static smol_status read_sizes(const struct settings *config, const struct family
     return status;
 }
 
-static smol_status fail_multiple(const struct settings *config, const char *key, uint32_t value,
-                                 const char *divisor_key, uint32_t divisor)
+static smol_status fail_multiple(const struct json_settings *config, const char *key,
+                                 uint32_t value, const char *divisor_key, uint32_t divisor)
 {
     return smol_fail(config->error, SMOL_ERROR_DAMAGED,
                      "%s: %s %u is not a multiple of %s %u: correct one of them", config->path, key,
                      value, divisor_key, divisor);
 }
 
-static smol_status derive_sizes(const struct settings *config, struct blob_model *model)
+static smol_status derive_sizes(const struct json_settings *config, struct blob_model *model)
 {
     if (model->n_kv_heads == 0)
         model->n_kv_heads = model->n_heads;
@@ -211,7 +212,7 @@ static smol_status derive_sizes(const struct settings *config, struct blob_model
 
 /* ---- the block ---- */
 
-static smol_status read_activation(const struct settings *config, const struct family *family,
+static smol_status read_activation(const struct json_settings *config, const struct family *family,
                                    struct blob_model *model)
 {
     static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", NULL};
@@ -223,7 +224,7 @@ static smol_status read_activation(const struct settings *config, const struct f
     return status;
 }
 
-static smol_status read_biases(const struct settings *config, const struct family *family,
+static smol_status read_biases(const struct json_settings *config, const struct family *family,
                                struct blob_model *model)
 {
     smol_status status = SMOL_OK;
@@ -238,7 +239,7 @@ static smol_status read_biases(const struct settings *config, const struct famil
     return status;
 }
 
-static smol_status read_flags(const struct settings *config, const struct family *family,
+static smol_status read_flags(const struct json_settings *config, const struct family *family,
                               struct blob_model *model)
 {
     double epsilon = family->rms_norm_eps;
@@ -253,8 +254,8 @@ static smol_status read_flags(const struct settings *config, const struct family
 /* ---- scales ---- */
 
 /* Each of these leaves *value alone where the family has no such number. */
-static smol_status read_scale(const struct settings *config, const struct family_number *number,
-                              float *value)
+static smol_status read_scale(const struct json_settings *config,
+                              const struct family_number *number, float *value)
 {
     double found = number->fallback;
     if (!number->key)
@@ -265,8 +266,8 @@ static smol_status read_scale(const struct settings *config, const struct family
 }
 
 /* null: none. */
-static smol_status read_softcap(const struct settings *config, const struct family_number *number,
-                                float *value)
+static smol_status read_softcap(const struct json_settings *config,
+                                const struct family_number *number, float *value)
 {
     if (!number->key)
         return SMOL_OK;
@@ -276,7 +277,7 @@ static smol_status read_softcap(const struct settings *config, const struct fami
     return status;
 }
 
-static smol_status read_query_scalar(const struct settings *config,
+static smol_status read_query_scalar(const struct json_settings *config,
                                      const struct family_number *number, float *scale)
 {
     uint32_t scalar = (uint32_t)number->fallback;
@@ -288,7 +289,7 @@ static smol_status read_query_scalar(const struct settings *config,
 }
 
 /* The model has the plain block's. */
-static smol_status read_scales(const struct settings *config, const struct family *family,
+static smol_status read_scales(const struct json_settings *config, const struct family *family,
                                struct blob_model *model)
 {
     smol_status status = read_scale(config, &family->embedding_scale, &model->embedding_scale);
@@ -312,7 +313,7 @@ static smol_status read_scales(const struct settings *config, const struct famil
 /* ---- token ids ---- */
 
 /* Absent, it is the reference's default; null says that there is none. */
-static smol_status read_bos(const struct settings *config, const struct family *family,
+static smol_status read_bos(const struct json_settings *config, const struct family *family,
                             struct blob_model *model)
 {
     bool none = smol_setting_is_null(config, "bos_token_id") || family->bos_id >= model->vocab_size;
@@ -328,7 +329,7 @@ static smol_status read_bos(const struct settings *config, const struct family *
 
 /* ---- the whole ---- */
 
-static smol_status read_block(const struct settings *config, struct config *result)
+static smol_status read_block(const struct json_settings *config, struct config *result)
 {
     struct blob_model *model = &result->model;
     result->max_positions = model->context_length;
@@ -366,9 +367,9 @@ static const char *const nullable[] = {
     NULL,
 };
 
-smol_status smol_config_read_model(const struct settings *file, struct config *result)
+smol_status smol_config_read_model(const struct json_settings *file, struct config *result)
 {
-    struct settings settings = *file, *config = &settings;
+    struct json_settings settings = *file, *config = &settings;
     struct blob_model *model = &result->model;
     settings.nullable = nullable;
     smol_status status = check_family(config, &result->family);

@@ -13,10 +13,10 @@
 
 /* The places where one embedding may be described. */
 struct places {
-    const struct settings *config;
+    const struct json_settings *config;
     const char *theta_key; /* in config.json itself */
     double theta;          /* the default, then what was found */
-    struct settings objects[2];
+    struct json_settings objects[2];
     size_t n_objects;
     bool takes_outer; /* original_max_position_embeddings of config.json itself counts */
 };
@@ -32,7 +32,7 @@ static bool is_layer_type(const char *key)
     return strcmp(key, "full_attention") == 0 || strcmp(key, "sliding_attention") == 0;
 }
 
-static smol_status check_flat(const struct settings *from, const char *name, json_t *object)
+static smol_status check_flat(const struct json_settings *from, const char *name, json_t *object)
 {
     const char *key;
     json_t *value;
@@ -47,14 +47,14 @@ static smol_status check_flat(const struct settings *from, const char *name, jso
 }
 
 /* Adds the object `key` of `from`, called `within` in messages, if it is there. */
-static smol_status add_object(struct places *places, const struct settings *from, const char *key,
-                              const char *within)
+static smol_status add_object(struct places *places, const struct json_settings *from,
+                              const char *key, const char *within)
 {
     json_t *object = smol_setting(from, key);
     if (object && !json_is_object(object))
         return smol_setting_fail(from, SMOL_ERROR_DAMAGED, key, object, "an object is due");
     if (json_object_size(object) > 0) {
-        struct settings *added = &places->objects[places->n_objects++];
+        struct json_settings *added = &places->objects[places->n_objects++];
         *added = *from;
         added->object = object;
         added->within = within;
@@ -64,8 +64,8 @@ static smol_status add_object(struct places *places, const struct settings *from
 }
 
 /* A theta that is read into a float there must stay a number there. */
-static smol_status read_theta(const struct settings *settings, const char *key,
-                              const struct settings **place, double *theta)
+static smol_status read_theta(const struct json_settings *settings, const char *key,
+                              const struct json_settings **place, double *theta)
 {
     double found = 0;
     smol_status status = smol_setting_real(settings, key, FLT_MIN, FLT_MAX, &found);
@@ -82,7 +82,7 @@ static smol_status read_theta(const struct settings *settings, const char *key,
 
 static smol_status find_theta(struct places *places)
 {
-    const struct settings *place = NULL;
+    const struct json_settings *place = NULL;
     smol_status status = read_theta(places->config, places->theta_key, &place, &places->theta);
     for (size_t i = 0; i < places->n_objects && !status; i++)
         status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
@@ -93,8 +93,8 @@ static smol_status find_theta(struct places *places)
 }
 
 /* Most of the reference's families turn whole heads, whatever the key says. */
-static smol_status read_rotary_factor(const struct settings *settings, const struct family *family,
-                                      double *factor)
+static smol_status read_rotary_factor(const struct json_settings *settings,
+                                      const struct family *family, double *factor)
 {
     static const char key[] = "partial_rotary_factor";
     double found = 0, least = family->rotates_parts ? (double)FLT_MIN : 1;
@@ -133,7 +133,7 @@ static smol_status find_rotary_dim(const struct places *places, struct config *r
 
 /* ---- reading ---- */
 
-static smol_status read_type(const struct settings *object, const char **type)
+static smol_status read_type(const struct json_settings *object, const char **type)
 {
     const char *old = NULL;
     *type = NULL;
@@ -148,7 +148,7 @@ static smol_status read_type(const struct settings *object, const char **type)
 }
 
 /* What the type cannot do without. */
-static smol_status require(const struct settings *object, const char *key)
+static smol_status require(const struct json_settings *object, const char *key)
 {
     if (smol_setting(object, key))
         return SMOL_OK;
@@ -157,7 +157,7 @@ static smol_status require(const struct settings *object, const char *key)
                      object->within, key);
 }
 
-static smol_status require_real(const struct settings *object, const char *key, double *value)
+static smol_status require_real(const struct json_settings *object, const char *key, double *value)
 {
     smol_status status = require(object, key);
     return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
@@ -165,7 +165,8 @@ static smol_status require_real(const struct settings *object, const char *key, 
 
 /* In config.json itself, where that counts, or in the object; for the reference's Phi-3 the latter
  * does not. */
-static smol_status read_original_context(const struct places *places, const struct settings *object,
+static smol_status read_original_context(const struct places *places,
+                                         const struct json_settings *object,
                                          const struct config *result, uint32_t *original)
 {
     static const char key[] = "original_max_position_embeddings";
@@ -184,7 +185,7 @@ static smol_status read_original_context(const struct places *places, const stru
     return status;
 }
 
-static smol_status read_llama3(const struct settings *object, struct rope *rope)
+static smol_status read_llama3(const struct json_settings *object, struct rope *rope)
 {
     smol_status status = require_real(object, "factor", &rope->factor);
     if (!status)
@@ -199,7 +200,7 @@ static smol_status read_llama3(const struct settings *object, struct rope *rope)
 }
 
 /* 0 counts as absent, as it does for the reference. */
-static smol_status read_beta(const struct settings *object, const char *key, double *beta)
+static smol_status read_beta(const struct json_settings *object, const char *key, double *beta)
 {
     double found = 0;
     smol_status status = smol_setting_real(object, key, 0, FLT_MAX, &found);
@@ -208,7 +209,7 @@ static smol_status read_beta(const struct settings *object, const char *key, dou
 }
 
 /* null: no truncation. */
-static smol_status read_truncate(const struct settings *object, struct rope *rope)
+static smol_status read_truncate(const struct json_settings *object, struct rope *rope)
 {
     uint32_t truncate = !smol_setting_is_null(object, "truncate");
     smol_status status = smol_setting_flag(object, "truncate", &truncate);
@@ -217,12 +218,13 @@ static smol_status read_truncate(const struct settings *object, struct rope *rop
 }
 
 /* The factor of cosine and sine: given, or 0. */
-static smol_status read_attention_factor(const struct settings *object, struct rope *rope)
+static smol_status read_attention_factor(const struct json_settings *object, struct rope *rope)
 {
     return smol_setting_real(object, "attention_factor", FLT_MIN, FLT_MAX, &rope->attention_factor);
 }
 
-static smol_status read_yarn(const struct settings *object, uint32_t context, struct rope *rope)
+static smol_status read_yarn(const struct json_settings *object, uint32_t context,
+                             struct rope *rope)
 {
     smol_status status = SMOL_OK;
     rope->factor = (double)context / rope->original_context;
@@ -243,7 +245,7 @@ static smol_status read_yarn(const struct settings *object, uint32_t context, st
     return status ? status : read_truncate(object, rope);
 }
 
-static smol_status read_factors(const struct settings *object, const char *key, uint32_t n,
+static smol_status read_factors(const struct json_settings *object, const char *key, uint32_t n,
                                 float *factors)
 {
     char remedy[64];
@@ -262,7 +264,7 @@ static smol_status read_factors(const struct settings *object, const char *key, 
 }
 
 /* Both lists are read, so that a damaged one is found whichever is used. */
-static smol_status read_longrope(const struct settings *object, uint32_t context,
+static smol_status read_longrope(const struct json_settings *object, uint32_t context,
                                  const struct config *result, struct rope *rope)
 {
     float unused[MAX_HEAD_DIM / 2];
@@ -289,7 +291,7 @@ static void choose_longrope(uint32_t original_context, struct config *result)
         *context = original_context;
 }
 
-static smol_status fail_type(const struct settings *object, const char *name,
+static smol_status fail_type(const struct json_settings *object, const char *name,
                              const struct family *family)
 {
     const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
@@ -304,7 +306,7 @@ static smol_status fail_type(const struct settings *object, const char *name,
 }
 
 /* Phi-3 has had two more names for longrope, and has nothing else. */
-static smol_status find_type(const struct settings *object, const struct family *family,
+static smol_status find_type(const struct json_settings *object, const struct family *family,
                              enum rope_type *type)
 {
     static const struct {
@@ -332,7 +334,7 @@ static smol_status find_type(const struct settings *object, const struct family 
 
 /* Where layers differ, the reference looks for `truncate` where it cannot be. It divides by the
  * logarithm of theta. */
-static smol_status check_yarn(const struct places *places, const struct settings *object,
+static smol_status check_yarn(const struct places *places, const struct json_settings *object,
                               const struct rope *rope)
 {
     if (!places->takes_outer && !rope->truncate)
@@ -346,7 +348,7 @@ static smol_status check_yarn(const struct places *places, const struct settings
 }
 
 /* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
-static smol_status read_rope(const struct places *places, const struct settings *object,
+static smol_status read_rope(const struct places *places, const struct json_settings *object,
                              struct config *result, struct rope *rope)
 {
     uint32_t context = result->max_positions;
@@ -424,7 +426,7 @@ static smol_status add_table(struct places *places, struct config *result)
 /* The reference takes rope_scaling instead of rope_parameters, not together with it. */
 static smol_status check_whole(const struct places *places, const char *key)
 {
-    const struct settings *parameters = &places->objects[0], *scaling = &places->objects[1];
+    const struct json_settings *parameters = &places->objects[0], *scaling = &places->objects[1];
     if (places->n_objects < 2 || !smol_setting(parameters, key) || smol_setting(scaling, key) ||
         smol_setting(places->config, key))
         return SMOL_OK;
@@ -434,7 +436,7 @@ static smol_status check_whole(const struct places *places, const char *key)
                      places->config->path, key);
 }
 
-static smol_status read_shared(const struct settings *config, struct config *result)
+static smol_status read_shared(const struct json_settings *config, struct config *result)
 {
     struct places places = {.config = config,
                             .theta_key = "rope_theta",
@@ -455,7 +457,7 @@ static smol_status read_shared(const struct settings *config, struct config *res
 
 /* ---- one for windowed layers, another for the others ---- */
 
-static smol_status check_nested(const struct settings *parameters)
+static smol_status check_nested(const struct json_settings *parameters)
 {
     const char *key;
     json_t *value;
@@ -470,7 +472,7 @@ static smol_status check_nested(const struct settings *parameters)
 }
 
 /* The reference overlooks `type` here, and the name of before it. */
-static smol_status check_new_type(const struct settings *config)
+static smol_status check_new_type(const struct json_settings *config)
 {
     json_t *scaling = smol_setting(config, "rope_scaling");
     if (!json_object_get(scaling, "type") || json_object_get(scaling, "rope_type"))
@@ -480,8 +482,8 @@ static smol_status check_new_type(const struct settings *config)
                              "the reference overlooks it: call it rope_type");
 }
 
-static smol_status read_global(const struct settings *config, const struct settings *parameters,
-                               struct config *result)
+static smol_status read_global(const struct json_settings *config,
+                               const struct json_settings *parameters, struct config *result)
 {
     struct places places = {
         .config = config, .theta_key = "rope_theta", .theta = result->family->rope_theta};
@@ -497,8 +499,8 @@ static smol_status read_global(const struct settings *config, const struct setti
     return status;
 }
 
-static smol_status read_local(const struct settings *config, const struct settings *parameters,
-                              struct config *result)
+static smol_status read_local(const struct json_settings *config,
+                              const struct json_settings *parameters, struct config *result)
 {
     struct places places = {.config = config,
                             .theta_key = "rope_local_base_freq",
@@ -513,9 +515,9 @@ static smol_status read_local(const struct settings *config, const struct settin
 }
 
 /* Tables that no layer needs are left out. */
-static smol_status read_mixed(const struct settings *config, struct config *result)
+static smol_status read_mixed(const struct json_settings *config, struct config *result)
 {
-    struct settings parameters = *config;
+    struct json_settings parameters = *config;
     uint32_t n_windowed = 0, n_layers = result->model.n_layers;
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
@@ -535,7 +537,7 @@ static smol_status read_mixed(const struct settings *config, struct config *resu
     return status;
 }
 
-smol_status smol_config_read_rope(const struct settings *config, struct config *result)
+smol_status smol_config_read_rope(const struct json_settings *config, struct config *result)
 {
     result->model.rotary_dim = result->model.head_dim;
     result->model.n_rope_tables = 0;

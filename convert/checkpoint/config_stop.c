@@ -6,7 +6,7 @@
 #include "convert/checkpoint/config_parts.h"
 
 /* Keeps the ids ascending and without duplicates. */
-static smol_status add_id(const struct settings *from, const char *key, const json_t *id,
+static smol_status add_id(const struct json_settings *from, const char *key, const json_t *id,
                           struct config *config)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0 ||
@@ -32,7 +32,7 @@ static smol_status add_id(const struct settings *from, const char *key, const js
 }
 
 /* eos_token_id: one id or a list of ids. */
-static smol_status add_ids(const struct settings *from, struct config *config)
+static smol_status add_ids(const struct json_settings *from, struct config *config)
 {
     json_t *ids = smol_setting(from, "eos_token_id");
     if (!ids)
@@ -48,12 +48,12 @@ static smol_status add_ids(const struct settings *from, struct config *config)
 }
 
 /* eos_token: the token's text, or an object that holds it. NULL when there is none. */
-static smol_status eos_text(const struct settings *from, const char **text)
+static smol_status eos_text(const struct json_settings *from, const char **text)
 {
     json_t *token = smol_setting(from, "eos_token");
     if (!json_is_object(token))
         return smol_setting_string(from, "eos_token", text);
-    struct settings inside = *from;
+    struct json_settings inside = *from;
     inside.object = token;
     inside.within = "eos_token.";
     return smol_setting_string(&inside, "content", text);
@@ -73,8 +73,8 @@ static const json_t *find_token(const json_t *tokenizer, const char *text)
     return json_object_get(vocabulary, text);
 }
 
-static smol_status add_eos_token(const char *folder, const struct settings *from,
-                                 struct settings *tokenizer, struct config *config)
+static smol_status add_eos_token(const char *folder, const struct json_settings *from,
+                                 struct json_settings *tokenizer, struct config *config)
 {
     const char *text = NULL;
     smol_status status = eos_text(from, &text);
@@ -91,10 +91,10 @@ static smol_status add_eos_token(const char *folder, const struct settings *from
     return add_id(tokenizer, "the eos_token of tokenizer_config.json", id, config);
 }
 
-smol_status smol_config_read_stop(const char *folder, const struct settings *config,
-                                  const struct settings *generation,
-                                  const struct settings *tokenizer_config,
-                                  struct settings *tokenizer, struct config *result)
+smol_status smol_config_read_stop(const char *folder, const struct json_settings *config,
+                                  const struct json_settings *generation,
+                                  const struct json_settings *tokenizer_config,
+                                  struct json_settings *tokenizer, struct config *result)
 {
     smol_status status = add_ids(config, result);
     if (!status)

@@ -21,7 +21,7 @@ static const char instead[] = "is not supported: merge the adapter with PEFT, sa
 /* ---- settings ---- */
 
 struct lora_settings {
-    struct settings file;
+    struct json_settings file;
     uint32_t rank;
     double alpha;
     uint32_t by_root; /* use_rslora */
@@ -59,7 +59,7 @@ static const char *const known[] = {
     "rank_pattern",        "target_modules", "use_rslora",      NULL,
 };
 
-static smol_status check_keys(const struct settings *file)
+static smol_status check_keys(const struct json_settings *file)
 {
     const char *key;
     json_t *value;
@@ -71,7 +71,7 @@ static smol_status check_keys(const struct settings *file)
     return SMOL_OK;
 }
 
-static smol_status check_choice(const struct settings *file, const char *key,
+static smol_status check_choice(const struct json_settings *file, const char *key,
                                 const char *const *choices)
 {
     const char *text = choices[0];
@@ -82,7 +82,7 @@ static smol_status check_choice(const struct settings *file, const char *key,
 }
 
 /* Some ways to begin change the base's weights, on loading too. */
-static smol_status check_beginning(const struct settings *file)
+static smol_status check_beginning(const struct json_settings *file)
 {
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
     if (json_is_boolean(smol_setting(file, "init_lora_weights")))
@@ -90,7 +90,7 @@ static smol_status check_beginning(const struct settings *file)
     return check_choice(file, "init_lora_weights", harmless);
 }
 
-static smol_status read_object(const struct settings *file, const char *key, json_t **object)
+static smol_status read_object(const struct json_settings *file, const char *key, json_t **object)
 {
     *object = smol_setting(file, key);
     if (*object && !json_is_object(*object))
@@ -102,7 +102,7 @@ static smol_status read_object(const struct settings *file, const char *key, jso
  * modules that there are tensors of. */
 static smol_status read_modules(struct lora_settings *s)
 {
-    const struct settings *file = &s->file;
+    const struct json_settings *file = &s->file;
     s->targets = smol_setting(file, "target_modules");
     s->excluded = smol_setting(file, "exclude_modules");
     s->layers = smol_setting(file, "layers_to_transform");
@@ -121,7 +121,7 @@ static smol_status read_modules(struct lora_settings *s)
 static smol_status read_settings(const char *folder, struct lora_settings *s, smol_error *error)
 {
     static const char *const types[] = {"LORA", NULL}, *const biases[] = {"none", NULL};
-    const struct settings *file = &s->file;
+    const struct json_settings *file = &s->file;
     s->rank = 8; /* the defaults of PEFT's LoraConfig */
     s->alpha = 8;
     smol_status status = smol_settings_open(folder, "adapter_config.json", true, &s->file, error);
@@ -163,7 +163,8 @@ static bool matches(const char *pattern, const char *module)
     return true;
 }
 
-static smol_status check_pattern(const struct settings *file, const char *key, const char *pattern)
+static smol_status check_pattern(const struct json_settings *file, const char *key,
+                                 const char *pattern)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
     size_t start = *pattern == '^';
@@ -175,7 +176,7 @@ static smol_status check_pattern(const struct settings *file, const char *key, c
 }
 
 /* The value of the first pattern that matches, or NULL. */
-static smol_status look_up(const struct settings *file, const char *key, json_t *patterns,
+static smol_status look_up(const struct json_settings *file, const char *key, json_t *patterns,
                            const char *module, json_t **value)
 {
     const char *pattern;
@@ -196,7 +197,7 @@ static smol_status look_up(const struct settings *file, const char *key, json_t 
 static smol_status find_scale(const struct lora_settings *s, const char *module, double factor,
                               uint64_t rank, float *scale)
 {
-    const struct settings *file = &s->file;
+    const struct json_settings *file = &s->file;
     json_t *own_rank = NULL, *own_alpha = NULL;
     smol_status status = look_up(file, "rank_pattern", s->rank_pattern, module, &own_rank);
     if (!status)

@@ -73,7 +73,7 @@ static smol_status check_lone(const char *path, smol_error *error)
 /* ---- the index by itself ---- */
 
 struct index {
-    struct settings file;
+    struct json_settings file;
     json_t *map;                   /* tensor -> shard */
     const char *names[MAX_SHARDS]; /* (n), ascending */
     size_t n;
@@ -248,7 +248,7 @@ static bool is_number(const json_t *value, uint64_t number)
 /* metadata.total_size, where it is given, is the sum of the tensors' sizes. */
 static smol_status check_total(const struct index *index, const struct safetensors *all)
 {
-    struct settings metadata = index->file;
+    struct json_settings metadata = index->file;
     metadata.object = smol_setting(&index->file, "metadata");
     metadata.within = "metadata.";
     if (metadata.object && !json_is_object(metadata.object))

@@ -103,7 +103,7 @@ static void print_weights(const struct subject *subject, FILE *out)
 }
 
 /* config.json's own words, as far as there are any. */
-static void print_names(const struct settings *config, FILE *out)
+static void print_names(const struct json_settings *config, FILE *out)
 {
     const json_t *list = json_object_get(config->object, "architectures");
     const char *architecture = json_string_value(json_array_get(list, 0));

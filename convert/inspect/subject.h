@@ -45,7 +45,7 @@ struct subject {
     struct model_file file; /* unless it is a checkpoint */
     /* of a checkpoint */
     struct source source;
-    struct settings config;         /* config.json */
+    struct json_settings config;    /* config.json */
     smol_error reason;              /* why it is not supported; SMOL_OK: it is */
     struct blob would_be;           /* the settings of the blob that it would become */
     bool has_weights;               /* false: they are of another kind */

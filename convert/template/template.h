@@ -13,7 +13,7 @@ struct chat_template_choice {
     const char *name;   /* the one to take; NULL: as the reference does, "tool_use", where
                            there is one, when there are tools, and otherwise "default" */
     const char *file;   /* a template anywhere, which wins over all; or NULL */
-    const struct settings *config; /* tokenizer_config.json */
+    const struct json_settings *config; /* tokenizer_config.json */
 };
 
 /* A file that holds nothing but a template. */

@@ -112,7 +112,7 @@ static smol_status list_files(const char *folder, struct template_list *list, sm
 /* --- tokenizer_config.json ------------------------------------------------------------------- */
 
 /* A list of templates with names. */
-static smol_status list_entries(const struct settings *config, const json_t *entries,
+static smol_status list_entries(const struct json_settings *config, const json_t *entries,
                                 struct template_list *list, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -131,7 +131,7 @@ static smol_status list_entries(const struct settings *config, const json_t *ent
 }
 
 /* The key: a text, which is the default, or a list. */
-static smol_status list_key(const struct settings *config, struct template_list *list,
+static smol_status list_key(const struct json_settings *config, struct template_list *list,
                             smol_error *error)
 {
     json_t *value = smol_setting(config, "chat_template");
@@ -145,7 +145,7 @@ static smol_status list_key(const struct settings *config, struct template_list 
     return add(list, "default", strlen("default"), strdup(config->path), value, error);
 }
 
-smol_status smol_template_list_open(const char *folder, const struct settings *config,
+smol_status smol_template_list_open(const char *folder, const struct json_settings *config,
                                     struct template_list *list, smol_error *error)
 {
     *list = (struct template_list){.places = json_object()};

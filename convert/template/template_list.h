@@ -25,7 +25,7 @@ struct template_list {
 /* Lists those of the checkpoint in `folder`, whose tokenizer_config.json is `config`. Files are not
  * read. The caller closes it, after an error too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a
  * key that is not what it should be), SMOL_ERROR_MEMORY. */
-smol_status smol_template_list_open(const char *folder, const struct settings *config,
+smol_status smol_template_list_open(const char *folder, const struct json_settings *config,
                                     struct template_list *list, smol_error *error);
 void smol_template_list_close(struct template_list *list);
 

@@ -35,7 +35,7 @@ static smol_status set(struct template_tokens *tokens, const char *name, const c
 }
 
 /* A text, or an object that holds it as its content; NULL: null. */
-static smol_status read_text(const struct settings *file, const char *key, const char **text)
+static smol_status read_text(const struct json_settings *file, const char *key, const char **text)
 {
     const json_t *token = smol_setting(file, key);
     *text = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
@@ -46,7 +46,7 @@ static smol_status read_text(const struct settings *file, const char *key, const
 }
 
 /* The tokens that every tokenizer may have, in an order of ours. */
-static smol_status read_known(const struct settings *file, struct template_tokens *tokens)
+static smol_status read_known(const struct json_settings *file, struct template_tokens *tokens)
 {
     for (size_t i = 0; i < N_KNOWN; i++) {
         const char *text;
@@ -80,7 +80,7 @@ static bool is_own(const char *key, const json_t *value, bool is_map)
     return is_token && ends_in_token(key);
 }
 
-static smol_status read_own(const struct settings *file, bool is_map,
+static smol_status read_own(const struct json_settings *file, bool is_map,
                             struct template_tokens *tokens)
 {
     const char *key, *text;
@@ -99,10 +99,10 @@ static smol_status read_own(const struct settings *file, bool is_map,
 }
 
 /* An object of tokens of any name; a list of them has no names. */
-static smol_status read_named(const struct settings *file, const char *object,
+static smol_status read_named(const struct json_settings *file, const char *object,
                               struct template_tokens *tokens)
 {
-    struct settings extra = *file;
+    struct json_settings extra = *file;
     const char *key, *text;
     json_t *value;
     extra.object = smol_setting(file, object);
@@ -121,7 +121,7 @@ static smol_status read_named(const struct settings *file, const char *object,
 }
 
 /* In the reference's order: a later name replaces an earlier one. */
-static smol_status read_all(const struct settings *config, const struct settings *map,
+static smol_status read_all(const struct json_settings *config, const struct json_settings *map,
                             struct template_tokens *tokens)
 {
     smol_status status = read_known(config, tokens);
@@ -138,7 +138,7 @@ static smol_status read_all(const struct settings *config, const struct settings
     return status ? status : read_named(map, "extra_special_tokens", tokens);
 }
 
-smol_status smol_template_tokens_open(const char *folder, const struct settings *config,
+smol_status smol_template_tokens_open(const char *folder, const struct json_settings *config,
                                       struct template_tokens *tokens, smol_error *error)
 {
     smol_status status = SMOL_OK;

@@ -8,7 +8,7 @@
 struct template_tokens {
     struct template_token *items; /* (n), owned; names and texts are the files' own */
     size_t n;
-    struct settings map; /* special_tokens_map.json, where it counts */
+    struct json_settings map; /* special_tokens_map.json, where it counts */
 };
 
 /* Reads them from tokenizer_config.json: the keys that end in _token, and the names in
@@ -16,7 +16,7 @@ struct template_tokens {
  * a time when special_tokens_map.json in `folder` was the one that counted, as it still does then.
  * The caller closes *tokens, after an error too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
  * SMOL_ERROR_MEMORY. */
-smol_status smol_template_tokens_open(const char *folder, const struct settings *config,
+smol_status smol_template_tokens_open(const char *folder, const struct json_settings *config,
                                       struct template_tokens *tokens, smol_error *error);
 void smol_template_tokens_close(struct template_tokens *tokens);
 

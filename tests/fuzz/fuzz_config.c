@@ -60,7 +60,7 @@ static void check_model(const struct config *config)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct config config;
-    struct settings tokenizer_config, tokenizer;
+    struct json_settings tokenizer_config, tokenizer;
     smol_error error;
     write_files(data, size);
     if (!smol_config_open(fuzz_folder(), "config.json", 0, &config, &tokenizer_config, &tokenizer,

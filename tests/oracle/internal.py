@@ -17,7 +17,7 @@ OK, NO, USAGE, FILE, DAMAGED, UNSUPPORTED, MEMORY, NUMERIC, CONTEXT_FULL = range
 
 
 class Settings(ctypes.Structure):
-    """struct settings of convert/base/settings.h."""
+    """struct json_settings of convert/base/settings.h."""
 
     _fields_ = [
         ("object", ctypes.c_void_p),

@@ -28,7 +28,7 @@ static const char base[] =
 
 static smol_status load(void)
 {
-    struct settings tokenizer_config, tokenizer;
+    struct json_settings tokenizer_config, tokenizer;
     smol_status status = smol_config_open(temporary.folder, "config.json", context, &config,
                                           &tokenizer_config, &tokenizer, &error);
     smol_settings_close(&tokenizer_config);
