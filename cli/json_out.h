@@ -18,8 +18,8 @@ void smol_json_close(struct json_out *json, char bracket);
 
 void smol_json_key(struct json_out *json, const char *key);
 
-/* Any bytes: ill-formed UTF-8 becomes U+FFFD. Control characters, DEL and C1 included, are escaped, so
- * that the output cannot steer a terminal. */
+/* Any bytes: ill-formed UTF-8 becomes U+FFFD. Control characters, DEL and C1 included, are escaped,
+ * so that the output cannot steer a terminal. */
 void smol_json_text(struct json_out *json, const char *text, size_t size);
 
 /* A member whose value is terminated text, a whole number, or a number with as many digits as it

@@ -202,6 +202,19 @@ smol_status smol_convert(const char *input, const char *output,
     return status;
 }
 
+smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint64_t *size,
+                              smol_error *error)
+{
+    char *provenance = NULL;
+    struct blob_contents contents = smol_source_contents(source);
+    source->config.model.dtype = dtype;
+    smol_status status =
+        smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
+    free(provenance);
+    *size = status ? 0 : smol_writer_size(&contents);
+    return status;
+}
+
 /* --- against a blob ----------------------------------------------------------------------- */
 
 /* The writer gets the blob's own provenance, so that every byte has the place that it has in the

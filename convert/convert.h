@@ -25,6 +25,11 @@ struct convert_options {
 smol_status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, smol_error *error);
 
+/* The size of the blob of `dtype` that the open source gives; source->config gets that dtype.
+ * Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint64_t *size,
+                              smol_error *error);
+
 /* Whether `blob` is what the conversion of `input` gives: converts it again with the blob's dtype
  * and compares the bytes as they come, so that it takes no file and no more memory than a
  * conversion. The release in the provenance may be another one, which *same_release tells. Errors:

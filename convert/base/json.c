@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/checkpoint/foreign.h"
+#include "convert/base/foreign.h"
 
 /* A value costs jansson up to some 200 bytes of memory and as little as two bytes of text, so both
  * are bounded. The largest tokenizers have about two million values. */

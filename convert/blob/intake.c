@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/file.h"
 #include "common/memory.h"
 
 struct intake {
@@ -168,4 +169,20 @@ smol_status smol_intake_finish(const struct intake *intake, smol_error *error)
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: ends after %" PRIu64 " of %" PRIu64 " bytes: fetch the rest",
                      intake->name, arrived, size);
+}
+
+smol_status smol_intake_check_output(const struct output *output, uint64_t size, const char *name,
+                                     enum verify verify, smol_error *error)
+{
+    struct file_view view;
+    struct blob blob;
+    smol_status status = smol_file_map(smol_output_temporary(output), &view, error);
+    if (status)
+        return status;
+    size_t n = size < view.size ? (size_t)size : view.size;
+    status = smol_blob_open_bytes(view.data, n, name, verify, &blob, error);
+    smol_blob_close(&blob);
+    status = file_settle(&view, name, status, error);
+    smol_file_close(&view);
+    return status;
 }

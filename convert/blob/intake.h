@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/output.h"
 #include "common/error.h"
 #include "format/reader.h"
 
@@ -32,5 +33,11 @@ smol_status smol_intake_finish(const struct intake *intake, smol_error *error);
 
 /* NULL is fine. */
 void smol_intake_close(struct intake *intake);
+
+/* Looks at the output, or at its first `size` bytes when it has more, as whoever uses them will:
+ * opens them as a blob. `name` is for messages. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+smol_status smol_intake_check_output(const struct output *output, uint64_t size, const char *name,
+                                     enum verify verify, smol_error *error);
 
 #endif

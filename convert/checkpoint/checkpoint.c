@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/weights/tile.h"
-
 enum { MAX_SHAPE = SAFETENSORS_MAX_RANK * 22 }; /* 20 digits and a comma each */
 
 const char *smol_checkpoint_format(const char *pattern, uint32_t layer,
@@ -110,11 +108,11 @@ static smol_status check_source(const struct safetensors *reader, const struct b
     if (!source)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: tensor %s is missing: config.json calls for it", reader->path, name);
-    if (!smol_tile_takes(source->dtype))
+    if (!smol_element_is_weight(source->dtype))
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: tensor %s has type %s: F32, F16, BF16, F8_E4M3 and F8_E5M2 are supported",
-            source->path, name, smol_safetensors_dtype_name(source->dtype));
+            source->path, name, smol_element_name(source->dtype));
     bool vector = layout->layout == LAYOUT_VECTOR;
     const uint64_t shape[2] = {layout->rows, layout->cols};
     const uint64_t *wanted = vector ? shape + 1 : shape;

@@ -1,5 +1,5 @@
-/* Opening an adapter, see lora.h. Which matrices it changes is what its tensors say; of its
- * settings, those that decide what they mean are read, those that decide nothing any more are
+/* Opening and merging an adapter, see lora.h. Which matrices it changes is what its tensors say; of
+ * its settings, those that decide what they mean are read, those that decide nothing any more are
  * ignored, and whatever else is set is refused: it may change the result. */
 #include "convert/checkpoint/lora.h"
 
@@ -13,7 +13,7 @@
 #include "common/file.h"
 #include "convert/base/settings.h"
 #include "convert/checkpoint/checkpoint.h"
-#include "convert/weights/tile.h"
+#include "format/layout.h"
 
 static const char instead[] = "is not supported: merge the adapter with PEFT, save the model and "
                               "convert that";
@@ -279,16 +279,23 @@ enum { MAX_MODULE = MAX_CHECKPOINT_NAME };
 static smol_status check_half(const struct lora *lora, const struct safetensors_tensor *half,
                               uint64_t rows, uint64_t cols, smol_error *error)
 {
-    if (!smol_tile_takes(half->dtype))
+    if (!smol_element_is_weight(half->dtype))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: tensor %.200s has type %s: a float is due", lora->path, half->name,
-                         smol_safetensors_dtype_name(half->dtype));
+                         smol_element_name(half->dtype));
     if (half->rank == 2 && half->shape[0] == rows && half->shape[1] == cols)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor %.200s has another shape than [%" PRIu64 ", %" PRIu64
                      "], which this model and rank call for: was it made for another?",
                      lora->path, half->name, rows, cols);
+}
+
+/* Elements [start, start + n) of the tensor as f32. */
+static void read_elements(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                          float *out)
+{
+    element_widen(tensor->dtype, tensor->data, start, n, out);
 }
 
 /* Whether two tensors of one shape hold the same numbers. */
@@ -299,8 +306,8 @@ static bool same_numbers(const struct safetensors_tensor *a, const struct safete
     uint64_t n = a->shape[0] * a->shape[1];
     for (uint64_t i = 0; i < n; i += STRIP) {
         uint64_t width = n - i < STRIP ? n - i : STRIP;
-        smol_tile_widen(a, i, width, left);
-        smol_tile_widen(b, i, width, right);
+        read_elements(a, i, width, left);
+        read_elements(b, i, width, right);
         if (memcmp(left, right, width * sizeof *left) != 0)
             return false;
     }
@@ -479,4 +486,42 @@ void smol_lora_close(struct lora *lora)
     free(lora->pairs);
     free(lora->path);
     *lora = (struct lora){0};
+}
+
+/* ---- merging ---- */
+
+enum { MERGED_STRIP = 256 }; /* columns whose sums stay in the first-level cache */
+
+/* sums (n, width) of B A, of rows [row, row + n) and columns [col, col + width). */
+static void add_products(const struct lora_pair *pair, uint64_t row, uint64_t n, uint64_t col,
+                         uint64_t width, double (*sums)[MERGED_STRIP])
+{
+    uint64_t rank = pair->a->shape[0], cols = pair->a->shape[1];
+    float a[MERGED_STRIP], b;
+    memset(sums, 0, n * sizeof *sums);
+    for (uint64_t k = 0; k < rank; k++) {
+        read_elements(pair->a, k * cols + col, width, a);
+        for (uint64_t r = 0; r < n; r++) {
+            read_elements(pair->b, (pair->first_row + row + r) * rank + k, 1, &b);
+            for (uint64_t c = 0; c < width; c++)
+                sums[r][c] += (double)b * (double)a[c];
+        }
+    }
+}
+
+void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tensor *base,
+                     uint64_t row, uint64_t n, float *out)
+{
+    uint64_t cols = pair->a->shape[1];
+    double sums[TILE_ROWS][MERGED_STRIP];
+    read_elements(base, row * cols, n * cols, out);
+    for (uint64_t col = 0; col < cols; col += MERGED_STRIP) {
+        uint64_t width = cols - col < MERGED_STRIP ? cols - col : MERGED_STRIP;
+        add_products(pair, row, n, col, width, sums);
+        for (uint64_t r = 0; r < n; r++)
+            for (uint64_t c = 0; c < width; c++) {
+                float delta = (float)sums[r][c] * pair->scale;
+                out[r * cols + col + c] += delta;
+            }
+    }
 }

@@ -18,39 +18,10 @@
 
 #include "common/checked.h"
 #include "common/utf8.h"
+#include "convert/base/foreign.h"
 #include "convert/base/json_scan.h"
-#include "convert/checkpoint/foreign.h"
 
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
-
-static const struct dtype {
-    const char *name;
-    unsigned bits;
-} dtypes[] = {
-    [ST_BOOL] = {"BOOL", 8},
-    [ST_F4] = {"F4", 4},
-    [ST_F6_E2M3] = {"F6_E2M3", 6},
-    [ST_F6_E3M2] = {"F6_E3M2", 6},
-    [ST_U8] = {"U8", 8},
-    [ST_I8] = {"I8", 8},
-    [ST_F8_E5M2] = {"F8_E5M2", 8},
-    [ST_F8_E4M3] = {"F8_E4M3", 8},
-    [ST_F8_E8M0] = {"F8_E8M0", 8},
-    [ST_F8_E4M3FNUZ] = {"F8_E4M3FNUZ", 8},
-    [ST_F8_E5M2FNUZ] = {"F8_E5M2FNUZ", 8},
-    [ST_I16] = {"I16", 16},
-    [ST_U16] = {"U16", 16},
-    [ST_F16] = {"F16", 16},
-    [ST_BF16] = {"BF16", 16},
-    [ST_I32] = {"I32", 32},
-    [ST_U32] = {"U32", 32},
-    [ST_F32] = {"F32", 32},
-    [ST_C64] = {"C64", 64},
-    [ST_F64] = {"F64", 64},
-    [ST_I64] = {"I64", 64},
-    [ST_U64] = {"U64", 64},
-};
-enum { N_DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 /* A header being read. */
 struct parser {
@@ -186,14 +157,8 @@ static smol_status parse_dtype(struct parser *parser, struct safetensors_tensor 
 {
     size_t length;
     smol_status status = parse_string(parser, &length);
-    if (status)
+    if (status || smol_element_find(parser->free, length, &tensor->dtype))
         return status;
-    for (unsigned i = 0; i < N_DTYPES; i++) {
-        if (length == strlen(dtypes[i].name) && memcmp(parser->free, dtypes[i].name, length) == 0) {
-            tensor->dtype = (enum safetensors_dtype)i;
-            return SMOL_OK;
-        }
-    }
     return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED,
                        "has a dtype that the format does not know");
 }
@@ -432,7 +397,7 @@ static bool bytes_due(const struct safetensors_tensor *tensor, uint64_t *bytes)
     for (unsigned i = 0; i < tensor->rank; i++)
         if (!checked_mul(bits, tensor->shape[i], &bits))
             return false;
-    if (!checked_mul(bits, dtypes[tensor->dtype].bits, &bits) || bits % 8 != 0)
+    if (!checked_mul(bits, smol_element_bits(tensor->dtype), &bits) || bits % 8 != 0)
         return false;
     *bytes = bits / 8;
     return true;
@@ -564,9 +529,4 @@ const struct safetensors_tensor *smol_safetensors_find(const struct safetensors 
     const struct safetensors_tensor *const *found =
         bsearch(&key, reader->by_name, reader->n_tensors, sizeof key, compare_names);
     return found ? *found : NULL;
-}
-
-const char *smol_safetensors_dtype_name(enum safetensors_dtype dtype)
-{
-    return dtypes[dtype].name;
 }

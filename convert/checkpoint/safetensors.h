@@ -9,34 +9,9 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "convert/base/element.h"
 
 enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_RANK = 8 };
-
-/* Element types of the format. Sub-byte types count bits. */
-enum safetensors_dtype {
-    ST_BOOL,
-    ST_F4,
-    ST_F6_E2M3,
-    ST_F6_E3M2,
-    ST_U8,
-    ST_I8,
-    ST_F8_E5M2,
-    ST_F8_E4M3,
-    ST_F8_E8M0,
-    ST_F8_E4M3FNUZ,
-    ST_F8_E5M2FNUZ,
-    ST_I16,
-    ST_U16,
-    ST_F16,
-    ST_BF16,
-    ST_I32,
-    ST_U32,
-    ST_F32,
-    ST_C64,
-    ST_F64,
-    ST_I64,
-    ST_U64,
-};
 
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
@@ -86,8 +61,5 @@ void smol_safetensors_close(struct safetensors *reader);
 /* The tensor called `name`, or NULL. */
 const struct safetensors_tensor *smol_safetensors_find(const struct safetensors *reader,
                                                        const char *name);
-
-/* The name of a dtype as the format spells it ("BF16"). */
-const char *smol_safetensors_dtype_name(enum safetensors_dtype dtype);
 
 #endif

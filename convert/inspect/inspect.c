@@ -87,7 +87,7 @@ static void print_types(const struct subject *subject, FILE *out)
     for (size_t i = 0; i <= ST_U64; i++) {
         if (counts[i] == 0)
             continue;
-        fprintf(out, "%s%zu %s", before, counts[i], smol_safetensors_dtype_name(i));
+        fprintf(out, "%s%zu %s", before, counts[i], smol_element_name(i));
         before = ", ";
     }
     fprintf(out, "\n");

@@ -35,7 +35,7 @@ void smol_tensor_set_tiled(struct model_tensor *tensor, const struct blob *blob,
 const char *smol_tensor_dtype(const struct model_tensor *tensor)
 {
     return tensor->tiled ? smol_dtype_name(tensor->tiled->dtype)
-                         : smol_safetensors_dtype_name(tensor->raw->dtype);
+                         : smol_element_name(tensor->raw->dtype);
 }
 
 uint64_t smol_tensor_size(const struct model_tensor *tensor)

@@ -37,7 +37,8 @@ static enum error_kind error_kind_of(const struct model_tensor *tensor)
                : tensor->tiled->dtype == DTYPE_INT8 ? ERROR_ESTIMATED
                                                     : ERROR_MEASURED;
     }
-    return tensor->rank == 2 && smol_tile_takes(tensor->raw->dtype) ? ERROR_MEASURED : ERROR_NONE;
+    return tensor->rank == 2 && smol_element_is_weight(tensor->raw->dtype) ? ERROR_MEASURED
+                                                                           : ERROR_NONE;
 }
 
 static void add_squares(struct long_sum *sum, const double *values, size_t n)

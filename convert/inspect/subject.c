@@ -7,9 +7,8 @@
 
 #include "common/checked.h"
 #include "common/file.h"
-#include "convert/blob/writer.h"
 #include "convert/checkpoint/checkpoint.h"
-#include "convert/provenance.h"
+#include "convert/convert.h"
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
@@ -174,19 +173,12 @@ static void add_need(struct subject *subject, enum blob_dtype dtype, uint64_t bl
         need->cache[i] = cache_size(subject->blob->model, dtype, subject->contexts[i]);
 }
 
-/* The writer's plan gives a blob's size without writing one. The source's dtype is changed on the
- * way. */
 static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smol_error *error)
 {
-    struct source *source = &subject->source;
-    char *provenance = NULL;
-    struct blob_contents contents = smol_source_contents(source);
-    source->config.model.dtype = dtype;
-    smol_status status =
-        smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
-    free(provenance);
+    uint64_t size;
+    smol_status status = smol_convert_size(&subject->source, dtype, &size, error);
     if (!status)
-        add_need(subject, dtype, smol_writer_size(&contents));
+        add_need(subject, dtype, size);
     return status;
 }
 

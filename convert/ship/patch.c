@@ -11,7 +11,6 @@
 #include "common/checked.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "convert/base/result.h"
 #include "convert/blob/intake.h"
 #include "convert/ship/delta_coding.h"
 
@@ -288,7 +287,7 @@ static smol_status write_new(const struct blob *old_blob, struct input *delta, c
         status = smol_delta_apply(old_blob, delta, &output, error);
     status = file_settle(&old_blob->file, old_blob->path, status, error);
     if (!status) /* its digests were checked as it was made */
-        status = smol_result_check(&output, UINT64_MAX, name, VERIFY_OFF, error);
+        status = smol_intake_check_output(&output, UINT64_MAX, name, VERIFY_OFF, error);
     if (!status)
         status = smol_output_commit(&output, error);
     smol_output_discard(&output);

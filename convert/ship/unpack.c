@@ -9,7 +9,6 @@
 #include "cli/output.h"
 #include "common/pool.h"
 #include "convert/base/progress.h"
-#include "convert/base/result.h"
 #include "convert/blob/intake.h"
 #include "convert/ship/journal.h"
 #include "convert/ship/packed_reader.h"
@@ -313,7 +312,7 @@ static smol_status check_end(struct unpacking *u, smol_error *error)
 static smol_status finish(struct unpacking *u, smol_error *error)
 {
     smol_status status =
-        smol_result_check(&u->output, u->size, u->reader.input.name, VERIFY_AT_OPEN, error);
+        smol_intake_check_output(&u->output, u->size, u->reader.input.name, VERIFY_AT_OPEN, error);
     if (status == SMOL_ERROR_DAMAGED) { /* all digests are right: whoever made it broke a rule */
         u->can_go_on = false;
         smol_output_forget(&u->output);

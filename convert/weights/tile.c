@@ -5,18 +5,6 @@
 
 #include "common/cpu.h"
 
-bool smol_tile_takes(enum safetensors_dtype dtype)
-{
-    return dtype == ST_F32 || dtype == ST_F16 || dtype == ST_BF16 || dtype == ST_F8_E4M3 ||
-           dtype == ST_F8_E5M2;
-}
-
-void smol_tile_widen(const struct safetensors_tensor *source, uint64_t start, uint64_t n,
-                     float *out)
-{
-    widen(source, start, n, out);
-}
-
 struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
                                   const struct blob_tensor *layout, uint64_t row, float *scratch,
                                   uint8_t *out)
@@ -41,6 +29,6 @@ struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,
                                    const struct blob_tensor *layout, uint8_t *out)
 {
     memset(out, 0, layout->size);
-    widen(source, 0, layout->cols, (float *)out);
+    element_widen(source->dtype, source->data, 0, layout->cols, (float *)out);
     return find_not_finite((float *)out, layout->cols, 0);
 }

@@ -18,13 +18,6 @@ struct tile_fault {
     const char *reason;
 };
 
-/* Whether tiles can be made of elements of `dtype`: floats that f32 holds exactly. */
-bool smol_tile_takes(enum safetensors_dtype dtype);
-
-/* Elements [start, start + n) of the tensor as f32. */
-void smol_tile_widen(const struct safetensors_tensor *source, uint64_t start, uint64_t n,
-                     float *out);
-
 /* Converts rows [row, min(row + TILE_ROWS, layout->rows)) of a matrix into out, which has room
  * for smol_block_bytes(layout->dtype, layout->cols). `scratch` holds `cols` floats. Uses AVX2 where
  * the processor has it; the bytes are the same. */

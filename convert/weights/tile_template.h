@@ -13,58 +13,6 @@
 #include "common/number.h"
 #include "convert/weights/tile.h"
 
-/* --- widening ----------------------------------------------------------------------------- */
-
-static inline void widen_bf16(const uint8_t *restrict data, uint64_t n, float *restrict out)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, data + 2 * i, sizeof half); /* at any alignment */
-        out[i] = f32_from_bf16(half);
-    }
-}
-
-static inline void widen_f16(const uint8_t *restrict data, uint64_t n, float *restrict out)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        uint16_t half;
-        memcpy(&half, data + 2 * i, sizeof half);
-        out[i] = f32_from_f16(half);
-    }
-}
-
-static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*widened)(uint8_t),
-                            float *restrict out)
-{
-    for (uint64_t i = 0; i < n; i++)
-        out[i] = widened(data[i]);
-}
-
-/* Elements [start, start + n) of the tensor as f32: exact for each source type. */
-static void widen(const struct safetensors_tensor *source, uint64_t start, uint64_t n, float *out)
-{
-    uint64_t i = 0;
-    const uint8_t *halves = source->data + start * 2;
-    switch (source->dtype) {
-    case ST_BF16:
-        for (; n - i >= GROUP_INPUTS; i += GROUP_INPUTS)
-            widen_bf16(halves + 2 * i, GROUP_INPUTS, out + i);
-        widen_bf16(halves + 2 * i, n - i, out + i);
-        break;
-    case ST_F16:
-        widen_f16(halves, n, out);
-        break;
-    case ST_F8_E4M3:
-        widen_f8(source->data + start, n, f32_from_f8_e4m3, out);
-        break;
-    case ST_F8_E5M2:
-        widen_f8(source->data + start, n, f32_from_f8_e5m2, out);
-        break;
-    default:
-        memcpy(out, source->data + start * sizeof(float), n * sizeof(float));
-    }
-}
-
 /* --- looking for what is no number -------------------------------------------------------- */
 
 /* The bits of the largest |value|; those of infinities and NaNs are larger than all others. */
@@ -216,7 +164,7 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
     memset(out, 0, smol_block_bytes(layout->dtype, cols));
     for (uint64_t r = 0; r < rows; r++) {
         uint64_t start = (row + r) * cols;
-        widen(source, start, cols, scratch);
+        element_widen(source->dtype, source->data, start, cols, scratch);
         struct tile_fault fault = find_not_finite(scratch, cols, start);
         if (!fault.status)
             fault = tile_row(scratch, layout, r, start, out);

@@ -35,7 +35,7 @@ static void check_tensors(const struct safetensors *reader)
         CLAIM(tensor->data + tensor->size <= reader->file.data + reader->file.size);
         CLAIM(tensor->rank <= SAFETENSORS_MAX_RANK);
         CLAIM(smol_safetensors_find(reader, tensor->name) == tensor);
-        CLAIM(strlen(smol_safetensors_dtype_name(tensor->dtype)) > 0);
+        CLAIM(strlen(smol_element_name(tensor->dtype)) > 0);
         filled = tensor->end;
     }
 }

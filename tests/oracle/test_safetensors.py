@@ -61,7 +61,7 @@ class Reader(ctypes.Structure):
     ]
 
 
-lib.smol_safetensors_dtype_name.restype = ctypes.c_char_p
+lib.smol_element_name.restype = ctypes.c_char_p
 
 
 def read_ours(path):
@@ -71,7 +71,7 @@ def read_ours(path):
         return str(error)
     tensors = {}
     for tensor in reader.tensors[: reader.n_tensors]:
-        dtype = lib.smol_safetensors_dtype_name(tensor.dtype).decode()
+        dtype = lib.smol_element_name(tensor.dtype).decode()
         data = ctypes.string_at(tensor.data, tensor.size)
         tensors[tensor.name.decode()] = (dtype, list(tensor.shape[: tensor.rank]), data)
     lib.smol_safetensors_close(ctypes.byref(reader))

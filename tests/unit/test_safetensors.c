@@ -133,7 +133,7 @@ static void reads_every_dtype(void **state)
         snprintf(header, sizeof header, "{" TENSOR("a", "%s", "[8]", "[0,%u]") "}", all[i].name,
                  all[i].bits);
         accepts(header, all[i].bits);
-        assert_string_equal(smol_safetensors_dtype_name(reader.tensors[0].dtype), all[i].name);
+        assert_string_equal(smol_element_name(reader.tensors[0].dtype), all[i].name);
         assert_int_equal(reader.tensors[0].size, all[i].bits);
         smol_safetensors_close(&reader);
     }

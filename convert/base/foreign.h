@@ -1,6 +1,6 @@
 /* Names files that people take for a checkpoint's, by their first bytes. */
-#ifndef SMOL_CONVERT_FOREIGN_H
-#define SMOL_CONVERT_FOREIGN_H
+#ifndef SMOL_CONVERT_BASE_FOREIGN_H
+#define SMOL_CONVERT_BASE_FOREIGN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Files of other kinds, see foreign.h. */
-#include "convert/checkpoint/foreign.h"
+#include "convert/base/foreign.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,0 +1,104 @@
+/* The element types of safetensors files: a table, and their elements as f32. */
+#ifndef SMOL_CONVERT_BASE_ELEMENT_H
+#define SMOL_CONVERT_BASE_ELEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "format/layout.h"
+
+/* Sub-byte types count bits. */
+enum safetensors_dtype {
+    ST_BOOL,
+    ST_F4,
+    ST_F6_E2M3,
+    ST_F6_E3M2,
+    ST_U8,
+    ST_I8,
+    ST_F8_E5M2,
+    ST_F8_E4M3,
+    ST_F8_E8M0,
+    ST_F8_E4M3FNUZ,
+    ST_F8_E5M2FNUZ,
+    ST_I16,
+    ST_U16,
+    ST_F16,
+    ST_BF16,
+    ST_I32,
+    ST_U32,
+    ST_F32,
+    ST_C64,
+    ST_F64,
+    ST_I64,
+    ST_U64,
+};
+
+/* The type that the format spells name[0..length). False: there is none. */
+bool smol_element_find(const char *name, size_t length, enum safetensors_dtype *dtype);
+
+/* Its name ("BF16"), and the bits of an element. */
+const char *smol_element_name(enum safetensors_dtype dtype);
+unsigned smol_element_bits(enum safetensors_dtype dtype);
+
+/* Whether a model's weights may have this type: a float that f32 holds exactly. */
+bool smol_element_is_weight(enum safetensors_dtype dtype);
+
+/* Below, inline: compiled for the instruction set of each caller. Loops run over GROUP_INPUTS
+ * elements wherever that many are left, because compilers turn loops of a constant count into
+ * vectors. */
+
+static inline void widen_bf16(const uint8_t *restrict data, uint64_t n, float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, data + 2 * i, sizeof half); /* at any alignment */
+        out[i] = f32_from_bf16(half);
+    }
+}
+
+static inline void widen_f16(const uint8_t *restrict data, uint64_t n, float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, data + 2 * i, sizeof half);
+        out[i] = f32_from_f16(half);
+    }
+}
+
+static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*widened)(uint8_t),
+                            float *restrict out)
+{
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = widened(data[i]);
+}
+
+/* Elements [start, start + n) of `data`, which are of a weight's type, as f32: exactly. */
+static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t start,
+                               uint64_t n, float *out)
+{
+    uint64_t i = 0;
+    const uint8_t *halves = data + start * 2;
+    switch (dtype) {
+    case ST_BF16:
+        for (; n - i >= GROUP_INPUTS; i += GROUP_INPUTS)
+            widen_bf16(halves + 2 * i, GROUP_INPUTS, out + i);
+        widen_bf16(halves + 2 * i, n - i, out + i);
+        break;
+    case ST_F16:
+        widen_f16(halves, n, out);
+        break;
+    case ST_F8_E4M3:
+        widen_f8(data + start, n, f32_from_f8_e4m3, out);
+        break;
+    case ST_F8_E5M2:
+        widen_f8(data + start, n, f32_from_f8_e5m2, out);
+        break;
+    default:
+        memcpy(out, data + start * sizeof(float), n * sizeof(float));
+    }
+}
+
+#endif
