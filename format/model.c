@@ -23,8 +23,6 @@ bool smol_model_is_plain(const struct blob_model *model)
 
 /* --- ranges ------------------------------------------------------------------------------- */
 
-/* The ranges keep products small: rows and cols of at most 2^24 and 2^22, so that a tensor has less
- * than 2^49 bytes and a model of 2^10 layers less than 2^64. */
 struct range {
     const char *name;
     uint32_t value, low, high;
@@ -44,14 +42,14 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
     bool plain = smol_model_is_plain(m);
     const struct range ranges[] = {
         {"family", m->family, FAMILY_LLAMA, FAMILY_LLAMA},
-        {"n_layers", m->n_layers, 1, 1 << 10},
-        {"hidden_size", m->hidden_size, 1, 1 << 20},
-        {"intermediate_size", m->intermediate_size, 1, 1 << 22},
-        {"n_heads", m->n_heads, 1, 1 << 12},
-        {"n_kv_heads", m->n_kv_heads, 1, 1 << 12},
+        {"n_layers", m->n_layers, 1, MODEL_MAX_LAYERS},
+        {"hidden_size", m->hidden_size, 1, MODEL_MAX_HIDDEN},
+        {"intermediate_size", m->intermediate_size, 1, MODEL_MAX_INTERMEDIATE},
+        {"n_heads", m->n_heads, 1, MODEL_MAX_HEADS},
+        {"n_kv_heads", m->n_kv_heads, 1, MODEL_MAX_HEADS},
         {"head_dim", m->head_dim, 2, MAX_HEAD_DIM},
-        {"vocab_size", m->vocab_size, 1, 1 << 24},
-        {"context_length", m->context_length, 1, 1 << 24},
+        {"vocab_size", m->vocab_size, 1, MODEL_MAX_VOCAB},
+        {"context_length", m->context_length, 1, MODEL_MAX_CONTEXT},
         {"tied_embeddings", m->tied_embeddings, 0, 1},
         {"attention_bias", m->attention_bias, 0, plain ? BIAS_QKVO : BIAS_QKV},
         {"mlp_bias", m->mlp_bias, 0, 1},
@@ -93,7 +91,7 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
 {
     const struct range ranges[] = {
         {"blocks", m->blocks, 0, ALL_BLOCK_BITS},
-        {"sliding_window", m->sliding_window, 0, 1 << 24},
+        {"sliding_window", m->sliding_window, 0, MODEL_MAX_CONTEXT},
         {"rotary_dim", m->rotary_dim, 2, m->head_dim},
         {"n_rope_tables", m->n_rope_tables, 1, 2},
     };

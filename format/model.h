@@ -9,6 +9,17 @@
 #include "common/error.h"
 #include "format/format.h"
 
+/* The largest sizes of a model, beside MAX_HEAD_DIM. They keep products small: rows and cols of at
+ * most 2^24 and 2^22, so that a tensor has less than 2^49 bytes and a model less than 2^64. */
+enum {
+    MODEL_MAX_LAYERS = 1 << 10,
+    MODEL_MAX_HIDDEN = 1 << 20,
+    MODEL_MAX_INTERMEDIATE = 1 << 22,
+    MODEL_MAX_HEADS = 1 << 12, /* of queries, and of keys and values */
+    MODEL_MAX_VOCAB = 1 << 24,
+    MODEL_MAX_CONTEXT = 1 << 24,
+};
+
 /* Checks every hyper-parameter against its range and against the others, so that no size
  * computed from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);

@@ -77,7 +77,7 @@ static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*wi
 
 /* Elements [start, start + n) of `data`, which are of a weight's type, as f32: exactly. */
 static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t start,
-                               uint64_t n, float *out)
+                                 uint64_t n, float *out)
 {
     uint64_t i = 0;
     const uint8_t *halves = data + start * 2;

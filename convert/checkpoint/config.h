@@ -10,8 +10,9 @@
 #include "convert/base/settings.h"
 #include "convert/checkpoint/family.h"
 #include "format/layout.h"
+#include "format/model.h"
 
-enum { CONFIG_MAX_STOP = 64, CONFIG_MAX_LAYERS = 1024 };
+enum { CONFIG_MAX_STOP = 64 };
 
 /* Which of its two lists of factors a model with rope_type longrope is converted with. */
 enum longrope { LONGROPE_NONE, LONGROPE_SHORT, LONGROPE_LONG };
@@ -21,10 +22,10 @@ enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG
 struct config {
     const struct family *family;
     struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
-    uint8_t layers[CONFIG_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
-    float inv_freq[MAX_HEAD_DIM];      /* (n_rope_tables, rotary_dim / 2) */
-    uint32_t max_positions;            /* max_position_embeddings */
-    uint32_t wanted_context;           /* what the caller asked for; 0: nothing */
+    uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
+    float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */
+    uint32_t max_positions;           /* max_position_embeddings */
+    uint32_t wanted_context;          /* what the caller asked for; 0: nothing */
     enum longrope longrope;
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,

@@ -1,7 +1,7 @@
-/* What sets single layers apart, see config_parts.h: windows, and layers that do not rotate. */
+/* What sets single layers apart, see config_model.h: windows, and layers that do not rotate. */
 #include <string.h>
 
-#include "convert/checkpoint/config_parts.h"
+#include "convert/checkpoint/config_model.h"
 
 /* ---- lists with an entry for each layer ---- */
 

@@ -1,4 +1,4 @@
-/* The model that config.json describes, see config_parts.h. Defaults and precedence are those of
+/* The model that config.json describes, see config_model.h. Defaults and precedence are those of
  * the reference; families.c has what differs between families. Keys that the reference's family
  * does not compute with (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "convert/checkpoint/config_parts.h"
+#include "convert/checkpoint/config_model.h"
 #include "format/model.h"
 
 /* ---- the family ---- */
@@ -133,14 +133,14 @@ static const struct size {
     {                                                                                              \
         key, offsetof(struct blob_model, name), offsetof(struct family_sizes, name), max           \
     }
-    SIZE("hidden_size", hidden_size, 1 << 20),
-    SIZE("intermediate_size", intermediate_size, 1 << 22),
-    SIZE("num_hidden_layers", n_layers, 1024),
-    SIZE("num_attention_heads", n_heads, 4096),
-    SIZE("num_key_value_heads", n_kv_heads, 4096),
-    SIZE("head_dim", head_dim, 1024),
-    SIZE("vocab_size", vocab_size, 1 << 24),
-    SIZE("max_position_embeddings", context_length, 1 << 24),
+    SIZE("hidden_size", hidden_size, MODEL_MAX_HIDDEN),
+    SIZE("intermediate_size", intermediate_size, MODEL_MAX_INTERMEDIATE),
+    SIZE("num_hidden_layers", n_layers, MODEL_MAX_LAYERS),
+    SIZE("num_attention_heads", n_heads, MODEL_MAX_HEADS),
+    SIZE("num_key_value_heads", n_kv_heads, MODEL_MAX_HEADS),
+    SIZE("head_dim", head_dim, MAX_HEAD_DIM),
+    SIZE("vocab_size", vocab_size, MODEL_MAX_VOCAB),
+    SIZE("max_position_embeddings", context_length, MODEL_MAX_CONTEXT),
 #undef SIZE
 };
 
@@ -202,11 +202,12 @@ static smol_status derive_sizes(const struct json_settings *config, struct blob_
                          "%s: head_dim %u is odd (hidden_size %u, num_attention_heads %u): "
                          "rotary embedding needs an even one",
                          config->path, model->head_dim, model->hidden_size, model->n_heads);
-    if (model->head_dim > 1024)
+    if (model->head_dim > MAX_HEAD_DIM)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
                          "%s: head_dim %u (hidden_size %u, num_attention_heads %u): "
-                         "at most 1024 is supported",
-                         config->path, model->head_dim, model->hidden_size, model->n_heads);
+                         "at most %d is supported",
+                         config->path, model->head_dim, model->hidden_size, model->n_heads,
+                         MAX_HEAD_DIM);
     return SMOL_OK;
 }
 

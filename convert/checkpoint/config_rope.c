@@ -1,4 +1,4 @@
-/* Rotary embedding, see config_parts.h: which one config.json describes, and its frequencies.
+/* Rotary embedding, see config_model.h: which one config.json describes, and its frequencies.
  *
  * transformers 5 has an object rope_parameters, which holds rope_theta and, where layers of two
  * types rotate differently, an object for each type; before, rope_scaling and rope_theta were keys
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "convert/checkpoint/config_parts.h"
+#include "convert/checkpoint/config_model.h"
 #include "convert/checkpoint/rope.h"
 
 /* The places where one embedding may be described. */

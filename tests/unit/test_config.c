@@ -389,7 +389,7 @@ static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
 /* What a blob gets of the model that was read last. */
 struct reading {
     struct blob_model model;
-    uint8_t layers[CONFIG_MAX_LAYERS];
+    uint8_t layers[MODEL_MAX_LAYERS];
     float inv_freq[MAX_HEAD_DIM];
 };
 
