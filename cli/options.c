@@ -42,10 +42,20 @@ static void print_usage(FILE *out, const struct command_line *command)
     fprintf(out, "usage: %s %s [OPTION]...\n", command->program, command->words);
 }
 
+static void print_overview(FILE *out, const struct command_line *command)
+{
+    print_usage(out, command);
+    if (command->commands)
+        fprintf(out, "\n%s\n%s --help and %s COMMAND --help list the options.\n", command->commands,
+                command->program, command->program);
+}
+
 static void print_help(const struct command_line *command)
 {
     print_usage(stdout, command);
     printf("\n%s\n", command->about);
+    if (command->commands)
+        printf("%s\n", command->commands);
     for (size_t i = 0; i < command->n_rules; i++)
         print_rule(&command->rules[i]);
     print_row("-h, --help", "print this and exit");
@@ -252,6 +262,11 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
     *shown = false;
     for (size_t i = 0; i < command->max_words; i++)
         words[i] = NULL;
+    if (command->commands && argc == 2 && strcmp(argv[1], "help") == 0) {
+        print_overview(stdout, command);
+        *shown = true;
+        return SMOL_OK;
+    }
     opterr = 0;
     optind = 0; /* start anew, whoever parsed before */
     while (!status && (code = next_code(argc, argv, &tables)) != -1) {
@@ -302,5 +317,5 @@ smol_status smol_options_check_file(const struct command_line *command, const ch
 
 void smol_options_usage(const struct command_line *command)
 {
-    print_usage(stderr, command);
+    print_overview(stderr, command);
 }

@@ -40,18 +40,20 @@ struct option_rule {
 /* One command. --help and --version come by themselves. */
 struct command_line {
     const char *program;
-    const char *words; /* as in the help: sub-command and arguments, without options */
-    const char *about; /* paragraphs of the help, before and after the options */
-    const char *notes;
+    const char *words;    /* as in the help: sub-command and arguments, without options */
+    const char *about;    /* paragraphs of the help, before the options */
+    const char *commands; /* the program's commands, a line each; NULL: this command has a name */
+    const char *notes;    /* paragraphs of the help, after the options */
     size_t min_words, max_words; /* arguments that are no options */
     const struct option_rule *rules;
     size_t n_rules;
 };
 
 /* Parses argv[1..argc): options into *settings, which holds the defaults, the rest into words
- * (max_words), NULL where there is none. Both may be mixed; `--` ends the options. *shown: --help
- * or --version was answered and nothing else is to be done. One call at a time in a process, as
- * getopt has global state. Errors: SMOL_ERROR_USAGE, naming the option. */
+ * (max_words), NULL where there is none. Both may be mixed; `--` ends the options. *shown: --help,
+ * --version or, for a command that lists the program's commands, the single word `help` was
+ * answered, and nothing is left to do. One call at a time in a process, as getopt has global state.
+ * Errors: SMOL_ERROR_USAGE, naming the option. */
 smol_status smol_options_parse(const struct command_line *command, int argc, char **argv,
                                void *settings, const char **words, bool *shown, smol_error *error);
 
@@ -64,7 +66,7 @@ bool smol_options_no_command(const char *program, int argc, char **argv, smol_er
 smol_status smol_options_check_file(const struct command_line *command, const char *file,
                                     smol_error *error);
 
-/* The first line of the help, on standard error. */
+/* Prints the usage and the list of commands on standard error. */
 void smol_options_usage(const struct command_line *command);
 
 #endif

@@ -1,11 +1,38 @@
-/* Reports of failures, see print.h. */
+/* Reports of failures and exit statuses, see print.h. */
 #include "cli/print.h"
 
 #include <stdio.h>
+
+int smol_exit_status(smol_status status)
+{
+    switch (status) {
+    case SMOL_OK:
+        return 0;
+    case SMOL_ERROR_MISMATCH:
+        return 1;
+    case SMOL_ERROR_USAGE:
+        return 2;
+    case SMOL_ERROR_FILE:
+        return 3;
+    case SMOL_ERROR_DAMAGED:
+        return 4;
+    case SMOL_ERROR_UNSUPPORTED:
+        return 5;
+    case SMOL_ERROR_MEMORY:
+        return 6;
+    case SMOL_ERROR_NUMERIC:
+        return 7;
+    case SMOL_ERROR_CONTEXT_FULL:
+        return 8;
+    case SMOL_ERROR_CANCELLED: /* no command returns it */
+        break;
+    }
+    return 9;
+}
 
 int smol_command_status(smol_status status, const smol_error *error)
 {
     if (status && error->message[0])
         fprintf(stderr, "smolrun: %s\n", error->message);
-    return (int)status;
+    return smol_exit_status(status);
 }

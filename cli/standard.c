@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,11 +18,14 @@ void smol_standard_reserve(void)
 
 smol_status smol_standard_flush(smol_error *error)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    if (!ferror(stdout) && fflush(stdout) == 0)
         return SMOL_OK;
-    if (errno == EPIPE) {
+    int reason = errno;
+    __fpurge(stdout);
+    if (reason == EPIPE) {
         *error = (smol_error){.status = SMOL_ERROR_FILE};
         return SMOL_ERROR_FILE;
     }
-    return smol_fail(error, SMOL_ERROR_FILE, "standard output: cannot write (%s)", strerror(errno));
+    return smol_fail(error, SMOL_ERROR_FILE, "standard output: cannot write (%s)",
+                     strerror(reason));
 }

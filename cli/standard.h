@@ -9,8 +9,10 @@
  * writing them fails, as before. Call it first in main. */
 void smol_standard_reserve(void);
 
-/* Writes out what was printed to standard output. Errors: SMOL_ERROR_FILE; the message is empty if
- * the reader has closed the pipe (`smolrun ... | head`). */
+/* Writes out what was printed to standard output. After a failure it drops the rest, so that
+ * nothing follows a gap. Call it right after printing, while errno holds the reason of a failed
+ * write. Errors: SMOL_ERROR_FILE; the message is empty if the reader has closed the pipe
+ * (`smolrun ... | head`). */
 smol_status smol_standard_flush(smol_error *error);
 
 #endif

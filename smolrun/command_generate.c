@@ -48,13 +48,13 @@ static const struct command_line command = {
         "With --session, the text goes on after the session's, and an empty PROMPT adds nothing "
         "to\n"
         "it; a PROMPT (with --chat: a conversation) that begins with it is the whole text, of\n"
-        "which only the rest is evaluated.\n\n"
-        "  smolrun chat         a conversation\n"
-        "  smolrun tokenize     text to token ids and back\n"
-        "  smolrun logits       logits into a file\n"
-        "  smolrun bench        speed\n"
-        "  smolrun perplexity   how well the model predicts a text\n"
-        "  smolrun explain      how sure the model is of each token\n",
+        "which only the rest is evaluated.\n",
+    .commands = "  smolrun chat         a conversation\n"
+                "  smolrun tokenize     text to token ids and back\n"
+                "  smolrun logits       logits into a file\n"
+                "  smolrun bench        speed\n"
+                "  smolrun perplexity   how well the model predicts a text\n"
+                "  smolrun explain      how sure the model is of each token\n",
     .notes =
         "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
         "and the newest half of the others, and goes on as if the text had begun so. It first\n"

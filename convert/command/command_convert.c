@@ -25,15 +25,15 @@ static const struct command_line line = {
     .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
              "INPUT: the checkpoint's folder (or what the cache of the Hub has for one), or the\n"
              "model.safetensors in it, or the model.safetensors.index.json that lists its\n"
-             "shards.\n\n"
-             "  smolconv diff        how two models differ\n"
-             "  smolconv inspect     what is in a file\n"
-             "  smolconv report      a model as a page for a browser\n"
-             "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
-             "  smolconv pack        compress a blob for shipping\n"
-             "  smolconv unpack      restore it, while it arrives\n"
-             "  smolconv delta       what makes one blob out of another\n"
-             "  smolconv patch       makes it\n",
+             "shards.\n",
+    .commands = "  smolconv diff        how two models differ\n"
+                "  smolconv inspect     what is in a file\n"
+                "  smolconv report      a model as a page for a browser\n"
+                "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
+                "  smolconv pack        compress a blob for shipping\n"
+                "  smolconv unpack      restore it, while it arrives\n"
+                "  smolconv delta       what makes one blob out of another\n"
+                "  smolconv patch       makes it\n",
     .notes =
         "Exit status: 0 done, 1 the answer is no, 2 wrong usage, 3 a file missing, unreadable or\n"
         "unwritable, 4 a file damaged or breaking its format, 5 not supported, 6 out of memory.\n",

@@ -2,10 +2,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <string.h>
 
 #include "cli/output.h"
+#include "cli/print.h"
 #include "cli/standard.h"
 #include "common/mapping.h"
 #include "convert/command/command.h"
@@ -36,12 +36,13 @@ int main(int argc, char **argv)
     smol_output_remove_on_signals();
     smol_mapping_guard();
     smol_status status = run(argc, argv, &error);
-    if (ferror(stdout)) /* nothing may stand behind what was lost */
-        __fpurge(stdout);
     bool answered = status == SMOL_OK || status == SMOL_ERROR_MISMATCH;
-    if (answered && (fflush(stdout) || ferror(stdout)))
-        status = smol_fail(&error, SMOL_ERROR_FILE, "standard output: cannot write");
+    smol_error unwritten;
+    if (smol_standard_flush(&unwritten) && answered) {
+        error = unwritten;
+        status = error.status;
+    }
     if (status && error.message[0])
         fprintf(stderr, "smolconv: %s\n", error.message);
-    return (int)status;
+    return smol_exit_status(status);
 }

@@ -47,6 +47,7 @@ smol_status __wrap_smol_options_parse(const struct command_line *command, int ar
     smol_json_member_text(&json, "program", command->program);
     smol_json_member_text(&json, "words", command->words);
     smol_json_member_text(&json, "about", command->about);
+    smol_json_member_text(&json, "commands", command->commands ? command->commands : "");
     smol_json_member_text(&json, "notes", command->notes);
     smol_json_key(&json, "options");
     smol_json_open(&json, '[');

@@ -164,7 +164,10 @@ def test_wrong_usage_is_status_2(arguments, part):
 
 def test_no_arguments_show_the_usage_and_help_and_version_succeed():
     result = smolconv()
-    assert result.returncode == 2 and "usage: smolconv" in result.stderr
+    assert result.returncode == 2 and result.stderr.startswith("usage: smolconv")
+    commands = re.findall(r"^  smolconv ([a-z]+)", result.stderr, re.M)
+    assert sorted(commands) == ["delta", "diff", "inspect", "pack", "patch", "report", "unpack", "verify"]
+    assert (smolconv("help").returncode, smolconv("help").stdout) == (0, result.stderr)
     for arguments in (["--help"], ["-h"], ["verify", "--help"], ["inspect", "--help"]):
         result = smolconv(*arguments)
         assert result.returncode == 0 and result.stdout.startswith("usage: smolconv")

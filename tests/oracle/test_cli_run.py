@@ -273,6 +273,13 @@ def test_without_arguments_usage_goes_to_standard_error(command):
     assert result.stdout == b"" and result.stderr.startswith(b"usage: smolrun")
 
 
+def test_without_arguments_and_with_help_the_commands_are_listed():
+    text = output("help")
+    assert smolrun().stderr.decode() == text
+    commands = re.findall(r"^  smolrun ([a-z]+)", text, re.M)
+    assert sorted(commands) == ["bench", "chat", "explain", "logits", "perplexity", "tokenize"]
+
+
 def test_help_names_every_option_and_no_other():
     options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
         --keep --threads --kv --chat --system --session --jsonl --sequences --ids --json --stats --verify

@@ -281,7 +281,9 @@ PRINTERS = {
     "inspect safetensors": ["smolconv", "inspect", DEMO / "model.safetensors"],
     "inspect --json": ["smolconv", "inspect", "--json", "BLOB"],
     "verify": ["smolconv", "verify", "BLOB"],
-    "help": ["smolconv", "--help"],
+    "diff": ["smolconv", "diff", "BLOB", DEMO],
+    "--help": ["smolconv", "--help"],
+    "help": ["smolconv", "help"],
     "generate": ["smolrun", "BLOB", "Hello", "-n", "2"],
     "generate --ids": ["smolrun", "BLOB", "Hello", "-n", "2", "--ids"],
     "generate --json": ["smolrun", "BLOB", "Hello", "-n", "2", "--json"],
@@ -289,7 +291,8 @@ PRINTERS = {
     "detokenize": ["smolrun", "tokenize", "BLOB", "--decode", "20 30"],
     "bench": ["smolrun", "bench", "BLOB", "-p", "2", "-n", "2"],
     "bench --json": ["smolrun", "bench", "BLOB", "-p", "2", "-n", "2", "--json"],
-    "help of smolrun": ["smolrun", "--help"],
+    "--help of smolrun": ["smolrun", "--help"],
+    "help of smolrun": ["smolrun", "help"],
     "perplexity": ["smolrun", "perplexity", "BLOB", DEMO / "config.json"],
     "explain": ["smolrun", "explain", "BLOB", "Hello", "-n", "2"],
 }
@@ -301,8 +304,9 @@ def test_a_full_or_closed_standard_output_is_status_3(blob, name, target):
     words = [str(blob if word == "BLOB" else word) for word in PRINTERS[name]]
     words[0] = str(BUILD / words[0])
     redirect = {"full": 'exec "$@" >/dev/full', "closed": 'exec "$@" >&-'}[target]
+    reason = {"full": "No space left on device", "closed": "Bad file descriptor"}[target]
     result = run(["sh", "-c", redirect, "sh", *words])
-    assert_fails(result, 3, "standard output: cannot write")
+    assert_fails(result, 3, f"standard output: cannot write ({reason})")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
