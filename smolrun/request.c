@@ -1,208 +1,248 @@
-/* Requests, see request.h. The JSON reader is that of chat templates: fixed memory, bounded depth.
- */
+/* Requests, see request.h. */
 #include "smolrun/request.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/template/template_json.h"
+#include "common/json_reader.h"
 #include "smolrun/prompt.h"
 #include "smolrun/text_in.h"
 
-/* A request that is being read. */
-struct reading {
-    struct machine machine;
+/* A request that is being read: the value of one member comes next. */
+struct request_reader {
+    struct json_reader json;
     struct request *request;
-    uint32_t seen; /* a bit for each field */
+    const char *field; /* the member's name */
+    char *scratch;     /* room for any string of the line, decoded */
+    uint32_t seen;     /* a bit for each field */
 };
 
-/* One member's value, and as it stands in the line. */
-struct member {
-    const char *name;
-    const struct value *value;
-    const char *text;
-    size_t size;
-};
-
-static bool fail(struct reading *r, const struct member *m, const char *what)
+static smol_status fail_field(struct request_reader *r, const char *what)
 {
-    return smol_template_fail(&r->machine, SMOL_ERROR_USAGE, "%s: %s", m->name, what);
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: %s", r->field, what);
 }
 
 /* --- values ------------------------------------------------------------------------------- */
 
-/* A terminated copy, which the request owns. */
-static bool copy(struct reading *r, const void *text, size_t size, char **out)
+/* Makes a terminated copy, which the request owns. */
+static smol_status copy(struct request_reader *r, const void *text, size_t size, char **out)
 {
     *out = malloc(size + 1);
     if (!*out)
-        return smol_template_fail(&r->machine, SMOL_ERROR_MEMORY, "out of memory for a request");
+        return smol_fail_memory(r->json.error, "a request");
     memcpy(*out, text, size);
     (*out)[size] = '\0';
-    return true;
+    return SMOL_OK;
 }
 
-static bool read_whole(struct reading *r, const struct member *m, uint64_t most, uint64_t *out)
+static bool next_is_number(struct request_reader *r)
 {
-    const struct value *value = m->value;
-    if (value->type != VALUE_INTEGER || value->integer < 0 || (uint64_t)value->integer > most)
-        return smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
-                                  "%s: a whole number from 0 to %llu is due", m->name,
-                                  (unsigned long long)most);
-    *out = (uint64_t)value->integer;
-    return true;
+    int c = smol_json_peek(&r->json);
+    return c == '-' || (c >= '0' && c <= '9');
 }
 
-static bool read_real(struct reading *r, const struct member *m, float low, float high, float *out)
+static smol_status read_whole(struct request_reader *r, uint64_t most, uint64_t *out)
 {
-    const struct value *value = m->value;
-    double number = value->type == VALUE_INTEGER ? (double)value->integer
-                    : value->type == VALUE_REAL  ? value->real
-                                                 : -1;
-    if (!(number >= (double)low && number <= (double)high))
-        return smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
-                                  "%s: a number from %g to %g is due", m->name, (double)low,
-                                  (double)high);
-    *out = (float)number;
-    return true;
+    struct json_number number = {0};
+    smol_status status = SMOL_OK;
+    bool is_number = next_is_number(r);
+    if (is_number)
+        status = smol_json_number(&r->json, &number);
+    if (status)
+        return status;
+    if (!is_number || !smol_json_to_u64(&number, out) || *out > most)
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                         "%s: expected a whole number from 0 to %llu", r->field,
+                         (unsigned long long)most);
+    return SMOL_OK;
+}
+
+static smol_status read_real(struct request_reader *r, float low, float high, float *out)
+{
+    struct json_number number;
+    double real = -1;
+    smol_status status = SMOL_OK;
+    if (next_is_number(r)) {
+        status = smol_json_number(&r->json, &number);
+        if (!status)
+            status = smol_json_to_real(&r->json, &number, &real);
+    }
+    if (status)
+        return status;
+    if (!(real >= (double)low && real <= (double)high))
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: expected a number from %g to %g",
+                         r->field, (double)low, (double)high);
+    *out = (float)real;
+    return SMOL_OK;
+}
+
+/* Skips the value and makes a copy of it as it stands in the line. */
+static smol_status copy_value(struct request_reader *r, char **out)
+{
+    smol_json_peek(&r->json);
+    const uint8_t *start = r->json.at;
+    smol_status status = smol_json_skip(&r->json);
+    return status ? status : copy(r, start, (size_t)(r->json.at - start), out);
 }
 
 /* --- fields ------------------------------------------------------------------------------- */
 
-static bool set_id(struct reading *r, const struct member *m)
+static smol_status set_id(struct request_reader *r)
 {
     enum { MAX_ID = 256 };
-    if (m->value->type != VALUE_INTEGER && !is_text(m->value))
-        return fail(r, m, "a text or a whole number is due");
-    if (m->size > MAX_ID)
-        return fail(r, m, "longer than 256 bytes");
-    return copy(r, m->text, m->size, &r->request->id);
+    int c = smol_json_peek(&r->json);
+    const uint8_t *start = r->json.at;
+    struct json_number number;
+    int64_t integer;
+    size_t length;
+    smol_status status = SMOL_OK;
+    bool is_number = next_is_number(r);
+    if (is_number)
+        status = smol_json_number(&r->json, &number);
+    else if (c == '"')
+        status = smol_json_string(&r->json, NULL, &length);
+    if (status)
+        return status;
+    if (is_number ? !smol_json_to_i64(&number, &integer) : c != '"')
+        return fail_field(r, "expected a string or an integer of 64 bits");
+    size_t size = (size_t)(r->json.at - start);
+    if (size > MAX_ID)
+        return fail_field(r, "longer than 256 bytes");
+    return copy(r, start, size, &r->request->id);
 }
 
-static bool set_prompt(struct reading *r, const struct member *m)
+static smol_status set_prompt(struct request_reader *r)
 {
-    if (!is_text(m->value))
-        return fail(r, m, "a text is due");
-    r->request->n_prompt = m->value->n;
-    return copy(r, m->value->bytes, m->value->n, &r->request->prompt);
+    if (smol_json_peek(&r->json) != '"')
+        return fail_field(r, "expected a string");
+    smol_status status = smol_json_string(&r->json, r->scratch, &r->request->n_prompt);
+    return status ? status : copy(r, r->scratch, r->request->n_prompt, &r->request->prompt);
 }
 
-/* What chat templates get, as JSON. */
-static bool copy_list(struct reading *r, const struct member *m, char **out)
+/* Copies a list that chat templates get, as JSON. */
+static smol_status copy_list(struct request_reader *r, char **out)
 {
-    if (m->value->type != VALUE_LIST)
-        return fail(r, m, "a list is due");
-    return copy(r, m->text, m->size, out);
+    if (smol_json_peek(&r->json) != '[')
+        return fail_field(r, "expected a list");
+    return copy_value(r, out);
 }
 
-static bool set_messages(struct reading *r, const struct member *m)
+static smol_status set_messages(struct request_reader *r)
 {
-    return copy_list(r, m, &r->request->messages);
+    return copy_list(r, &r->request->messages);
 }
 
-static bool set_tools(struct reading *r, const struct member *m)
+static smol_status set_tools(struct request_reader *r)
 {
-    return copy_list(r, m, &r->request->tools);
+    return copy_list(r, &r->request->tools);
 }
 
-static bool set_documents(struct reading *r, const struct member *m)
+static smol_status set_documents(struct request_reader *r)
 {
-    return copy_list(r, m, &r->request->documents);
+    return copy_list(r, &r->request->documents);
 }
 
-static bool set_variables(struct reading *r, const struct member *m)
+static smol_status set_variables(struct request_reader *r)
 {
-    if (m->value->type != VALUE_DICT)
-        return fail(r, m, "an object is due");
-    return copy(r, m->text, m->size, &r->request->variables);
+    if (smol_json_peek(&r->json) != '{')
+        return fail_field(r, "expected an object");
+    return copy_value(r, &r->request->variables);
 }
 
-static bool set_max_tokens(struct reading *r, const struct member *m)
+static smol_status set_max_tokens(struct request_reader *r)
 {
     uint64_t n = 0;
-    if (!read_whole(r, m, UINT32_MAX, &n))
-        return false;
+    smol_status status = read_whole(r, UINT32_MAX, &n);
     r->request->max_tokens = (size_t)n;
-    return true;
+    return status;
 }
 
-static bool set_temperature(struct reading *r, const struct member *m)
+static smol_status set_temperature(struct request_reader *r)
 {
-    return read_real(r, m, 0, FLT_MAX, &r->request->sampler.temperature);
+    return read_real(r, 0, FLT_MAX, &r->request->sampler.temperature);
 }
 
-static bool set_top_k(struct reading *r, const struct member *m)
+static smol_status set_top_k(struct request_reader *r)
 {
     uint64_t k = 0;
-    if (!read_whole(r, m, UINT32_MAX, &k))
-        return false;
+    smol_status status = read_whole(r, UINT32_MAX, &k);
     r->request->sampler.top_k = (uint32_t)k;
-    return true;
+    return status;
 }
 
-static bool set_top_p(struct reading *r, const struct member *m)
+static smol_status set_top_p(struct request_reader *r)
 {
     float *top_p = &r->request->sampler.top_p;
-    if (!read_real(r, m, 0, 1, top_p))
-        return false;
-    *top_p = *top_p == 0 ? FLT_MIN : *top_p; /* as on the command line (settings.c) */
-    return true;
+    smol_status status = read_real(r, 0, 1, top_p);
+    if (*top_p == 0)
+        *top_p = FLT_MIN; /* as on the command line (settings.c) */
+    return status;
 }
 
-static bool set_min_p(struct reading *r, const struct member *m)
+static smol_status set_min_p(struct request_reader *r)
 {
-    return read_real(r, m, 0, 1, &r->request->sampler.min_p);
+    return read_real(r, 0, 1, &r->request->sampler.min_p);
 }
 
-static bool set_repetition_penalty(struct reading *r, const struct member *m)
+static smol_status set_repetition_penalty(struct request_reader *r)
 {
-    return read_real(r, m, FLT_MIN, FLT_MAX, &r->request->sampler.repetition_penalty);
+    return read_real(r, FLT_MIN, FLT_MAX, &r->request->sampler.repetition_penalty);
 }
 
-static bool set_seed(struct reading *r, const struct member *m)
+static smol_status set_seed(struct request_reader *r)
 {
-    return read_whole(r, m, INT64_MAX, &r->request->sampler.seed);
+    return read_whole(r, INT64_MAX, &r->request->sampler.seed);
 }
 
-static bool add_stop(struct reading *r, const struct member *m, const struct value *text)
+static smol_status add_stop(struct request_reader *r)
 {
     struct option_texts *stop = &r->request->stop;
     char *own;
-    if (!is_text(text) || text->n == 0 || memchr(text->bytes, '\0', text->n))
-        return fail(r, m, "texts are due, not empty and without NUL");
+    size_t n = 0;
+    smol_status status = SMOL_OK;
+    bool is_string = smol_json_peek(&r->json) == '"';
+    if (is_string)
+        status = smol_json_string(&r->json, r->scratch, &n);
+    if (status)
+        return status;
+    if (!is_string || n == 0 || memchr(r->scratch, '\0', n))
+        return fail_field(r, "expected strings, not empty and without NUL");
     if (stop->n == OPTION_MAX_TEXTS)
-        return fail(r, m, "too many texts");
-    if (!copy(r, text->bytes, text->n, &own))
-        return false;
-    stop->items[stop->n++] = own;
-    return true;
+        return fail_field(r, "too many strings");
+    status = copy(r, r->scratch, n, &own);
+    if (!status)
+        stop->items[stop->n++] = own;
+    return status;
 }
 
-static bool set_stop(struct reading *r, const struct member *m)
+static smol_status set_stop(struct request_reader *r)
 {
+    bool more;
     r->request->stop.n = 0;
     r->request->own_stop = true;
-    if (m->value->type != VALUE_LIST)
-        return add_stop(r, m, m->value);
-    for (uint32_t i = 0; i < m->value->n; i++)
-        if (!add_stop(r, m, &m->value->items[i]))
-            return false;
-    return true;
+    if (smol_json_peek(&r->json) != '[')
+        return add_stop(r);
+    smol_status status = smol_json_begin(&r->json, '[', &more);
+    while (!status && more) {
+        status = add_stop(r);
+        if (!status)
+            status = smol_json_more(&r->json, ']', &more);
+    }
+    return status;
 }
 
-static bool set_logprobs(struct reading *r, const struct member *m)
+static smol_status set_logprobs(struct request_reader *r)
 {
     uint64_t n = 0;
-    if (!read_whole(r, m, MAX_LOGPROBS, &n))
-        return false;
+    smol_status status = read_whole(r, MAX_LOGPROBS, &n);
     r->request->logprobs = (int)n;
-    return true;
+    return status;
 }
 
 static const struct {
     const char *name;
-    bool (*set)(struct reading *r, const struct member *m);
+    smol_status (*set)(struct request_reader *r);
 } fields[] = {
     {"id", set_id},
     {"prompt", set_prompt},
@@ -224,71 +264,120 @@ enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-/* null is as if the member were not there. */
-static bool set_member(void *user, const struct value *name, const struct value *value,
-                       const char *text, size_t size)
+/* Reads one member. A value of null is as if the member were not there. */
+static smol_status read_member(struct request_reader *r)
 {
-    struct reading *r = user;
-    for (size_t i = 0; i < N_FIELDS; i++) {
-        const struct member member = {fields[i].name, value, text, size};
-        if (!text_is(name, fields[i].name))
-            continue;
-        if (r->seen & 1u << i)
-            return fail(r, &member, "given twice");
-        r->seen |= 1u << i;
-        return value->type == VALUE_NONE || fields[i].set(r, &member);
-    }
-    return smol_template_fail(&r->machine, SMOL_ERROR_USAGE, "%.*s: no such member of a request",
-                              (int)(name->n < 64 ? name->n : 64), (const char *)name->bytes);
+    size_t length, i = 0;
+    smol_status status = smol_json_name(&r->json, r->scratch, &length);
+    if (status)
+        return status;
+    while (i < N_FIELDS &&
+           (strlen(fields[i].name) != length || memcmp(fields[i].name, r->scratch, length) != 0))
+        i++;
+    if (i == N_FIELDS)
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%.*s: no such member of a request",
+                         (int)(length < 64 ? length : 64), r->scratch);
+    r->field = fields[i].name;
+    if (r->seen & 1u << i)
+        return fail_field(r, "appears twice");
+    r->seen |= 1u << i;
+    return smol_json_word(&r->json, "null") ? SMOL_OK : fields[i].set(r);
 }
 
-static void read(struct reading *r, const char *line, size_t size)
+static smol_status begin(struct request_reader *r)
 {
-    if (!smol_template_read_members(&r->machine, "request", line, size, set_member, r))
-        return;
+    smol_status status = smol_json_check_utf8(&r->json);
+    if (!status && smol_json_peek(&r->json) != '{')
+        status =
+            smol_fail(r->json.error, SMOL_ERROR_USAGE, "request: expected an object (byte %zu)",
+                      (size_t)(r->json.at - r->json.start));
+    return status;
+}
+
+static smol_status read_all(struct request_reader *r)
+{
     const struct request *request = r->request;
+    bool more = false;
+    smol_status status = begin(r);
+    if (!status)
+        status = smol_json_begin(&r->json, '{', &more);
+    while (!status && more) {
+        status = read_member(r);
+        if (!status)
+            status = smol_json_more(&r->json, '}', &more);
+    }
+    if (!status)
+        status = smol_json_end(&r->json);
+    if (status)
+        return status;
     if (!request->prompt == !request->messages)
-        smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
-                           "request: a prompt or messages are due, one of them");
-    else if (request->prompt && (request->tools || request->documents || request->variables))
-        smol_template_fail(&r->machine, SMOL_ERROR_USAGE,
-                           "request: tools, documents and chat_template_kwargs go with messages");
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                         "request: expected either a prompt or messages");
+    if (request->prompt && (request->tools || request->documents || request->variables))
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                         "request: tools, documents and chat_template_kwargs need messages");
+    return SMOL_OK;
 }
 
-/* Members come in any order, and an answer has the id of its request where that made no sense too.
- */
-static bool set_id_alone(void *user, const struct value *name, const struct value *value,
-                         const char *text, size_t size)
+/* The id of a request that was refused, wherever in the line it is: the answer carries it too. */
+static void find_id(struct request_reader *r)
 {
-    struct reading *r = user;
-    const struct member member = {"id", value, text, size};
-    bool wanted = text_is(name, "id") && value->type != VALUE_NONE && !r->request->id;
-    return !wanted || set_id(r, &member);
+    bool more = false;
+    size_t length;
+    smol_status status = begin(r);
+    r->field = "id";
+    if (!status)
+        status = smol_json_begin(&r->json, '{', &more);
+    while (!status && more && !r->request->id) {
+        status = smol_json_name(&r->json, r->scratch, &length);
+        bool is_id = length == 2 && memcmp(r->scratch, "id", 2) == 0;
+        if (!status && is_id && smol_json_peek(&r->json) != 'n')
+            status = set_id(r);
+        else if (!status)
+            status = smol_json_skip(&r->json);
+        if (!status)
+            status = smol_json_more(&r->json, '}', &more);
+    }
 }
 
-static void find_id(struct request *request, const char *line, size_t size)
+static struct request_reader reader_of(const char *line, size_t size, struct request *request,
+                                       char *scratch, smol_error *error)
 {
-    smol_error detail;
-    struct reading r = {.machine = {.error = &detail, .steps = TEMPLATE_STEPS}, .request = request};
-    smol_template_read_members(&r.machine, "request", line, size, set_id_alone, &r);
-    smol_template_free(&r.machine);
+    const uint8_t *start = (const uint8_t *)line;
+    return (struct request_reader){
+        .json = {.start = start,
+                 .at = start,
+                 .end = start + size,
+                 .name = "request",
+                 .fault = "not valid JSON",
+                 .advice = "",
+                 .status = SMOL_ERROR_USAGE,
+                 .error = error},
+        .request = request,
+        .scratch = scratch,
+    };
 }
 
 smol_status smol_request_read(const char *line, size_t size, const struct settings *settings,
                               struct request *request, smol_error *error)
 {
-    struct reading r = {.machine = {.error = error, .steps = TEMPLATE_STEPS}, .request = request};
     *request = (struct request){
         .sampler = settings->sampler,
         .max_tokens = settings->max_tokens,
         .stop = settings->stop,
         .logprobs = -1,
     };
-    read(&r, line, size);
-    smol_template_free(&r.machine);
-    if (r.machine.status && !request->id)
-        find_id(request, line, size);
-    return r.machine.status;
+    char *scratch = malloc(size + 1);
+    if (!scratch)
+        return smol_fail_memory(error, "a request");
+    struct request_reader r = reader_of(line, size, request, scratch, error);
+    smol_status status = read_all(&r);
+    if (status && !request->id) {
+        r = reader_of(line, size, request, scratch, NULL);
+        find_id(&r);
+    }
+    free(scratch);
+    return status;
 }
 
 void smol_request_drop_text(struct request *request)

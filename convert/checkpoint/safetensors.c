@@ -17,15 +17,15 @@
 #include <string.h>
 
 #include "common/checked.h"
+#include "common/json_reader.h"
 #include "common/utf8.h"
 #include "convert/base/foreign.h"
-#include "convert/base/json_scan.h"
 
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
 
 /* A header being read. */
 struct parser {
-    struct json_scan scan;
+    struct json_reader json;
     struct safetensors *reader;
     size_t capacity; /* of reader->tensors */
     char *free;      /* the unused end of reader->names: room for all that is left of the text */
@@ -129,28 +129,24 @@ static smol_status check_frame(const struct safetensors *reader, uint64_t *heade
 
 /* ---- the header's text ---- */
 
-static smol_status check_utf8(struct json_scan *scan)
-{
-    size_t size = (size_t)(scan->end - scan->at), good = utf8_well_formed(scan->at, size);
-    if (good == size)
-        return SMOL_OK;
-    scan->at += good;
-    return smol_scan_fail(scan, "not UTF-8");
-}
-
 static smol_status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,
                                smol_status status, const char *what)
 {
-    return smol_fail(parser->scan.error, status,
+    return smol_fail(parser->json.error, status,
                      "%s: tensor \"%s\" %s (byte %zu): download the file again or use another",
-                     parser->scan.path, label_of(tensor->name).text, what,
-                     (size_t)(parser->scan.at - parser->scan.file));
+                     parser->json.name, label_of(tensor->name).text, what,
+                     (size_t)(parser->json.at - parser->json.start));
 }
 
 /* Reads a string into the free end of the arena without keeping it there. */
 static smol_status parse_string(struct parser *parser, size_t *length)
 {
-    return smol_scan_string(&parser->scan, parser->free, length);
+    return smol_json_string(&parser->json, parser->free, length);
+}
+
+static smol_status parse_name(struct parser *parser, size_t *length)
+{
+    return smol_json_name(&parser->json, parser->free, length);
 }
 
 static smol_status parse_dtype(struct parser *parser, struct safetensors_tensor *tensor)
@@ -163,35 +159,44 @@ static smol_status parse_dtype(struct parser *parser, struct safetensors_tensor 
                        "has a dtype that the format does not know");
 }
 
+/* Reads a length or an offset. */
+static smol_status parse_size(struct json_reader *json, uint64_t *size)
+{
+    struct json_number number;
+    smol_status status = smol_json_number(json, &number);
+    if (!status && !smol_json_to_u64(&number, size))
+        return smol_json_fail(json, "expected an integer from 0 to 2^64 - 1");
+    return status;
+}
+
 static smol_status parse_shape(struct parser *parser, struct safetensors_tensor *tensor)
 {
-    struct json_scan *scan = &parser->scan;
-    smol_status status = smol_scan_expect(scan, '[');
-    if (status || smol_scan_take(scan, ']'))
-        return status;
-    do {
+    struct json_reader *json = &parser->json;
+    bool more;
+    smol_status status = smol_json_begin(json, '[', &more);
+    while (!status && more) {
         if (tensor->rank == SAFETENSORS_MAX_RANK)
             return fail_tensor(parser, tensor, SMOL_ERROR_UNSUPPORTED,
                                "has more than 8 dimensions");
-        status = smol_scan_integer(scan, &tensor->shape[tensor->rank++]);
-        if (status)
-            return status;
-    } while (smol_scan_take(scan, ','));
-    return smol_scan_expect(scan, ']');
+        status = parse_size(json, &tensor->shape[tensor->rank++]);
+        if (!status)
+            status = smol_json_more(json, ']', &more);
+    }
+    return status;
 }
 
 static smol_status parse_offsets(struct parser *parser, struct safetensors_tensor *tensor)
 {
-    struct json_scan *scan = &parser->scan;
-    smol_status status = smol_scan_expect(scan, '[');
+    struct json_reader *json = &parser->json;
+    smol_status status = smol_json_expect(json, '[');
     if (!status)
-        status = smol_scan_integer(scan, &tensor->begin);
+        status = parse_size(json, &tensor->begin);
     if (!status)
-        status = smol_scan_expect(scan, ',');
+        status = smol_json_expect(json, ',');
     if (!status)
-        status = smol_scan_integer(scan, &tensor->end);
+        status = parse_size(json, &tensor->end);
     if (!status)
-        status = smol_scan_expect(scan, ']');
+        status = smol_json_expect(json, ']');
     return status;
 }
 
@@ -211,16 +216,14 @@ static smol_status parse_field(struct parser *parser, struct safetensors_tensor 
 {
     size_t length;
     unsigned which = 0;
-    smol_status status = parse_string(parser, &length);
-    if (!status)
-        status = smol_scan_expect(&parser->scan, ':');
+    smol_status status = parse_name(parser, &length);
     if (status)
         return status;
     while (which < N_FIELDS && (length != strlen(fields[which].name) ||
                                 memcmp(parser->free, fields[which].name, length) != 0))
         which++;
     if (which == N_FIELDS)
-        return smol_scan_skip(&parser->scan);
+        return smol_json_skip(&parser->json);
     if (*seen & 1u << which)
         return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED, "has a field twice");
     *seen |= 1u << which;
@@ -230,15 +233,12 @@ static smol_status parse_field(struct parser *parser, struct safetensors_tensor 
 static smol_status parse_description(struct parser *parser, struct safetensors_tensor *tensor)
 {
     unsigned seen = 0;
-    smol_status status = smol_scan_expect(&parser->scan, '{');
-    if (status)
-        return status;
-    if (!smol_scan_take(&parser->scan, '}')) {
-        do {
-            status = parse_field(parser, tensor, &seen);
-        } while (!status && smol_scan_take(&parser->scan, ','));
+    bool more;
+    smol_status status = smol_json_begin(&parser->json, '{', &more);
+    while (!status && more) {
+        status = parse_field(parser, tensor, &seen);
         if (!status)
-            status = smol_scan_expect(&parser->scan, '}');
+            status = smol_json_more(&parser->json, '}', &more);
     }
     if (!status && seen != (1u << N_FIELDS) - 1)
         return fail_tensor(parser, tensor, SMOL_ERROR_DAMAGED,
@@ -249,24 +249,23 @@ static smol_status parse_description(struct parser *parser, struct safetensors_t
 /* Free text about the file, which has no use here: null, or an object of strings. */
 static smol_status parse_metadata(struct parser *parser)
 {
-    struct json_scan *scan = &parser->scan;
+    struct json_reader *json = &parser->json;
     size_t length;
+    bool more;
     if (parser->has_metadata)
-        return smol_scan_fail(scan, "__metadata__ twice");
+        return smol_json_fail(json, "__metadata__ appears twice");
     parser->has_metadata = true;
-    if (smol_scan_null(scan))
+    if (smol_json_word(json, "null"))
         return SMOL_OK;
-    smol_status status = smol_scan_expect(scan, '{');
-    if (status || smol_scan_take(scan, '}'))
-        return status;
-    do {
-        status = parse_string(parser, &length);
-        if (!status)
-            status = smol_scan_expect(scan, ':');
+    smol_status status = smol_json_begin(json, '{', &more);
+    while (!status && more) {
+        status = parse_name(parser, &length);
         if (!status)
             status = parse_string(parser, &length);
-    } while (!status && smol_scan_take(scan, ','));
-    return status ? status : smol_scan_expect(scan, '}');
+        if (!status)
+            status = smol_json_more(json, '}', &more);
+    }
+    return status;
 }
 
 /* A new tensor, zeroed, or NULL when out of memory. Its slot costs no more than a few times its
@@ -291,37 +290,32 @@ static smol_status parse_entry(struct parser *parser)
 {
     char *name = parser->free;
     size_t length;
-    smol_status status = parse_string(parser, &length);
-    if (!status)
-        status = smol_scan_expect(&parser->scan, ':');
+    smol_status status = parse_name(parser, &length);
     if (status)
         return status;
     if (strlen(name) != length)
-        return smol_scan_fail(&parser->scan, "a tensor's name holds a NUL");
+        return smol_json_fail(&parser->json, "a tensor's name holds a NUL");
     if (strcmp(name, "__metadata__") == 0)
         return parse_metadata(parser);
     parser->free += length + 1;
     struct safetensors_tensor *tensor = add_tensor(parser, name);
     return tensor ? parse_description(parser, tensor)
-                  : smol_fail_memory(parser->scan.error, "the table of tensors");
+                  : smol_fail_memory(parser->json.error, "the table of tensors");
 }
 
 static smol_status parse_header(struct parser *parser)
 {
-    struct json_scan *scan = &parser->scan;
-    smol_status status = check_utf8(scan);
+    struct json_reader *json = &parser->json;
+    bool more = false;
+    smol_status status = smol_json_check_utf8(json);
     if (!status)
-        status = smol_scan_expect(scan, '{');
-    if (status)
-        return status;
-    if (!smol_scan_take(scan, '}')) {
-        do {
-            status = parse_entry(parser);
-        } while (!status && smol_scan_take(scan, ','));
+        status = smol_json_begin(json, '{', &more);
+    while (!status && more) {
+        status = parse_entry(parser);
         if (!status)
-            status = smol_scan_expect(scan, '}');
+            status = smol_json_more(json, '}', &more);
     }
-    return status ? status : smol_scan_end(scan);
+    return status ? status : smol_json_end(json);
 }
 
 static smol_status read_header(struct safetensors *reader, uint64_t header_size, smol_error *error)
@@ -331,11 +325,14 @@ static smol_status read_header(struct safetensors *reader, uint64_t header_size,
     if (!reader->names)
         return smol_fail_memory(error, "the header of a safetensors file");
     parser.free = reader->names;
-    parser.scan = (struct json_scan){
-        .file = reader->file.data,
+    parser.json = (struct json_reader){
+        .start = reader->file.data,
         .at = reader->file.data + PREFIX_SIZE,
         .end = reader->file.data + PREFIX_SIZE + header_size,
-        .path = reader->path,
+        .name = reader->path,
+        .fault = "the header is damaged",
+        .advice = ": download the file again",
+        .status = SMOL_ERROR_DAMAGED,
         .error = error,
     };
     return parse_header(&parser);

@@ -1,6 +1,7 @@
 /* Filters of chat templates (`x | trim`), see template_call.h. */
 #include <string.h>
 
+#include "common/json_reader.h"
 #include "common/utf8.h"
 #include "runtime/template/template_call.h"
 #include "runtime/template/template_text.h"
@@ -236,9 +237,9 @@ static bool parse_real(struct machine *machine, const struct value *text, struct
             return trimmed.bytes[i] < 0x80 && !strchr("_iInN", trimmed.bytes[i])
                        ? true
                        : smol_template_fail_unsupported(machine, "float of such digits");
-    if (trimmed.n > TEXT_REAL)
+    if (trimmed.n > DECIMAL_MAX)
         return smol_template_fail_unsupported(machine, "float of more than 63 characters");
-    *out = value_real(smol_text_read_real(trimmed.bytes, trimmed.n, good));
+    *out = value_real(smol_read_decimal(trimmed.bytes, trimmed.n, good));
     return true;
 }
 

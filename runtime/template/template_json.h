@@ -11,12 +11,4 @@
 bool smol_template_read_json(struct machine *machine, const char *name, const char *text,
                              size_t size, struct value *value);
 
-/* The same for an object whose members are wanted one by one, in order: `member` gets each with its
- * value as it stands in the text, text[0..size), and returns false for a failure that it has
- * reported. A name that comes twice is given twice. */
-typedef bool json_member(void *user, const struct value *name, const struct value *value,
-                         const char *text, size_t size);
-bool smol_template_read_members(struct machine *machine, const char *name, const char *text,
-                                size_t size, json_member *member, void *user);
-
 #endif

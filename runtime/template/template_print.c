@@ -1,6 +1,5 @@
 /* Values as text: what `{{ }}`, `~` and tojson write. See template_text.h. */
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +10,6 @@
 /* --- numbers ------------------------------------------------------------------------------ */
 
 enum { MAX_DIGITS = 32, MAX_REAL = 80 };
-
-/* strtod wants a terminated text, and the point of the process's locale: of one byte or more. */
-double smol_text_read_real(const uint8_t *text, size_t n, bool *whole)
-{
-    char point[1 + MB_LEN_MAX + 2], copy[TEXT_REAL + MB_LEN_MAX + 1], *end;
-    const uint8_t *dot = memchr(text, '.', n);
-    size_t before = dot ? (size_t)(dot - text) : n, width = 0;
-    memcpy(copy, text, before);
-    if (dot) {
-        width = (size_t)snprintf(point, sizeof point, "%.1f", 0.5) - 2;
-        memcpy(copy + before, point + 1, width);
-        memcpy(copy + before + width, dot + 1, n - before - 1);
-        width--;
-    }
-    copy[n + width] = '\0';
-    double real = strtod(copy, &end);
-    *whole = n > 0 && *end == '\0';
-    return real;
-}
 
 /* The fewest digits that read back as the same number, and where the point stands: the value is
  * 0.d1d2d3... * 10^*point. What the C library prints and reads here is of one process, so that its

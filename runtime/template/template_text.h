@@ -25,11 +25,6 @@ struct json_style {
 bool smol_text_json(struct machine *machine, struct text_builder *builder,
                     const struct value *value, const struct json_style *style);
 
-/* What strtod makes of text[0..n), n <= TEXT_REAL, which has no NUL: a decimal number with a point,
- * whatever the process's locale has in its place. *whole: all of it is one. */
-enum { TEXT_REAL = 63 };
-double smol_text_read_real(const uint8_t *text, size_t n, bool *whole);
-
 /* --- template_case.c ---------------------------------------------------------------------- */
 
 enum text_case { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITALIZE };

@@ -6,13 +6,14 @@
 #include "smolrun/request.h"
 #include "tests/fuzz/fuzz.h"
 
+/* Chat templates have limits of their own. */
 static bool is_type(const char *json, enum value_type type)
 {
     smol_error error;
     struct value value;
     struct machine machine = {.error = &error, .steps = TEMPLATE_STEPS};
-    bool is =
-        smol_template_read_json(&machine, "part", json, strlen(json), &value) && value.type == type;
+    bool good = smol_template_read_json(&machine, "part", json, strlen(json), &value);
+    bool is = good ? value.type == type : machine.status == SMOL_ERROR_UNSUPPORTED;
     smol_template_free(&machine);
     return is;
 }
@@ -40,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct settings settings = {.max_tokens = 256, .sampler = {.top_p = 1, .seed = 42}};
     struct request request;
-    smol_error error;
+    smol_error error = {0};
     uint8_t *line = exact_copy(data, size);
     smol_status status = smol_request_read((const char *)line, size, &settings, &request, &error);
     CLAIM(status == error.status && (status == SMOL_OK || error.message[0]));
