@@ -4,6 +4,7 @@
 
 #include "smolrun/chat_conversation.h"
 #include "smolrun/load.h"
+#include "smolrun/session_file.h"
 #include "smolrun/stats.h"
 
 struct chat {
@@ -15,8 +16,8 @@ struct chat {
     struct conversation conversation;
     struct buffer answer; /* that is being written */
     struct stats stats;
-    size_t n_known, n_read; /* of the last prompt: tokens that were in the context, and others */
-    bool saved;             /* the file of --session is ours to replace */
+    size_t n_known, n_read;   /* of the last prompt: tokens that were in the context, and others */
+    struct session_file file; /* of --session */
     bool quit;
     smol_status output_status; /* an error of standard output, which cancelled the answer */
     smol_error output_error;
@@ -35,8 +36,9 @@ smol_status smol_chat_command(struct chat *chat, const char *line, smol_error *e
  */
 smol_status smol_chat_reread(struct chat *chat, smol_error *error);
 
-/* Saves to `path`, replacing a session if `replace`; restores from there, where *found. */
-smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, smol_error *error);
-smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smol_error *error);
+/* Restores the conversation from the file of --session, if it exists; saves it there. Errors: as
+ * smol_session_open and smol_session_save. */
+smol_status smol_chat_open(struct chat *chat, smol_error *error);
+smol_status smol_chat_save(struct chat *chat, smol_error *error);
 
 #endif

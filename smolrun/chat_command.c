@@ -15,41 +15,72 @@
 
 /* --- sessions ----------------------------------------------------------------------------- */
 
-smol_status smol_chat_save(struct chat *chat, const char *path, bool replace, smol_error *error)
+static smol_status pack_session(const struct chat *chat, struct buffer *bytes,
+                                smol_session *session, smol_error *error)
+{
+    smol_conversation_pack(&chat->conversation, bytes);
+    *session = (smol_session){chat->sampler, bytes->text, bytes->size};
+    return bytes->failed ? smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation")
+                         : SMOL_OK;
+}
+
+smol_status smol_chat_save(struct chat *chat, smol_error *error)
 {
     struct buffer bytes = {0};
-    smol_conversation_pack(&chat->conversation, &bytes);
-    if (bytes.failed) {
-        smol_free(bytes.text);
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
-    }
-    const smol_session session = {chat->sampler, bytes.text, bytes.size};
-    smol_status status = smol_session_write(path, replace, chat->loaded.context, &session, error);
+    smol_session session;
+    if (!chat->file.path)
+        return SMOL_OK;
+    smol_status status = pack_session(chat, &bytes, &session, error);
+    if (!status)
+        status = smol_session_save(&chat->file, chat->loaded.context, &session, error);
     smol_free(bytes.text);
     return status;
 }
 
-smol_status smol_chat_load(struct chat *chat, const char *path, bool *found, smol_error *error)
+static smol_status save_as(const struct chat *chat, const char *path, bool replace,
+                           smol_error *error)
+{
+    struct buffer bytes = {0};
+    smol_session session;
+    smol_status status = pack_session(chat, &bytes, &session, error);
+    if (!status)
+        status = smol_session_write(path, replace, chat->loaded.context, &session, error);
+    smol_free(bytes.text);
+    return status;
+}
+
+/* Takes over what was restored, and frees the session's data. A session that is not a chat's is of
+ * use too: its tokens need not be read again. */
+static smol_status adopt(struct chat *chat, smol_session *session, smol_error *error)
+{
+    struct conversation loaded = {0};
+    smol_status status = smol_chat_reread(chat, error);
+    if (!status && smol_conversation_unpack(&loaded, session->data, session->size)) {
+        smol_conversation_clear(&chat->conversation, true);
+        chat->conversation = loaded;
+    } else {
+        smol_conversation_clear(&loaded, true);
+    }
+    smol_free(session->data);
+    return status;
+}
+
+smol_status smol_chat_open(struct chat *chat, smol_error *error)
 {
     smol_session session = {.sampler = chat->sampler};
-    struct conversation loaded = {0};
-    smol_status status = smol_session_read(path, chat->loaded.context, &session, found, error);
-    if (!status && *found)
-        status = smol_chat_reread(chat, error);
-    if (status || !*found) {
-        smol_free(session.data);
-        return status;
-    }
-    /* one that is no chat's is of use too: what it knows need not be read again */
-    bool chats = smol_conversation_unpack(&loaded, session.data, session.size);
-    smol_free(session.data);
-    if (!chats) {
-        smol_conversation_clear(&loaded, true);
-        return SMOL_OK;
-    }
-    smol_conversation_clear(&chat->conversation, true);
-    chat->conversation = loaded;
-    return SMOL_OK;
+    smol_status status = smol_session_open(&chat->file, chat->settings->session,
+                                           chat->loaded.context, &session, error);
+    return status || chat->file.fd < 0 ? status : adopt(chat, &session, error);
+}
+
+static smol_status load_from(struct chat *chat, const char *path, smol_error *error)
+{
+    smol_session session = {.sampler = chat->sampler};
+    bool found;
+    smol_status status = smol_session_read(path, chat->loaded.context, &session, &found, error);
+    if (!status && !found)
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: no such file", path);
+    return status ? status : adopt(chat, &session, error);
 }
 
 /* The file that /save and /load mean, owned: a name without a folder lies in that of --session's.
@@ -103,23 +134,34 @@ static smol_status say(const struct chat *chat, const char *done, char *path, sm
     return SMOL_OK;
 }
 
+/* Whether `path` is the file of --session, which need not exist yet. */
+static bool is_own(const struct chat *chat, const char *path)
+{
+    const char *own = chat->file.path;
+    if (!own || strcmp(smol_base_name(path), smol_base_name(own)) != 0)
+        return false;
+    char *folder = smol_path_folder(path), *own_folder = smol_path_folder(own);
+    bool same = folder && own_folder && smol_same_file(folder, own_folder);
+    smol_free(folder);
+    smol_free(own_folder);
+    return same;
+}
+
 static smol_status save_over(struct chat *chat, const char *argument, bool replace,
                              smol_error *error)
 {
-    const char *own = chat->settings->session;
     char *path = session_path(chat, argument);
     struct stat info;
     if (!path)
         return SMOL_OK;
-    replace = replace || (chat->saved && smol_same_file(path, own));
+    if (is_own(chat, path))
+        return say(chat, "saved to", path, smol_chat_save(chat, error), error);
     if (!replace && lstat(path, &info) == 0) {
         printf("%s: exists already: /save! replaces it, or give another name\n", path);
         smol_free(path);
         return SMOL_OK;
     }
-    smol_status status = smol_chat_save(chat, path, replace, error);
-    chat->saved = chat->saved || (!status && smol_same_file(path, own));
-    return say(chat, "saved to", path, status, error);
+    return say(chat, "saved to", path, save_as(chat, path, replace, error), error);
 }
 
 static smol_status save(struct chat *chat, const char *argument, smol_error *error)
@@ -135,13 +177,7 @@ static smol_status replace(struct chat *chat, const char *argument, smol_error *
 static smol_status load(struct chat *chat, const char *argument, smol_error *error)
 {
     char *path = session_path(chat, argument);
-    bool found;
-    if (!path)
-        return SMOL_OK;
-    smol_status status = smol_chat_load(chat, path, &found, error);
-    if (!status && !found)
-        status = smol_fail(error, SMOL_ERROR_FILE, "%.300s: is not there", path);
-    return say(chat, "loaded", path, status, error);
+    return path ? say(chat, "loaded", path, load_from(chat, path, error), error) : SMOL_OK;
 }
 
 /* --- the others --------------------------------------------------------------------------- */

@@ -79,9 +79,7 @@ static smol_status prepare(struct chat *chat, smol_error *error)
         status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
     smol_chat_cancel(chat->loaded.context);
     if (!status && settings->session)
-        status = smol_chat_load(chat, settings->session, &chat->saved, error);
-    if (!status && settings->session)
-        status = smol_session_check(settings->session, error);
+        status = smol_chat_open(chat, error);
     if (!status && settings->system)
         status = begin_with(chat, settings->system, error);
     return status;
@@ -127,7 +125,7 @@ static void greet(const struct chat *chat)
     if (!smol_chat_is_interactive())
         return;
     printf("%s: /help lists what else there is\n", smol_base_name(settings->model));
-    if (chat->saved)
+    if (chat->file.path && chat->file.fd >= 0)
         printf("%s: goes on, %zu messages, %zu tokens\n", smol_base_name(settings->session),
                chat->conversation.n, smol_context_length(chat->loaded.context));
 }
@@ -154,12 +152,6 @@ static smol_status talk(struct chat *chat, smol_error *error)
     return status;
 }
 
-static smol_status save(struct chat *chat, smol_error *error)
-{
-    const char *path = chat->settings->session;
-    return path ? smol_chat_save(chat, path, chat->saved, error) : SMOL_OK;
-}
-
 /* What was reached is saved after an error, too. At a terminal there is one more chance where it
  * cannot be. */
 static smol_status run(struct chat *chat, smol_error *error)
@@ -169,13 +161,13 @@ static smol_status run(struct chat *chat, smol_error *error)
     if (status)
         return status;
     status = talk(chat, error);
-    smol_status saved = save(chat, &unsaved);
-    if (saved && !status && smol_chat_is_interactive()) {
+    smol_status saved = smol_chat_save(chat, &unsaved);
+    if (saved && !status && !chat->file.moved && smol_chat_is_interactive()) {
         smol_command_status(saved, &unsaved);
         puts("the conversation is not saved: /save it to another FILE, or /quit again");
         chat->quit = false;
         status = talk(chat, error);
-        saved = save(chat, &unsaved);
+        saved = smol_chat_save(chat, &unsaved);
     }
     if (status)
         smol_command_status(saved, &unsaved); /* the other one is what ended it */
@@ -202,6 +194,7 @@ int smol_command_chat(int argc, char **argv)
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);
     smol_chat_cancel(NULL);
+    smol_session_close(&chat.file);
     smol_unload(&chat.loaded);
     smol_chat_input_close();
     return smol_command_status(status, &error);

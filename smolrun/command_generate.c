@@ -84,7 +84,7 @@ struct run {
     int argc;
     char **argv; /* what they were read from */
     struct loaded loaded;
-    bool resumed;              /* there was a session */
+    struct session_file file;  /* of --session */
     size_t n_kept;             /* tokens of it that the prompt goes on from */
     struct answer answer;      /* its text and ids for --json alone */
     bool any_id;               /* printed */
@@ -178,8 +178,7 @@ static smol_status save(struct run *run, smol_sampler *sampler, smol_error *erro
     const smol_session session = {.sampler = sampler};
     if (!run->settings->session)
         return SMOL_OK;
-    return smol_session_write(run->settings->session, run->resumed, run->loaded.context, &session,
-                              error);
+    return smol_session_save(&run->file, run->loaded.context, &session, error);
 }
 
 static smol_status generate(struct run *run, smol_sampler *sampler, const uint32_t *prompt,
@@ -217,6 +216,11 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     return status;
 }
 
+static bool is_resumed(const struct run *run)
+{
+    return run->file.path && run->file.fd >= 0;
+}
+
 static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n, smol_error *error)
 {
     const struct settings *settings = run->settings;
@@ -224,7 +228,7 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (settings->keep != UINT32_MAX && !settings->slide)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--keep is for --slide: add that, or leave it out");
-    if (run->resumed && !settings->chat && !settings->system)
+    if (is_resumed(run) && !settings->chat && !settings->system)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
     if (!status && settings->chat) /* what the session holds of it need not be evaluated again */
@@ -238,11 +242,9 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     const struct settings *settings = run->settings;
     smol_session session = {.sampler = sampler};
     smol_status status =
-        smol_session_read(settings->session, run->loaded.context, &session, &run->resumed, error);
+        smol_session_open(&run->file, settings->session, run->loaded.context, &session, error);
     smol_free(session.data);
-    if (!status)
-        status = smol_session_check(settings->session, error);
-    if (status || !run->resumed)
+    if (status || !is_resumed(run))
         return status;
     return smol_settings_reread(&command, run->argc, run->argv, sampler, error);
 }
@@ -308,6 +310,7 @@ int smol_command_generate(int argc, char **argv)
         status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
                                 : run_prompt(&run, &error);
     smol_answer_free(&run.answer);
+    smol_session_close(&run.file);
     smol_unload(&run.loaded);
     return smol_command_status(status, &error);
 }

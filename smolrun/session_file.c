@@ -2,33 +2,35 @@
 #include "smolrun/session_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/print.h"
 #include "common/file.h"
-#include "runtime/report.h"
-#include "runtime/session.h"
+#include "common/memory.h"
 #include "smolrun/text_in.h"
 
-/* --- reading ------------------------------------------------------------------------------ */
+/* The first bytes of every session (format/SESSION.md, 2). */
+static const char magic[] = {'\x89', 'S', 'M', 'S', '\r', '\n', '\x1a', '\n'};
 
-struct reading {
-    struct input input;
-    smol_status status; /* of the callback, which the library calls FILE */
-    smol_error error;
-};
-
-static int read_some(void *user, void *data, size_t size, size_t *n)
+/* The library does not know the file's name. */
+static smol_status name_file(const char *path, smol_error *error)
 {
-    struct reading *reading = user;
-    reading->status = smol_input_read_some(&reading->input, data, size, n, &reading->error);
-    return reading->status != SMOL_OK;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    return smol_fail(error, error->status, "%.200s: %s", path, message);
 }
 
+/* --- opening ------------------------------------------------------------------------------ */
+
+/* Checks that `path` is a regular file, or that nothing is there. */
 static smol_status look_for(const char *path, bool *found, smol_error *error)
 {
     struct stat info;
@@ -41,78 +43,184 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
                          "%.300s: a link that leads nowhere: remove it, or name another file",
                          path);
     if (*found && !S_ISREG(info.st_mode))
-        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: not a regular file: name one", path);
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: not a regular file: name another file",
+                         path);
     return SMOL_OK;
 }
 
-/* The library does not know the file's name. */
-static smol_status name_file(const char *path, smol_error *error)
+/* Whether `path` leads to the file that is open as `fd`. */
+static bool leads_to(const char *path, int fd)
 {
-    char message[sizeof error->message];
-    memcpy(message, error->message, sizeof message);
-    return smol_fail(error, error->status, "%.200s: %s", path, message);
+    struct stat mine, there;
+    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
+           mine.st_ino == there.st_ino;
+}
+
+/* Opens `path` for reading: with `locked`, for this process alone. Another process replaces the
+ * file by another one that it has locked too, so a lock counts only while the path still leads to
+ * the locked file. File systems without locks are left to the comparison in is_unchanged. */
+static smol_status open_session(const char *path, bool locked, int *fd, smol_error *error)
+{
+    do {
+        *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (*fd < 0)
+            return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s)", path,
+                             strerror(errno));
+        if (!locked)
+            return SMOL_OK;
+        if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+            close(*fd);
+            *fd = -1;
+            return smol_fail(
+                error, SMOL_ERROR_FILE,
+                "%.300s: another process uses this session: wait for it, or name another file",
+                path);
+        }
+    } while (!leads_to(path, *fd) && close(*fd) == 0);
+    return SMOL_OK;
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+struct session_source {
+    struct input input;
+    smol_error error; /* the callback's, which the library reports as FILE */
+};
+
+static int read_some(void *user, void *data, size_t size, size_t *n)
+{
+    struct session_source *source = user;
+    return smol_input_read_some(&source->input, data, size, n, &source->error) != SMOL_OK;
+}
+
+static smol_status restore(const char *path, int fd, smol_context *context, smol_session *session,
+                           smol_error *error)
+{
+    struct session_source source = {.input = {.fd = fd, .name = path}};
+    smol_status status = smol_context_restore(context, session, read_some, &source, error);
+    if (source.error.status) {
+        *error = source.error;
+        return source.error.status;
+    }
+    return status ? name_file(path, error) : SMOL_OK;
 }
 
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error)
 {
-    struct reading reading = {.status = SMOL_OK};
+    int fd = -1;
     smol_status status = look_for(path, found, error);
     if (status || !*found)
         return status;
-    if (smol_input_open(path, &reading.input, &reading.error))
-        return report(error, reading.error.status, &reading.error);
-    status = smol_context_restore(context, session, read_some, &reading, error);
-    smol_input_close(&reading.input);
-    if (reading.status)
-        return report(error, reading.status, &reading.error);
-    return status ? name_file(path, error) : SMOL_OK;
+    status = open_session(path, false, &fd, error);
+    if (!status)
+        status = restore(path, fd, context, session, error);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* Finds out early whether a file can be made beside `path`: not when a long talk is over. */
+static smol_status check_writable(const char *path, smol_error *error)
+{
+    struct output output;
+    smol_status status = smol_output_open(path, true, &output, error);
+    if (status)
+        return status;
+    return smol_output_discard(&output)
+               ? SMOL_OK
+               : smol_fail(error, SMOL_ERROR_FILE,
+                           "%.300s: cannot remove a temporary file beside it", path);
+}
+
+smol_status smol_session_open(struct session_file *file, const char *path, smol_context *context,
+                              smol_session *session, smol_error *error)
+{
+    bool found;
+    *file = (struct session_file){.path = smol_strdup(path), .fd = -1};
+    if (!file->path)
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
+    smol_status status = look_for(path, &found, error);
+    if (!status && found)
+        status = open_session(path, true, &file->fd, error);
+    if (!status && found)
+        status = restore(path, file->fd, context, session, error);
+    return status ? status : check_writable(path, error);
+}
+
+void smol_session_close(struct session_file *file)
+{
+    if (file->path && file->fd >= 0)
+        close(file->fd);
+    smol_free(file->path);
+    *file = (struct session_file){0};
 }
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-struct writing {
+struct session_sink {
     struct output output;
     uint64_t size;
-    smol_status status;
-    smol_error error;
+    smol_error error; /* the callback's, which the library reports as FILE */
 };
 
 static int write_all(void *user, const void *data, size_t size)
 {
-    struct writing *writing = user;
-    writing->status =
-        smol_output_write(&writing->output, writing->size, data, size, &writing->error);
-    writing->size += size;
-    return writing->status != SMOL_OK;
+    struct session_sink *sink = user;
+    smol_status status = smol_output_write(&sink->output, sink->size, data, size, &sink->error);
+    sink->size += size;
+    return status != SMOL_OK;
 }
 
-smol_status smol_session_check(const char *path, smol_error *error)
+/* Writes `path` and leaves it open in *fd, locked before others can see it. */
+static smol_status write_session(const char *path, bool replace, const smol_context *context,
+                                 const smol_session *session, int *fd, smol_error *error)
 {
-    struct output output;
-    smol_error detail;
-    if (smol_output_open(path, true, &output, &detail))
-        return report(error, detail.status, &detail);
-    return smol_output_discard(&output)
-               ? SMOL_OK
-               : smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot remove what is beside it", path);
+    struct session_sink sink = {.size = 0};
+    smol_status status = smol_output_open(path, replace, &sink.output, error);
+    *fd = -1;
+    if (status)
+        return status;
+    status = smol_context_save(context, session, write_all, &sink, error);
+    if (status) {
+        smol_output_discard(&sink.output);
+        if (!sink.error.status)
+            return name_file(path, error);
+        *error = sink.error;
+        return sink.error.status;
+    }
+    *fd = open(smol_output_temporary(&sink.output), O_RDONLY | O_CLOEXEC);
+    if (*fd >= 0)
+        flock(*fd, LOCK_EX | LOCK_NB);
+    status = smol_output_commit(&sink.output, error);
+    if (status && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
 }
 
-/* What is there is none, or a session that may be replaced. */
+/* Checks that nothing is at `path`, or with `replace` a session. */
 static smol_status check_target(const char *path, bool replace, smol_error *error)
 {
-    char magic[SESSION_MAGIC_SIZE];
-    size_t n, size;
+    char first[sizeof magic];
+    size_t n;
     struct stat info;
-    smol_error detail;
+    struct input input;
     if (lstat(path, &info))
-        return SMOL_OK; /* if for other reasons than that it is not there, writing tells */
+        return SMOL_OK; /* any other reason than that it is missing shows when it is written */
     if (!replace)
         return smol_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
-    if (smol_file_peek(path, magic, sizeof magic, &n, &size, &detail))
-        return smol_fail(error, detail.status, "%s", detail.message);
-    if (n == sizeof magic && memcmp(magic, SESSION_MAGIC, sizeof magic) == 0)
-        return SMOL_OK;
+    bool found;
+    smol_status status = look_for(path, &found, error);
+    if (!status)
+        status = smol_input_open(path, &input, error);
+    if (status)
+        return status;
+    status = smol_input_read(&input, first, sizeof first, &n, error);
+    smol_input_close(&input);
+    if (status || (n == sizeof magic && memcmp(first, magic, n) == 0))
+        return status;
     return smol_fail(error, SMOL_ERROR_FILE,
                      "%.300s: not a session, and not replaced: name another file", path);
 }
@@ -120,19 +228,80 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
                                const smol_session *session, smol_error *error)
 {
-    struct writing writing = {.status = SMOL_OK};
-    smol_status checked = check_target(path, replace, error);
-    if (checked)
-        return checked;
-    if (smol_output_open(path, replace, &writing.output, &writing.error))
-        return report(error, writing.error.status, &writing.error);
-    smol_status status = smol_context_save(context, session, write_all, &writing, error);
-    if (status) {
-        smol_output_discard(&writing.output);
-        return writing.status ? report(error, writing.status, &writing.error)
-                              : name_file(path, error);
+    int fd = -1;
+    smol_status status = check_target(path, replace, error);
+    if (!status)
+        status = write_session(path, replace, context, session, &fd, error);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+/* Whether no other process has put a file where this session lies. A file that is gone takes
+ * nothing with it when the session is written anew. */
+static bool is_unchanged(const struct session_file *file)
+{
+    struct stat info;
+    return lstat(file->path, &info) != 0 || (file->fd >= 0 && leads_to(file->path, file->fd));
+}
+
+/* The first name beside `path` that is free: PATH.2, PATH.3 ... NULL: none, or no memory. */
+static char *free_name(const char *path)
+{
+    enum { MOST = 1000, SUFFIX = 8 };
+    struct stat info;
+    size_t size = strlen(path) + SUFFIX;
+    char *name = smol_malloc(size);
+    for (int i = 2; name && i < MOST; i++) {
+        snprintf(name, size, "%s.%d", path, i);
+        if (lstat(name, &info) && errno == ENOENT)
+            return name;
     }
-    return report(error, smol_output_commit(&writing.output, &writing.error), &writing.error);
+    smol_free(name);
+    return NULL;
+}
+
+/* Another process has written the file: it keeps that one's, and this session gets a new name. */
+static smol_status save_elsewhere(struct session_file *file, const smol_context *context,
+                                  const smol_session *session, smol_error *error)
+{
+    int fd = -1;
+    char *name = free_name(file->path);
+    if (!name)
+        return smol_fail(error, SMOL_ERROR_FILE,
+                         "%.300s: another process has saved a session there meanwhile: "
+                         "save to another file",
+                         file->path);
+    smol_status status = write_session(name, false, context, session, &fd, error);
+    if (status) {
+        smol_free(name);
+        return status;
+    }
+    smol_fail(error, SMOL_ERROR_FILE,
+              "%.200s: another process has saved a session there meanwhile: this one is in "
+              "%.200s",
+              file->path, name);
+    smol_session_close(file);
+    *file = (struct session_file){.path = name, .fd = fd, .moved = true};
+    return error->status;
+}
+
+smol_status smol_session_save(struct session_file *file, const smol_context *context,
+                              const smol_session *session, smol_error *error)
+{
+    int fd = -1;
+    struct stat info;
+    if (!is_unchanged(file))
+        return save_elsewhere(file, context, session, error);
+    smol_status status = write_session(file->path, file->fd >= 0, context, session, &fd, error);
+    if (status && file->fd < 0 && lstat(file->path, &info) == 0) /* since the look above */
+        return save_elsewhere(file, context, session, error);
+    if (status)
+        return status;
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = fd;
+    return SMOL_OK;
 }
 
 /* --- prompts ------------------------------------------------------------------------------ */

@@ -6,18 +6,36 @@
 
 #include "smol.h"
 
-/* Restores the context, and *session, from the file `path`. *found is false where there is no such
- * file, which is no error. Errors: as smol_context_restore, FILE. */
+/* The file of --session, which this process reads at the start and replaces at the end. All zeros:
+ * there is none. */
+struct session_file {
+    char *path;
+    int fd;     /* open on what was read or written last, and locked; -1: there was no file */
+    bool moved; /* another process had written the file, so `path` is a new one beside it */
+};
+
+/* Restores the context and *session from the file `path`, if it exists (file->fd >= 0), and locks
+ * it against other processes until smol_session_close, which must follow in any case. A path where
+ * nothing can be saved is an error here rather than at the end. Errors: as smol_context_restore,
+ * FILE (in use by another process, too). */
+smol_status smol_session_open(struct session_file *file, const char *path, smol_context *context,
+                              smol_session *session, smol_error *error);
+
+/* Replaces the file: it appears whole or not at all, and only its owner may read it. If another
+ * process has written it meanwhile, that is left alone: the session gets a new file beside it,
+ * which counts from then on (file->moved), and the error (FILE) names both. Errors: as
+ * smol_context_save, FILE. */
+smol_status smol_session_save(struct session_file *file, const smol_context *context,
+                              const smol_session *session, smol_error *error);
+void smol_session_close(struct session_file *file);
+
+/* Restores the context and *session from the file `path`. *found is false if it does not exist,
+ * which is not an error. Errors: as smol_context_restore, FILE. */
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error);
 
-/* Whether a session can be written to `path`, as far as that shows before there is one: in a folder
- * that is not there, or may not be written to, nobody should learn so at the end. Errors: FILE. */
-smol_status smol_session_check(const char *path, smol_error *error);
-
-/* Writes them to `path`: the file appears whole or not at all, and only its owner may read it. A
- * file that is there is an error, but with `replace` a session. Errors: as smol_context_save, FILE.
- */
+/* Writes another file than that of --session. An existing file is an error, unless `replace` and it
+ * is a session. Errors: as smol_context_save, FILE. */
 smol_status smol_session_write(const char *path, bool replace, const smol_context *context,
                                const smol_session *session, smol_error *error);
 

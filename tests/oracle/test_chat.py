@@ -335,7 +335,7 @@ def test_files_lie_in_the_folder_of_the_session(blob, tmp_path):
         done = run("chat", blob, *words, input=line + "\n", cwd=tmp_path)
         assert done.stderr == "" and "talks/" in done.stdout and rule not in done.stdout
     done = run("chat", blob, *words, input="/save nowhere/x\n/load missing\n", cwd=tmp_path)
-    assert done.stdout == "" and "No such file" in done.stderr and "is not there" in done.stderr
+    assert done.stdout == "" and "No such file" in done.stderr and "missing: no such file" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["outside", "talks"]
     assert sorted(p.name for p in (tmp_path / "talks").iterdir()) == ["beside", "from-here", "here", "old"]
 

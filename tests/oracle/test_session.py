@@ -5,12 +5,13 @@ tests/unit/test_session.c.)"""
 import json
 import os
 import stat
+import subprocess
 
 import numpy as np
 import pytest
 import session_reader
 from checkpoints import load_reference
-from internal import CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED
+from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED
 from programs import assert_refuses, smolrun
 
 TEXT = "Once upon a time"
@@ -265,6 +266,94 @@ def test_a_run_that_fails_saves_nothing(blob, file, good):
 
 def test_an_empty_prompt_starts_from_bos_where_there_is_no_session(blob, file):
     assert answer(blob, "", "-n", 9, "--session", file)["ids"] == answer(blob, "", "-n", 9)["ids"]
+
+
+# --- several processes ----------------------------------------------------------------------------
+
+
+class Chat:
+    """smolrun chat with a session, one message at a time: a process that lives as long as a test wants."""
+
+    def __init__(self, blob, file):
+        self.process = subprocess.Popen(
+            [BUILD / "smolrun", "chat", blob, "-n", "4", "--stop", "\n", "--session", file],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def say(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self):
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+def test_a_session_in_use_is_refused(blob, file):
+    answer(blob, TEXT, "-n", 3, "--session", file)
+    chat = Chat(blob, file)
+    assert chat.say("First question.")
+    for words in ([blob, "", "-n", 3], ["chat", blob]):  # the second process says nothing and changes nothing
+        before = file.read_bytes()
+        done = smolrun(*words, "--session", file, input=b"Second question.\n")
+        assert_refuses(done, FILE, f"{file}: another process uses this session")
+        assert file.read_bytes() == before
+    chat.say("/save")  # by another file in its place, which is in use just so
+    assert_refuses(smolrun(blob, "", "-n", 3, "--session", file), FILE, "another process uses this session")
+    assert chat.end() == (OK, "") and b"First question." in file.read_bytes()
+    answer(blob, "", "-n", 3, "--session", file)
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_session_that_another_process_began_is_kept_beside_it(blob, file):
+    chat = Chat(blob, file)
+    chat.say("First question.")
+    done = smolrun("chat", blob, "-n", 4, "--session", file, input=b"Second question.\n")
+    assert done.returncode == OK, done.stderr
+    theirs = file.read_bytes()
+    status, errors = chat.end()
+    moved = file.with_name("session.2")
+    assert (status, file.read_bytes()) == (FILE, theirs) and b"Second question." in theirs
+    assert errors == f"smolrun: {file}: another process has saved a session there meanwhile: this one is in {moved}\n"
+    assert b"First question." in moved.read_bytes() and stat.S_IMODE(moved.stat().st_mode) == 0o600
+
+
+def test_a_session_that_has_moved_is_saved_there_from_then_on(blob, file):
+    file.with_name("session.2").write_text("notes")  # a name that is taken
+    chat = Chat(blob, file)
+    chat.say("First question.")
+    answer(blob, TEXT, "-n", 3, "--session", file)
+    theirs, moved = file.read_bytes(), file.with_name("session.3")
+    chat.process.stdin.write("/save\nThird question.\n/save\n")
+    status, errors = chat.end()
+    assert status == OK and errors.count("\n") == 1 and str(moved) in errors
+    assert file.read_bytes() == theirs and b"Third question." in moved.read_bytes()
+    assert sorted(os.listdir(file.parent)) == ["session", "session.2", "session.3"]
+
+
+def test_a_session_that_is_replaced_in_use_is_kept_beside_it(blob, file):
+    """By a program that knows nothing of locks."""
+    answer(blob, TEXT, "-n", 3, "--session", file)
+    chat = Chat(blob, file)
+    chat.say("First question.")
+    other = file.with_name("other")
+    answer(blob, TEXT, "-n", 5, "--session", other)
+    other.replace(file)
+    theirs = file.read_bytes()
+    assert chat.end()[0] == FILE and file.read_bytes() == theirs
+    assert b"First question." in file.with_name("session.2").read_bytes()
+
+
+def test_of_many_processes_none_loses_what_another_has_saved(blob, file):
+    """Each adds 3 tokens, or fails and tells where its own are: the sum is known, whatever the order."""
+    answer(blob, TEXT, "-n", 1, "--session", file)
+    n = len(session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).ids)
+    words = [BUILD / "smolrun", blob, "", "-n", "3", "--temp", "2", "--session", file]
+    for _ in range(4):
+        processes = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(8)]
+        n += 3 * [process.wait(60) for process in processes].count(OK)
+        assert len(session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).ids) == n
 
 
 # --- chats ----------------------------------------------------------------------------------------
