@@ -84,7 +84,7 @@ KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
 # Only patterns lead to these objects, so make would remove them behind itself.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
-.PHONY: all runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
+.PHONY: all check runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity long requests pictures report-check \
 	fuzz fuzz-afl fuzz_targets bench tidy coverage install uninstall clean help
 all: runtime $(BUILD)/smolconv ## build everything (the default)
@@ -199,10 +199,13 @@ $(BUILD)/internal/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) $(SMOL_CFLAGS) $(FILE_CFLAGS) -fvisibility=default -c -o $@ $<
 
+check: ## the inner loop, a minute from a built tree: modules, C tests, some hundred oracle cases
+	./scripts/check --quick
+
 test: all tests ## run the C tests and the Python oracles
 	./scripts/run-unit-tests $(BUILD)/tests
 	./scripts/fuzz replay $(BUILD)
-	SMOL_BUILD="$(abspath $(BUILD))" "$$(./scripts/venv)" -m pytest -q tests/oracle
+	SMOL_TEST_ALL=1 SMOL_BUILD="$(abspath $(BUILD))" "$$(./scripts/venv)" -m pytest -q tests/oracle
 
 # A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.
 $(BUILD)/tests/fault.so: tests/fault/shim.c

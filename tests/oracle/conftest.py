@@ -20,6 +20,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "quick: part of `make check`")
+    config.addinivalue_line("markers", "slow: only part of `scripts/check --all`")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselects what is slow, unless everything is asked for, or the test by name."""
+    if os.environ.get("SMOL_TEST_ALL") or any("::" in word for word in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
+
+
 @pytest.fixture(scope="session")
 def repo_root():
     return ROOT

@@ -14,6 +14,8 @@ from blobs import spoiled
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED, USAGE
 from programs import assert_fails, on_terminal, smolrun, wiped
 
+pytestmark = pytest.mark.quick
+
 PROMPT = "Once upon a time"
 STOP_ID = 0  # of the bundled model, its bos too
 VOCABULARY, CONTEXT = 1990, 512

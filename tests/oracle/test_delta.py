@@ -139,6 +139,7 @@ def limited_to(megabytes):
     return lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
+@pytest.mark.slow
 def test_the_real_model_s_updates_cost_little(tmp_path, real_model_dir):
     old, real = Path(blob_of(real_model_dir, "int8")), Path(real_model_dir)
     settings = changed(real, tmp_path / "settings", generation_config={"temperature": 0.2})
@@ -147,6 +148,7 @@ def test_the_real_model_s_updates_cost_little(tmp_path, real_model_dir):
     assert round_trip(tmp_path, old, token) < 25_000
 
 
+@pytest.mark.slow
 def test_a_layer_of_the_real_model_needs_40_megabytes_to_make_and_8_to_apply(
     tmp_path, real_model_dir
 ):

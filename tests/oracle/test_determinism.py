@@ -226,6 +226,7 @@ def logits_at_depths(model, kv, ids, threads):
     return np.concatenate(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kv", KVS)
 def test_real_model_decodes_at_depth_what_it_prefills(kv, real_model_dir, real_ids, monkeypatch):
     found = []
@@ -245,6 +246,7 @@ def test_real_model_in_f32_decodes_at_depth_what_it_prefills(real_model_dir, rea
         logits_at_depths(model, "f32", real_ids, threads=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_real_model_gives_the_same_logits_for_every_instruction_set(
     dtype, real_model_dir, real_ids, monkeypatch

@@ -700,6 +700,7 @@ def test_a_closed_standard_output_is_status_3(demo_blob):
 # --- the real model ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_real_model_in_memory_that_does_not_grow_with_it(tmp_path, real_model_dir):
     blob = {dtype: convert(real_model_dir, tmp_path / dtype, dtype) for dtype in ("int8", "bf16")}
 

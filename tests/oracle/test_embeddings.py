@@ -65,6 +65,7 @@ def test_states_of_a_real_model_are_those_of_transformers(real_model_dir, record
 # --- one answer -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f32", "int8"])
 def test_states_are_the_same_bits_for_any_threads_parts_and_kernels(dtype, monkeypatch):
     ids = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()][:N]

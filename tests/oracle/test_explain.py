@@ -15,6 +15,8 @@ from test_cli_run import PROMPT, STOP_ID, output
 from test_perplexity import log_softmax
 from unicode_tables import assert_generated, need_this_unicode
 
+pytestmark = pytest.mark.quick
+
 SAMPLED = "--temp", 1.5, "--seed", 3
 
 

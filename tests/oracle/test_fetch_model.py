@@ -297,6 +297,7 @@ def test_a_server_that_throttles_is_obeyed(tmp_path, tiny, fetch, tools, what):
     assert slept(tools) == ["77", "300", "4", "8"]
 
 
+@pytest.mark.slow
 def test_a_connection_that_stalls_is_given_up(tmp_path, tiny, fetch, tools):
     """After a minute; here after a second."""
     (tools / "curl").write_text(f'#!/bin/sh\nexec {shutil.which("curl")} "$@" --speed-time 1\n')

@@ -138,6 +138,7 @@ def test_prompts_cover_both_ends_of_a_text(expected):
     assert min(lengths) < N_NEW and lengths.count(N_NEW) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_most_likely_tokens_are_those_of_transformers(prompt, model, expected):
     """smol_eval and argmax, token by token."""

@@ -14,6 +14,8 @@ from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
 from test_format import quantize
 
+pytestmark = pytest.mark.quick
+
 DEMO = ROOT / "demo/model"
 SHAPES = [(), (1,), (7,), (1, 1), (3, 1025), (70, 33), (1, 2500), (2000, 3), (2, 3, 50), (0,), (5, 0)]
 NUMBERS = {

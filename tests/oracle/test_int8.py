@@ -57,6 +57,7 @@ def measured(real_model_dir, is_original, windows):
     }
 
 
+@pytest.mark.slow
 def test_mean_divergence_of_int8_is_small(measured, record_property):
     folder = BUILD / "measured"
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from internal import ROOT
 
+pytestmark = pytest.mark.quick
+
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 ROW = re.compile(r"^\| (?!\*\*|what|---)(.+?) \| (.+?) \| (.+?) \|$", re.M)
 

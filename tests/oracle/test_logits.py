@@ -196,6 +196,7 @@ def test_real_model_gives_the_logits_of_transformers_at_every_position(
     print(f"real model, {N_REAL} positions: {difference:.1e}")
 
 
+@pytest.mark.slow
 def test_real_model_gives_the_logits_of_transformers_behind_8192_tokens(
     real_model_dir, real_ids, tmp_path, record_property
 ):
@@ -222,6 +223,7 @@ def mean_divergence(logits, others):
     return (p.exp() * (p - q)).sum(dim=1).mean().item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kv, most_difference, most_divergence", [("f16", 3e-3, 3e-6), ("int8", 8e-2, 3e-3)]
 )

@@ -171,6 +171,7 @@ def test_published_patterns_cut_alike(name):
         assert ours.pieces(text) == reference_pieces(theirs, text), repr(text)
 
 
+@pytest.mark.slow
 def test_every_code_point_is_cut_alike():
     """Between letters, digits and spaces, where a character's own classes decide."""
     characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]

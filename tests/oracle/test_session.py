@@ -14,6 +14,8 @@ from checkpoints import load_reference
 from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED
 from programs import assert_refuses, smolrun
 
+pytestmark = pytest.mark.quick
+
 TEXT = "Once upon a time"
 SAMPLED = ["--temp", "0.9", "--top-k", "50", "--seed", "7", "--repeat-penalty", "1.2"]
 LAYERS, HEADS, HEAD_DIM = 6, 2, 28  # of the bundled model

@@ -269,6 +269,7 @@ def memory_group(limit):
     yield None
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_2_gib_is_converted_in_128_mib(tmp_path):
     """64 MB of them for what is not a file."""
     source, out = make_large(tmp_path / "large"), tmp_path / "out.smol"

@@ -10,6 +10,8 @@ import pytest
 from blobs import edited, section
 from internal import BUILD, ROOT
 
+pytestmark = pytest.mark.slow
+
 OK, DAMAGED = 0, 4
 SHIPPED = ("model.smol.zst", "model.sha256", "model.sha256.minisig")
 UPDATE = ("model-2.smoldelta", "model-2.sha256", "model-2.sha256.minisig")

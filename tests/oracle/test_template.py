@@ -19,6 +19,8 @@ from smol_reader import TEMPLATE, Blob
 from transformers import AutoTokenizer
 from unicode_tables import assert_generated
 
+pytestmark = pytest.mark.quick
+
 ROUNDS = int(os.environ.get("SMOL_TEMPLATE_ROUNDS", "25"))
 FOLDER = ROOT / "tests/data/templates"
 TOKENS = json.loads((FOLDER / "tokens.json").read_text())
@@ -414,6 +416,7 @@ def test_drawn_expression_equals_reference(seed):
     assert rendered > ROUNDS
 
 
+@pytest.mark.slow
 def test_letters_are_generated_from_this_python():
     assert_generated("runtime/template/template_unicode.h", "gen-unicode-case")
 
@@ -421,6 +424,7 @@ def test_letters_are_generated_from_this_python():
 # --- the process's locale -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["de_DE", "ps_AF"])
 def test_a_locale_s_decimal_point_changes_nothing(tmp_path, monkeypatch, name):
     """A comma, and a character of two bytes. The program that the library is part of may have one."""

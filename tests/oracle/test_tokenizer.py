@@ -231,6 +231,7 @@ def code_points():
     return in_use + SCALARS[0x40000::97]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["demo", "plain"], indirect=True)
 def test_every_code_point_is_split_as_in_the_reference(smol, reference):
     def contexts(c):
@@ -241,6 +242,7 @@ def test_every_code_point_is_split_as_in_the_reference(smol, reference):
     check_encoding(smol, reference, ["".join(map(contexts, batch)) for batch in batches])
 
 
+@pytest.mark.slow
 def test_classes_are_generated_from_this_version(repo_root):
     script = repo_root / "scripts/gen-unicode-classes"
     assert subprocess.run([sys.executable, script, "--check"]).returncode == 0

@@ -16,6 +16,8 @@ from engine import KV_TYPES, Model
 from internal import BUILD, DAMAGED, OK, ROOT, UNSUPPORTED
 from smol_reader import Blob, Unsupported
 
+pytestmark = pytest.mark.quick
+
 BLOBS = ROOT / "tests/data/blobs"
 PACKED = sorted(BLOBS.glob("*.smol.zst"))
 MESSAGES = [

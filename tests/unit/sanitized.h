@@ -1,7 +1,10 @@
-/* Whether the tests run under a sanitizer, which needs memory and time of its own, and whether code
- * is slow for this or another reason: then what is exhaustive elsewhere takes samples. */
+/* Whether the tests run under a sanitizer, which needs memory and time of its own, and whether
+ * exhaustive tests take samples. */
 #ifndef SMOL_TESTS_SANITIZED_H
 #define SMOL_TESTS_SANITIZED_H
+
+#include <stdbool.h>
+#include <stdlib.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -16,5 +19,11 @@
 #else
 #define SLOW 1
 #endif
+
+/* In slow builds, and where SMOL_TEST_SAMPLES asks for it (make check). */
+static inline bool samples_only(void)
+{
+    return SLOW || getenv("SMOL_TEST_SAMPLES");
+}
 
 #endif

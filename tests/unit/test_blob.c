@@ -23,7 +23,7 @@
 #include "tests/unit/temporary.h"
 #include "tests/unit/tiny_blob.h"
 
-enum { STRIDE = SLOW ? 61 : 1 }; /* slow code tries every 61st truncation */
+#define STRIDE (samples_only() ? 61 : 1)
 
 static struct temporary temporary;
 static smol_error error;

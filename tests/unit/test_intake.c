@@ -16,7 +16,7 @@
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
 
-enum { STRIDE = SLOW ? 61 : 1 }; /* slow code tries every 61st */
+#define STRIDE (samples_only() ? 61 : 1)
 
 static smol_error error;
 static struct guarded memory;

@@ -20,7 +20,7 @@
 #include "tests/unit/temporary_fixture.h"
 #include "tests/unit/tiny_blob.h"
 
-enum { STRIDE = SLOW ? 37 : 1 }; /* slow code tries every 37th */
+#define STRIDE (samples_only() ? 37 : 1)
 
 static smol_error error;
 static char blob_path[128], packed_path[128], input[128], output[128], part[128];
@@ -217,7 +217,7 @@ static void every_byte_that_is_appended_is_refused(void **state)
     struct unpack_rest rest;
     uint8_t *longer = calloc(1, packed.size + 256);
     memcpy(longer, packed.data, packed.size);
-    for (int byte = 0; byte < 256; byte += SLOW ? 16 : 1) {
+    for (int byte = 0; byte < 256; byte += samples_only() ? 16 : 1) {
         longer[packed.size] = (uint8_t)byte;
         assert_int_equal(unpack(longer, packed.size + 1, false, &rest), SMOL_ERROR_DAMAGED);
         complains(SMOL_ERROR_DAMAGED, "bytes behind the seek table");
@@ -270,7 +270,7 @@ static void goes_on_after(size_t size)
 static void a_file_that_is_cut_anywhere_goes_on(void **state)
 {
     (void)state;
-    for (size_t size = 0; size < packed.size; size += SLOW ? 499 : 97)
+    for (size_t size = 0; size < packed.size; size += samples_only() ? 499 : 97)
         goes_on_after(size);
     goes_on_after(packed.size - 1);
 }

@@ -408,11 +408,12 @@ static void tablesScribbledOverNeverLeadAstray(void **state)
 {
     (void)state;
     static const uint32_t values[] = {0, 1, NO_TOKEN, N_TOKENS, 0x7fffffff, 0x01010101, 0x00ff00ff};
-    enum { N_WORDS = sizeof(struct section) / 4, ROUNDS = SLOW ? 4000 : 20000 };
+    enum { N_WORDS = sizeof(struct section) / 4 };
+    const int rounds = samples_only() ? 4000 : 20000;
     struct live live = make_live();
     struct section pristine = *live.section;
     uint32_t random = 1;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         uint32_t *words = (uint32_t *)live.section;
         size_t n = 1 + next_random(&random) % (round % 4 ? 64 : N_WORDS);
         for (size_t i = 0; i < n; i++) {
@@ -451,7 +452,7 @@ static void tablesThatChangeMeanwhileNeverLeadAstray(void **state)
     struct scribbler scribbler = {.words = (uint32_t *)live.section};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, scribble, &scribbler), 0);
-    for (int round = 0; round < (SLOW ? 2000 : 20000); round++)
+    for (int round = 0; round < (samples_only() ? 2000 : 20000); round++)
         use(&live);
     atomic_store(&scribbler.stop, true);
     pthread_join(thread, NULL);
