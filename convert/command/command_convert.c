@@ -27,7 +27,7 @@ static const struct command_line line = {
              "model.safetensors in it, or the model.safetensors.index.json that lists its\n"
              "shards.\n",
     .commands = "  smolconv diff        how two models differ\n"
-                "  smolconv inspect     what is in a file\n"
+                "  smolconv inspect     describe a blob, a safetensors file or a checkpoint\n"
                 "  smolconv report      a model as a page for a browser\n"
                 "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
                 "  smolconv pack        compress a blob for shipping\n"

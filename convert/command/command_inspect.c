@@ -1,4 +1,4 @@
-/* smolconv inspect FILE: what is in a file, or what a checkpoint is. */
+/* smolconv inspect FILE: describes a blob, a safetensors file or a checkpoint. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -9,18 +9,20 @@
 struct inspect_options {
     struct source_options source;
     uint32_t n_threads;
-    int with_statistics, as_json;
+    int with_tensors, with_statistics, as_json;
 };
 
 #define FIELD(name) offsetof(struct inspect_options, name)
 
 static const struct option_rule rules[] = {
-    {"stats", 0, NULL, "statistics of every tensor's elements, and int8's error", OPTION_FLAG,
+    {"tensors", 0, NULL, "list the tensors", OPTION_FLAG, FIELD(with_tensors), 0, 0, NULL},
+    {"stats", 0, NULL, "statistics of each tensor's elements, and the error of int8", OPTION_FLAG,
      FIELD(with_statistics), 0, 0, NULL},
-    {"json", 0, NULL, "all of it as one JSON object", OPTION_FLAG, FIELD(as_json), 0, 0, NULL},
+    {"json", 0, NULL, "print one JSON object with everything, tensors included", OPTION_FLAG,
+     FIELD(as_json), 0, 0, NULL},
     {"threads", 0, "N", "threads for the statistics (one per available processor)", OPTION_COUNT,
      FIELD(n_threads), 1, POOL_MAX_THREADS, NULL},
-    {"context", 0, "N", "the memory that N tokens take (all that the model can have)", OPTION_COUNT,
+    {"context", 0, "N", "memory for N tokens of text (the model's longest text)", OPTION_COUNT,
      FIELD(source.context), 1, 1 << 24, NULL},
     RULES_SOURCE,
 };
@@ -28,19 +30,21 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "inspect FILE",
-    .about = "Shows what is in FILE, a .smol blob or a safetensors file; or what a checkpoint is, "
-             "before\n"
-             "it is converted: FILE is then its folder or model.safetensors.index.json, or, with\n"
-             "--config, --lora or --context, the model.safetensors in it.\n",
+    .about = "Describes FILE: a .smol blob, a safetensors file, or a checkpoint before it is\n"
+             "converted. A checkpoint is named by its folder or model.safetensors.index.json, or,\n"
+             "with --config, --lora or --context, by the model.safetensors in it.\n",
     .notes =
-        "Of a checkpoint: its family and features, tokenizer and chat template, whether it can be\n"
-        "converted and if not why (exit status 0 all the same), and the exact size of the blob\n"
-        "for each dtype. Memory is that of the blob with its keys and values, for 2,048 and\n"
-        "8,192 tokens and the longest text (--context).\n\n"
-        "--stats reads all elements: mean, variance, smallest, largest, sum, zeros, outliers\n"
-        "(farther than 6 standard deviations from the mean), and of matrices of floats the error\n"
-        "that int8 brings: root mean square, largest, signal-to-noise. Of an int8 blob that can\n"
-        "only be estimated, from its scales. What is NaN or infinite is counted and left out.\n",
+        "For a checkpoint it shows family and features, tokenizer and chat template, whether it\n"
+        "can be converted (if not, the reason; the exit status is still 0), and the exact size of\n"
+        "the blob for each dtype. Memory is that of the blob and its keys and values, for texts "
+        "of\n"
+        "2,048 and 8,192 tokens and of the longest length (see --context).\n\n"
+        "--stats reads all elements and shows their mean, variance, minimum, maximum and sum, the\n"
+        "number of zeros and of outliers (more than 6 standard deviations from the mean), and, "
+        "for\n"
+        "matrices of floats, the error of int8: root mean square, maximum and signal-to-noise\n"
+        "ratio. For an int8 blob this error is an estimate from its scales. NaN and infinite\n"
+        "elements are counted and left out of the other figures.\n",
     .min_words = 1,
     .max_words = 1,
     .rules = rules,
@@ -59,11 +63,12 @@ smol_status smolconv_inspect(int argc, char **argv, smol_error *error)
                  (options.source.context && !smol_model_file_is_blob(path));
     if (options.with_statistics && options.source.lora.n)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--stats: of the files as they are, without an adapter: leave out --lora, "
-                         "or convert and inspect the blob");
+                         "--stats: cannot be combined with --lora: convert with the adapter, then "
+                         "inspect the blob");
     struct inspect_request request = {
         .checkpoint = asked || smol_source_is_checkpoint(path) ? &options.source : NULL,
         .context = options.source.context,
+        .with_tensors = options.with_tensors,
         .with_statistics = options.with_statistics,
         .as_json = options.as_json,
         .n_threads = options.n_threads,

@@ -166,14 +166,19 @@ void smol_inspect_lines(const struct subject *subject, FILE *out)
         show_blob(subject->blob, out);
     if (subject->kind == SUBJECT_CHECKPOINT)
         show_checkpoint(subject, out);
+    if (subject->kind == SUBJECT_SAFETENSORS) {
+        print_line(out, "format", "safetensors");
+        print_types(subject, out);
+    }
 }
 
-static void show(const struct subject *subject, const struct statistics *all, FILE *out)
+static void show(const struct subject *subject, bool with_tensors, const struct statistics *all,
+                 FILE *out)
 {
     smol_inspect_lines(subject, out);
     if (!subject->has_weights)
         return;
-    if (subject->kind != SUBJECT_CHECKPOINT)
+    if (with_tensors)
         smol_inspect_tensors(subject, out);
     if (all && !ferror(out))
         smol_inspect_statistics(subject, all, out);
@@ -210,7 +215,7 @@ smol_status smol_inspect(const char *path, const struct inspect_request *request
     if (!status && request->as_json)
         smol_inspect_json(&subject, all, out);
     else if (!status)
-        show(&subject, all, out);
+        show(&subject, request->with_tensors, all, out);
     status = smol_subject_settle(&subject, status, error);
     free(all);
     smol_subject_close(&subject);

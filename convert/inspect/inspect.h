@@ -12,6 +12,7 @@
 struct inspect_request {
     const struct source_options *checkpoint; /* NULL: the path is a file */
     uint32_t context;                        /* tokens whose memory is asked for, or 0 */
+    bool with_tensors;                       /* list them; as_json always does */
     bool with_statistics;
     bool as_json;
     uint32_t n_threads; /* for the statistics */

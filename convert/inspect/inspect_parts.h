@@ -20,7 +20,7 @@ const char *smol_shape_text(unsigned rank, const uint64_t *shape, char text[SHAP
 
 /* --- inspect.c: lines ------------------------------------------------------------------------ */
 
-/* What a blob or a checkpoint is, its provenance included; of safetensors there is nothing. */
+/* The kind of file, settings and provenance. */
 void smol_inspect_lines(const struct subject *subject, FILE *out);
 
 /* --- inspect_settings.c: lines -------------------------------------------------------------- */

@@ -32,8 +32,8 @@ static void print_tensor(const struct model_tensor *tensor, FILE *out)
 void smol_inspect_tensors(const struct subject *subject, FILE *out)
 {
     bool is_blob = subject->kind == SUBJECT_BLOB;
-    fprintf(out, "%s%-8s %-20s %15s %11s%s  %s\n", is_blob ? "\n" : "", "dtype", "shape",
-            "parameters", "size", is_blob ? "         offset" : "", "tensor");
+    fprintf(out, "\n%-8s %-20s %15s %11s%s  %s\n", "dtype", "shape", "parameters", "size",
+            is_blob ? "         offset" : "", "tensor");
     for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
         print_tensor(&subject->tensors[i], out);
 }

@@ -133,7 +133,7 @@ def commands(material):
                 stdin=delta.read_bytes(), old=True),
         Command("diff", ("smolconv", "diff", blob, other), status=1),
         Command("diff safetensors", ("smolconv", "diff", weights, weights)),
-        Command("inspect", ("smolconv", "inspect", blob)),
+        Command("inspect", ("smolconv", "inspect", "--tensors", blob)),
         Command("inspect checkpoint", ("smolconv", "inspect", material / "cached")),
         Command("inspect safetensors", ("smolconv", "inspect", weights)),
         Command("inspect --json", ("smolconv", "inspect", "--json", source)),

@@ -34,8 +34,10 @@ static void check_json(const char *text, size_t size)
 
 static smol_status inspect(const char *path, bool as_json, bool with_statistics)
 {
-    const struct inspect_request request = {
-        .as_json = as_json, .with_statistics = with_statistics, .n_threads = 1};
+    const struct inspect_request request = {.as_json = as_json,
+                                            .with_tensors = true,
+                                            .with_statistics = with_statistics,
+                                            .n_threads = 1};
     char *text = NULL;
     size_t size = 0;
     smol_error error;

@@ -74,7 +74,7 @@ def check_blob(case, build, folder, limited=True):
     write(path, case.make())
     commands = {
         "smolconv verify": [build / "smolconv", "verify", path],
-        "smolconv inspect": [build / "smolconv", "inspect", path],
+        "smolconv inspect": [build / "smolconv", "inspect", "--tensors", path],
         "smolrun": [build / "smolrun", path, "the", "-n", "2", "--threads", "1"],
         "smolconv diff": [build / "smolconv", "diff", path, path],
     }

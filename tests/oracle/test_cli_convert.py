@@ -350,8 +350,18 @@ def test_out_of_memory_is_status_6(tmp_path, real_model_dir, mebibytes):
 # --- inspecting and verifying -----------------------------------------------------------------
 
 
+def test_inspect_lists_the_tensors_on_request(blob):
+    for path, name in [(blob, "layers.0.attn_q"), (DEMO, "model.layers.0.self_attn.q_proj.weight"),
+                       (DEMO / "model.safetensors", "model.layers.0.self_attn.q_proj.weight")]:  # fmt: skip
+        short, long = (smolconv("inspect", *words, path).stdout for words in ([], ["--tensors"]))
+        assert name not in short and f"  {name}\n" in long
+        table = "\n\ndtype    shape "
+        before, _, behind = long.partition(table)
+        assert short == before + "\n\n" + behind.partition("\n\n")[2] and table not in short
+
+
 def test_inspect_shows_a_blob(blob):
-    text = smolconv("inspect", blob).stdout
+    text = smolconv("inspect", "--tensors", blob).stdout
     config = json.loads((DEMO / "config.json").read_text())
     for key in ("hidden_size", "intermediate_size", "vocab_size"):
         assert f"{key:<18} {config[key]}\n" in text
@@ -365,7 +375,7 @@ def test_inspect_shows_the_provenance_line_by_line(tmp_path, blob):
     offset, size = section(blob.read_bytes(), PROVENANCE)
     lines = blob.read_bytes()[offset : offset + size].decode().splitlines()
     shown = "".join(f"  {line}\n" for line in lines)
-    assert f"\nprovenance\n{shown}\ndtype " in smolconv("inspect", blob).stdout
+    assert f"\nprovenance\n{shown}\ndtype " in smolconv("inspect", "--tensors", blob).stdout
 
     def by_hand(data):
         data[offset : offset + size] = b"by \x1b[1mhand\n\nno line feed".ljust(size, b"!")
@@ -381,7 +391,8 @@ def test_inspect_shows_features_that_it_does_not_know(tmp_path, blob):
 
 
 def test_inspect_shows_a_safetensors_file():
-    text = smolconv("inspect", DEMO / "model.safetensors").stdout
+    text = smolconv("inspect", "--tensors", DEMO / "model.safetensors").stdout
+    assert text.startswith("format             safetensors\ntensors            56, 4237296 bytes (4.0 MiB): 56 BF16\n")
     from safetensors import safe_open
 
     with safe_open(DEMO / "model.safetensors", "np") as file:
@@ -395,7 +406,7 @@ def test_names_in_a_file_cannot_steer_the_terminal(tmp_path):
     header = json.dumps({name: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}})
     path = tmp_path / "x.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header.encode())
-    result = smolconv("inspect", path)
+    result = smolconv("inspect", "--tensors", path)
     assert result.returncode == 0 and "?[31mred?1m??tfel??\n" in result.stdout
 
 

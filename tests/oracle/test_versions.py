@@ -34,7 +34,7 @@ def unpack(packed, folder):
 
 
 def describe(path):
-    command = [BUILD / "smolconv", "inspect", path]
+    command = [BUILD / "smolconv", "inspect", "--tensors", path]
     return subprocess.run(command, check=True, capture_output=True).stdout.decode(errors="replace")
 
 
