@@ -186,20 +186,25 @@ SMOL_API int smol_model_is_stop_id(const smol_model *model, uint32_t id);
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* What smol_tokenize finds besides ordinary text: any of these, added. */
-enum smol_tokenize_flags {
-    SMOL_PARSE_SPECIAL = 1, /* spelled-out special tokens such as <|im_end|> become those tokens;
-                               without, they are ordinary text, as text that is not trusted should
-                               be. Tokens that were added, but are not special, are always found. */
-    SMOL_WHOLE_TEXT = 2,    /* the tokens that the tokenizer puts around a whole text, bos above
-                               all: for a text to be continued; not for its parts, nor for a chat,
-                               whose template has them */
-};
+typedef struct smol_tokenize_params {
+    /* 1: spelled-out special tokens such as <|im_end|> become those tokens. 0: they are ordinary
+     * text, as untrusted text should be. Added tokens that are not special are always found. */
+    int parse_special;
+    /* 1: adds the tokens that the tokenizer puts around a whole text, bos above all: for a text to
+     * be continued; not for its parts, nor for a chat, whose template writes them. */
+    int whole_text;
+    /* NULL, or called about once for each 256 KiB of work with the bytes of the text that have
+     * their tokens. */
+    smol_on_progress *on_progress;
+    void *user; /* passed to on_progress */
+} smol_tokenize_params;
 
-/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD); `flags` of enum
- * smol_tokenize_flags. The caller frees *ids with smol_free; *ids is NULL on failure. */
+/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD). `params` NULL: all zeros. The
+ * time is in proportion to the size, or to n log n for a word of n bytes. The caller frees *ids
+ * with smol_free; *ids is NULL on failure. Errors: MEMORY, FILE, CANCELLED. */
 SMOL_API smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
-                                   int flags, uint32_t **ids, size_t *n, smol_error *error);
+                                   const smol_tokenize_params *params, uint32_t **ids, size_t *n,
+                                   smol_error *error);
 
 /* The text of ids[0..n), UTF-8, not terminated (an ill-formed sequence is shown as U+FFFD): what
  * smol_generate streams for these tokens. With `show_special` 1, the text of special tokens is in
@@ -364,6 +369,9 @@ typedef struct smol_chat_params {
     int add_generation_prompt;  /* 1: ends where the assistant's answer starts */
     const struct tm *now; /* local time for strftime_now, of which the date and the time of day
                              count; NULL: the clock's */
+    smol_on_progress *on_progress; /* as for smol_tokenize, with the bytes of the formatted text;
+                                      smol_chat_format does not call it */
+    void *user;                    /* passed to on_progress */
 } smol_chat_params;
 
 typedef struct smol_chat_text {

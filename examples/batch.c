@@ -26,7 +26,8 @@ static void begin(struct request *r, const char *text)
     if (!r->part.logits)
         error.status = SMOL_ERROR_MEMORY;
     else if (!smol_context_create(model, &params, &r->part.context, &error))
-        smol_tokenize(model, text, strlen(text), SMOL_WHOLE_TEXT, &r->prompt, &r->part.n, &error);
+        smol_tokenize(model, text, strlen(text), &(smol_tokenize_params){.whole_text = 1},
+                      &r->prompt, &r->part.n, &error);
     r->part.ids = r->prompt;
 }
 

@@ -26,7 +26,8 @@ static smol_status embed(const smol_model *model, smol_context *context, const c
 {
     uint32_t *ids;
     size_t n;
-    if (smol_tokenize(model, text, strlen(text), SMOL_WHOLE_TEXT, &ids, &n, error))
+    if (smol_tokenize(model, text, strlen(text), &(smol_tokenize_params){.whole_text = 1}, &ids, &n,
+                      error))
         return error->status;
     smol_context_truncate(context, 0);
     smol_embed(context, ids, n, SMOL_POOL_MEAN, embedding, error);

@@ -37,7 +37,8 @@ int main(int argc, char **argv)
     if (smol_model_open(argv[1], NULL, &model, &error) ||
         smol_context_create(model, NULL, &context, &error) ||
         smol_sampler_create(NULL, &sampler, &error) ||
-        smol_tokenize(model, argv[2], strlen(argv[2]), SMOL_WHOLE_TEXT, &ids, &n, &error) ||
+        smol_tokenize(model, argv[2], strlen(argv[2]), &(smol_tokenize_params){.whole_text = 1},
+                      &ids, &n, &error) ||
         smol_generate(context, sampler, ids, n, &params, &result, &error))
         fprintf(stderr, "%s\n", error.message);
     else

@@ -224,7 +224,7 @@ struct blob_tokenizer {
 };
 enum {
     MERGE_MAX_PROBE = 255,  /* max_probe is at most this */
-    ADDED_TOKEN_MAX = 1024, /* bytes of an added token's text: bounds the work per byte of text */
+    ADDED_TOKEN_MAX = 1024, /* bytes of an added token's text */
 };
 
 /* How text is split before merging: by GPT-2's pattern, or by a scanner section. */

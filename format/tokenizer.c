@@ -144,13 +144,19 @@ static smol_status check_added(const struct tokenizer_tables *tables, const stru
                                smol_error *error)
 {
     struct added_token before = {0};
+    uint64_t n_bytes = 0;
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
         struct added_token added = tokenizer_added(tables, i);
         if (!added_is_valid(tables, &added, allowed) ||
             (i > 0 && !added_ascend(tables, &before, &added)))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "bad added token (entry %" PRIu32 ")", i);
         before = added;
+        n_bytes += added.length;
     }
+    if (n_bytes > tables->header.n_text_bytes)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "added tokens share text (%" PRIu64 " bytes, the pool has %" PRIu32 ")",
+                         n_bytes, tables->header.n_text_bytes);
     return SMOL_OK;
 }
 

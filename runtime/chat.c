@@ -402,7 +402,9 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     if (!status) {
         const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
                                          blob->template.text, blob->template.header.n_text_bytes};
-        status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &list, &detail);
+        const struct listener listener = {params->on_progress, params->user};
+        const struct encode_params encode = {.added = &model->added, .listener = &listener};
+        status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, &detail);
         status = file_settle(&blob->file, blob->path, status, &detail);
     }
     smol_chat_text_free(&text);

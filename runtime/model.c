@@ -129,6 +129,8 @@ static smol_status open_model(smol_model *model, const char *path, const smol_mo
             : smol_blob_open(path, !params->no_mmap, verify, blob, error);
     if (!status && params->verify == SMOL_VERIFY_OPEN)
         status = verify_all(blob, &listener, error);
+    if (!status)
+        status = smol_added_automata_build(&blob->tokenizer, &model->added, error);
     return status ? status : index_tensors(model, error);
 }
 
@@ -189,6 +191,7 @@ void smol_model_close(smol_model *model)
 {
     if (!model)
         return;
+    smol_added_automata_free(&model->added);
     smol_blob_close(&model->blob);
     smol_free(model->layers);
     smol_free(model);
@@ -226,18 +229,24 @@ int smol_model_is_stop_id(const smol_model *model, uint32_t id)
     return 0;
 }
 
-_Static_assert((int)SMOL_PARSE_SPECIAL == ENCODE_SPECIAL && (int)SMOL_WHOLE_TEXT == ENCODE_AROUND,
-               "the library's flags are the tokenizer's");
-
-smol_status smol_tokenize(const smol_model *model, const char *text, size_t size, int flags,
-                          uint32_t **ids, size_t *n, smol_error *error)
+smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
+                          const smol_tokenize_params *params, uint32_t **ids, size_t *n,
+                          smol_error *error)
 {
+    const smol_tokenize_params defaults = {0};
+    if (!params)
+        params = &defaults;
+    const struct listener listener = {params->on_progress, params->user};
+    const struct encode_params encode = {.flags = (params->parse_special ? ENCODE_SPECIAL : 0U) |
+                                                  (params->whole_text ? ENCODE_AROUND : 0U),
+                                         .added = &model->added,
+                                         .listener = &listener};
     struct token_list list = {0};
     smol_error detail;
     const struct blob *blob = &model->blob;
     smol_log_ill_formed(model, "a text", text, size);
     smol_status status =
-        smol_tokenizer_encode(&blob->tokenizer, text, size, (unsigned)flags, &list, &detail);
+        smol_tokenizer_encode(&blob->tokenizer, text, size, &encode, &list, &detail);
     status = file_settle(&blob->file, blob->path, status, &detail);
     if (status)
         smol_free(list.ids);

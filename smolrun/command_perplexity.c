@@ -233,8 +233,9 @@ static smol_status read_text(struct measurement *m, smol_error *error)
     smol_status status = smol_text_read_file(m->settings->text, &in, error);
     if (status)
         return status;
-    status = smol_tokenize(m->loaded.model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT,
-                           &m->ids, &m->n_ids, error);
+    status = smol_tokenize(m->loaded.model, in.text, in.size,
+                           &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &m->ids,
+                           &m->n_ids, error);
     free(in.owned);
     if (!status && m->n_ids < 2)
         status = smol_fail(error, SMOL_ERROR_USAGE,

@@ -35,7 +35,8 @@ static smol_status print_ids(const smol_model *model, const char *argument, smol
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    status = smol_tokenize(model, in.text, in.size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, &ids, &n,
+    status = smol_tokenize(model, in.text, in.size,
+                           &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &ids, &n,
                            error);
     free(in.owned);
     for (size_t i = 0; i < n; i++)

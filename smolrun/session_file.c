@@ -356,8 +356,9 @@ static smol_status continue_with(const struct text_in *in, const smol_model *mod
                                  smol_context *context, uint32_t **ids, size_t *n,
                                  smol_error *error)
 {
-    smol_status status = smol_tokenize(model, in->text, in->size,
-                                       SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, ids, n, error);
+    smol_status status =
+        smol_tokenize(model, in->text, in->size,
+                      &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, ids, n, error);
     if (status)
         return status;
     if (begins_with_sequence(context, *ids, *n)) {
@@ -365,7 +366,8 @@ static smol_status continue_with(const struct text_in *in, const smol_model *mod
         return SMOL_OK;
     }
     smol_free(*ids);
-    status = smol_tokenize(model, in->text, in->size, SMOL_PARSE_SPECIAL, ids, n, error);
+    status = smol_tokenize(model, in->text, in->size, &(smol_tokenize_params){.parse_special = 1},
+                           ids, n, error);
     return status ? status : put_before(context, ids, n, error);
 }
 

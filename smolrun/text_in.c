@@ -138,7 +138,8 @@ smol_status smol_text_prompt_ids(const char *text, size_t size, const smol_model
                                  uint32_t **ids, size_t *n, smol_error *error)
 {
     smol_status status =
-        smol_tokenize(model, text, size, SMOL_PARSE_SPECIAL | SMOL_WHOLE_TEXT, ids, n, error);
+        smol_tokenize(model, text, size,
+                      &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, ids, n, error);
     if (status || *n > 0)
         return status;
     uint32_t bos = smol_model_get_info(model).bos_id;

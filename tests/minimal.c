@@ -20,7 +20,8 @@ static smol_status read_prompt(const smol_model *model, const char *text, int ch
     smol_chat_message message = {"user", text, strlen(text)};
     smol_chat_params params = {.messages = &message, .n_messages = 1, .add_generation_prompt = 1};
     return chat ? smol_chat_tokenize(model, &params, ids, n, error)
-                : smol_tokenize(model, text, strlen(text), SMOL_WHOLE_TEXT, ids, n, error);
+                : smol_tokenize(model, text, strlen(text), &(smol_tokenize_params){.whole_text = 1},
+                                ids, n, error);
 }
 
 int main(int argc, char **argv)

@@ -152,7 +152,8 @@ static int make_question(struct soak *soak, size_t number, struct question *ques
     uint32_t *ids;
     size_t size = make_text(soak, &random, text), n;
     smol_error error;
-    if (smol_tokenize(soak->model, text, size, (int)pick(&random, 2), &ids, &n, &error))
+    const smol_tokenize_params params = {.parse_special = (int)pick(&random, 2)};
+    if (smol_tokenize(soak->model, text, size, &params, &ids, &n, &error))
         return fail(soak, "tokenize", error.message);
     *question = (struct question){
         .kv = (smol_kv)pick(&random, 4),

@@ -1,6 +1,6 @@
-/* Text to token ids and back, see tokenizer.h. The stages, each handing what it has cut to the
- * next: well-formed UTF-8, added tokens, normalization, added tokens that are normalized too,
- * pieces, words, merges. */
+/* Text to token ids and back, see tokenizer.h. Each stage passes the parts that it cuts to the
+ * next: well-formed UTF-8, added tokens, normalization, added tokens in normalized text, pieces,
+ * words, merges. */
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <string.h>
@@ -8,20 +8,27 @@
 #include "common/checked.h"
 #include "common/memory.h"
 #include "common/utf8.h"
+#include "runtime/tokenizer/added.h"
+#include "runtime/tokenizer/gpt2_words.h"
+#include "runtime/tokenizer/merge.h"
 #include "runtime/tokenizer/scanner.h"
-#include "runtime/tokenizer/tokenizer_added.h"
-#include "runtime/tokenizer/tokenizer_merge.h"
-#include "runtime/tokenizer/tokenizer_words.h"
 
 struct encoder {
     const struct tokenizer_tables *tables;
-    struct added_set added[ADDED_KINDS];
+    const struct added_automata *added;
+    struct encode_watch watch;
     bool parse_special;
     const struct mixed_text *mixed; /* what is encoded, or NULL: text that can be trusted */
-    bool argument;                  /* mixed text in runs: this one is a stranger's */
+    uint32_t *harmless;             /* mixed: see struct added_search */
+    bool argument;                  /* mixed text in runs: this one is an argument */
     struct token_list *list;
     smol_error *error;
 };
+
+static smol_status cancelled(struct encoder *encoder)
+{
+    return smol_fail(encoder->error, SMOL_ERROR_CANCELLED, "tokenizing cancelled");
+}
 
 /* --- words ---------------------------------------------------------------------------------- */
 
@@ -128,6 +135,9 @@ static smol_status encode_word(struct encoder *encoder, const uint8_t *word, siz
 {
     const struct tokenizer_tables *tables = encoder->tables;
     uint32_t flags = tables->rules.header.flags;
+    encoder->watch.done += size;
+    if (watch_cancels(&encoder->watch, size))
+        return cancelled(encoder);
     if (flags & TEXT_WHOLE_WORDS) {
         uint32_t id = smol_text_name(&tables->rules, word, size);
         if (id != NO_TOKEN)
@@ -139,7 +149,7 @@ static smol_status encode_word(struct encoder *encoder, const uint8_t *word, siz
     struct symbols symbols = {&tables->rules, encoder->list->ids + encoder->list->n, 0, false};
     (flags & TEXT_CHARACTERS ? add_characters : add_bytes)(tables, word, size, &symbols);
     end_unknown(&symbols);
-    status = smol_merge_word(tables, symbols.ids, &symbols.n, encoder->error);
+    status = smol_merge_word(tables, symbols.ids, &symbols.n, &encoder->watch, encoder->error);
     if (!status)
         encoder->list->n += symbols.n;
     return status;
@@ -243,12 +253,14 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
                                 unsigned kind, bool first)
 {
     struct added_search search = {.tables = encoder->tables,
-                                  .set = &encoder->added[kind],
+                                  .automaton = &encoder->added->kinds[kind],
+                                  .text = text,
+                                  .size = size,
                                   .skip_special = !encoder->parse_special,
                                   .mixed = encoder->mixed,
                                   .argument = encoder->argument,
-                                  .text = text,
-                                  .size = size};
+                                  .harmless = encoder->harmless,
+                                  .watch = &encoder->watch};
     struct added_match match;
     size_t covered = 0;
     if (encoder->mixed && kind == 0) /* later kinds are found in what the text became */
@@ -263,8 +275,11 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
             status = append(encoder, match.id);
         if (status)
             return status;
+        encoder->watch.done += match.end - match.start;
         covered = match.end;
     }
+    if (encoder->watch.cancelled)
+        return cancelled(encoder);
     return covered < size ? encode_stretch(encoder, text + covered, size - covered, kind,
                                            first && covered == 0)
                           : SMOL_OK;
@@ -311,7 +326,6 @@ static smol_status encode_text(struct encoder *encoder, const uint8_t *text, siz
     uint8_t *copy = NULL;
     if (utf8_well_formed(text, size) < size && !(text = copy = well_formed_copy(text, &size)))
         return smol_fail_memory(encoder->error, "the text");
-    smol_added_sets(encoder->tables, encoder->added);
     smol_status status = encode_added(encoder, text, size, 0, true);
     smol_free(copy);
     return status;
@@ -325,20 +339,40 @@ static smol_status append_all(struct encoder *encoder, const uint32_t *ids, size
     return status;
 }
 
+/* Everything between the tokens around the text. `automata` are for an encoder without. */
+static smol_status encode_whole(struct encoder *encoder, const uint8_t *text, size_t size,
+                                smol_status (*encode)(struct encoder *, const uint8_t *, size_t))
+{
+    struct added_automata automata = {0};
+    smol_status status = SMOL_OK;
+    if (!encoder->added) {
+        status = smol_added_automata_build(encoder->tables, &automata, encoder->error);
+        encoder->added = &automata;
+    }
+    if (!status)
+        status = encode(encoder, text, size);
+    smol_added_automata_free(&automata);
+    return status;
+}
+
 smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const char *text,
-                                  size_t size, unsigned flags, struct token_list *list,
-                                  smol_error *error)
+                                  size_t size, const struct encode_params *params,
+                                  struct token_list *list, smol_error *error)
 {
     const struct text_tables *rules = &tables->rules;
     size_t n_before = list->n;
-    bool around = flags & ENCODE_AROUND;
-    struct encoder encoder = {
-        .tables = tables, .parse_special = flags & ENCODE_SPECIAL, .list = list, .error = error};
+    bool around = params->flags & ENCODE_AROUND;
+    struct encoder encoder = {.tables = tables,
+                              .added = params->added,
+                              .watch = {.listener = params->listener, .total = size},
+                              .parse_special = params->flags & ENCODE_SPECIAL,
+                              .list = list,
+                              .error = error};
     smol_status status = SMOL_OK;
     if (around)
         status = append_all(&encoder, rules->before, rules->header.n_before);
     if (!status && size > 0) /* else `text` may be NULL */
-        status = encode_text(&encoder, (const uint8_t *)text, size);
+        status = encode_whole(&encoder, (const uint8_t *)text, size, encode_text);
     if (!status && around)
         status = append_all(&encoder, rules->behind, rules->header.n_behind);
     if (status)
@@ -346,8 +380,8 @@ smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
     return status;
 }
 
-/* Whether a token that must not be forged is found in normalized text, where nobody can tell any
- * more who wrote which byte. */
+/* Whether a token that must not be forged is found in normalized text, where it is not known any
+ * more which bytes are an argument's. */
 static bool must_part(const struct tokenizer_tables *tables, const struct mixed_text *mixed)
 {
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
@@ -358,32 +392,45 @@ static bool must_part(const struct tokenizer_tables *tables, const struct mixed_
     return false;
 }
 
-/* Encodes what the template wrote and what strangers wrote apart. */
-static smol_status encode_runs(struct encoder *encoder, const struct mixed_text *mixed)
+/* Encodes the template's bytes and the arguments apart. */
+static smol_status encode_runs(struct encoder *encoder, const uint8_t *text, size_t size)
 {
-    const uint8_t *text = (const uint8_t *)mixed->text;
+    const uint8_t *arguments = encoder->mixed->arguments;
     smol_status status = SMOL_OK;
-    for (size_t start = 0, end; start < mixed->size && !status; start = end) {
-        for (end = start; end < mixed->size && mixed->arguments[end] == mixed->arguments[start];)
+    for (size_t start = 0, end; start < size && !status; start = end) {
+        for (end = start; end < size && arguments[end] == arguments[start];)
             end++;
-        encoder->argument = mixed->arguments[start];
+        encoder->argument = arguments[start];
         status = encode_added(encoder, text + start, end - start, 0, start == 0);
     }
     return status;
 }
 
+static smol_status encode_mixed(struct encoder *encoder, const uint8_t *text, size_t size)
+{
+    return must_part(encoder->tables, encoder->mixed) ? encode_runs(encoder, text, size)
+                                                      : encode_added(encoder, text, size, 0, true);
+}
+
 smol_status smol_tokenizer_encode_mixed(const struct tokenizer_tables *tables,
-                                        const struct mixed_text *mixed, struct token_list *list,
+                                        const struct mixed_text *mixed,
+                                        const struct encode_params *params, struct token_list *list,
                                         smol_error *error)
 {
     size_t n_before = list->n;
     struct encoder encoder = {
-        .tables = tables, .parse_special = true, .mixed = mixed, .list = list, .error = error};
-    smol_added_sets(tables, encoder.added);
-    smol_status status =
-        must_part(tables, mixed)
-            ? encode_runs(&encoder, mixed)
-            : encode_added(&encoder, (const uint8_t *)mixed->text, mixed->size, 0, true);
+        .tables = tables,
+        .added = params->added,
+        .watch = {.listener = params->listener, .total = mixed->size},
+        .parse_special = true,
+        .mixed = mixed,
+        .harmless = smol_calloc(tables->header.n_added + (size_t)1, sizeof *encoder.harmless),
+        .list = list,
+        .error = error};
+    smol_status status = encoder.harmless ? encode_whole(&encoder, (const uint8_t *)mixed->text,
+                                                         mixed->size, encode_mixed)
+                                          : smol_fail_memory(error, "added tokens");
+    smol_free(encoder.harmless);
     if (status)
         list->n = n_before;
     return status;

@@ -40,7 +40,7 @@ class Model:
     def tokenize(self, text):
         """The ids of `text` (bytes), which stay in the library's memory: call free() on them."""
         ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
-        _call(lib.smol_tokenize, self.handle, text, len(text), 0, ctypes.byref(ids),
+        _call(lib.smol_tokenize, self.handle, text, len(text), None, ctypes.byref(ids),
               ctypes.byref(n))  # fmt: skip
         return ids, n.value
 

@@ -48,7 +48,8 @@ void fuzz_tokenize(const struct tokenizer_tables *tables, const char *text, size
     for (unsigned flags = 0; flags < 4; flags++) {
         struct token_list list = {0};
         smol_error error;
-        CLAIM(!smol_tokenizer_encode(tables, text, size, flags, &list, &error));
+        CLAIM(!smol_tokenizer_encode(tables, text, size, &(struct encode_params){.flags = flags},
+                                     &list, &error));
         for (size_t i = 0; i < list.n; i++)
             CLAIM(list.ids[i] < tables->header.n_tokens);
         stream_tokens(tables, &list, text, size);
@@ -65,7 +66,8 @@ void fuzz_round_trip(const struct tokenizer_tables *tables, const char *text, si
         if (!smol_tokenizer_text(tables, tokenizer_added(tables, i).id).special)
             return; /* found in any text, its bytes may have no tokens */
     size = utf8_well_formed((const uint8_t *)text, size);
-    CLAIM(!smol_tokenizer_encode(tables, text, size, 0, &list, &error));
+    CLAIM(!smol_tokenizer_encode(tables, text, size, &(struct encode_params){.flags = 0}, &list,
+                                 &error));
     for (size_t i = 0; i < list.n; i++) {
         struct token_text token = smol_tokenizer_text(tables, list.ids[i]);
         for (size_t k = 0; k < token.length; k++) {

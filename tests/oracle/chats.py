@@ -69,6 +69,8 @@ class ChatParams(ctypes.Structure):
         ("variables_json", ctypes.c_char_p),
         ("add_generation_prompt", ctypes.c_int),
         ("now", ctypes.POINTER(Tm)),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from internal import BUILD, OK, ROOT, Error, lib
-from smol_h import ContextParams, EvalPart, ModelParams
+from smol_h import ContextParams, EvalPart, ModelParams, TokenizeParams
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
@@ -134,8 +134,8 @@ class Model:
         data = text if isinstance(text, bytes) else text.encode()
         ids, n, error = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t(), Error()
         status = lib.smol_tokenize(
-            self.handle, data, len(data), parse_special, ctypes.byref(ids), ctypes.byref(n),
-            ctypes.byref(error),
+            self.handle, data, len(data), ctypes.byref(TokenizeParams(parse_special)),
+            ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error),
         )  # fmt: skip
         check(status, error)
         result = ids[: n.value]

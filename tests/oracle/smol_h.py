@@ -26,6 +26,17 @@ class ModelParams(ctypes.Structure):
     ]
 
 
+class TokenizeParams(ctypes.Structure):
+    """smol_tokenize_params."""
+
+    _fields_ = [
+        ("parse_special", ctypes.c_int),
+        ("whole_text", ctypes.c_int),
+        ("on_progress", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+    ]
+
+
 class ModelInfo(ctypes.Structure):
     """smol_model_info."""
 
@@ -96,7 +107,7 @@ FUNCTIONS = {
     "smol_model_close": (None, [POINTER]),
     "smol_model_get_info": (ModelInfo, [POINTER]),
     "smol_model_stop_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
-    "smol_tokenize": (INT, [POINTER, TEXT, SIZE, INT, POINTER, POINTER, POINTER]),
+    "smol_tokenize": (INT, [POINTER, TEXT, SIZE, POINTER, POINTER, POINTER, POINTER]),
     "smol_context_create": (INT, [POINTER] * 4),
     "smol_context_free": (None, [POINTER]),
     "smol_context_get_info": (ContextInfo, [POINTER]),

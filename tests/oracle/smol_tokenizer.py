@@ -35,6 +35,14 @@ class TokenList(ctypes.Structure):
     ]
 
 
+class EncodeParams(ctypes.Structure):
+    """struct encode_params of runtime/tokenizer/tokenizer.h."""
+
+    _fields_ = [
+        ("flags", ctypes.c_uint), ("added", ctypes.c_void_p), ("listener", ctypes.c_void_p)
+    ]  # fmt: skip
+
+
 class TokenText(ctypes.Structure):
     """struct token_text of runtime/tokenizer/tokenizer.h."""
 
@@ -66,7 +74,7 @@ for name, arguments in {
     "tokenizer_compile": [pointer, text, pointer, u32, pointer, pointer],
     "text_tables_open": [pointer, size_t, pointer, pointer],
     "tokenizer_tables_open": [pointer, size_t, u32, pointer, pointer, pointer],
-    "tokenizer_encode": [pointer, text, size_t, ctypes.c_uint, pointer, pointer],
+    "tokenizer_encode": [pointer, text, size_t, pointer, pointer, pointer],
     "tokenizer_text": [pointer, u32],
     "stream_create": [pointer, size_t, pointer, pointer],
     "stream_token": [pointer, pointer, u32, c_bool, pointer, pointer],
@@ -155,8 +163,9 @@ class Smol:
         data = text if isinstance(text, bytes) else text.encode()
         out, error = TokenList(), Error()
         status = lib.smol_tokenizer_encode(
-            self.tables, data, len(data), flags, ctypes.byref(out), ctypes.byref(error)
-        )
+            self.tables, data, len(data), ctypes.byref(EncodeParams(flags)), ctypes.byref(out),
+            ctypes.byref(error),
+        )  # fmt: skip
         assert status == OK, error
         ids = out.ids[: out.n]
         libc.free(out.ids)

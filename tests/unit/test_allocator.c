@@ -100,7 +100,8 @@ static smol_status tokenize(struct session *s, smol_error *error)
     char text[2000];
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = "unbelievably, 42 <|im_end|> \xff."[i % 31];
-    return smol_tokenize(s->model, text, sizeof text, SMOL_PARSE_SPECIAL, &s->ids, &s->n, error);
+    return smol_tokenize(s->model, text, sizeof text, &(smol_tokenize_params){.parse_special = 1},
+                         &s->ids, &s->n, error);
 }
 
 static smol_status generate(struct session *s, smol_error *error)

@@ -65,7 +65,9 @@ static smol_status generate(const char *prompt, size_t n_ctx, smol_generate_para
     smol_error error;
     assert_int_equal(smol_context_create(model, &context_params, &context, &error), SMOL_OK);
     assert_int_equal(smol_sampler_create(&greedy, &sampler, &error), SMOL_OK);
-    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), 1, &ids, &n, &error), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt),
+                                   &(smol_tokenize_params){.parse_special = 1}, &ids, &n, &error),
+                     SMOL_OK);
     params.on_text = record;
     params.user = r;
     smol_status status = smol_generate(context, sampler, ids, n, &params, &r->result, &error);
@@ -291,7 +293,7 @@ static void a_context_that_slides_goes_on_as_a_new_one_would(void **state)
                                    .on_text = record,
                                    .user = &r};
     smol_sampler *sampler;
-    assert_int_equal(smol_tokenize(model, "Once upon a time", 16, 0, &ids, &n, NULL), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, "Once upon a time", 16, NULL, &ids, &n, NULL), SMOL_OK);
     smol_context *context = context_with(ids, n, NULL);
     smol_context_truncate(context, 0);
     assert_int_equal(smol_sampler_create(&sampled, &sampler, NULL), SMOL_OK);
@@ -426,7 +428,7 @@ static smol_generation *begin(const char *prompt, size_t most, smol_context *sha
     size_t n;
     assert_int_equal(smol_context_create(model, &context_params, context, NULL), SMOL_OK);
     assert_int_equal(smol_sampler_create(&params, sampler, NULL), SMOL_OK);
-    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), 0, &ids, &n, NULL), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, prompt, strlen(prompt), NULL, &ids, &n, NULL), SMOL_OK);
     assert_int_equal(
         smol_generation_create(*context, *sampler, ids, n, &generate_params, &generation, NULL),
         SMOL_OK);

@@ -161,7 +161,7 @@ static void tokenize(const smol_model *model, const char *text, size_t size)
 {
     uint32_t *ids;
     size_t n;
-    assert_int_equal(smol_tokenize(model, text, size, 0, &ids, &n, NULL), SMOL_OK);
+    assert_int_equal(smol_tokenize(model, text, size, NULL, &ids, &n, NULL), SMOL_OK);
     smol_free(ids);
 }
 

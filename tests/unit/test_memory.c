@@ -146,7 +146,8 @@ static smol_status create_context(struct session *s, smol_error *error)
 static smol_status tokenize(struct session *s, smol_error *error)
 {
     static const char text[] = "Once upon a time, unbelievably, 42 <|im_end|> \xff.";
-    return smol_tokenize(s->model, text, sizeof text - 1, 1, &s->ids, &s->n, error);
+    return smol_tokenize(s->model, text, sizeof text - 1,
+                         &(smol_tokenize_params){.parse_special = 1}, &s->ids, &s->n, error);
 }
 
 /* So many messages that they take several blocks of a template's memory, and one of its own. */

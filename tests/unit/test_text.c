@@ -247,7 +247,9 @@ static void check_ids(struct compiled *c, const char *text, unsigned flags,
                       const uint32_t *expected, size_t n)
 {
     struct token_list list = {0};
-    assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text), flags, &list, &c->error),
+    assert_int_equal(smol_tokenizer_encode(&c->tables, text, strlen(text),
+                                           &(struct encode_params){.flags = flags}, &list,
+                                           &c->error),
                      SMOL_OK);
     assert_int_equal(list.n, n);
     if (n > 0)
@@ -333,9 +335,11 @@ static void encode_and_show(struct compiled *c)
     struct token_list list = {0};
     struct stream *stream;
     struct stream_text out;
-    assert_int_equal(smol_tokenizer_encode(&c->tables, text, sizeof text - 1,
-                                           ENCODE_SPECIAL | ENCODE_AROUND, &list, &c->error),
-                     SMOL_OK);
+    assert_int_equal(
+        smol_tokenizer_encode(&c->tables, text, sizeof text - 1,
+                              &(struct encode_params){.flags = ENCODE_SPECIAL | ENCODE_AROUND},
+                              &list, &c->error),
+        SMOL_OK);
     assert_int_equal(smol_stream_create(NULL, 0, &stream, &c->error), SMOL_OK);
     for (size_t i = 0; i < list.n; i++) {
         assert_true(list.ids[i] < N_TOKENS);

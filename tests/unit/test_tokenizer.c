@@ -286,7 +286,9 @@ static void encode(const struct section *s, const char *text, size_t size, unsig
     struct tokenizer_tables tables;
     smol_error error;
     assert_int_equal(open_tables(s, sizeof *s, &tables), SMOL_OK);
-    assert_int_equal(smol_tokenizer_encode(&tables, text, size, flags, list, &error), SMOL_OK);
+    assert_int_equal(smol_tokenizer_encode(&tables, text, size,
+                                           &(struct encode_params){.flags = flags}, list, &error),
+                     SMOL_OK);
 }
 
 /* `expected` ends with 0, which is no token here. */
@@ -326,7 +328,8 @@ static void spoiltSectionsNeverLeadAstray(void **state)
         data[i / sizeof masks] ^= masks[i % sizeof masks];
         if (!open_tables(s, sizeof *s, &tables)) {
             n_opened++;
-            assert_int_equal(smol_tokenizer_encode(&tables, text, sizeof text - 1, ENCODE_SPECIAL,
+            assert_int_equal(smol_tokenizer_encode(&tables, text, sizeof text - 1,
+                                                   &(struct encode_params){.flags = ENCODE_SPECIAL},
                                                    &list, &error),
                              0);
             for (size_t k = 0; k < list.n; k++)
@@ -368,9 +371,10 @@ static void use(const struct live *live)
     const uint8_t *pool = live->tables.text, *end = pool + live->tables.header.n_text_bytes;
     struct token_list list = {0};
     smol_error error;
-    assert_int_equal(
-        smol_tokenizer_encode(&live->tables, text, sizeof text, ENCODE_SPECIAL, &list, &error),
-        SMOL_OK);
+    assert_int_equal(smol_tokenizer_encode(&live->tables, text, sizeof text,
+                                           &(struct encode_params){.flags = ENCODE_SPECIAL}, &list,
+                                           &error),
+                     SMOL_OK);
     for (size_t i = 0; i < list.n; i++)
         assert_true(list.ids[i] < N_TOKENS);
     for (uint32_t id = 0; id <= N_TOKENS; id++) {

@@ -7,11 +7,13 @@
 
 #include "common/error.h"
 #include "format/tokenizer.h"
+#include "runtime/tokenizer/watch.h"
 
 /* Turns ids[0..n) into tokens: as long as two neighbours have a merge, those
- * whose merge has the lowest rank become one, the leftmost first among equals. *n becomes what is
- * left. O(n log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB. */
+ * whose merge has the lowest rank become one, the leftmost first among equals. *n becomes the
+ * number of ids left. O(n log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB;
+ * SMOL_ERROR_CANCELLED. */
 smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                            smol_error *error);
+                            struct encode_watch *watch, smol_error *error);
 
 #endif

@@ -1,6 +1,6 @@
-/* Byte-pair encoding, see tokenizer_merge.h: by scanning for short words, which nearly all are,
+/* Byte-pair encoding, see merge.h: by scanning for short words, which nearly all are,
  * and with a heap for long ones. */
-#include "runtime/tokenizer/tokenizer_merge.h"
+#include "runtime/tokenizer/merge.h"
 
 #include <string.h>
 
@@ -122,10 +122,15 @@ static void join_with_next(struct symbol *symbols, uint32_t position, uint32_t m
         symbols[left->next].previous = position;
 }
 
-static void merge_all(const struct tokenizer_tables *tables, struct symbol *symbols,
-                      struct heap *heap)
+enum { MERGE_WORK = 16 }; /* of a merge, as a watch counts */
+
+/* False when the watch ended it. */
+static bool merge_all(const struct tokenizer_tables *tables, struct symbol *symbols,
+                      struct heap *heap, struct encode_watch *watch)
 {
     while (heap->n > 0) {
+        if (watch_cancels(watch, MERGE_WORK))
+            return false;
         uint64_t entry = heap_pop(heap);
         uint32_t position = (uint32_t)entry;
         struct merge merge = merge_at(tables, symbols, position);
@@ -136,10 +141,11 @@ static void merge_all(const struct tokenizer_tables *tables, struct symbol *symb
             push_pair(tables, symbols, symbols[position].previous, heap);
         push_pair(tables, symbols, position, heap);
     }
+    return true;
 }
 
 static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                              smol_error *error)
+                              struct encode_watch *watch, smol_error *error)
 {
     struct symbol *symbols = smol_calloc(*n, sizeof *symbols); /* calloc checks the product */
     struct heap heap = {smol_calloc(*n, 2 * sizeof *heap.entries), 0};
@@ -150,7 +156,8 @@ static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *i
             symbols[i] = (struct symbol){ids[i], i > 0 ? i - 1 : NONE, i < last ? i + 1 : NONE};
         for (uint32_t i = 0; i <= last; i++)
             push_pair(tables, symbols, i, &heap);
-        merge_all(tables, symbols, &heap);
+        if (!merge_all(tables, symbols, &heap, watch))
+            status = smol_fail(error, SMOL_ERROR_CANCELLED, "tokenizing cancelled");
         size_t n_left = 0;
         for (uint32_t i = 0; i != NONE; i = symbols[i].next)
             ids[n_left++] = symbols[i].id;
@@ -164,10 +171,10 @@ static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *i
 }
 
 smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
-                            smol_error *error)
+                            struct encode_watch *watch, smol_error *error)
 {
     if (*n > SHORT_WORD)
-        return merge_long(tables, ids, n, error);
+        return merge_long(tables, ids, n, watch, error);
     *n = merge_short(tables, ids, *n);
     return SMOL_OK;
 }

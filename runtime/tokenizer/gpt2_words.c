@@ -1,6 +1,6 @@
-/* Pre-tokenization, see tokenizer_words.h. Ill-formed UTF-8 is safe here, but callers have
+/* Pre-tokenization, see gpt2_words.h. Ill-formed UTF-8 is safe here, but callers have
  * replaced it before. */
-#include "runtime/tokenizer/tokenizer_words.h"
+#include "runtime/tokenizer/gpt2_words.h"
 
 #include "common/utf8.h"
 

@@ -1,7 +1,7 @@
 /* Where pre-tokenization cuts a text: first into pieces, then each piece into words, which are
  * merged by themselves. */
-#ifndef SMOL_RUNTIME_TOKENIZER_WORDS_H
-#define SMOL_RUNTIME_TOKENIZER_WORDS_H
+#ifndef SMOL_RUNTIME_TOKENIZER_GPT2_WORDS_H
+#define SMOL_RUNTIME_TOKENIZER_GPT2_WORDS_H
 
 #include <stddef.h>
 #include <stdint.h>

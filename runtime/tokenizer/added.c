@@ -1,0 +1,204 @@
+/* Added tokens, see added.h: leftmost, then longest. */
+#include "runtime/tokenizer/added.h"
+
+#include <string.h>
+
+#include "common/utf8.h"
+
+/* --- tokens that arguments must not spell ---------------------------------------------------- */
+
+static bool is_special(const struct tokenizer_tables *tables, const struct added_token *token)
+{
+    return token->flags & ADDED_SPECIAL || tokenizer_span(tables, token->id).flags & TOKEN_SPECIAL;
+}
+
+static bool is_white(const uint8_t *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        uint32_t code_point;
+        i += smol_utf8_decode(text + i, size - i, &code_point);
+        if (!smol_utf8_is_space(code_point))
+            return false;
+    }
+    return true;
+}
+
+bool smol_added_is_control(const struct tokenizer_tables *tables, const struct mixed_text *mixed,
+                           const struct added_token *token)
+{
+    const uint8_t *text = tables->text + token->start;
+    return is_special(tables, token) ||
+           (memmem(mixed->literals, mixed->n_literals, text, token->length) &&
+            !is_white(text, token->length));
+}
+
+/* The longest of `entry` and the tokens that it starts with which arguments may spell. harmless[i]
+ * is 1 + that of entry i, or 0 before it is known: no token is looked at twice. */
+static uint32_t harmless(const struct added_search *search, uint32_t entry)
+{
+    const struct added_automaton *automaton = search->automaton;
+    uint32_t found = entry;
+    for (; found != NO_ENTRY && !search->harmless[found];
+         found = automaton->shorter[found - automaton->first]) {
+        struct added_token token = tokenizer_added(search->tables, found);
+        if (!smol_added_is_control(search->tables, search->mixed, &token))
+            break;
+    }
+    if (found != NO_ENTRY)
+        found = search->harmless[found] ? search->harmless[found] - 1 : found;
+    for (; entry != NO_ENTRY && !search->harmless[entry];
+         entry = automaton->shorter[entry - automaton->first])
+        search->harmless[entry] = found + 1;
+    return found;
+}
+
+/* --- the tokens at each place ---------------------------------------------------------------- */
+
+static void look_up_trusted(struct added_search *search, size_t from)
+{
+    const struct added_automaton *automaton = search->automaton;
+    uint32_t state = 0;
+    for (size_t at = from; at-- > search->block;) {
+        state = added_step(automaton, state, search->text[at]);
+        if (at < search->block_end)
+            search->longest[at - search->block] = automaton->states[state].longest;
+    }
+}
+
+/* A token may stand where all of its bytes are the template's, or where arguments may spell it. The
+ * second automaton reads the template's bytes alone, and starts again after an argument. */
+static void look_up_mixed(struct added_search *search, size_t from)
+{
+    const struct added_automaton *automaton = search->automaton;
+    uint32_t state = 0, own = 0;
+    for (size_t at = from; at-- > search->block;) {
+        uint8_t byte = search->text[at];
+        bool argument = search->arguments ? search->arguments[at] : search->argument;
+        state = added_step(automaton, state, byte);
+        own = argument ? 0 : added_step(automaton, own, byte);
+        if (at >= search->block_end)
+            continue;
+        uint32_t any = harmless(search, automaton->states[state].longest);
+        uint32_t trusted = automaton->states[own].longest;
+        /* one is a prefix of the other, which the table has first */
+        search->longest[at - search->block] =
+            any == NO_ENTRY || (trusted != NO_ENTRY && trusted > any) ? trusted : any;
+    }
+}
+
+/* Looks up the block that starts at `at`. No token that starts in it ends after `from`. */
+static void look_up(struct added_search *search)
+{
+    search->block = search->at;
+    size_t left = search->size - search->at, ahead = search->automaton->longest_token;
+    search->block_end = search->at + (left < ADDED_BLOCK ? left : ADDED_BLOCK);
+    left = search->size - search->block_end;
+    size_t from = search->block_end + (left < ahead ? left : ahead);
+    (search->mixed ? look_up_mixed : look_up_trusted)(search, from);
+}
+
+/* The token of the next place that has one, where the search then is; length 0: none. */
+static struct added_token next_token(struct added_search *search)
+{
+    for (; search->at < search->size; search->at++) {
+        if (search->at >= search->block_end) {
+            if (watch_cancels(search->watch, ADDED_BLOCK))
+                break;
+            look_up(search);
+        }
+        uint32_t entry = search->longest[search->at - search->block];
+        if (entry == NO_ENTRY)
+            continue;
+        struct added_token token = tokenizer_added(search->tables, entry);
+        if (token.length > 0 && token.length <= search->size - search->at)
+            return token;
+    }
+    return (struct added_token){0};
+}
+
+/* --- what stands beside a token ------------------------------------------------------------- */
+
+/* The classes of the character that text[0..size) starts with; none for an empty one. */
+static unsigned classes_at(const struct added_search *search, size_t at, size_t *length)
+{
+    uint32_t point;
+    *length = 0;
+    if (at == search->size)
+        return 0;
+    *length = smol_utf8_decode(search->text + at, search->size - at, &point);
+    return tokenizer_classes(search->tables, point);
+}
+
+/* The same for the character that ends at `end`. */
+static unsigned classes_before(const struct added_search *search, size_t end, size_t *length)
+{
+    size_t start = end;
+    *length = 0;
+    if (end == 0)
+        return 0;
+    do
+        start--;
+    while (start > 0 && end - start < UTF8_MAX && (search->text[start] & 0xc0) == 0x80);
+    unsigned classes = classes_at(search, start, length);
+    *length = end - start;
+    return classes;
+}
+
+static bool is_single_word(const struct added_search *search, const struct added_match *match)
+{
+    size_t length;
+    return !(classes_before(search, match->start, &length) & CLASS_WORD) &&
+           !(classes_at(search, match->end, &length) & CLASS_WORD);
+}
+
+/* No further back than the last token reaches, which bounds the work. */
+static size_t before_space(const struct added_search *search, size_t start)
+{
+    size_t length;
+    while (start > search->covered && classes_before(search, start, &length) & CLASS_SPACE)
+        start -= length;
+    return start > search->covered ? start : search->covered;
+}
+
+/* A run of white space in which many tokens end is looked at once. */
+static size_t after_space(struct added_search *search, size_t end)
+{
+    if (end >= search->space_start && end < search->space_end)
+        return search->space_end;
+    size_t length;
+    search->space_start = end;
+    while (classes_at(search, end, &length) & CLASS_SPACE)
+        end += length;
+    search->space_end = end;
+    return end;
+}
+
+/* --- the walk ------------------------------------------------------------------------------- */
+
+static bool is_text(const struct added_search *search, const struct added_token *token)
+{
+    return search->skip_special && is_special(search->tables, token);
+}
+
+bool smol_added_next(struct added_search *search, struct added_match *match)
+{
+    struct added_token token;
+    if (!search->automaton->states)
+        return false;
+    while ((token = next_token(search)).length > 0) {
+        *match = (struct added_match){token.id, search->at, search->at + token.length};
+        search->at += token.length;
+        if (is_text(search, &token) ||
+            (token.flags & ADDED_SINGLE_WORD && !is_single_word(search, match)))
+            continue;
+        if (token.flags & ADDED_LSTRIP)
+            match->start = before_space(search, match->start);
+        if (token.flags & ADDED_RSTRIP)
+            match->end = after_space(search, match->end);
+        if (match->start >= match->end) /* all of it was taken by the one before */
+            match->id = NO_TOKEN;
+        search->covered = match->end;
+        return true;
+    }
+    return false;
+}
