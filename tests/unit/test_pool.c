@@ -7,8 +7,11 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -196,12 +199,39 @@ static void the_last_of_many_short_runs_is_as_good_as_the_first(void **state)
     smol_pool_destroy(pool);
 }
 
+/* Whether thread `tid` of this process sleeps: the letter after its name in /proc. */
+static bool sleeps(const char *tid)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/stat", tid);
+    FILE *file = fopen(path, "r");
+    const char *name_end = file && fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+    if (file)
+        fclose(file);
+    return !name_end || name_end[2] == 'S';
+}
+
+/* Waits until all other threads have given up spinning. */
+static void wait_until_others_sleep(void)
+{
+    char own[16];
+    snprintf(own, sizeof own, "%d", gettid());
+    for (bool awake = true; awake; sched_yield()) {
+        DIR *tasks = opendir("/proc/self/task");
+        awake = false;
+        for (struct dirent *task; (task = readdir(tasks));)
+            if (task->d_name[0] != '.' && strcmp(task->d_name, own) != 0)
+                awake = awake || !sleeps(task->d_name);
+        closedir(tasks);
+    }
+}
+
 static void workers_that_slept_wake_for_the_next_run(void **state)
 {
     (void)state;
     struct pool *pool = make_pool(4);
     for (uint32_t run = 1; run <= 5; run++) {
-        usleep(20000); /* far beyond the time that they spin */
+        wait_until_others_sleep();
         run_relay(pool);
     }
     smol_pool_destroy(pool);
@@ -213,7 +243,7 @@ static void dawdle(void *argument, struct pool_thread *thread)
     uint32_t *value = argument;
     struct pool_stage stage = pool_stage(thread, 1);
     while (smol_pool_claim(&stage)) {
-        usleep(30000); /* far beyond the time that the others spin */
+        wait_until_others_sleep();
         *value = 1;
     }
     struct pool_stage next = pool_stage(thread, 4);
