@@ -18,8 +18,9 @@ static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error 
 }
 
 /* Bytes that the blob has at `offset` and the conversion made; either may have more. */
-static smol_status compare(const struct blob *blob, uint64_t offset, const void *theirs,
-                           size_t n_theirs, const void *made, size_t n_made, smol_error *error)
+static smol_status compare_range(const struct blob *blob, uint64_t offset, const void *theirs,
+                                 size_t n_theirs, const void *made, size_t n_made,
+                                 smol_error *error)
 {
     const uint8_t *a = theirs, *b = made;
     size_t n = n_theirs < n_made ? n_theirs : n_made, i = 0;
@@ -56,13 +57,13 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         uint64_t offset = (uint64_t)((const uint8_t *)parts[i].theirs - blob->front);
-        smol_status status = compare(blob, offset, parts[i].theirs, parts[i].n_theirs,
-                                     parts[i].made, parts[i].n_made, error);
+        smol_status status = compare_range(blob, offset, parts[i].theirs, parts[i].n_theirs,
+                                           parts[i].made, parts[i].n_made, error);
         if (status)
             return status;
     }
-    return compare(blob, tokenizer->offset, blob->file.data + tokenizer->offset, tokenizer->size,
-                   made->tokenizer, made->n_tokenizer, error);
+    return compare_range(blob, tokenizer->offset, blob->file.data + tokenizer->offset,
+                         tokenizer->size, made->tokenizer, made->n_tokenizer, error);
 }
 
 /* Of the front, the magic and the digest were compared when the blob was opened; a difference is
@@ -75,8 +76,8 @@ smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, 
     if (!range_within(offset, size, offset ? blob->file.size : blob->header->data_offset))
         return fail_at(blob, offset, error);
     size_t skip = offset ? 0 : BLOB_DIGEST_START;
-    return compare(blob, offset + skip, theirs + offset + skip, size - skip, made + skip,
-                   size - skip, error);
+    return compare_range(blob, offset + skip, theirs + offset + skip, size - skip, made + skip,
+                         size - skip, error);
 }
 
 /* `due` points into the line that the blob should have, somewhere in made[0..size). */

@@ -26,9 +26,9 @@ struct conversion {
 
 /* --- what takes long ---------------------------------------------------------------------- */
 
-/* Parts of the reading that do not need each other: describing means a digest of the weights. They
- * come behind the cheap checks, so that what is not supported is refused at once. */
-typedef smol_status part(struct conversion *c, smol_error *error);
+/* Steps that do not need each other and run at the same time: describing means a digest of the
+ * weights. They come after the cheap checks, so that what is not supported is refused at once. */
+typedef smol_status load_step(struct conversion *c, smol_error *error);
 
 static smol_status compile_tokenizer(struct conversion *c, smol_error *error)
 {
@@ -40,32 +40,31 @@ static smol_status describe(struct conversion *c, smol_error *error)
     return smol_provenance_make(&c->source, true, &c->provenance, &c->n_provenance, error);
 }
 
-static part *const parts[] = {compile_tokenizer, describe};
-enum { N_PARTS = sizeof parts / sizeof parts[0] };
+static load_step *const load_steps[] = {compile_tokenizer, describe};
+enum { N_LOAD_STEPS = sizeof load_steps / sizeof load_steps[0] };
 
-struct reading {
+struct load_run {
     struct conversion *conversion;
-    smol_status status[N_PARTS];
-    smol_error errors[N_PARTS];
+    smol_status status[N_LOAD_STEPS];
+    smol_error errors[N_LOAD_STEPS];
 };
 
-static void read_part(void *argument, struct pool_thread *thread)
+static void run_load_step(void *argument, struct pool_thread *thread)
 {
-    struct reading *reading = argument;
-    struct pool_stage stage = pool_stage(thread, N_PARTS);
+    struct load_run *run = argument;
+    struct pool_stage stage = pool_stage(thread, N_LOAD_STEPS);
     while (smol_pool_claim(&stage))
-        reading->status[stage.item] =
-            parts[stage.item](reading->conversion, &reading->errors[stage.item]);
+        run->status[stage.item] = load_steps[stage.item](run->conversion, &run->errors[stage.item]);
 }
 
-static smol_status read_parts(struct conversion *c, smol_error *error)
+static smol_status run_load_steps(struct conversion *c, smol_error *error)
 {
-    struct reading reading = {.conversion = c};
-    smol_pool_run(c->pool, read_part, &reading);
-    for (int i = 0; i < N_PARTS; i++) {
-        if (reading.status[i]) {
-            *error = reading.errors[i];
-            return reading.status[i];
+    struct load_run run = {.conversion = c};
+    smol_pool_run(c->pool, run_load_step, &run);
+    for (int i = 0; i < N_LOAD_STEPS; i++) {
+        if (run.status[i]) {
+            *error = run.errors[i];
+            return run.status[i];
         }
     }
     return SMOL_OK;
@@ -73,15 +72,15 @@ static smol_status read_parts(struct conversion *c, smol_error *error)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static smol_status load(struct conversion *c, const char *input,
-                        const struct source_options *options, enum blob_dtype dtype,
-                        uint32_t n_threads, smol_error *error)
+static smol_status load_source(struct conversion *c, const char *input,
+                               const struct source_options *options, enum blob_dtype dtype,
+                               uint32_t n_threads, smol_error *error)
 {
     smol_status status = smol_source_open(input, options, dtype, &c->source, error);
     if (!status)
         status = smol_pool_create(n_threads, &c->pool, error);
     if (!status)
-        status = read_parts(c, error);
+        status = run_load_steps(c, error);
     return status;
 }
 
@@ -102,14 +101,14 @@ static smol_status write_weights(struct conversion *c, bool quiet, smol_error *e
 }
 
 /* Of a file, this syncs it, which takes as long as the disk does. */
-static smol_status finish(struct conversion *c, smol_error *error)
+static smol_status finish_blob(struct conversion *c, smol_error *error)
 {
     struct blob_writer *writer = c->writer;
     c->writer = NULL;
     return smol_writer_finish(writer, error);
 }
 
-static void release(struct conversion *c)
+static void close_conversion(struct conversion *c)
 {
     smol_writer_abort(c->writer);
     smol_pool_destroy(c->pool);
@@ -157,8 +156,8 @@ static smol_status check_output(const struct source *source, const char *output,
                      output);
 }
 
-static smol_status write(struct conversion *c, const char *output,
-                         const struct convert_options *options, smol_error *error)
+static smol_status write_blob(struct conversion *c, const char *output,
+                              const struct convert_options *options, smol_error *error)
 {
     const struct blob_contents contents = contents_of(c);
     smol_status status = smol_writer_open(output, options->force, &contents, &c->writer, error);
@@ -177,8 +176,8 @@ smol_status smol_convert(const char *input, const char *output,
 {
     struct conversion conversion = {0};
     double start = now();
-    smol_status status =
-        load(&conversion, input, &options->source, options->dtype, options->n_threads, error);
+    smol_status status = load_source(&conversion, input, &options->source, options->dtype,
+                                     options->n_threads, error);
     if (!status)
         status = check_context(&conversion.source.config, options->source.context, error);
     if (!status)
@@ -186,17 +185,17 @@ smol_status smol_convert(const char *input, const char *output,
     if (!status && !options->quiet)
         tell_context(&conversion.source.config);
     if (!status)
-        status = write(&conversion, output, options, error);
+        status = write_blob(&conversion, output, options, error);
     status = smol_source_settle(&conversion.source, status, error);
     double written = now();
     if (!status)
-        status = finish(&conversion, error);
+        status = finish_blob(&conversion, error);
     double synced = now();
     uint64_t size = smol_shards_size(&conversion.source.shards);
     if (!status && conversion.source.template.reason)
         smol_progress_no_chat(output, conversion.source.template.place,
                               conversion.source.template.reason);
-    release(&conversion);
+    close_conversion(&conversion);
     if (!status && !options->quiet)
         smol_progress_summary(size, now() - start - (synced - written), synced - written);
     return status;
@@ -219,7 +218,7 @@ smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint
 
 /* The writer gets the blob's own provenance, so that every byte has the place that it has in the
  * blob; whether the provenance is right is asked last, because it differs with anything else. */
-static smol_status compare(struct conversion *c, const struct blob *blob, smol_error *error)
+static smol_status compare_blob(struct conversion *c, const struct blob *blob, smol_error *error)
 {
     struct blob_contents contents = contents_of(c);
     contents.provenance = blob->provenance;
@@ -231,7 +230,7 @@ static smol_status compare(struct conversion *c, const struct blob *blob, smol_e
     status = smol_writer_open_sink(&sink, &contents, &c->writer, error);
     if (!status)
         status = write_weights(c, false, error);
-    return status ? status : finish(c, error);
+    return status ? status : finish_blob(c, error);
 }
 
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
@@ -241,14 +240,15 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct conversion conversion = {0};
     struct source_options like = *options;
     like.context = blob->model->context_length;
-    smol_status status = load(&conversion, input, &like, blob->model->dtype, n_threads, error);
+    smol_status status =
+        load_source(&conversion, input, &like, blob->model->dtype, n_threads, error);
     if (!status)
-        status = compare(&conversion, blob, error);
+        status = compare_blob(&conversion, blob, error);
     if (!status)
         status = smol_compare_provenance(blob, conversion.provenance, conversion.n_provenance,
                                          same_release, error);
     status = smol_source_settle(&conversion.source, status, error);
     status = file_settle(&blob->file, blob->path, status, error);
-    release(&conversion);
+    close_conversion(&conversion);
     return status;
 }

@@ -44,7 +44,7 @@ static void *watched_malloc(size_t size)
 }
 
 /* NULL with *cause, or with out_of_memory. */
-static json_t *load(const struct file_view *file, size_t flags, json_error_t *cause)
+static json_t *load_json(const struct file_view *file, size_t flags, json_error_t *cause)
 {
     json_set_alloc_funcs(watched_malloc, free);
     out_of_memory = false;
@@ -113,12 +113,12 @@ static bool copy_with_reals(const struct file_view *file, struct file_view *copy
 static json_t *load_large(const struct file_view *file, json_error_t *cause)
 {
     struct file_view copy;
-    json_t *value = load(file, JSON_DECODE_INT_AS_REAL, cause);
+    json_t *value = load_json(file, JSON_DECODE_INT_AS_REAL, cause);
     if (!value)
         return NULL;
     json_decref(value);
     out_of_memory = !copy_with_reals(file, &copy);
-    value = out_of_memory ? NULL : load(&copy, 0, cause);
+    value = out_of_memory ? NULL : load_json(&copy, 0, cause);
     free((void *)(uintptr_t)copy.data);
     return value;
 }
@@ -148,7 +148,7 @@ static smol_status parse(const char *path, const struct file_view *file, json_t 
         return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: more than %d values: name the right file",
                          path, JSON_MAX_VALUES);
     json_error_t cause;
-    json_t *value = load(file, 0, &cause);
+    json_t *value = load_json(file, 0, &cause);
     if (!value && !out_of_memory && json_error_code(&cause) == json_error_numeric_overflow)
         value = load_large(file, &cause);
     if (out_of_memory)

@@ -39,13 +39,13 @@ bool smol_setting_is_null(const struct json_settings *settings, const char *key)
 }
 
 /* A value as messages show it: scalars as JSON has them, long strings cut. */
-struct shown {
+struct shown_value {
     char text[64];
 };
 
-static struct shown show(const json_t *value)
+static struct shown_value show_value(const json_t *value)
 {
-    struct shown shown = {{0}};
+    struct shown_value shown = {{0}};
     if (json_is_object(value))
         strcpy(shown.text, "an object");
     else if (json_is_array(value))
@@ -63,7 +63,7 @@ smol_status smol_setting_fail(const struct json_settings *settings, smol_status 
                               const char *key, const json_t *value, const char *remedy)
 {
     return smol_fail(settings->error, status, "%s: %s%s is %s: %s", settings->path,
-                     settings->within, key, show(value).text, remedy);
+                     settings->within, key, show_value(value).text, remedy);
 }
 
 static bool may_be_null(const struct json_settings *settings, const char *key)

@@ -25,15 +25,15 @@ struct blob_writer {
 };
 
 /* What a section holds; data NULL: filled in later. */
-struct part {
+struct section_data {
     const void *data;
     uint64_t size;
 };
 
 /* The sections of a file on its way. */
-struct plan {
+struct section_plan {
     uint32_t kinds[MAX_SECTIONS];
-    struct part parts[MAX_SECTIONS];
+    struct section_data parts[MAX_SECTIONS];
     struct blob_section table[MAX_SECTIONS];
     size_t n;
 };
@@ -80,48 +80,50 @@ static uint64_t features_of(const struct blob_contents *contents)
            (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0);
 }
 
-static struct part part_of(const struct blob_contents *contents, enum section_kind kind)
+static struct section_data section_data(const struct blob_contents *contents,
+                                        enum section_kind kind)
 {
     const struct blob_model *model = contents->model;
     switch (kind) {
     case SECTION_MODEL:
-        return (struct part){model, sizeof *model};
+        return (struct section_data){model, sizeof *model};
     case SECTION_INV_FREQ:
-        return (struct part){contents->inv_freq, smol_inv_freq_count(model) * sizeof(float)};
+        return (struct section_data){contents->inv_freq,
+                                     smol_inv_freq_count(model) * sizeof(float)};
     case SECTION_STOP:
-        return (struct part){contents->stop, contents->n_stop * sizeof *contents->stop};
+        return (struct section_data){contents->stop, contents->n_stop * sizeof *contents->stop};
     case SECTION_GENERATION:
-        return (struct part){contents->generation, sizeof *contents->generation};
+        return (struct section_data){contents->generation, sizeof *contents->generation};
     case SECTION_PROVENANCE:
-        return (struct part){contents->provenance, contents->n_provenance};
+        return (struct section_data){contents->provenance, contents->n_provenance};
     case SECTION_TENSORS:
-        return (struct part){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
+        return (struct section_data){NULL, smol_tensor_count(model) * sizeof(struct blob_tensor)};
     case SECTION_DIGESTS:
-        return (struct part){NULL, count_chunks(contents) * sizeof(uint64_t)};
+        return (struct section_data){NULL, count_chunks(contents) * sizeof(uint64_t)};
     case SECTION_LAYERS:
-        return (struct part){contents->layers, model->n_layers};
+        return (struct section_data){contents->layers, model->n_layers};
     case SECTION_SCANNER:
-        return (struct part){contents->scanner, contents->n_scanner};
+        return (struct section_data){contents->scanner, contents->n_scanner};
     case SECTION_TEXT:
-        return (struct part){contents->text, contents->n_text};
+        return (struct section_data){contents->text, contents->n_text};
     case SECTION_TEMPLATE:
-        return (struct part){contents->template_section, contents->n_template};
+        return (struct section_data){contents->template_section, contents->n_template};
     case SECTION_TOKENIZER:
-        return (struct part){NULL, contents->n_tokenizer};
+        return (struct section_data){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:
         break;
     }
-    return (struct part){NULL, weights_size(model)};
+    return (struct section_data){NULL, weights_size(model)};
 }
 
 /* Lays the sections out in order; returns the end of the last one. */
-static uint64_t place_sections(struct plan *plan, const struct blob_contents *contents)
+static uint64_t place_sections(struct section_plan *plan, const struct blob_contents *contents)
 {
     plan->n = smol_list_sections(features_of(contents), plan->kinds);
     uint64_t end = sizeof(struct blob_header) + plan->n * sizeof *plan->table;
     for (size_t i = 0; i < plan->n; i++) {
         bool front = plan->kinds[i] < SECTION_FIRST_DATA;
-        plan->parts[i] = part_of(contents, plan->kinds[i]);
+        plan->parts[i] = section_data(contents, plan->kinds[i]);
         plan->table[i] = (struct blob_section){
             .kind = plan->kinds[i],
             .offset = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE),
@@ -134,11 +136,11 @@ static uint64_t place_sections(struct plan *plan, const struct blob_contents *co
 
 uint64_t smol_writer_size(const struct blob_contents *contents)
 {
-    struct plan plan;
+    struct section_plan plan;
     return place_sections(&plan, contents);
 }
 
-static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
+static uint64_t offset_of(const struct section_plan *plan, enum section_kind kind)
 {
     size_t i = 0;
     while (plan->kinds[i] != kind)
@@ -149,7 +151,7 @@ static uint64_t offset_of(const struct plan *plan, enum section_kind kind)
 static smol_status build_front(struct blob_writer *writer, const struct blob_contents *contents,
                                smol_error *error)
 {
-    struct plan plan;
+    struct section_plan plan;
     uint64_t file_size = place_sections(&plan, contents);
     uint64_t data_offset = offset_of(&plan, SECTION_TOKENIZER);
     if (data_offset > BLOB_MAX_FRONT)
@@ -242,8 +244,8 @@ static struct blob_writer *new_writer(void)
 }
 
 /* The sink is in place: what comes before the weights. On an error the writer is gone. */
-static smol_status start(struct blob_writer *writer, const struct blob_contents *contents,
-                         struct blob_writer **out, smol_error *error)
+static smol_status start_blob(struct blob_writer *writer, const struct blob_contents *contents,
+                              struct blob_writer **out, smol_error *error)
 {
     smol_status status = build_front(writer, contents, error);
     if (!status)
@@ -274,7 +276,7 @@ smol_status smol_writer_open(const char *path, bool force, const struct blob_con
         return status;
     }
     writer->sink = (struct blob_sink){put_into_output, &writer->output};
-    return start(writer, contents, out, error);
+    return start_blob(writer, contents, out, error);
 }
 
 smol_status smol_writer_open_sink(const struct blob_sink *sink,
@@ -286,7 +288,7 @@ smol_status smol_writer_open_sink(const struct blob_sink *sink,
     if (!writer)
         return smol_fail_memory(error, "the blob writer");
     writer->sink = *sink;
-    return start(writer, contents, out, error);
+    return start_blob(writer, contents, out, error);
 }
 
 smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error)

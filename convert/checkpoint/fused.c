@@ -26,8 +26,8 @@ static uint64_t rows_of(const struct split *split, enum tensor_role role, uint32
 }
 
 /* One part: `rows` of the fused tensor from `row` on. */
-static void add_part(struct split *split, const struct safetensors_tensor *fused,
-                     struct tensor_key key, uint64_t row, uint64_t rows)
+static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
+                           struct tensor_key key, uint64_t row, uint64_t rows)
 {
     uint64_t row_bytes = fused->size / fused->shape[0];
     char *name = split->names + MAX_CHECKPOINT_NAME * split->n_parts++;
@@ -70,7 +70,7 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     split->is_fused[fused - split->all->tensors] = true;
     for (size_t i = 0; i < parts->n && !status; i++) {
         uint64_t n = rows_of(split, parts->roles[i], layer);
-        add_part(split, fused, (struct tensor_key){parts->roles[i], layer}, row, n);
+        add_fused_part(split, fused, (struct tensor_key){parts->roles[i], layer}, row, n);
         row += n;
     }
     return status;
@@ -95,7 +95,7 @@ static smol_status split_all(struct split *split)
     return status;
 }
 
-static smol_status allocate(struct split *split)
+static smol_status allocate_table(struct split *split)
 {
     size_t n_parts = 0;
     for (size_t i = 0; i < FAMILY_MAX_FUSED; i++)
@@ -109,7 +109,7 @@ static smol_status allocate(struct split *split)
 }
 
 /* Puts the new table in the place of the old one, which gives up its memory but not its file. */
-static smol_status replace(struct split *split, struct safetensors *all)
+static smol_status replace_table(struct split *split, struct safetensors *all)
 {
     const struct safetensors table = {.tensors = split->tensors, .n_tensors = split->n_tensors};
     struct safetensors joined;
@@ -129,11 +129,11 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
     struct split split = {.family = family, .model = model, .all = all, .error = error};
     if (!family->fused[0].name)
         return SMOL_OK;
-    smol_status status = allocate(&split);
+    smol_status status = allocate_table(&split);
     if (!status)
         status = split_all(&split);
     if (!status)
-        status = replace(&split, all);
+        status = replace_table(&split, all);
     free(split.tensors);
     free(split.is_fused);
     free(split.names);

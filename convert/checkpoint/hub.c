@@ -15,7 +15,7 @@
 enum { MAX_REVISION = 128, MAX_SHOWN = 4 };
 
 /* One model of the cache. */
-struct cache {
+struct hub_cache {
     const char *path;
     char *snapshots;         /* the folder */
     char main[MAX_REVISION]; /* what refs/main names; empty: there is none */
@@ -28,7 +28,7 @@ static bool is_revision(const char *name)
     return name[0] && name[0] != '.' && !strpbrk(name, "/\\");
 }
 
-static smol_status read_main(struct cache *cache, smol_error *error)
+static smol_status read_main(struct hub_cache *cache, smol_error *error)
 {
     struct stat info;
     size_t n, size;
@@ -53,7 +53,7 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static smol_status list_snapshots(struct cache *cache, smol_error *error)
+static smol_status list_snapshots(struct hub_cache *cache, smol_error *error)
 {
     cache->n = scandir(cache->snapshots, &cache->names, is_visible, alphasort);
     if (cache->n >= 0)
@@ -63,7 +63,7 @@ static smol_status list_snapshots(struct cache *cache, smol_error *error)
 }
 
 /* Which snapshots there are, for messages: as many as one wants to read. */
-static const char *shown(const struct cache *cache, char list[MAX_SHOWN * MAX_REVISION])
+static const char *shown(const struct hub_cache *cache, char list[MAX_SHOWN * MAX_REVISION])
 {
     size_t length = 0, size = (size_t)MAX_SHOWN * MAX_REVISION;
     list[0] = '\0';
@@ -75,7 +75,7 @@ static const char *shown(const struct cache *cache, char list[MAX_SHOWN * MAX_RE
     return list;
 }
 
-static smol_status choose(const struct cache *cache, const char **name, smol_error *error)
+static smol_status choose(const struct hub_cache *cache, const char **name, smol_error *error)
 {
     char list[MAX_SHOWN * MAX_REVISION];
     *name = cache->main;
@@ -99,7 +99,7 @@ static smol_status choose(const struct cache *cache, const char **name, smol_err
                      cache->path, cache->n, shown(cache, list));
 }
 
-static smol_status find_snapshot(struct cache *cache, char **snapshot, smol_error *error)
+static smol_status find_snapshot(struct hub_cache *cache, char **snapshot, smol_error *error)
 {
     const char *name;
     smol_status status = read_main(cache, error);
@@ -113,7 +113,7 @@ static smol_status find_snapshot(struct cache *cache, char **snapshot, smol_erro
     return *snapshot ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
-static void close_cache(struct cache *cache)
+static void close_cache(struct hub_cache *cache)
 {
     for (int i = 0; i < cache->n; i++)
         free(cache->names[i]);
@@ -123,7 +123,7 @@ static void close_cache(struct cache *cache)
 
 smol_status smol_hub_snapshot(const char *path, char **snapshot, smol_error *error)
 {
-    struct cache cache = {.path = path, .snapshots = smol_path_join(path, "snapshots")};
+    struct hub_cache cache = {.path = path, .snapshots = smol_path_join(path, "snapshots")};
     smol_status status = SMOL_OK;
     *snapshot = NULL;
     if (!cache.snapshots)

@@ -315,14 +315,14 @@ static bool same_numbers(const struct safetensors_tensor *a, const struct safete
 }
 
 /* The adapter's tensors of a module that have been looked for. */
-struct search {
+struct pair_search {
     struct lora *lora;
     const struct lora_settings *settings;
     bool *used; /* (n_tensors) of the adapter */
     char module[MAX_MODULE];
 };
 
-static const struct safetensors_tensor *find_of(struct search *search, const char *what)
+static const struct safetensors_tensor *find_of(struct pair_search *search, const char *what)
 {
     char name[MAX_MODULE + 64];
     const struct safetensors *weights = &search->lora->weights;
@@ -334,7 +334,7 @@ static const struct safetensors_tensor *find_of(struct search *search, const cha
 }
 
 /* With the output among the targets PEFT saves the base's own too, and restores it on loading. */
-static smol_status check_copy(struct search *search, const struct safetensors_tensor *base)
+static smol_status check_copy(struct pair_search *search, const struct safetensors_tensor *base)
 {
     smol_error *error = search->settings->file.error;
     const struct safetensors_tensor *copy = find_of(search, "base_layer.weight");
@@ -347,7 +347,7 @@ static smol_status check_copy(struct search *search, const struct safetensors_te
                      copy->name, instead);
 }
 
-static smol_status find_pair(struct search *search, const struct safetensors_tensor *base,
+static smol_status find_pair(struct pair_search *search, const struct safetensors_tensor *base,
                              struct lora_pair *pair)
 {
     smol_error *error = search->settings->file.error;
@@ -373,7 +373,7 @@ static smol_status find_pair(struct search *search, const struct safetensors_ten
 }
 
 /* The name of the module that has `base` for its weight, or for a part of it. */
-static bool name_module(struct search *search, const struct safetensors_tensor *base)
+static bool name_module(struct pair_search *search, const struct safetensors_tensor *base)
 {
     static const char end[] = ".weight";
     const char *name = base->whole ? base->whole : base->name;
@@ -397,7 +397,7 @@ static smol_status fail_unused(const struct lora *lora, const char *name, smol_e
                      instead);
 }
 
-static smol_status find_pairs(struct search *search,
+static smol_status find_pairs(struct pair_search *search,
                               const struct safetensors_tensor *const *tensors, size_t n)
 {
     const struct safetensors *weights = &search->lora->weights;
@@ -452,7 +452,7 @@ static smol_status open_weights(struct lora *lora, const struct lora_settings *s
     smol_status status = smol_safetensors_open(lora->path, &lora->weights, error);
     if (status)
         return status;
-    struct search search = {.lora = lora, .settings = s};
+    struct pair_search search = {.lora = lora, .settings = s};
     search.used = calloc(lora->weights.n_tensors + 1, sizeof *search.used);
     lora->pairs = calloc(n, sizeof *lora->pairs);
     status = search.used && lora->pairs ? find_pairs(&search, tensors, n)

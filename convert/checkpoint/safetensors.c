@@ -24,7 +24,7 @@
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
 
 /* A header being read. */
-struct parser {
+struct header_parser {
     struct json_reader json;
     struct safetensors *reader;
     size_t capacity; /* of reader->tensors */
@@ -33,17 +33,17 @@ struct parser {
 };
 
 /* A name as messages show it: cut between characters. */
-struct label {
+struct short_name {
     char text[68];
 };
 
-static struct label label_of(const char *name)
+static struct short_name short_name(const char *name)
 {
-    enum { LABEL_MAX = 64 };
-    struct label label = {{0}};
+    enum { SHORT_NAME = 64 };
+    struct short_name label = {{0}};
     size_t length = strlen(name), shown = length;
-    if (length > LABEL_MAX)
-        shown = LABEL_MAX - smol_utf8_unfinished((const uint8_t *)name, LABEL_MAX);
+    if (length > SHORT_NAME)
+        shown = SHORT_NAME - smol_utf8_unfinished((const uint8_t *)name, SHORT_NAME);
     memcpy(label.text, name, shown);
     if (shown < length)
         memcpy(label.text + shown, "...", 3);
@@ -129,27 +129,28 @@ static smol_status check_frame(const struct safetensors *reader, uint64_t *heade
 
 /* ---- the header's text ---- */
 
-static smol_status fail_tensor(struct parser *parser, const struct safetensors_tensor *tensor,
-                               smol_status status, const char *what)
+static smol_status fail_tensor(struct header_parser *parser,
+                               const struct safetensors_tensor *tensor, smol_status status,
+                               const char *what)
 {
     return smol_fail(parser->json.error, status,
                      "%s: tensor \"%s\" %s (byte %zu): download the file again or use another",
-                     parser->json.name, label_of(tensor->name).text, what,
+                     parser->json.name, short_name(tensor->name).text, what,
                      (size_t)(parser->json.at - parser->json.start));
 }
 
 /* Reads a string into the free end of the arena without keeping it there. */
-static smol_status parse_string(struct parser *parser, size_t *length)
+static smol_status parse_string(struct header_parser *parser, size_t *length)
 {
     return smol_json_string(&parser->json, parser->free, length);
 }
 
-static smol_status parse_name(struct parser *parser, size_t *length)
+static smol_status parse_name(struct header_parser *parser, size_t *length)
 {
     return smol_json_name(&parser->json, parser->free, length);
 }
 
-static smol_status parse_dtype(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_dtype(struct header_parser *parser, struct safetensors_tensor *tensor)
 {
     size_t length;
     smol_status status = parse_string(parser, &length);
@@ -169,7 +170,7 @@ static smol_status parse_size(struct json_reader *json, uint64_t *size)
     return status;
 }
 
-static smol_status parse_shape(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_shape(struct header_parser *parser, struct safetensors_tensor *tensor)
 {
     struct json_reader *json = &parser->json;
     bool more;
@@ -185,7 +186,7 @@ static smol_status parse_shape(struct parser *parser, struct safetensors_tensor 
     return status;
 }
 
-static smol_status parse_offsets(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_offsets(struct header_parser *parser, struct safetensors_tensor *tensor)
 {
     struct json_reader *json = &parser->json;
     smol_status status = smol_json_expect(json, '[');
@@ -204,14 +205,14 @@ static smol_status parse_offsets(struct parser *parser, struct safetensors_tenso
 enum { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, N_FIELDS };
 static const struct field {
     const char *name;
-    smol_status (*parse)(struct parser *, struct safetensors_tensor *);
+    smol_status (*parse)(struct header_parser *, struct safetensors_tensor *);
 } fields[N_FIELDS] = {
     [FIELD_DTYPE] = {"dtype", parse_dtype},
     [FIELD_SHAPE] = {"shape", parse_shape},
     [FIELD_OFFSETS] = {"data_offsets", parse_offsets},
 };
 
-static smol_status parse_field(struct parser *parser, struct safetensors_tensor *tensor,
+static smol_status parse_field(struct header_parser *parser, struct safetensors_tensor *tensor,
                                unsigned *seen)
 {
     size_t length;
@@ -230,7 +231,8 @@ static smol_status parse_field(struct parser *parser, struct safetensors_tensor 
     return fields[which].parse(parser, tensor);
 }
 
-static smol_status parse_description(struct parser *parser, struct safetensors_tensor *tensor)
+static smol_status parse_description(struct header_parser *parser,
+                                     struct safetensors_tensor *tensor)
 {
     unsigned seen = 0;
     bool more;
@@ -247,7 +249,7 @@ static smol_status parse_description(struct parser *parser, struct safetensors_t
 }
 
 /* Free text about the file, which has no use here: null, or an object of strings. */
-static smol_status parse_metadata(struct parser *parser)
+static smol_status parse_metadata(struct header_parser *parser)
 {
     struct json_reader *json = &parser->json;
     size_t length;
@@ -270,7 +272,7 @@ static smol_status parse_metadata(struct parser *parser)
 
 /* A new tensor, zeroed, or NULL when out of memory. Its slot costs no more than a few times its
  * text, so memory stays linear. */
-static struct safetensors_tensor *add_tensor(struct parser *parser, const char *name)
+static struct safetensors_tensor *add_tensor(struct header_parser *parser, const char *name)
 {
     struct safetensors *reader = parser->reader;
     if (reader->n_tensors == parser->capacity) {
@@ -286,7 +288,7 @@ static struct safetensors_tensor *add_tensor(struct parser *parser, const char *
     return tensor;
 }
 
-static smol_status parse_entry(struct parser *parser)
+static smol_status parse_entry(struct header_parser *parser)
 {
     char *name = parser->free;
     size_t length;
@@ -303,7 +305,7 @@ static smol_status parse_entry(struct parser *parser)
                   : smol_fail_memory(parser->json.error, "the table of tensors");
 }
 
-static smol_status parse_header(struct parser *parser)
+static smol_status parse_header(struct header_parser *parser)
 {
     struct json_reader *json = &parser->json;
     bool more = false;
@@ -320,7 +322,7 @@ static smol_status parse_header(struct parser *parser)
 
 static smol_status read_header(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
-    struct parser parser = {.reader = reader};
+    struct header_parser parser = {.reader = reader};
     reader->names = malloc(header_size + 1); /* no name is longer than its spelling in quotes */
     if (!reader->names)
         return smol_fail_memory(error, "the header of a safetensors file");
@@ -365,11 +367,12 @@ static smol_status fail_twice(const struct safetensors *reader, const struct saf
             error, SMOL_ERROR_DAMAGED,
             "%s: tensor \"%s\" is there twice (in %s and in %s): readers would disagree "
             "about it; use another checkpoint",
-            reader->path, label_of(a->name).text, smol_base_name(a->path), smol_base_name(b->path));
+            reader->path, short_name(a->name).text, smol_base_name(a->path),
+            smol_base_name(b->path));
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
                      "readers would disagree about it; use another file",
-                     reader->path, label_of(a->name).text, (unsigned long long)a->begin,
+                     reader->path, short_name(a->name).text, (unsigned long long)a->begin,
                      (unsigned long long)b->begin);
 }
 
@@ -406,7 +409,7 @@ static smol_status fail_place(const struct safetensors *reader,
 {
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: tensor \"%s\" %s (data offsets %llu to %llu): download the file again",
-                     reader->path, label_of(tensor->name).text, what,
+                     reader->path, short_name(tensor->name).text, what,
                      (unsigned long long)tensor->begin, (unsigned long long)tensor->end);
 }
 

@@ -29,7 +29,7 @@ bool smol_shards_is_index(const char *path)
 
 /* A name of a series: STEM-00002-of-00005.safetensors. Nothing is made of the numbers but what is
  * checked here: tools differ in their width and in where they start to count. */
-struct member {
+struct series_member {
     size_t stem; /* its length */
     unsigned long number, count;
 };
@@ -39,7 +39,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool parse_member(const char *name, struct member *member)
+static bool parse_member(const char *name, struct series_member *member)
 {
     const char *of = NULL;
     char *end;
@@ -61,7 +61,7 @@ static bool parse_member(const char *name, struct member *member)
 /* A shard by itself is no model. */
 static smol_status check_lone(const char *path, smol_error *error)
 {
-    struct member member;
+    struct series_member member;
     if (!parse_member(smol_base_name(path), &member) || member.count <= 1)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
@@ -72,7 +72,7 @@ static smol_status check_lone(const char *path, smol_error *error)
 
 /* ---- the index by itself ---- */
 
-struct index {
+struct shard_index {
     struct json_settings file;
     json_t *map;                   /* tensor -> shard */
     const char *names[MAX_SHARDS]; /* (n), ascending */
@@ -80,7 +80,7 @@ struct index {
 };
 
 /* Where `name` is, or would be, among the names. */
-static size_t place_of(const struct index *index, const char *name, bool *found)
+static size_t place_of(const struct shard_index *index, const char *name, bool *found)
 {
     size_t low = 0, high = index->n;
     while (low < high) {
@@ -101,7 +101,7 @@ static bool is_shard_name(const char *name)
     return ends_with(name, extension) && !strpbrk(name, "/\\");
 }
 
-static smol_status add_name(struct index *index, const char *tensor, const json_t *value)
+static smol_status add_name(struct shard_index *index, const char *tensor, const json_t *value)
 {
     const char *name = json_string_value(value);
     bool found;
@@ -125,10 +125,10 @@ static smol_status add_name(struct index *index, const char *tensor, const json_
 }
 
 /* All shards of a series, or the index was cut short. */
-static smol_status check_series(const struct index *index)
+static smol_status check_series(const struct shard_index *index)
 {
     for (size_t i = 0; i < index->n; i++) {
-        struct member member;
+        struct series_member member;
         if (parse_member(index->names[i], &member) && member.count != index->n)
             return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
                              "%s: lists %zu shards, %.128s is one of %lu: download the index again",
@@ -137,7 +137,7 @@ static smol_status check_series(const struct index *index)
     return SMOL_OK;
 }
 
-static smol_status read_index(struct index *index)
+static smol_status read_index(struct shard_index *index)
 {
     const char *tensor;
     json_t *value;
@@ -156,9 +156,9 @@ static smol_status read_index(struct index *index)
 }
 
 /* Whether `name` belongs to the series of a shard, but is none. */
-static bool is_left_over(const struct index *index, const char *name)
+static bool is_left_over(const struct shard_index *index, const char *name)
 {
-    struct member entry, member;
+    struct series_member entry, member;
     bool found;
     if (!parse_member(name, &entry))
         return false;
@@ -170,7 +170,8 @@ static bool is_left_over(const struct index *index, const char *name)
     return false;
 }
 
-static smol_status fail_left_over(const struct index *index, const char *folder, const char *name)
+static smol_status fail_left_over(const struct shard_index *index, const char *folder,
+                                  const char *name)
 {
     char *path = smol_path_join(folder, name);
     smol_status status =
@@ -183,7 +184,7 @@ static smol_status fail_left_over(const struct index *index, const char *folder,
 }
 
 /* What is left of another version may be what the index should list. */
-static smol_status check_folder(const struct index *index, const char *folder)
+static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
     DIR *entries = opendir(folder);
     if (!entries)
@@ -201,7 +202,7 @@ static smol_status check_folder(const struct index *index, const char *folder)
 
 /* ---- the index and the files ---- */
 
-static smol_status check_place(const struct index *index, const struct safetensors *all,
+static smol_status check_place(const struct shard_index *index, const struct safetensors *all,
                                const char *tensor, const char *shard)
 {
     const struct safetensors_tensor *found = smol_safetensors_find(all, tensor);
@@ -217,7 +218,7 @@ static smol_status check_place(const struct index *index, const struct safetenso
     return SMOL_OK;
 }
 
-static smol_status check_places(const struct index *index, const struct safetensors *all)
+static smol_status check_places(const struct shard_index *index, const struct safetensors *all)
 {
     const char *tensor;
     json_t *value;
@@ -246,7 +247,7 @@ static bool is_number(const json_t *value, uint64_t number)
 }
 
 /* metadata.total_size, where it is given, is the sum of the tensors' sizes. */
-static smol_status check_total(const struct index *index, const struct safetensors *all)
+static smol_status check_total(const struct shard_index *index, const struct safetensors *all)
 {
     struct json_settings metadata = index->file;
     metadata.object = smol_setting(&index->file, "metadata");
@@ -291,7 +292,7 @@ static smol_status open_files(struct shards *shards, const char *folder, const c
 
 static smol_status open_index(struct shards *shards, smol_error *error)
 {
-    struct index index = {.n = 0};
+    struct shard_index index = {.n = 0};
     char *folder = smol_path_folder(shards->path);
     smol_status status =
         folder ? smol_settings_open(folder, smol_base_name(shards->path), true, &index.file, error)

@@ -20,7 +20,7 @@ enum {
 };
 
 /* A tensor to convert. */
-struct tensor {
+struct weight {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
     float offset;                 /* of a vector's elements */
@@ -28,17 +28,17 @@ struct tensor {
 };
 
 /* A row block of a matrix, or a whole vector. */
-struct piece {
-    const struct tensor *tensor;
+struct tile_piece {
+    const struct weight *tensor;
     uint64_t row;    /* the first one */
     uint64_t offset; /* in the batch */
 };
 
-struct batch {
+struct tile_batch {
     uint8_t *bytes; /* (capacity) */
     uint64_t size;
     uint32_t n_pieces;
-    struct piece pieces[BATCH_PIECES];
+    struct tile_piece pieces[BATCH_PIECES];
 };
 
 /* What one thread found wrong with the batch. */
@@ -47,14 +47,14 @@ struct finding {
     struct tile_fault fault;
 };
 
-struct stream {
-    struct tensor *tensors; /* (n_tensors), a tied output left out */
+struct weight_stream {
+    struct weight *tensors; /* (n_tensors), a tied output left out */
     size_t n_tensors;
     size_t next_tensor; /* where the next batch begins */
     uint64_t next_row;
     uint64_t capacity; /* bytes of a batch */
-    struct batch *made, *written;
-    struct batch batches[2];
+    struct tile_batch *made, *written;
+    struct tile_batch batches[2];
     uint64_t max_cols;
     float *scratch; /* (n_threads, max_cols) */
     bool merges;
@@ -74,16 +74,16 @@ static uint64_t piece_bytes(const struct blob_tensor *layout)
 }
 
 /* Fills the batch with the pieces that come next; with none at the end. */
-static void plan(struct stream *s, struct batch *batch)
+static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
 {
     batch->n_pieces = 0;
     batch->size = 0;
     while (s->next_tensor < s->n_tensors && batch->n_pieces < BATCH_PIECES) {
-        const struct tensor *tensor = &s->tensors[s->next_tensor];
+        const struct weight *tensor = &s->tensors[s->next_tensor];
         uint64_t bytes = piece_bytes(&tensor->layout);
         if (bytes > s->capacity - batch->size)
             return;
-        batch->pieces[batch->n_pieces++] = (struct piece){tensor, s->next_row, batch->size};
+        batch->pieces[batch->n_pieces++] = (struct tile_piece){tensor, s->next_row, batch->size};
         batch->size += bytes;
         s->next_row += TILE_ROWS; /* a vector is one row */
         if (s->next_row >= tensor->layout.rows) {
@@ -94,7 +94,7 @@ static void plan(struct stream *s, struct batch *batch)
 }
 
 /* An offset makes no finite number infinite. */
-static struct tile_fault make_vector(const struct tensor *tensor, uint8_t *out)
+static struct tile_fault make_vector(const struct weight *tensor, uint8_t *out)
 {
     struct tile_fault fault = smol_tile_vector(tensor->source, &tensor->layout, out);
     float *values = (float *)(void *)out;
@@ -104,9 +104,10 @@ static struct tile_fault make_vector(const struct tensor *tensor, uint8_t *out)
 }
 
 /* A row block with the adapter's share, as if the checkpoint had it so in f32. */
-static struct tile_fault make_merged(struct stream *s, const struct piece *piece, unsigned thread)
+static struct tile_fault make_merged(struct weight_stream *s, const struct tile_piece *piece,
+                                     unsigned thread)
 {
-    const struct tensor *tensor = piece->tensor;
+    const struct weight *tensor = piece->tensor;
     struct blob_tensor layout = tensor->layout;
     float *rows = s->merged + thread * TILE_ROWS * s->max_cols;
     layout.rows = rows_in_block(piece->row, layout.rows);
@@ -118,9 +119,10 @@ static struct tile_fault make_merged(struct stream *s, const struct piece *piece
     return fault;
 }
 
-static struct tile_fault make_piece(struct stream *s, const struct piece *piece, unsigned thread)
+static struct tile_fault make_piece(struct weight_stream *s, const struct tile_piece *piece,
+                                    unsigned thread)
 {
-    const struct tensor *tensor = piece->tensor;
+    const struct weight *tensor = piece->tensor;
     uint8_t *out = s->made->bytes + piece->offset;
     if (tensor->layout.layout == LAYOUT_VECTOR)
         return make_vector(tensor, out);
@@ -134,7 +136,7 @@ static struct tile_fault make_piece(struct stream *s, const struct piece *piece,
  * at pieces in front of it, in whatever order they are claimed: the first fault of all is found. */
 static void work(void *argument, struct pool_thread *thread)
 {
-    struct stream *s = argument;
+    struct weight_stream *s = argument;
     struct finding *found = &s->findings[thread->index];
     struct pool_stage stage = pool_stage(thread, 1 + s->made->n_pieces);
     while (smol_pool_claim(&stage)) {
@@ -153,7 +155,7 @@ static void work(void *argument, struct pool_thread *thread)
 /* --- faults ------------------------------------------------------------------------------- */
 
 /* That of the first piece, so that the report does not depend on the threads; or NULL. */
-static const struct finding *first_finding(const struct stream *s, unsigned n_threads)
+static const struct finding *first_finding(const struct weight_stream *s, unsigned n_threads)
 {
     const struct finding *first = NULL;
     for (unsigned i = 0; i < n_threads; i++) {
@@ -164,10 +166,10 @@ static const struct finding *first_finding(const struct stream *s, unsigned n_th
     return first;
 }
 
-static smol_status report(const struct stream *s, const struct finding *found)
+static smol_status report(const struct weight_stream *s, const struct finding *found)
 {
     const struct tile_fault *fault = &found->fault;
-    const struct tensor *tensor = s->made->pieces[found->piece].tensor;
+    const struct weight *tensor = s->made->pieces[found->piece].tensor;
     /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
     smol_status status = fault->status == SMOL_ERROR_NUMERIC ? SMOL_ERROR_DAMAGED : fault->status;
     const char *broken =
@@ -179,7 +181,7 @@ static smol_status report(const struct stream *s, const struct finding *found)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static smol_status list_tensors(struct stream *s, const struct weights *weights)
+static smol_status list_tensors(struct weight_stream *s, const struct weights *weights)
 {
     const struct blob_model *model = weights->model;
     s->capacity = BATCH_BYTES;
@@ -191,7 +193,7 @@ static smol_status list_tensors(struct stream *s, const struct weights *weights)
     size_t i = 0;
     do {
         const struct lora_pair *pair = weights->lora ? &weights->lora[i] : NULL;
-        struct tensor tensor = {weights->sources[i++], smol_tensor_layout(model, key),
+        struct weight tensor = {weights->sources[i++], smol_tensor_layout(model, key),
                                 smol_checkpoint_offset(weights->family, key.role),
                                 pair && pair->a ? pair : NULL};
         if (!tensor.source)
@@ -206,7 +208,7 @@ static smol_status list_tensors(struct stream *s, const struct weights *weights)
     return SMOL_OK;
 }
 
-static smol_status allocate(struct stream *s, unsigned n_threads)
+static smol_status allocate_batches(struct weight_stream *s, unsigned n_threads)
 {
     s->scratch = calloc(n_threads, s->max_cols * sizeof *s->scratch);
     if (s->merges)
@@ -218,20 +220,21 @@ static smol_status allocate(struct stream *s, unsigned n_threads)
                : smol_fail_memory(s->error, "tiles");
 }
 
-static smol_status run(struct stream *s, struct pool *pool, struct progress *progress)
+static smol_status run_batches(struct weight_stream *s, struct pool *pool,
+                               struct progress *progress)
 {
     smol_status status;
     s->made = &s->batches[0];
     s->written = &s->batches[1];
     do {
-        plan(s, s->made);
+        plan_batch(s, s->made);
         smol_pool_run(pool, work, s);
         const struct finding *found = first_finding(s, smol_pool_size(pool));
         status = s->write_status; /* of the batch before: it comes first */
         if (!status && found)
             status = report(s, found);
         smol_progress_advance(progress, s->written->size);
-        struct batch *made = s->made;
+        struct tile_batch *made = s->made;
         s->made = s->written;
         s->written = made;
     } while (!status && s->written->size > 0);
@@ -241,20 +244,20 @@ static smol_status run(struct stream *s, struct pool *pool, struct progress *pro
 smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
                                struct blob_writer *writer, bool quiet, smol_error *error)
 {
-    struct stream *s = calloc(1, sizeof *s);
+    struct weight_stream *s = calloc(1, sizeof *s);
     if (!s)
         return smol_fail_memory(error, "tiles");
     s->writer = writer;
     s->error = error;
     smol_status status = list_tensors(s, weights);
     if (!status)
-        status = allocate(s, smol_pool_size(pool));
+        status = allocate_batches(s, smol_pool_size(pool));
     if (!status) {
         uint64_t total = 0;
         for (size_t i = 0; i < s->n_tensors; i++)
             total += s->tensors[i].layout.size;
         struct progress progress = smol_progress_start(total, quiet);
-        status = run(s, pool, &progress);
+        status = run_batches(s, pool, &progress);
         smol_progress_end(&progress);
     }
     free(s->batches[0].bytes);
