@@ -1,7 +1,7 @@
 /* Saving and restoring, see smol.h; the bytes are those of format/SESSION.md. A session is read
  * once from its start to its end, each record is checked before it is used, and memory is asked for
  * as records arrive: no field of a stranger's file decides how much. */
-#include "runtime/session.h"
+#include "format/session.h"
 
 #include <string.h>
 

@@ -2,26 +2,20 @@
 #include "convert/ship/journal.h"
 
 #include "common/hash.h"
-#include "convert/ship/packed.h"
-
-/* Each entry's check covers the one before, so a good one vouches for all that come before it. */
-struct entry {
-    uint64_t end;   /* of the frame, in the packed file */
-    uint64_t check; /* XXH3-64 of the check before and `end`; before the first, front_digest */
-};
+#include "format/packed.h"
 
 struct journal smol_journal_start(const struct blob_header *header)
 {
     return (struct journal){.place = header->file_size, .check = header->front_digest};
 }
 
-static struct entry next_entry(const struct journal *journal, uint64_t end)
+static struct journal_entry next_entry(const struct journal *journal, uint64_t end)
 {
     const uint64_t checked[2] = {journal->check, end};
-    return (struct entry){end, smol_digest(checked, sizeof checked)};
+    return (struct journal_entry){end, smol_digest(checked, sizeof checked)};
 }
 
-static void advance(struct journal *journal, const struct entry *entry)
+static void advance(struct journal *journal, const struct journal_entry *entry)
 {
     journal->n++;
     journal->place += sizeof *entry;
@@ -31,14 +25,14 @@ static void advance(struct journal *journal, const struct entry *entry)
 
 void smol_journal_pass(struct journal *journal, uint32_t size)
 {
-    const struct entry entry = next_entry(journal, journal->end + size);
+    const struct journal_entry entry = next_entry(journal, journal->end + size);
     advance(journal, &entry);
 }
 
 smol_status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
                              smol_error *error)
 {
-    const struct entry entry = next_entry(journal, journal->end + size);
+    const struct journal_entry entry = next_entry(journal, journal->end + size);
     smol_status status = smol_output_write(output, journal->place, &entry, sizeof entry, error);
     if (!status)
         advance(journal, &entry);
@@ -50,12 +44,12 @@ smol_status smol_journal_read(struct journal journal, const struct output *outpu
 {
     smol_status status = SMOL_OK;
     while (!status) {
-        struct entry entry;
+        struct journal_entry entry;
         size_t n = 0;
         status = smol_output_read(output, journal.place, &entry, sizeof entry, &n, error);
         if (status || n < sizeof entry)
             break;
-        struct entry expected = next_entry(&journal, entry.end);
+        struct journal_entry expected = next_entry(&journal, entry.end);
         uint64_t size = entry.end - journal.end;
         if (entry.check != expected.check || size == 0 || size > PACKED_MAX_FRAME)
             break;

@@ -2,13 +2,16 @@
 #include "convert/ship/pack.h"
 
 #include <stdlib.h>
+#include <zstd.h>
 
 #include "cli/output.h"
 #include "common/pool.h"
 #include "convert/base/progress.h"
-#include "convert/ship/packed.h"
 #include "convert/ship/seek_table.h"
+#include "format/packed.h"
 #include "format/reader.h"
+
+_Static_assert(ZSTD_COMPRESSBOUND(PACKED_PIECE) == PACKED_MAX_FRAME, "frame");
 
 enum { BATCH_FRAMES = 64 }; /* enough for threads not to wait long for the last one */
 

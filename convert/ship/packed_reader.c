@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 #include <zstd_errors.h>
 
 #include "convert/ship/seek_table.h"

@@ -9,7 +9,7 @@
 
 #include "cli/input.h"
 #include "common/error.h"
-#include "convert/ship/packed.h"
+#include "format/packed.h"
 
 enum { READER_FRAMES = 16 }; /* that can be looked at together: the reader's memory is theirs */
 

@@ -3,16 +3,7 @@
 
 #include <stdlib.h>
 
-#include "convert/ship/packed.h"
-
-#define FOOTER_MAGIC 0x8f92eab1u
-
-enum {
-    HEADER_SIZE = 8,        /* magic, size of the rest */
-    ENTRY_SIZE = 8,         /* of the frame, of its content */
-    FOOTER_SIZE = 9,        /* number of frames, descriptor, magic */
-    MAX_FRAMES = 0x8000000, /* what zstd's own seekable reader takes */
-};
+#include "format/packed.h"
 
 smol_status smol_seek_table_add(struct seek_table *table, uint32_t size, smol_error *error)
 {
@@ -46,23 +37,23 @@ smol_status smol_seek_table_encode(const struct seek_table *table, uint64_t cont
                                    uint8_t **bytes, size_t *size, smol_error *error)
 {
     *bytes = NULL;
-    if (table->n > MAX_FRAMES)
+    if (table->n > SEEK_TABLE_MAX_FRAMES)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "the blob is too large for a seek table: "
                          "compress it with zstd");
-    *size = HEADER_SIZE + table->n * ENTRY_SIZE + FOOTER_SIZE;
+    *size = SEEK_TABLE_HEADER_SIZE + table->n * SEEK_TABLE_ENTRY_SIZE + SEEK_TABLE_FOOTER_SIZE;
     uint8_t *out = *bytes = malloc(*size);
     if (!out)
         return smol_fail_memory(error, "the seek table");
     out = put_u32(out, SEEK_TABLE_MAGIC);
-    out = put_u32(out, (uint32_t)(*size - HEADER_SIZE));
+    out = put_u32(out, (uint32_t)(*size - SEEK_TABLE_HEADER_SIZE));
     for (size_t i = 0; i < table->n; i++, content -= PACKED_PIECE) {
         out = put_u32(out, table->sizes[i]);
         out = put_u32(out, content < PACKED_PIECE ? (uint32_t)content : PACKED_PIECE);
     }
     out = put_u32(out, (uint32_t)table->n);
     *out++ = 0; /* no checksums */
-    put_u32(out, FOOTER_MAGIC);
+    put_u32(out, SEEK_TABLE_FOOTER_MAGIC);
     return SMOL_OK;
 }
 

@@ -1,5 +1,4 @@
-/* The seek table at the end of a packed file: zstd's seekable format, version 0.1.0, without
- * checksums (the frames have their own). */
+/* The seek table at the end of a packed file, see format/packed.h. */
 #ifndef SMOL_CONVERT_SEEK_TABLE_H
 #define SMOL_CONVERT_SEEK_TABLE_H
 
@@ -7,8 +6,6 @@
 #include <stdint.h>
 
 #include "common/error.h"
-
-enum { SEEK_TABLE_MAGIC = 0x184d2a5e }; /* of the skippable frame that holds it */
 
 /* The frames of a packed file so far. Starts zeroed; owns `sizes`. */
 struct seek_table {

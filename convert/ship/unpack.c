@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include "cli/output.h"
 #include "common/pool.h"

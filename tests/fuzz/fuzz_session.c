@@ -4,8 +4,8 @@
  * is a session to the byte; it is run, and ends as any run does. What `smolrun chat` reads of it is
  * a conversation to the byte, or none. */
 #include "common/hash.h"
+#include "format/session.h"
 #include "runtime/engine/kv.h"
-#include "runtime/session.h"
 #include "smol.h"
 #include "smolrun/chat_conversation.h"
 #include "tests/fuzz/files.h"

@@ -2,11 +2,12 @@
  * then a blob as build.h has it, then damages), but when it starts with zstd's magic: then it is
  * the packed file itself. */
 #include <stdbool.h>
+#include <zstd.h>
 
 #include "common/checked.h"
-#include "convert/ship/packed.h"
 #include "convert/ship/seek_table.h"
 #include "convert/ship/unpack.h"
+#include "format/packed.h"
 #include "format/reader.h"
 #include "tests/fuzz/files.h"
 

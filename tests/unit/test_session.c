@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "runtime/session.h"
+#include "format/session.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/tiny_blob.h"

@@ -1,7 +1,7 @@
 /* The bytes of a session as C structs. format/SESSION.md is the specification; this header is the
  * same thing for compilers. Everything is little-endian; structs have no hidden padding. */
-#ifndef SMOL_RUNTIME_SESSION_H
-#define SMOL_RUNTIME_SESSION_H
+#ifndef SMOL_FORMAT_SESSION_H
+#define SMOL_FORMAT_SESSION_H
 
 #include <stdint.h>
 
