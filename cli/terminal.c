@@ -1,12 +1,13 @@
 /* Standard output as a terminal, see terminal.h. */
 #include "cli/terminal.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "cli/character_width.h"
 
 /* The size of the control character (C0, DEL or C1) that text begins with; 0 if it is another. */
 static size_t control_size(const char *text, size_t size)
@@ -48,4 +49,12 @@ size_t smol_terminal_columns(void)
 {
     struct winsize size = {0};
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+}
+
+size_t smol_terminal_width(uint32_t code_point)
+{
+    const size_t n_without = sizeof without_width / sizeof without_width[0];
+    if (code_ranges_have(without_width, n_without, code_point))
+        return 0;
+    return code_ranges_have(wide, sizeof wide / sizeof wide[0], code_point) ? 2 : 1;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Prints a model's text on standard output. On a terminal, control characters except line feed and
  * tab become U+FFFD: the text is untrusted. */
@@ -15,5 +16,9 @@ bool smol_terminal_colors(void);
 
 /* The terminal's columns; SIZE_MAX if standard output is not a terminal or does not tell. */
 size_t smol_terminal_columns(void);
+
+/* The columns that a character takes: 2 for wide ones, 0 for those drawn over the character before,
+ * else 1. */
+size_t smol_terminal_width(uint32_t code_point);
 
 #endif

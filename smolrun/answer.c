@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "smolrun/choice.h"
-#include "smolrun/log_softmax.h"
+#include "smolrun/likelihood.h"
 
 const char *const smol_finish_words[] = {
     [SMOL_FINISH_STOP] = "stop",
@@ -64,14 +63,19 @@ static void print_ids(struct json_out *json, const struct buffer *ids)
     smol_json_close(json, ']');
 }
 
-/* The members of an object that is open. */
-static void print_logprob(struct json_out *json, const struct ranked *one)
+/* The members of an object that is open. A token's text may be part of a character: U+FFFD then. */
+static void print_logprob(struct json_out *json, const smol_model *model, const struct ranked *one)
 {
+    size_t size;
+    const char *text = smol_token_text(model, one->id, &size, NULL);
     smol_json_member_whole(json, "id", one->id);
+    smol_json_key(json, "text");
+    smol_json_text(json, text, size);
     smol_json_member_real(json, "logprob", one->log_probability);
 }
 
-static void print_logprobs(struct json_out *json, const struct answer *answer)
+static void print_logprobs(struct json_out *json, const smol_model *model,
+                           const struct answer *answer)
 {
     const struct ranked *next = (const void *)answer->logprobs.text;
     size_t n_tokens = answer->ids.size / sizeof(uint32_t);
@@ -82,12 +86,12 @@ static void print_logprobs(struct json_out *json, const struct answer *answer)
     smol_json_open(json, '[');
     for (size_t i = 0; i < n_tokens; i++) {
         smol_json_open(json, '{');
-        print_logprob(json, next++);
+        print_logprob(json, model, next++);
         smol_json_key(json, "top");
         smol_json_open(json, '[');
         for (size_t j = 1; j < n_all / n_tokens; j++) {
             smol_json_open(json, '{');
-            print_logprob(json, next++);
+            print_logprob(json, model, next++);
             smol_json_close(json, '}');
         }
         smol_json_close(json, ']');
@@ -132,18 +136,20 @@ void smol_answer_members(struct json_out *json, const struct answer *answer)
     smol_json_member_text(json, "finish_reason", smol_finish_words[answer->result.finish]);
 }
 
-void smol_answer_print(const struct answer *answer, uint64_t index)
+void smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index)
 {
     struct json_out json = {.file = stdout};
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     if (answer->request.id)
         printf(", \"id\": %s", answer->request.id); /* JSON already */
+    if (answer->request.model)
+        printf(", \"model\": %s", answer->request.model);
     if (answer->error.status) {
         print_error(&json, &answer->error);
     } else {
         smol_answer_members(&json, answer);
-        print_logprobs(&json, answer);
+        print_logprobs(&json, model, answer);
         print_usage(&json, &answer->result);
     }
     smol_json_close(&json, '}');

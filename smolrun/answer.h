@@ -3,7 +3,7 @@
 #define SMOL_SMOLRUN_ANSWER_H
 
 #include "cli/json_out.h"
-#include "common/buffer.h"
+#include "cli/text.h"
 #include "smolrun/request.h"
 
 extern const char *const smol_finish_words[]; /* "stop" ..., by smol_finish */
@@ -25,7 +25,7 @@ void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n);
 void smol_answer_members(struct json_out *json, const struct answer *answer);
 
 /* Prints it as one line, number `index` of its kind. */
-void smol_answer_print(const struct answer *answer, uint64_t index);
+void smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index);
 
 /* Bytes that it takes. */
 size_t smol_answer_bytes(const struct answer *answer);

@@ -125,7 +125,7 @@ static smol_status print_answers(struct batch *b, smol_error *error)
     bool any = false;
     for (; b->first < b->next && answer_of(b, b->first)->done; b->first++) {
         struct answer *answer = answer_of(b, b->first);
-        smol_answer_print(answer, b->first);
+        smol_answer_print(answer, b->model, b->first);
         smol_answer_free(answer);
         any = true;
     }

@@ -5,7 +5,6 @@
 #include "smolrun/chat_conversation.h"
 #include "smolrun/load.h"
 #include "smolrun/session_file.h"
-#include "smolrun/stats.h"
 
 struct chat {
     const struct settings *settings;

@@ -1,10 +1,10 @@
 /* Answers, see chat.h. */
 #include <string.h>
 
+#include "cli/clock.h"
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "runtime/clock.h"
 #include "smolrun/chat.h"
 #include "smolrun/chat_input.h"
 #include "smolrun/chat_signals.h"
@@ -28,8 +28,8 @@ static smol_status read_conversation(const struct chat *chat, struct prompt *pro
 {
     smol_free(prompt->ids);
     prompt->ids = NULL;
-    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->loaded.model,
-                                 &chat->settings->now, &prompt->ids, &prompt->n, error);
+    return smol_conversation_ids(&chat->conversation, prompt->n_dropped, chat->settings,
+                                 chat->loaded.model, &prompt->ids, &prompt->n, error);
 }
 
 /* With --slide an answer has room for all of its tokens, but at most half of the context. A

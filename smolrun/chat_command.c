@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/terminal.h"
-#include "common/file.h"
 #include "common/memory.h"
 #include "smolrun/chat.h"
 #include "smolrun/chat_input.h"

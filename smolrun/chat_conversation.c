@@ -86,8 +86,8 @@ void smol_conversation_drop(struct conversation *conversation, size_t n_dropped)
 }
 
 smol_status smol_conversation_ids(const struct conversation *conversation, size_t n_dropped,
-                                  const smol_model *model, const struct tm *now, uint32_t **ids,
-                                  size_t *n, smol_error *error)
+                                  const struct settings *settings, const smol_model *model,
+                                  uint32_t **ids, size_t *n, smol_error *error)
 {
     static const char *const names[] = {
         [ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
@@ -101,8 +101,9 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
             messages[n_messages++] =
                 (smol_chat_message){names[message->role], message->text, message->size};
     }
-    const smol_chat_params chat = {.messages = messages, .n_messages = n_messages, .now = now};
-    smol_status status = smol_prompt_chat(model, chat, ids, n, error);
+    const smol_chat_params chat = {
+        .messages = messages, .n_messages = n_messages, .now = &settings->now};
+    smol_status status = smol_prompt_chat(settings, model, chat, ids, n, error);
     smol_free(messages);
     return status;
 }

@@ -4,10 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
-#include "common/buffer.h"
-#include "smol.h"
+#include "cli/text.h"
+#include "smolrun/settings.h"
 
 enum role { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT };
 
@@ -49,8 +48,8 @@ void smol_conversation_drop(struct conversation *conversation, size_t n_dropped)
 /* The ids of all of it but n_dropped such messages, up to where the next answer starts. The caller
  * frees *ids with smol_free. Errors: as smol_chat_tokenize. */
 smol_status smol_conversation_ids(const struct conversation *conversation, size_t n_dropped,
-                                  const smol_model *model, const struct tm *now, uint32_t **ids,
-                                  size_t *n, smol_error *error);
+                                  const struct settings *settings, const smol_model *model,
+                                  uint32_t **ids, size_t *n, smol_error *error);
 
 /* All of it as bytes, behind what is in *bytes (format/SESSION.md, 5), and back into an empty one:
  * false where they are none, or memory was short. */

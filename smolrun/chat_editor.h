@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/buffer.h"
+#include "cli/text.h"
 #include "smolrun/chat_typed.h"
 
 /* Loads libedit and the history (chat_history.h): before the sandbox is entered. `colored`: prompts

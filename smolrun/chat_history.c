@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/buffer.h"
+#include "cli/text.h"
 #include "common/memory.h"
 
 enum { MAX_FILE = 1 << 20, MAX_ENTRY = 1 << 16 }; /* bytes */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "common/buffer.h"
+#include "cli/text.h"
 #include "smol.h"
 
 /* Looks whether there is a terminal, and prepares its editing of lines: before the sandbox is

@@ -1,8 +1,8 @@
 /* What is pasted, see chat_paste.h. */
 #include "smolrun/chat_paste.h"
 
+#include "cli/text.h"
 #include "common/memory.h"
-#include "common/utf8.h"
 #include "smolrun/chat_input.h"
 
 enum { END_SIZE = sizeof PASTE_END - 1 };
@@ -27,7 +27,7 @@ static bool is_break(uint8_t byte)
     return byte == '\r' || byte == '\n';
 }
 
-static bool is_control(uint32_t character)
+static bool is_control_character(uint32_t character)
 {
     return (character < 0x20 && character != '\t') || (character >= 0x7f && character < 0xa0);
 }
@@ -46,7 +46,7 @@ wchar_t *smol_paste_text(const struct paste *paste)
             /* two that differ are one: CR LF, or LF CR where the terminal exchanges them */
             length += i + 1 < size && is_break(bytes[i + 1]) && bytes[i + 1] != bytes[i];
             text[n++] = L'\n';
-        } else if (!is_control(character)) {
+        } else if (!is_control_character(character)) {
             text[n++] = (wchar_t)character;
         }
         i += length;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <wchar.h>
 
-#include "common/buffer.h"
+#include "cli/text.h"
 
 /* What switches the mode on and off, and what a terminal sends before and behind what is pasted
  * (XTerm Control Sequences, "Bracketed Paste Mode"). */

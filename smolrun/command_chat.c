@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "common/file.h"
 #include "smolrun/chat.h"
 #include "smolrun/chat_input.h"
 #include "smolrun/chat_signals.h"

@@ -5,16 +5,14 @@
 
 #include "cli/json_out.h"
 #include "cli/print.h"
+#include "cli/quote.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
 #include "smolrun/answer.h"
-#include "smolrun/choice.h"
 #include "smolrun/command.h"
+#include "smolrun/likelihood.h"
 #include "smolrun/load.h"
-#include "smolrun/log_softmax.h"
 #include "smolrun/prompt.h"
-#include "smolrun/quote.h"
-#include "smolrun/tally.h"
 
 static const struct option_rule rules[] = {
     {NULL, 'n', "N", "generate at most N tokens; -1: no limit (32)", OPTION_LIMIT,

@@ -11,7 +11,6 @@
 #include "smolrun/load.h"
 #include "smolrun/prompt.h"
 #include "smolrun/session_file.h"
-#include "smolrun/stats.h"
 
 static const struct option_rule rules[] = {
     RULE_MAX_TOKENS,

@@ -5,7 +5,7 @@
 #include "cli/print.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
-#include "smolrun/text_in.h"
+#include "smolrun/prompt.h"
 
 static const struct option_rule rules[] = {
     {"tokens", 0, "IDS", "evaluate these token ids instead of TEXT; -: standard input", OPTION_TEXT,
@@ -43,8 +43,8 @@ static smol_status read_sequence(const struct settings *settings, const smol_mod
     uint32_t vocab_size = smol_model_get_info(model).vocab_size;
     smol_status status =
         settings->text
-            ? smol_text_prompt(settings->text, model, &sequence->ids, &sequence->n, error)
-            : smol_text_ids(settings->tokens, vocab_size, &sequence->ids, &sequence->n, error);
+            ? smol_prompt_argument(settings->text, model, &sequence->ids, &sequence->n, error)
+            : smol_prompt_list(settings->tokens, vocab_size, &sequence->ids, &sequence->n, error);
     if (status)
         return status;
     if (sequence->n == 0)

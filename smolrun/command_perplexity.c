@@ -4,18 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/clock.h"
 #include "cli/json_out.h"
 #include "cli/live_line.h"
+#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "common/file.h"
-#include "runtime/clock.h"
+#include "cli/text.h"
 #include "smolrun/command.h"
+#include "smolrun/likelihood.h"
 #include "smolrun/load.h"
-#include "smolrun/log_softmax.h"
 #include "smolrun/saved_logits.h"
-#include "smolrun/tally.h"
-#include "smolrun/text_in.h"
 
 static const struct option_rule rules[] = {
     {"ctx", 0, "N", "tokens in a window (the model's context)", OPTION_COUNT, FIELD(context.n_ctx),

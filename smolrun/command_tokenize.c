@@ -5,9 +5,10 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
+#include "cli/text.h"
 #include "smolrun/command.h"
 #include "smolrun/load.h"
-#include "smolrun/text_in.h"
+#include "smolrun/prompt.h"
 
 static const struct option_rule rules[] = {
     {"decode", 0, "IDS", "print the text of these token ids; -: standard input", OPTION_TEXT,
@@ -54,7 +55,7 @@ static smol_status print_text(const smol_model *model, const char *argument, smo
     char *text;
     size_t n, size;
     smol_status status =
-        smol_text_ids(argument, smol_model_get_info(model).vocab_size, &ids, &n, error);
+        smol_prompt_list(argument, smol_model_get_info(model).vocab_size, &ids, &n, error);
     if (status)
         return status;
     status = smol_detokenize(model, ids, n, 1, &text, &size, error);

@@ -1,6 +1,8 @@
-/* A model and a context on it, opened as the settings say. Warnings go to standard error. */
+/* A model and a context on it, opened per the settings, and statistics of its speed and memory. */
 #ifndef SMOL_SMOLRUN_LOAD_H
 #define SMOL_SMOLRUN_LOAD_H
+
+#include <stdio.h>
 
 #include "smolrun/settings.h"
 
@@ -10,12 +12,29 @@ struct loaded {
     double load_seconds;
 };
 
-/* The model alone. Errors: as smol_model_open. */
+/* Opens the model alone; warnings go to standard error. Errors: as smol_model_open, USAGE (the
+ * output is the blob). */
 smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error);
 
-/* Fills *loaded; smol_unload is due after errors too. Errors: as smol_model_open and
+/* Fills *loaded. Call smol_unload after an error too. Errors: as smol_load_model and
  * smol_context_create. */
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error);
 void smol_unload(struct loaded *loaded);
+
+/* --- statistics, for --stats and a chat's /stats ------------------------------------------- */
+
+/* Sums over all generations. */
+struct stats {
+    size_t n_prefill, n_decode; /* the first token of an answer comes with its prompt */
+    double prefill_seconds, decode_seconds;
+};
+
+void smol_stats_add(struct stats *stats, const smol_generate_result *result);
+
+/* The most memory that the process had at once, resident parts of a mapped blob included. */
+uint64_t smol_stats_peak_bytes(void);
+
+/* Prints one line for each of load, prefill, decode, context and memory. */
+void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded *loaded);
 
 #endif

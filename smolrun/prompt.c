@@ -1,17 +1,185 @@
-/* The prompt, see prompt.h. */
+/* Prompts, see prompt.h. */
 #include "smolrun/prompt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print.h"
-#include "smolrun/text_in.h"
+#include "cli/text.h"
 
-smol_status smol_prompt_chat(const smol_model *model, smol_chat_params chat, uint32_t **ids,
+/* --- lists of ids ------------------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The number in digits text[0..size), at most UINT32_MAX, which is no id. */
+static uint32_t read_id(const char *text, size_t size)
+{
+    uint64_t id = 0;
+    for (size_t i = 0; i < size && id < UINT32_MAX; i++)
+        id = id * 10 + (uint64_t)(text[i] - '0');
+    return id < UINT32_MAX ? (uint32_t)id : UINT32_MAX;
+}
+
+static smol_status parse_ids(const struct text_in *in, uint32_t vocab_size, uint32_t *ids,
                              size_t *n, smol_error *error)
 {
+    enum { SHOWN = 20 }; /* bytes of a faulty id in the message */
+    const char *text = in->text, *end = in->text + in->size;
+    for (*n = 0;; ++*n) {
+        size_t size = 0;
+        while (text < end && *text && strchr(" \t\r\n,", *text))
+            text++;
+        if (text == end)
+            return SMOL_OK;
+        while (text + size < end && is_digit(text[size]))
+            size++;
+        int shown = size > 0 ? (int)(size < SHOWN ? size : SHOWN)
+                             : (int)(end - text < SHOWN ? end - text : SHOWN);
+        if (size == 0)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "\"%.*s\" is not a token id (item %zu of the list): separate ids by "
+                             "spaces",
+                             shown, text, *n + 1);
+        ids[*n] = read_id(text, size);
+        if (ids[*n] >= vocab_size)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "token id %.*s (item %zu of the list): the vocabulary has ids 0 to %u",
+                             shown, text, *n + 1, vocab_size - 1);
+        text += size;
+    }
+}
+
+smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t **ids, size_t *n,
+                             smol_error *error)
+{
+    struct text_in in;
+    *ids = NULL;
+    smol_status status = smol_text_read(argument, &in, error);
+    if (status)
+        return status;
+    *ids = calloc(in.size / 2 + 1, sizeof **ids); /* an id takes two characters, except the last */
+    status = *ids ? parse_ids(&in, vocab_size, *ids, n, error)
+                  : smol_fail_memory(error, "the token ids");
+    free(in.owned);
+    if (status) {
+        free(*ids);
+        *ids = NULL;
+    }
+    return status;
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+smol_status smol_prompt_text(const char *text, size_t size, const smol_model *model, uint32_t **ids,
+                             size_t *n, smol_error *error)
+{
+    smol_status status =
+        smol_tokenize(model, text, size,
+                      &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, ids, n, error);
+    if (status || *n > 0)
+        return status;
+    uint32_t bos = smol_model_get_info(model).bos_id;
+    if (bos == SMOL_NO_TOKEN)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the prompt is empty, and the model has no bos token to start from: pass "
+                         "some text");
+    smol_free(*ids);
+    *ids = malloc(sizeof **ids);
+    if (!*ids)
+        return smol_fail_memory(error, "the prompt");
+    (*ids)[0] = bos;
+    *n = 1;
+    return SMOL_OK;
+}
+
+smol_status smol_prompt_argument(const char *argument, const smol_model *model, uint32_t **ids,
+                                 size_t *n, smol_error *error)
+{
+    struct text_in in;
+    *ids = NULL;
+    smol_status status = smol_text_read(argument, &in, error);
+    if (status)
+        return status;
+    status = smol_prompt_text(in.text, in.size, model, ids, n, error);
+    free(in.owned);
+    return status;
+}
+
+/* --- chats -------------------------------------------------------------------------------- */
+
+/* The bytes of NAME in NAME=JSON; 0: it is not of that form. */
+static size_t name_size(const char *argument)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t size = strspn(argument, letters);
+    return argument[size] == '=' && !is_digit(argument[0]) ? size : 0;
+}
+
+static void add_separator(struct buffer *out)
+{
+    if (out->size > 1) /* than the object's brace */
+        smol_buffer_add(out, ", ", 2);
+}
+
+/* Appends NAME=JSON to an object as a member. */
+static smol_status add_argument(struct buffer *out, const char *argument, smol_error *error)
+{
+    size_t size = name_size(argument);
+    if (size == 0)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--template-arg \"%.60s\": must be NAME=JSON, for example "
+                         "enable_thinking=false",
+                         argument);
+    add_separator(out);
+    smol_buffer_add(out, "\"", 1);
+    smol_buffer_add(out, argument, size);
+    smol_buffer_add(out, "\": ", 3);
+    smol_buffer_add(out, argument + size + 1, strlen(argument + size + 1));
+    return SMOL_OK;
+}
+
+/* Appends the members of the JSON object `text` to an object. */
+static void add_members(struct buffer *out, const char *text)
+{
+    const char *first = strchr(text, '{'), *last = strrchr(text, '}');
+    if (!first || !last || first + 1 + strspn(first + 1, " \t\r\n") == last)
+        return;
+    add_separator(out);
+    smol_buffer_add(out, first + 1, (size_t)(last - first - 1));
+}
+
+/* --template-arg and `more`, an object or NULL, as one object; of members with the same name the
+ * template gets the last. The caller frees it. */
+static smol_status join_variables(const struct option_texts *arguments, const char *more,
+                                  struct buffer *out, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    smol_buffer_add(out, "{", 1);
+    for (size_t i = 0; !status && i < arguments->n; i++)
+        status = add_argument(out, arguments->items[i], error);
+    if (more)
+        add_members(out, more);
+    smol_buffer_add(out, "}", 2);
+    if (!status && out->failed)
+        status = smol_fail_memory(error, "the template's variables");
+    return status;
+}
+
+smol_status smol_prompt_chat(const struct settings *settings, const smol_model *model,
+                             smol_chat_params chat, uint32_t **ids, size_t *n, smol_error *error)
+{
+    struct buffer variables = {0};
+    smol_status status = SMOL_OK;
     chat.add_generation_prompt = 1;
-    smol_status status = smol_chat_tokenize(model, &chat, ids, n, error);
+    if (settings->template_args.n > 0) {
+        status = join_variables(&settings->template_args, chat.variables_json, &variables, error);
+        chat.variables_json = variables.text;
+    }
+    if (!status)
+        status = smol_chat_tokenize(model, &chat, ids, n, error);
+    free(variables.text);
     if (!status && *n == 0)
         status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                            "the chat template writes nothing for these messages");
@@ -33,7 +201,7 @@ static smol_status read_message(const struct settings *settings, const smol_mode
     messages[n_messages++] = (smol_chat_message){"user", in.size ? in.text : "", in.size};
     const smol_chat_params chat = {
         .messages = messages, .n_messages = n_messages, .now = &settings->now};
-    status = smol_prompt_chat(model, chat, ids, n, error);
+    status = smol_prompt_chat(settings, model, chat, ids, n, error);
     free(in.owned);
     return status;
 }
@@ -43,8 +211,8 @@ smol_status smol_prompt_read(const struct settings *settings, const smol_model *
 {
     if (settings->chat)
         return read_message(settings, model, ids, n, error);
-    if (settings->system)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--system is for a chat: add --chat, or leave it out");
-    return smol_text_prompt(settings->text, model, ids, n, error);
+    if (settings->system || settings->template_args.n > 0)
+        return smol_fail(error, SMOL_ERROR_USAGE, "%s is for a chat: add --chat, or leave it out",
+                         settings->system ? "--system" : "--template-arg");
+    return smol_prompt_argument(settings->text, model, ids, n, error);
 }

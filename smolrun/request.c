@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json_reader.h"
+#include "cli/json_in.h"
 #include "smolrun/prompt.h"
-#include "smolrun/text_in.h"
 
 /* A request that is being read: the value of one member comes next. */
 struct request_reader {
@@ -88,9 +87,17 @@ static smol_status copy_value(struct request_reader *r, char **out)
 
 /* --- fields ------------------------------------------------------------------------------- */
 
+enum { MAX_ECHO = 256 }; /* bytes of a value that an answer repeats */
+
+/* Copies what stands between `start` and the reader. */
+static smol_status copy_echo(struct request_reader *r, const uint8_t *start, char **out)
+{
+    size_t size = (size_t)(r->json.at - start);
+    return size > MAX_ECHO ? fail_field(r, "longer than 256 bytes") : copy(r, start, size, out);
+}
+
 static smol_status set_id(struct request_reader *r)
 {
-    enum { MAX_ID = 256 };
     int c = smol_json_peek(&r->json);
     const uint8_t *start = r->json.at;
     struct json_number number;
@@ -106,10 +113,27 @@ static smol_status set_id(struct request_reader *r)
         return status;
     if (is_number ? !smol_json_to_i64(&number, &integer) : c != '"')
         return fail_field(r, "expected a string or an integer of 64 bits");
-    size_t size = (size_t)(r->json.at - start);
-    if (size > MAX_ID)
-        return fail_field(r, "longer than 256 bytes");
-    return copy(r, start, size, &r->request->id);
+    return copy_echo(r, start, &r->request->id);
+}
+
+/* Any name: only one model is loaded. */
+static smol_status set_model(struct request_reader *r)
+{
+    size_t length;
+    if (smol_json_peek(&r->json) != '"')
+        return fail_field(r, "expected a string");
+    const uint8_t *start = r->json.at;
+    smol_status status = smol_json_string(&r->json, NULL, &length);
+    return status ? status : copy_echo(r, start, &r->request->model);
+}
+
+static smol_status set_stream(struct request_reader *r)
+{
+    if (smol_json_word(&r->json, "false"))
+        return SMOL_OK;
+    if (smol_json_word(&r->json, "true"))
+        return fail_field(r, "an answer is one line: leave it out, or set it to false");
+    return fail_field(r, "expected true or false");
 }
 
 static smol_status set_prompt(struct request_reader *r)
@@ -209,7 +233,7 @@ static smol_status add_stop(struct request_reader *r)
     if (!is_string || n == 0 || memchr(r->scratch, '\0', n))
         return fail_field(r, "expected strings, not empty and without NUL");
     if (stop->n == OPTION_MAX_TEXTS)
-        return fail_field(r, "too many strings");
+        return fail_field(r, "more than 64 strings");
     status = copy(r, r->scratch, n, &own);
     if (!status)
         stop->items[stop->n++] = own;
@@ -245,6 +269,8 @@ static const struct {
     smol_status (*set)(struct request_reader *r);
 } fields[] = {
     {"id", set_id},
+    {"model", set_model},
+    {"stream", set_stream},
     {"prompt", set_prompt},
     {"messages", set_messages},
     {"tools", set_tools},
@@ -396,6 +422,7 @@ void smol_request_free(struct request *request)
     for (size_t i = 0; request->own_stop && i < request->stop.n; i++)
         free((char *)(uintptr_t)request->stop.items[i]);
     free(request->id);
+    free(request->model);
     smol_request_drop_text(request);
     *request = (struct request){0};
 }
@@ -409,6 +436,6 @@ smol_status smol_request_ids(const struct request *request, const struct setting
                                    .variables_json = request->variables,
                                    .now = &settings->now};
     if (request->prompt)
-        return smol_text_prompt_ids(request->prompt, request->n_prompt, model, ids, n, error);
-    return smol_prompt_chat(model, chat, ids, n, error);
+        return smol_prompt_text(request->prompt, request->n_prompt, model, ids, n, error);
+    return smol_prompt_chat(settings, model, chat, ids, n, error);
 }

@@ -7,9 +7,9 @@
 enum { MAX_LOGPROBS = 20 };
 
 struct request {
-    char *id;       /* JSON text, to be echoed, or NULL */
-    char *prompt;   /* (n_prompt), or NULL */
-    char *messages; /* JSON text, or NULL */
+    char *id, *model; /* JSON texts, echoed; or NULL */
+    char *prompt;     /* (n_prompt), or NULL */
+    char *messages;   /* JSON text, or NULL */
     /* JSON texts, or NULL, as in smol_chat_params; only with messages */
     char *tools, *documents, *variables;
     size_t n_prompt;

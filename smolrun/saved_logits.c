@@ -2,12 +2,12 @@
 #include "smolrun/saved_logits.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/digest.h"
 #include "cli/print.h"
-#include "common/hash.h"
-#include "common/number.h"
 
 struct saved_header {
     uint8_t magic[8];
@@ -191,7 +191,7 @@ smol_status smol_saved_next(struct saved_reader *reader, smol_error *error)
         return status;
     bool good = digest == smol_digest(reader->row, reader->row_size);
     for (size_t i = 0; good && i < reader->row_size / sizeof *reader->row; i++)
-        good = f32_is_finite(reader->row[i]);
+        good = isfinite(reader->row[i]);
     reader->n_read++;
     if (good)
         return SMOL_OK;

@@ -13,9 +13,10 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/print.h"
+#include "cli/text.h"
 #include "common/file.h"
 #include "common/memory.h"
-#include "smolrun/text_in.h"
+#include "smolrun/prompt.h"
 
 /* The first bytes of every session (format/SESSION.md, 2). */
 static const char magic[] = {'\x89', 'S', 'M', 'S', '\r', '\n', '\x1a', '\n'};

@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "cli/options.h"
-#include "common/pool.h"
 #include "smol.h"
 
 /* The settings of all sub-commands; each uses those that its table names. */
@@ -28,7 +27,8 @@ struct settings {
     int ids;
     int jsonl;
     int chat;
-    const char *system; /* of a chat: its first message, or NULL */
+    const char *system;                /* of a chat: its first message, or NULL */
+    struct option_texts template_args; /* of a chat: NAME=JSON */
     const char *session;
     char session_file[PATH_MAX]; /* where that is a link: what it leads to */
     struct tm now;               /* the local time, where there is a chat */
@@ -52,7 +52,7 @@ struct settings {
     uint32_t n_sequences; /* decoded together */
 };
 
-enum { MAX_SEQUENCES = 64 };
+enum { MAX_SEQUENCES = 64, MAX_THREADS = 256 };
 
 #define FIELD(name) offsetof(struct settings, name)
 
@@ -63,7 +63,7 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
 #define RULE_THREADS                                                                               \
     {                                                                                              \
         "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
-            FIELD(context.n_threads), 1, POOL_MAX_THREADS, NULL                                    \
+            FIELD(context.n_threads), 1, MAX_THREADS, NULL                                         \
     }
 #define RULE_KV                                                                                    \
     {                                                                                              \
@@ -134,9 +134,14 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
         "system", 0, "TEXT", "with --chat: the system message", OPTION_TEXT, FIELD(system), 0, 0,  \
             NULL                                                                                   \
     }
+#define RULE_TEMPLATE_ARG                                                                          \
+    {                                                                                              \
+        "template-arg", 0, "NAME=JSON", "set a variable of the chat template; may be repeated",    \
+            OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
+    }
 /* Of every command that samples, and that takes a prompt. */
 #define RULES_SAMPLING RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
-#define RULES_PROMPT RULE_CHAT, RULE_SYSTEM
+#define RULES_PROMPT RULE_CHAT, RULE_SYSTEM, RULE_TEMPLATE_ARG
 #define RULE_REQUIRE_DIGEST                                                                        \
     {                                                                                              \
         "require-digest", 0, "HEX", "run only a file with this SHA-256 digest (see sha256sum)",    \

@@ -284,7 +284,7 @@ def test_without_arguments_and_with_help_the_commands_are_listed():
 
 def test_help_names_every_option_and_no_other():
     options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
-        --keep --threads --kv --chat --system --session --jsonl --sequences --ids --json --stats --verify
+        --keep --threads --kv --chat --system --template-arg --session --jsonl --sequences --ids --json --stats --verify
         --no-mmap --require-digest -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options
 
@@ -316,6 +316,10 @@ def test_help_names_every_option_and_no_other():
         (["--unknown=3"], ["--unknown"]),
         (["-x"], ["-x: unknown option"]),
         (["--system", "x"], ["--system is for a chat"]),
+        (["--template-arg", "x=1"], ["--template-arg is for a chat"]),
+        (["--chat", "--template-arg", "x"], ['--template-arg "x": must be NAME=JSON']),
+        (["--chat", "--template-arg", '=1'], ['--template-arg "=1": must be NAME=JSON']),
+        (["--chat", "--template-arg", '1x=1'], ["must be NAME=JSON"]),
         (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
     ],
     ids=lambda value: " ".join(value),
@@ -464,7 +468,8 @@ def test_tokenize_refuses_what_makes_no_sense(blob):
     assert_fails(smolrun("tokenize", blob, "--decode", "1 x"), USAGE, '"x"')
     assert_fails(smolrun("tokenize", blob, "--decode", "-5"), USAGE)
     for id in (VOCABULARY, 2**32, 2**64 + 1):
-        assert_fails(smolrun("tokenize", blob, "--decode", f"1 {id}"), USAGE, "2", str(VOCABULARY))
+        said = f"token id {id} (item 2 of the list): the vocabulary has ids 0 to {VOCABULARY - 1}"
+        assert_fails(smolrun("tokenize", blob, "--decode", f"1 {id}"), USAGE, said)
     assert_fails(smolrun("tokenize", blob, "x", "--temp", "1"), USAGE, "--temp")
 
 

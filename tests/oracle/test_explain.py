@@ -199,7 +199,7 @@ def test_rows_are_as_wide_as_the_terminal(demo_blob, columns):
         assert len(others) == min(fewest if columns < 150 else 5, len(whole_others))
 
 
-WIDTHS = "smolrun/character_width.h"
+WIDTHS = "cli/character_width.h"
 
 
 def test_columns_are_those_of_the_c_library():

@@ -141,6 +141,9 @@ def test_logprobs_are_those_of_the_logits(blob, demo_tokenizer):
         assert [top["id"] for top in shown["top"]] == order.tolist()
         assert [top["logprob"] for top in shown["top"]] == pytest.approx(row[order], abs=1e-9)
     assert any(shown["id"] != shown["top"][0]["id"] for shown in answer["logprobs"])
+    assert "".join(shown["text"] for shown in answer["logprobs"]) == answer["text"]
+    for shown in (top for one in answer["logprobs"] for top in one["top"]):
+        assert shown["text"] == demo_tokenizer.decode([shown["id"]], skip_special_tokens=False)
 
 
 def test_the_command_line_says_what_a_request_does_not(blob):
@@ -183,6 +186,12 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
     chats = answers(blob, [{"messages": messages} | way | same for way in ways])
     plain = answers(blob, [{"prompt": text} | same for text in texts])
     assert chats == plain and len(set(texts)) == 5
+    thinks = ["--template-arg", "think=true"]
+    for words, way in ((thinks, {}), (["--template-arg", "think=0", *thinks], {"chat_template_kwargs": {}}),
+                       (["--template-arg", "think=0"], {"chat_template_kwargs": {"think": 1}})):  # fmt: skip
+        assert answers(blob, [{"messages": messages} | way | same], *words) == [chats[3] | {"index": 0}]
+    one = smolrun(blob, "--chat", "Once upon a time", *thinks, "-n", 8, "--ids")
+    assert one.stdout.decode().split() == list(map(str, chats[3]["ids"])), one.stderr
 
 
 def test_contents_of_parts_are_for_templates_that_take_them(tmp_path):
@@ -217,6 +226,14 @@ def test_blank_lines_are_no_requests_and_ids_come_back(blob):
     found = [answer.get("id") for answer in answers(blob, lines)]
     assert found == ["x\u00e9\n", -7, 5, "behind", None, 1, None]
     assert answers(blob, []) == []
+
+
+def test_model_is_echoed_and_stream_may_only_be_false(blob):
+    same = {"prompt": "Once", "max_tokens": 2}
+    plain, named, lines = answers(blob, [same, same | {"model": "m\u0085", "stream": False}, same | {"stream": None}])
+    assert named == plain | {"index": 1, "model": "m\u0085"} and lines == plain | {"index": 2}
+    message = "stream: an answer is one line: leave it out, or set it to false"
+    assert error_of(blob, as_line(same | {"stream": True})) == {"code": "usage", "message": message}
 
 
 def test_json_that_is_no_object_is_not_called_invalid(blob):
@@ -267,6 +284,9 @@ BAD_LINES = {
     "NUL in stop": (rb'{"prompt": "a", "stop": "\u0000"}', "usage"),
     "many stops": (b'{"prompt": "a", "stop": [' + b'"a",' * 64 + b'"a"]}', "usage"),
     "id": (b'{"prompt": "a", "id": [1]}', "usage"),
+    "type of model": (b'{"prompt": "a", "model": 1}', "usage"),
+    "long model": (b'{"prompt": "a", "model": "' + b"m" * 256 + b'"}', "usage"),
+    "type of stream": (b'{"prompt": "a", "stream": 0}', "usage"),
     "long id": (b'{"prompt": "a", "id": "' + b"i" * 256 + b'"}', "usage"),
     "deep": (b'{"prompt": ' + b"[" * NEST + b"]" * NEST + b"}", "usage"),
     "deeper": (b"[" * LIMIT, "usage"),

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cli/quote.h"
 #include "common/error.h"
 #include "common/utf8.h"
-#include "smolrun/choice.h"
-#include "smolrun/quote.h"
+#include "smolrun/likelihood.h"
 
 static void check(const char *text, size_t size, size_t most, const char *expected, size_t n)
 {

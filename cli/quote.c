@@ -1,13 +1,14 @@
 /* Quoting, see quote.h. */
-#include "smolrun/quote.h"
+#include "cli/quote.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/terminal.h"
+#include "common/code_range.h"
 #include "common/utf8.h"
-#include "smolrun/character_width.h"
 
 /* Control and format characters, separators of lines, the byte order mark. */
 static bool is_invisible(uint32_t c)
@@ -18,14 +19,6 @@ static bool is_invisible(uint32_t c)
         {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
     };
     return code_ranges_have(ranges, sizeof ranges / sizeof ranges[0], c);
-}
-
-/* Which a terminal takes for a character. */
-static size_t columns_of(uint32_t c)
-{
-    if (code_ranges_have(without_width, sizeof without_width / sizeof without_width[0], c))
-        return 0;
-    return code_ranges_have(wide, sizeof wide / sizeof wide[0], c) ? 2 : 1;
 }
 
 /* A character as it is shown. */
@@ -45,7 +38,7 @@ static void spell(uint32_t c, struct spelling *s)
                                      (unsigned)c);
     } else {
         s->length = smol_utf8_encode(c, (uint8_t *)s->text);
-        s->columns = columns_of(c);
+        s->columns = smol_terminal_width(c);
         return;
     }
     s->columns = s->length;

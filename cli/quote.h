@@ -1,6 +1,6 @@
-/* Text of tokens as people can look at it. */
-#ifndef SMOL_SMOLRUN_QUOTE_H
-#define SMOL_SMOLRUN_QUOTE_H
+/* Text of tokens in quotes, readable and harmless on a terminal. */
+#ifndef SMOL_CLI_QUOTE_H
+#define SMOL_CLI_QUOTE_H
 
 #include <stddef.h>
 

@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-#include "smolrun/log_softmax.h"
-#include "smolrun/tally.h"
+#include "smolrun/likelihood.h"
 
 static uint64_t state = 1;
 

@@ -1,0 +1,15 @@
+/* Wall time for progress and statistics. */
+#ifndef SMOL_CLI_CLOCK_H
+#define SMOL_CLI_CLOCK_H
+
+#include <time.h>
+
+/* Seconds since an arbitrary moment; never goes backwards. */
+static inline double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* Text in memory: read from an argument, a file or standard input, or growing piece by piece
+ * (struct buffer), and its UTF-8. */
+#ifndef SMOL_CLI_TEXT_H
+#define SMOL_CLI_TEXT_H
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "common/utf8.h"
+
+struct text_in {
+    const char *text;
+    size_t size;
+    char *owned; /* for the caller to free; NULL for an argument */
+};
+
+/* The argument itself, or for "-" all of standard input. Errors: SMOL_ERROR_FILE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error);
+
+/* All of the file `path`, or for "-" all of standard input; the same errors. */
+smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error);
+
+#endif
