@@ -4,7 +4,7 @@
  * To add a family: copy the entry that is most like it; take the defaults from the reference's
  * configuration class and the names and features from its modeling file; add it to families.py and
  * features.py of tests/oracle. What no entry here can say yet is a new part of the block:
- * docs/architecture.md, "Families". */
+ * docs/families.md. */
 #include "convert/checkpoint/family.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""What the documentation names is there: files in the picture, links, options."""
+"""The files, links, options and figures that the documentation names exist."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from internal import ROOT
 from test_manual import options_of
 
 SVG = "{http://www.w3.org/2000/svg}"
-PICTURE = ElementTree.parse(ROOT / "docs/data-way.svg").getroot()
+PICTURE = ElementTree.parse(ROOT / "docs/data-flow.svg").getroot()
 PAGES = subprocess.run(
     ["git", "ls-files", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True
 ).stdout.splitlines()  # fmt: skip
@@ -19,11 +19,11 @@ def words(element, name):
     return [word for text in element.iter() if text.get("class") == name for word in text.text.split()]
 
 
-def test_each_file_of_the_picture_is_in_its_house():
-    houses = {group.get("id"): words(group, "file") for group in PICTURE.iter(f"{SVG}g")}
-    assert list(houses) == ["convert", "format", "runtime", "common"]
-    assert sum(map(len, houses.values())) == len(words(PICTURE, "file")) >= 40
-    assert [f"{house}/{file}" for house in houses for file in houses[house] if not (ROOT / house / file).exists()] == []
+def test_each_file_of_the_picture_is_in_its_module():
+    modules = {group.get("id"): words(group, "file") for group in PICTURE.iter(f"{SVG}g")}
+    assert list(modules) == ["convert", "format", "runtime", "smolrun", "cli", "common"]
+    assert sum(map(len, modules.values())) == len(words(PICTURE, "file")) >= 40
+    assert [f"{module}/{file}" for module in modules for file in modules[module] if not (ROOT / module / file).exists()] == []
 
 
 def test_the_blob_of_the_picture_has_the_sections_of_the_format_in_their_order():
@@ -89,7 +89,43 @@ def test_each_option_of_ours_is_on_the_page_about_llama_cpp(program):
     assert set(options_of(program, "")) - named - {"-h", "--help", "--version"} == set()
 
 
-def test_what_the_readme_shows_of_the_speed_is_what_was_measured():
-    rows = re.findall(r"^\| .*(?:met|missed).*\|$", (ROOT / "README.md").read_text(), re.M)
+def test_the_figures_of_the_readme_are_those_of_the_measurements():
+    """Each value of its table is in the row of docs/measurements.md that has its name, or in that of the weights."""
+    table = re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|$", (ROOT / "README.md").read_text(), re.M)
+    rows = [(what, smol, peer) for what, smol, peer in table if re.match(r"[\d.]+( |$)", smol)]
     measured = (ROOT / "docs/measurements.md").read_text().splitlines()
-    assert len(rows) >= 8 and [row for row in rows if row not in measured] == []
+
+    def row(start):
+        return next(line for line in measured if line.startswith(f"| {start}"))
+
+    names = {"start to first token": "start to first token", "decode": "int8 decode, 2", "prefill of 512": "int8 prefill of 512, 2",
+             "decode at depth 4096": "int8 decode at depth 4096, 2", "prefill of 512, bf16 weights": "bf16 prefill of 512, 2"}  # fmt: skip
+    assert len(rows) == len(names) + 2
+    for what, *values in rows:
+        places = [row(names[what])] * 2 if what in names else [row("smol int8"), row("llama.cpp Q8_0")]
+        for value, place in zip(values, places):
+            number, unit = re.fullmatch(r"([\d.]+) ?(.*)", value).groups()
+            assert re.search(rf"[ |]{re.escape(number)} .*{re.escape(unit)}", place), (what, value)
+    assert f"(f32: {re.search(r'[|] ([0-9.]+) [+]', row('smol f32'))[1]})" in rows[-1][0]
+
+
+# --- length and files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, lines, words", [("README.md", 130, None), ("CONTRIBUTING.md", 60, None), ("docs/architecture.md", None, 2500)])
+def test_pages_that_newcomers_read_are_short(name, lines, words):
+    text = (ROOT / name).read_text()
+    assert lines is None or len(text.splitlines()) <= lines
+    assert words is None or len(text.split()) <= words
+
+
+@pytest.mark.quick
+def test_limits_are_those_of_the_source():
+    subprocess.run([ROOT / "scripts/gen-limits", "--check"], check=True)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith(("docs/", "README", "CONTRIBUTING"))])
+def test_each_file_that_a_page_names_exists(name):
+    """Paths of sources and tests between backticks; capitals stand for any name."""
+    named = re.findall(r"`((?:[a-z][\w-]*/)+[a-z\d_*-]+\.(?:[ch]|py|map|txt))`", prose(ROOT / name))
+    assert [file for file in named if not any(ROOT.glob(file))] == []

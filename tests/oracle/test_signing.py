@@ -174,4 +174,4 @@ def test_an_old_list_is_told_by_its_signed_comment_alone(update, device):
     shutil.copy(update / "model-2.sha256.minisig", device)
     show = "minisign -V -Q -m {} -p maker.pub"
     assert done(device, show.format("model.sha256")) == "model, release 1\n"
-    assert done(device, show.format("model-2.sha256")) == "model, release 2, out of release 1\n"
+    assert done(device, show.format("model-2.sha256")) == "model, release 2, from release 1\n"
