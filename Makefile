@@ -97,6 +97,12 @@ $(BUILD)/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ)
 $(BUILD)/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
+# The same program on the shared library, of which it sees the public interface only; what cli/ uses
+# of common/ is its own copy. A test runs it.
+$(BUILD)/tests/smolrun-shared: $(SMOLRUN_OBJ) $(CLI_OBJ) $(call objects,$(COMMON_SRC)) $(BUILD)/libsmol.so
+	@mkdir -p $(@D)
+	$(LINK) -pie -o $@ $(filter %.o,$^) -L$(BUILD) -Wl,--no-as-needed -lsmol $(LDLIBS_RUN)
+
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
 	rm -f $@ && $(AR) rcs $@ $^
 
@@ -138,7 +144,7 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-tests: c_tests $(BUILD)/tests/libsmol_internal.so ## build the tests
+tests: c_tests $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/smolrun-shared ## build the tests
 # what needs no Python: all that is run of builds with sanitizers, for instance
 c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so)
 unit_tests: check_kernels $(TESTS)

@@ -1,9 +1,11 @@
 /* Prompts, see prompt.h. */
 #include "smolrun/prompt.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/json_in.h"
 #include "cli/text.h"
 
 /* --- lists of ids ------------------------------------------------------------------------- */
@@ -123,6 +125,28 @@ static void add_separator(struct buffer *out)
         smol_buffer_add(out, ", ", 2);
 }
 
+/* Checks that the value of argument[0..size), a name, is one JSON value. */
+static smol_status check_json(const char *argument, size_t size, const char *json,
+                              smol_error *error)
+{
+    char name[80];
+    snprintf(name, sizeof name, "--template-arg %.*s", (int)(size < 60 ? size : 60), argument);
+    struct json_reader reader = {
+        .start = (const uint8_t *)json,
+        .at = (const uint8_t *)json,
+        .end = (const uint8_t *)json + strlen(json),
+        .name = name,
+        .fault = "not valid JSON",
+        .advice = ": put texts in double quotes",
+        .status = SMOL_ERROR_USAGE,
+        .error = error,
+    };
+    smol_status status = smol_json_check_utf8(&reader);
+    if (!status)
+        status = smol_json_skip(&reader);
+    return status ? status : smol_json_end(&reader);
+}
+
 /* Appends NAME=JSON to an object as a member. */
 static smol_status add_argument(struct buffer *out, const char *argument, smol_error *error)
 {
@@ -132,11 +156,15 @@ static smol_status add_argument(struct buffer *out, const char *argument, smol_e
                          "--template-arg \"%.60s\": must be NAME=JSON, for example "
                          "enable_thinking=false",
                          argument);
+    const char *json = argument + size + 1;
+    smol_status status = check_json(argument, size, json, error);
+    if (status)
+        return status;
     add_separator(out);
     smol_buffer_add(out, "\"", 1);
     smol_buffer_add(out, argument, size);
     smol_buffer_add(out, "\": ", 3);
-    smol_buffer_add(out, argument + size + 1, strlen(argument + size + 1));
+    smol_buffer_add(out, json, strlen(json));
     return SMOL_OK;
 }
 

@@ -41,6 +41,17 @@ def test_prints_the_completion_and_one_newline(blob, greedy):
     assert output(blob, PROMPT, "-n", 60) == greedy["text"] + "\n"
 
 
+def test_the_public_interface_is_all_that_the_program_needs(blob, greedy):
+    """The same program, linked with the shared library, which shows nothing else."""
+    shared = BUILD / "tests/smolrun-shared"
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(BUILD)}
+    needed = subprocess.run(["readelf", "--wide", "--dynamic", shared], check=True, capture_output=True).stdout
+    assert b"Shared library: [libsmol.so.0]" in needed
+    done = subprocess.run([shared, blob, PROMPT, "-n", "20", "--ids"], env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (OK, b"")
+    assert list(map(int, done.stdout.split())) == greedy["ids"][:20]
+
+
 def test_ids_are_on_one_line(blob, greedy):
     assert output(blob, PROMPT, "-n", 60, "--ids") == " ".join(map(str, greedy["ids"])) + "\n"
 
@@ -318,6 +329,8 @@ def test_help_names_every_option_and_no_other():
         (["--system", "x"], ["--system is for a chat"]),
         (["--template-arg", "x=1"], ["--template-arg is for a chat"]),
         (["--chat", "--template-arg", "x"], ['--template-arg "x": must be NAME=JSON']),
+        (["--chat", "--template-arg", "x=False"], ["--template-arg x: not valid JSON: ", "(byte 0)"]),
+        (["--chat", "--template-arg", 'x=1, "y": 2'], ["--template-arg x: not valid JSON: ", "(byte 1)"]),
         (["--chat", "--template-arg", '=1'], ['--template-arg "=1": must be NAME=JSON']),
         (["--chat", "--template-arg", '1x=1'], ["must be NAME=JSON"]),
         (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
