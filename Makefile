@@ -101,7 +101,8 @@ $(BUILD)/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 # of common/ is its own copy. A test runs it.
 $(BUILD)/tests/smolrun-shared: $(SMOLRUN_OBJ) $(CLI_OBJ) $(call objects,$(COMMON_SRC)) $(BUILD)/libsmol.so
 	@mkdir -p $(@D)
-	$(LINK) -pie -o $@ $(filter %.o,$^) -L$(BUILD) -Wl,--no-as-needed -lsmol $(LDLIBS_RUN)
+	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
+	ln -sf ../libsmol.so $(@D)/libsmol.so.$(SOVERSION)
 
 $(BUILD)/libsmol.a: $(RUNTIME_OBJ) $(SHARED_OBJ)
 	rm -f $@ && $(AR) rcs $@ $^

@@ -44,7 +44,7 @@ def test_prints_the_completion_and_one_newline(blob, greedy):
 def test_the_public_interface_is_all_that_the_program_needs(blob, greedy):
     """The same program, linked with the shared library, which shows nothing else."""
     shared = BUILD / "tests/smolrun-shared"
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(BUILD)}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(shared.parent)}
     needed = subprocess.run(["readelf", "--wide", "--dynamic", shared], check=True, capture_output=True).stdout
     assert b"Shared library: [libsmol.so.0]" in needed
     done = subprocess.run([shared, blob, PROMPT, "-n", "20", "--ids"], env=environment, capture_output=True)
