@@ -6,10 +6,10 @@ TEXT = """# Willowby: the demo model of smol
 
 A tiny Llama model ({parameters:,} parameters) that tells stories about the village of Willowby:
 Mila and her cat Pepper, Anna the baker, Felix the clockmaker and their neighbours. It knows
-nothing else. It is here so that smol has a small real checkpoint to convert, run and test.
+nothing else. It gives smol a small real checkpoint to convert, run and test.
 
-The text was made by the generator in `scripts/demo_model`; no other data was used. Tokenizer and
-weights come from one run of
+The generator in `scripts/demo_model` made the training text; no other data was used. One run made
+tokenizer and weights:
 
     "$(scripts/venv)" scripts/train-demo-model{arguments}
 
@@ -26,20 +26,19 @@ weights come from one run of
 | held-out loss, float32 weights | {held_out:.4f} nats a token |
 | held-out loss, bfloat16 weights (this folder) | {held_out_rounded:.4f} nats a token |
 
-The held-out loss is over {held_out_tokens:,} tokens of documents made with other seeds (a few short
-ones, like sums, coincide with training documents); `training-log.csv` has its
-course. The log measures it on windows of 512 tokens, and training uses windows of 256 until 70%
-of the steps: hence the drop there. The same seed, versions and number of threads should give the
-same weights; another machine may round differently and end slightly elsewhere.
+The held-out loss is measured over {held_out_tokens:,} tokens of documents made with other seeds (a few short
+ones, like sums, coincide with training documents); `training-log.csv` records it during training.
+The log uses windows of 512 tokens, and training uses windows of 256 until 70% of the steps, which
+explains the drop there. The same seed, versions and number of threads should give the same weights;
+another machine may round differently and reach slightly different ones.
 
-The model also knows short chats: `tokenizer_config.json` has the chat template. A document ends
+The model was also trained on short chats; `tokenizer_config.json` has the chat template. A document ends
 with `<|endoftext|>`, a message in a chat with `<|im_end|>`.
 
 ## Samples
 
-Produced by these weights with `transformers`, computing in float32; the first is greedy, the
-second at temperature 0.8. The lines are wrapped here; what was not finished after 200 tokens is
-cut off.
+These texts come from the weights in this folder, with `transformers` in float32; the first is greedy,
+the second at temperature 0.8. Lines are wrapped here, and texts are cut after 200 tokens.
 
 {samples}
 Licence: MIT, like the rest of smol.
