@@ -32,24 +32,24 @@ bool smol_added_is_control(const struct tokenizer_tables *tables, const struct m
             !is_white(text, token->length));
 }
 
-/* The longest of `entry` and the tokens that it starts with which arguments may spell. harmless[i]
- * is 1 + that of entry i, or 0 before it is known: no token is looked at twice. */
-static uint32_t harmless(const struct added_search *search, uint32_t entry)
+/* The longest of `entry` and the tokens that it starts with which arguments may spell, or NO_ENTRY.
+ * harmless[i] is 2 + that of entry i, 1 for NO_ENTRY, and 0 before it is known: no token is looked
+ * at twice. */
+static uint32_t find_harmless(const struct added_search *search, uint32_t entry)
 {
-    const struct added_automaton *automaton = search->automaton;
-    uint32_t found = entry;
-    for (; found != NO_ENTRY && !search->harmless[found];
-         found = automaton->shorter[found - automaton->first]) {
+    const uint32_t *shorter = search->automaton->shorter;
+    uint32_t first = search->automaton->first, found = entry;
+    for (; found != NO_ENTRY && !search->harmless[found]; found = shorter[found - first]) {
         struct added_token token = tokenizer_added(search->tables, found);
-        if (!smol_added_is_control(search->tables, search->mixed, &token))
+        if (!smol_added_is_control(search->tables, search->mixed, &token)) {
+            search->harmless[found] = 2 + found;
             break;
+        }
     }
-    if (found != NO_ENTRY)
-        found = search->harmless[found] ? search->harmless[found] - 1 : found;
-    for (; entry != NO_ENTRY && !search->harmless[entry];
-         entry = automaton->shorter[entry - automaton->first])
-        search->harmless[entry] = found + 1;
-    return found;
+    uint32_t known = found == NO_ENTRY ? 1 : search->harmless[found];
+    for (; entry != found; entry = shorter[entry - first])
+        search->harmless[entry] = known;
+    return known == 1 ? NO_ENTRY : known - 2;
 }
 
 /* --- the tokens at each place ---------------------------------------------------------------- */
@@ -78,7 +78,7 @@ static void look_up_mixed(struct added_search *search, size_t from)
         own = argument ? 0 : added_step(automaton, own, byte);
         if (at >= search->block_end)
             continue;
-        uint32_t any = harmless(search, automaton->states[state].longest);
+        uint32_t any = find_harmless(search, automaton->states[state].longest);
         uint32_t trusted = automaton->states[own].longest;
         /* one is a prefix of the other, which the table has first */
         search->longest[at - search->block] =

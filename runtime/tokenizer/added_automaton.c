@@ -63,11 +63,13 @@ static void add_children(struct added_builder *b, uint32_t state)
         lists[byte] = entry;
     }
     from->children = b->n_states;
-    for (unsigned byte = 0; byte < 256; byte++)
-        if (used[byte / 64] >> byte % 64 & 1) {
-            uint32_t failure = state > 0 ? added_step(automaton, from->failure, (uint8_t)byte) : 0;
+    for (unsigned word = 0; word < 4; word++)
+        for (; used[word]; used[word] &= used[word] - 1) {
+            uint8_t byte = (uint8_t)(word * 64 + (unsigned)__builtin_ctzll(used[word]));
             automaton->states[b->n_states++] = (struct added_state){
-                .children = lists[byte], .failure = failure, .byte = (uint8_t)byte};
+                .children = lists[byte],
+                .failure = state > 0 ? added_step(automaton, from->failure, byte) : 0,
+                .byte = byte};
         }
     from->n_children = (uint16_t)(b->n_states - from->children);
 }

@@ -496,6 +496,7 @@ class Tokenizer:
             need(1 <= length <= 1024, "length of an added token")
             need(len(text) == length and is_utf8(text), "added token's text")
             keys.append((flags & 1, text))
+        need(sum(len(text) for _, text in keys) <= len(self.text), "text of added tokens")
         need(all(a < b for a, b in zip(keys, keys[1:])), "order of added tokens")
         need(all(block < n_blocks for block in self.class_index), "class index")
         for classes in set(self.class_blocks):

@@ -304,6 +304,31 @@ def test_hostile_added_tokens_cost_at_most_their_length(minimal, tmp_path):
     assert seconds(smol, b"a" * (1 << 16)) < 1000 * max(seconds(smol, b"a" * (1 << 10)), 1e-3)
 
 
+def random_text(r, n):
+    return "".join(r.choices("aaab c", k=n))
+
+
+def random_flags(r):
+    return {key: r.random() < 0.3
+            for key in ("single_word", "lstrip", "rstrip", "normalized", "special")}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_added_tokens_within_each_other_are_found_as_in_the_reference(minimal, tmp_path, seed):
+    """Tokens that are prefixes, suffixes and parts of each other, with all flags."""
+    r = random.Random(seed)
+    minimal["model"]["vocab"] |= {"Ġ": 5}
+    for _ in range(20):
+        minimal["added_tokens"] = []
+        for text in sorted({random_text(r, r.randint(1, 7)) for _ in range(r.randint(1, 25))}):
+            if text not in minimal["model"]["vocab"] and text.strip():
+                add(minimal, text, **random_flags(r))
+        reference, smol = Tokenizer.from_str(json.dumps(minimal)), Smol(write(tmp_path, minimal))
+        for size in [*range(1, 40), 600, 1500]:
+            text = random_text(r, size)
+            assert smol.encode(text) == reference.encode(text).ids, (minimal["added_tokens"], text)
+
+
 # --- refusals ---------------------------------------------------------------------------------
 
 

@@ -225,6 +225,63 @@ static void others_go_on(void **state)
     smol_context_free(second);
 }
 
+/* --- tokenizing ----------------------------------------------------------------------------- */
+
+enum { TEXT_SIZE = 1 << 22 };
+
+static int tell_tokenized(void *user, uint64_t done, uint64_t total)
+{
+    struct heard *heard = user;
+    assert_true(done > 0 && done < total && done >= heard->done);
+    heard->done = done;
+    return ++heard->n_all == heard->cancel_at;
+}
+
+/* In words, in one long word, and in a long run of white space. */
+static void tokenizing_is_cancelled_by_its_listener(void **state)
+{
+    (void)state;
+    char *text = malloc(TEXT_SIZE);
+    assert_non_null(text);
+    for (const char *unit = "abcdefg a       "; *unit; unit += 8) {
+        for (size_t i = 0; i < TEXT_SIZE; i++)
+            text[i] = unit[0] == 'a' && unit[1] == 'b' ? unit[i % 8] : unit[0];
+        for (unsigned at = 0; at <= 3; at++) {
+            struct heard heard = {.cancel_at = at};
+            const smol_tokenize_params params = {.on_progress = tell_tokenized, .user = &heard};
+            uint32_t *tokens;
+            size_t n;
+            smol_error error;
+            smol_status status =
+                smol_tokenize(model, text, TEXT_SIZE, &params, &tokens, &n, &error);
+            assert_int_equal(status, at ? SMOL_ERROR_CANCELLED : SMOL_OK);
+            assert_int_equal(error.status, status);
+            assert_true(at ? heard.n_all == at && !tokens && n == 0 : heard.n_all >= 16);
+            smol_free(tokens);
+        }
+    }
+    free(text);
+}
+
+static void a_chat_is_cancelled_by_its_listener(void **state)
+{
+    (void)state;
+    enum { CHAT_SIZE = 1 << 20 };
+    char *text = malloc(CHAT_SIZE);
+    assert_non_null(text);
+    memset(text, 'a', CHAT_SIZE);
+    const smol_chat_message message = {"user", text, CHAT_SIZE};
+    struct heard heard = {.cancel_at = 2};
+    const smol_chat_params params = {
+        .messages = &message, .n_messages = 1, .on_progress = tell_tokenized, .user = &heard};
+    uint32_t *tokens;
+    size_t n;
+    assert_int_equal(smol_chat_tokenize(model, &params, &tokens, &n, NULL), SMOL_ERROR_CANCELLED);
+    assert_int_equal(heard.n_all, 2);
+    assert_null(tokens);
+    free(text);
+}
+
 /* --- from another thread ------------------------------------------------------------------ */
 
 /* A thread that cancels after a while. */
@@ -372,6 +429,8 @@ int main(void)
         cmocka_unit_test(prefill_is_cancelled_by_its_listener),
         cmocka_unit_test(a_cancelled_context_evaluates_nothing_until_that_is_taken_back),
         cmocka_unit_test(others_go_on),
+        cmocka_unit_test(tokenizing_is_cancelled_by_its_listener),
+        cmocka_unit_test(a_chat_is_cancelled_by_its_listener),
         cmocka_unit_test(a_call_that_is_cancelled_at_any_moment_is_done_or_not),
         cmocka_unit_test(generation_ends_at_the_token_where_it_was_cancelled),
     };

@@ -214,6 +214,9 @@ RULE(addedTwice, s->added[1] = s->added[2])
 RULE(addedNotSorted, struct added_token first = s->added[1]; s->added[1] = s->added[2];
      s->added[2] = first)
 RULE(addedKindsNotSorted, s->added[0].flags = ADDED_NORMALIZED; s->added[2].flags = 0)
+/* "abcababcaaaaaa 1<s><s>" is 22 of the pool's 32 bytes, which others have too. */
+RULE(addedShareText, s->added[0].length = 7; s->added[1] = s->added[2];
+     s->added[2] = (struct added_token){ABC, 0, 22, ADDED_NORMALIZED})
 RULE(classIndexTooHigh, s->class_index[CLASS_INDEX_SIZE - 1] = 2)
 RULE(unknownClass, s->class_blocks[1][255] = 16)
 RULE(twoClassesAtOnce, s->class_blocks[0]['a'] |= CLASS_SPACE)
@@ -244,8 +247,8 @@ static void everyBrokenRuleIsRefused(void **state)
         CASE(pairBehindAnEmptySlot), CASE(addedIdTooHigh),      CASE(addedFlagUnknown),
         CASE(addedWithoutText),      CASE(addedOutsideText),    CASE(addedTooLong),
         CASE(addedNotUtf8),          CASE(addedTwice),          CASE(addedNotSorted),
-        CASE(addedKindsNotSorted),   CASE(classIndexTooHigh),   CASE(unknownClass),
-        CASE(twoClassesAtOnce),      CASE(spaceIsNoSpace),
+        CASE(addedKindsNotSorted),   CASE(addedShareText),      CASE(classIndexTooHigh),
+        CASE(unknownClass),          CASE(twoClassesAtOnce),    CASE(spaceIsNoSpace),
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct section *s = make_section();
