@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/quote.h"
 #include "common/version.h"
 #include "convert/command/command.h"
 #include "convert/convert.h"
-#include "convert/inspect/print_text.h"
 #include "convert/provenance.h"
 #include "format/reader.h"
 

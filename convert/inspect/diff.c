@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/inspect/diff_parts.h"
-#include "convert/inspect/print_text.h"
+#include "cli/quote.h"
+#include "convert/inspect/diff_rows.h"
 
 static void print_side(FILE *out, char letter, const struct diff_side *side)
 {

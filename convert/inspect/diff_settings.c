@@ -1,12 +1,12 @@
-/* What a model is besides its weights and its tokenizer, see diff_parts.h. */
+/* Differences between settings and provenances, see diff_rows.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/quote.h"
 #include "common/hash.h"
 #include "common/number.h"
-#include "convert/inspect/diff_parts.h"
-#include "convert/inspect/print_text.h"
+#include "convert/inspect/diff_rows.h"
 #include "convert/provenance.h"
 #include "format/model.h"
 

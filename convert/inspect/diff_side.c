@@ -1,9 +1,9 @@
-/* What is compared, see diff_parts.h: opening a side, and the names and shapes of its tensors. */
+/* One side of a comparison, see diff_side.h: opening it, and listing its tensors. */
 #include <stdlib.h>
 
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
-#include "convert/inspect/diff_parts.h"
+#include "convert/inspect/diff_side.h"
 
 /* --- opening ------------------------------------------------------------------------------ */
 

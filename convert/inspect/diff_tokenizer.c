@@ -1,9 +1,9 @@
-/* Tokenizers, table by table, see diff_parts.h. */
+/* Differences between tokenizers, table by table, see diff_rows.h. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "convert/inspect/diff_parts.h"
-#include "convert/inspect/print_text.h"
+#include "cli/quote.h"
+#include "convert/inspect/diff_rows.h"
 
 enum { QUOTE = 100 }; /* room for a token's text in a cell */
 

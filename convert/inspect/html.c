@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/quote.h"
 #include "common/utf8.h"
-#include "convert/inspect/print_text.h"
 
 enum { PIECE = 1 << 16 };
 

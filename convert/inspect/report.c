@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "common/file.h"
-#include "convert/inspect/report_parts.h"
+#include "convert/inspect/describe.h"
+#include "convert/inspect/report_plots.h"
 
 /* All that the page shows. */
 struct report {
@@ -352,7 +353,7 @@ static smol_status add_settings(struct report *report, smol_error *error)
     FILE *stream = open_memstream(&lines, &size);
     if (!stream)
         return smol_fail_memory(error, "the page");
-    smol_inspect_lines(&report->subject, stream);
+    smol_describe_lines(&report->subject, stream);
     bool failed = ferror(stream);
     failed |= fclose(stream) != 0 || !lines; /* glibc's fclose says nothing then */
     smol_page_add(&report->page, "<h2>Settings and provenance</h2>\n<pre>");

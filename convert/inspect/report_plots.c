@@ -1,10 +1,10 @@
-/* Plots as SVG, see report_parts.h. Coordinates have two digits behind the point; colours and type
- * are the page's (report_style.c). */
+/* Plots as SVG, and the style sheet for them and the page, see report_plots.h. Coordinates have two
+ * decimals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/inspect/report_parts.h"
+#include "convert/inspect/report_plots.h"
 
 /* --- axes --------------------------------------------------------------------------------- */
 
@@ -247,3 +247,68 @@ void smol_plot_lines(struct page *page, const struct line_plot *plot)
     }
     smol_page_add(page, "</svg>\n");
 }
+
+/* --- style ------------------------------------------------------------------------------- */
+
+/* One ink, one paper, few colours; names beside the lines also tell them apart. */
+const char smol_report_style[] =
+    ":root{color-scheme:light dark;--paper:#fff;--ink:#1b2733;--soft:#5d6b7a;--rule:#dde3ea;"
+    "--wash:#f5f7f9;--area:#7d9cba;"
+    "--c0:#2a6496;--c1:#b65c22;--c2:#3d7f56;--c3:#8a4f93;--c4:#8c6d1f;--c5:#a23b4a}\n"
+    "@media(prefers-color-scheme:dark){:root{--paper:#14191f;--ink:#dfe6ed;--soft:#93a1b0;"
+    "--rule:#2c3640;--wash:#1b222a;--area:#4d7397;"
+    "--c0:#7fb2de;--c1:#e49a63;--c2:#82c49b;--c3:#cb98d4;--c4:#d3b45f;--c5:#e58b98}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0 auto;padding:2.5rem 1.5rem 4rem;max-width:80rem;background:var(--paper);"
+    "color:var(--ink);font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",\"Noto Sans\","
+    "\"Liberation Sans\",Arial,sans-serif}\n"
+    "h1{margin:0;font-size:1.75rem;font-weight:600;overflow-wrap:anywhere}\n"
+    "h2{margin:3rem 0 .4rem;padding-top:.9rem;border-top:1px solid var(--rule);font-size:1.15rem;"
+    "font-weight:600}\n"
+    "h3{margin:0 0 .3rem;font-size:.95rem;font-weight:600}\n"
+    "p{margin:.3rem 0 1rem;max-width:46rem;color:var(--soft);overflow-wrap:anywhere}\n"
+    "dl{display:flex;flex-wrap:wrap;gap:.8rem 2.6rem;margin:1.4rem 0 0}\n"
+    "dt{color:var(--soft);font-size:.82rem}\n"
+    "dd{margin:0;font-size:1.25rem;font-variant-numeric:tabular-nums}\n"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.22rem .9rem .22rem 0;border-bottom:1px solid var(--rule);text-align:right;"
+    "white-space:nowrap}\n"
+    "th{color:var(--soft);font-size:.82rem;font-weight:500}\n"
+    "th:first-child,td:first-child,.left{text-align:left}\n"
+    "tr:last-child td{border-bottom:0}\n"
+    "tr.total td{border-top:1px solid var(--soft);font-weight:600}\n"
+    ".wide{overflow-x:auto;font-size:.78rem}\n"
+    ".wide th,.wide td{padding-right:.4rem}.wide th{font-size:.78rem;white-space:normal}\n"
+    ".wide td:first-child{min-width:9rem;max-width:26rem;white-space:normal;"
+    "overflow-wrap:anywhere}\n"
+    ".soft{color:var(--soft)}\n"
+    ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));"
+    "gap:1.2rem 2rem}\n"
+    ".many{display:grid;grid-template-columns:repeat(auto-fill,minmax(13rem,1fr));"
+    "gap:1.2rem 1.6rem}\n"
+    "figure{margin:0;min-width:0}\n"
+    "figcaption{display:flex;justify-content:space-between;gap:.8rem;font-size:.85rem}\n"
+    "figcaption b{font-weight:600;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}\n"
+    "svg{display:block;width:100%;height:auto}\n"
+    "svg.bar{height:1.6rem;margin:1rem 0}\n"
+    "svg text{fill:var(--soft);font-size:11px;font-family:inherit;"
+    "font-variant-numeric:tabular-nums}\n"
+    "svg text.name{font-size:12px;font-weight:600}\n"
+    ".grid{stroke:var(--rule)}\n"
+    ".axis{stroke:var(--soft)}\n"
+    ".area{fill:var(--area)}\n"
+    ".line{fill:none;stroke-width:1.6;stroke-linejoin:round}\n"
+    ".l0{stroke:var(--c0)}.l1{stroke:var(--c1)}.l2{stroke:var(--c2)}.l3{stroke:var(--c3)}"
+    ".l4{stroke:var(--c4)}.l5{stroke:var(--c5)}\n"
+    ".dot{fill:var(--paper);stroke-width:1.2}\n"
+    "svg text.n0{fill:var(--c0)}svg text.n1{fill:var(--c1)}svg text.n2{fill:var(--c2)}"
+    "svg text.n3{fill:var(--c3)}svg text.n4{fill:var(--c4)}svg text.n5{fill:var(--c5)}\n"
+    ".p0{fill:var(--c0)}.p1{fill:var(--c2)}.p2{fill:var(--area)}.p3{fill:var(--c5)}"
+    ".p4{fill:var(--c3)}.p5{fill:var(--soft)}.p6{fill:var(--c4)}.p7{fill:var(--ink)}\n"
+    "td svg{display:inline-block;width:.8rem;height:.8rem;margin-right:.5rem;"
+    "vertical-align:-.05rem}\n"
+    "pre{margin:.6rem 0;padding:1rem;overflow-x:auto;background:var(--wash);border-radius:4px;"
+    "font:12.5px/1.5 ui-monospace,\"Liberation Mono\",\"DejaVu Sans Mono\",monospace}\n"
+    "@media(max-width:72rem){.wide,.wide th{font-size:.7rem}}\n"
+    "@media(max-width:44rem){table{display:block;overflow-x:auto}}\n"
+    "@media print{:root{color-scheme:light}h2{break-after:avoid}figure,tr{break-inside:avoid}}\n";

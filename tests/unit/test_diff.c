@@ -10,10 +10,10 @@
 #include <float.h>
 #include <math.h>
 
+#include "cli/quote.h"
 #include "common/number.h"
 #include "convert/inspect/diff.h"
-#include "convert/inspect/diff_parts.h"
-#include "convert/inspect/print_text.h"
+#include "convert/inspect/diff_rows.h"
 #include "tests/unit/demo_copy.h"
 #include "tests/unit/guarded.h"
 

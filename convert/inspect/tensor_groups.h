@@ -1,12 +1,12 @@
-/* The parts of smol_report, one file each. */
-#ifndef SMOL_CONVERT_REPORT_PARTS_H
-#define SMOL_CONVERT_REPORT_PARTS_H
+/* Tensors that are of the same kind in every layer. */
+#ifndef SMOL_CONVERT_TENSOR_GROUPS_H
+#define SMOL_CONVERT_TENSOR_GROUPS_H
 
-#include "convert/inspect/histogram.h"
-#include "convert/inspect/html.h"
-#include "convert/inspect/inspect_parts.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* --- report_groups.c: tensors that are the same in every layer ---------------------------- */
+#include "convert/inspect/subject.h"
 
 struct group_member {
     size_t tensor;
@@ -38,28 +38,5 @@ struct tensor_groups {
 smol_status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
                              smol_error *error);
 void smol_groups_free(struct tensor_groups *groups);
-
-/* --- report_plots.c: SVG ------------------------------------------------------------------ */
-
-/* A bar whose parts are as wide as their bytes. */
-void smol_plot_parts(struct page *page, const struct subject *subject);
-
-/* The shape of a histogram, with its bounds and the share of its fullest bin. */
-void smol_plot_histogram(struct page *page, const struct histogram *histogram);
-
-/* One line for each of groups[0..n): its tensors' values over their layers. */
-enum { PLOT_LINES = 6 };
-struct line_plot {
-    const struct tensor_group *groups[PLOT_LINES];
-    size_t n;
-    const double *values; /* by tensor; NaN: none */
-    double low, high;     /* of the axis; low < high */
-    const char *unit;
-};
-void smol_plot_lines(struct page *page, const struct line_plot *plot);
-
-/* --- report_style.c ----------------------------------------------------------------------- */
-
-extern const char smol_report_style[]; /* CSS, for light and dark screens and for paper */
 
 #endif

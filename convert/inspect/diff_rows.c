@@ -1,8 +1,8 @@
-/* Rows of differences, see diff_parts.h. */
+/* The table of differences, see diff_rows.h. */
 #include <inttypes.h>
 
-#include "convert/inspect/diff_parts.h"
-#include "convert/inspect/print_text.h"
+#include "cli/quote.h"
+#include "convert/inspect/diff_rows.h"
 
 enum { NAME_WIDTH = 26, VALUE_WIDTH = 26, SHOWN = 10 };
 

@@ -1,10 +1,10 @@
-/* The description as one JSON object, see inspect_parts.h and docs/inspect.md. */
+/* The description as one JSON object, see describe.h and docs/inspect.md. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/json_out.h"
-#include "convert/inspect/inspect_parts.h"
+#include "convert/inspect/describe.h"
 #include "convert/provenance.h"
 #include "format/model.h"
 
@@ -332,7 +332,7 @@ static void write_tensors(struct json_out *json, const struct subject *subject,
     smol_json_close(json, ']');
 }
 
-void smol_inspect_json(const struct subject *subject, const struct statistics *all, FILE *out)
+void smol_describe_json(const struct subject *subject, const struct statistics *all, FILE *out)
 {
     static const char *const kinds[] = {"blob", "checkpoint", "safetensors"};
     struct json_out json = {.file = out};

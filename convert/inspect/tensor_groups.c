@@ -1,8 +1,8 @@
-/* Grouping tensors by name, see report_parts.h. */
+/* Grouping tensors by name, see tensor_groups.h. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/inspect/report_parts.h"
+#include "convert/inspect/tensor_groups.h"
 
 enum { MAX_DIGITS = 6 };
 

@@ -1,0 +1,558 @@
+/* A description as text, see describe.h: settings, tables and amounts. Names come last in a row of
+ * a table: they may be of any length. */
+#include "convert/inspect/describe.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/quote.h"
+#include "convert/provenance.h"
+#include "format/model.h"
+
+/* --- amounts ----------------------------------------------------------------------------- */
+
+const char *smol_size_text(uint64_t bytes, char text[AMOUNT])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        snprintf(text, AMOUNT, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]; unit++)
+        value /= 1024; /* 1023.95 would be shown as 1024.0 */
+    snprintf(text, AMOUNT, "%.1f %s", value, units[unit]);
+    return text;
+}
+
+const char *smol_count_text(uint64_t n, char text[AMOUNT])
+{
+    char digits[AMOUNT];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, n), used = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = digits[i];
+    }
+    text[used] = '\0';
+    return text;
+}
+
+const char *smol_shape_text(unsigned rank, const uint64_t *shape, char text[SHAPE_TEXT])
+{
+    size_t used = (size_t)snprintf(text, SHAPE_TEXT, "[");
+    for (unsigned i = 0; i < rank; i++)
+        used +=
+            (size_t)snprintf(text + used, SHAPE_TEXT - used, "%s%" PRIu64, i ? ", " : "", shape[i]);
+    snprintf(text + used, SHAPE_TEXT - used, "]");
+    return text;
+}
+
+/* --- settings ---------------------------------------------------------------------------- */
+
+static void print_model(const struct blob *blob, FILE *out)
+{
+    const struct blob_model *m = blob->model;
+    const struct {
+        const char *name;
+        uint32_t value;
+    } rows[] = {
+        {"layers", m->n_layers},
+        {"hidden_size", m->hidden_size},
+        {"intermediate_size", m->intermediate_size},
+        {"n_heads", m->n_heads},
+        {"n_kv_heads", m->n_kv_heads},
+        {"head_dim", m->head_dim},
+        {"vocab_size", m->vocab_size},
+        {"context_length", m->context_length},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        fprintf(out, "%-18s %" PRIu32 "\n", rows[i].name, rows[i].value);
+    fprintf(out, "%-18s %g\n%-18s %g\n", "rope_theta", m->rope_theta, "rms_norm_eps",
+            (double)m->rms_norm_eps);
+    fprintf(out, "%-18s %s\n", "tied_embeddings", m->tied_embeddings ? "yes" : "no");
+    static const char *const biases[] = {
+        [BIAS_NONE] = "no", [BIAS_QKVO] = "yes", [BIAS_QKV] = "q, k, v"};
+    fprintf(out, "%-18s attention %s, mlp %s\n", "biases", biases[m->attention_bias],
+            m->mlp_bias ? "yes" : "no");
+}
+
+/* Which layers have a bit, if any has. */
+static void print_layers(const struct blob *blob, const char *name, enum layer_bit bit, FILE *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < blob->model->n_layers; i++) {
+        if (!(blob->layers[i] & bit))
+            continue;
+        if (!any)
+            fprintf(out, "%-18s", name);
+        any = true;
+        fprintf(out, " %" PRIu32, i);
+    }
+    if (any)
+        fprintf(out, "\n");
+}
+
+/* What sets the model apart from a plain one. */
+static void print_blocks(const struct blob *blob, FILE *out)
+{
+    const struct blob_model *m = blob->model;
+    if (smol_model_is_plain(m))
+        return;
+    fprintf(out, "%-18s %s\n", "activation",
+            m->activation == ACTIVATION_SILU ? "silu" : "gelu_tanh");
+    fprintf(out, "%-18s%s%s%s%s\n", "norms", m->blocks & BLOCK_NO_INPUT_NORMS ? "" : " inputs",
+            m->blocks & BLOCK_NORM_OUTPUTS ? " outputs" : "",
+            m->blocks & BLOCK_QK_NORM_HEADS ? " q-heads k-heads" : "",
+            m->blocks & BLOCK_QK_NORM_ALL ? " q k" : "");
+    fprintf(out, "%-18s embedding %g, residual %g, attention %g, logits 1/%g\n", "scales",
+            (double)m->embedding_scale, (double)m->residual_scale, (double)m->attention_scale,
+            (double)m->logit_divisor);
+    fprintf(out, "%-18s attention %g, logits %g\n", "softcaps", (double)m->attention_softcap,
+            (double)m->logit_softcap);
+    fprintf(out, "%-18s %" PRIu32 " of %" PRIu32 " elements, scale %g", "rope", m->rotary_dim,
+            m->head_dim, (double)m->rope_scale[0]);
+    if (m->n_rope_tables > 1)
+        fprintf(out, ", and %g by a second table", (double)m->rope_scale[1]);
+    fprintf(out, "\n");
+    if (m->sliding_window)
+        fprintf(out, "%-18s %" PRIu32 "\n", "sliding_window", m->sliding_window);
+    print_layers(blob, "windowed layers", LAYER_WINDOWED, out);
+    print_layers(blob, "not rotated", LAYER_NO_ROTATION, out);
+    print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
+}
+
+/* What a text section asks for, in the order in which it happens. */
+static void print_text_rules(const struct blob_text *rules, FILE *out)
+{
+    static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
+    fprintf(out, "%-18s %" PRIu32 " steps before added tokens, %" PRIu32 " behind", "text",
+            rules->n_steps, rules->n_late_steps);
+    if (rules->n_letters)
+        fprintf(out, ", NFC");
+    for (unsigned i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (flags[i] && rules->flags >> i & 1)
+            fprintf(out, ", %s", flags[i]);
+    if (rules->unknown_id != NO_TOKEN)
+        fprintf(out, ", unknown is %" PRIu32, rules->unknown_id);
+    fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " behind\n", rules->n_before,
+            rules->n_behind);
+}
+
+static void print_tokens(const struct blob *blob, FILE *out)
+{
+    const struct blob_tokenizer *t = &blob->tokenizer.header;
+    const struct blob_text *rules = &blob->tokenizer.rules.header;
+    bool characters = rules->flags & TEXT_CHARACTERS;
+    fprintf(out, "%-18s %s BPE, %" PRIu32 " tokens, %" PRIu32 " added, ", "tokenizer",
+            characters ? "character-level" : "byte-level", t->n_tokens, t->n_added);
+    if (characters)
+        fprintf(out, "%s\n", rules->split ? "split" : "not split");
+    else if (blob->n_scanner)
+        fprintf(out, "split by %" PRIu32 " patterns, %" PRIu32 " states\n",
+                blob->scanner.header.n_stages, blob->scanner.header.n_states);
+    else
+        fprintf(out, "digits %s\n", t->pretokenizer & PRETOKENIZE_DIGITS ? "split" : "not split");
+    if (blob->n_text)
+        print_text_rules(rules, out);
+    fprintf(out, "%-18s", "bos");
+    if (blob->model->bos_id == NO_TOKEN)
+        fprintf(out, " none\n");
+    else
+        fprintf(out, " %" PRIu32 "\n", blob->model->bos_id);
+    fprintf(out, "%-18s", "stop");
+    for (size_t i = 0; i < blob->n_stop; i++)
+        fprintf(out, " %" PRIu32, blob->stop[i]);
+    fprintf(out, "%s\n", blob->n_stop ? "" : " none");
+}
+
+/* A text of the template section, which may be anything. */
+static void print_constant(const struct template_code *code, uint32_t index, FILE *out)
+{
+    const struct template_constant *constant = &code->constants[index];
+    smol_print_text(out, (const char *)code->text + constant->value, constant->length);
+}
+
+static void print_template(const struct blob *blob, FILE *out)
+{
+    const struct template_code *code = &blob->template;
+    if (!blob->template_section)
+        return;
+    fprintf(out, "%-18s ", "chat template");
+    print_constant(code, code->header.name, out);
+    fprintf(out, ", %" PRIu32 " bytes, ", code->header.source_size);
+    if (code->header.n_functions == 0) {
+        fprintf(out, "not supported: ");
+        print_constant(code, code->header.reason, out);
+        fprintf(out, "\n");
+        return;
+    }
+    fprintf(out, "%" PRIu32 " operations\n", code->header.n_operations);
+}
+
+static void print_generation(const struct blob *blob, FILE *out)
+{
+    const struct blob_generation *g = blob->generation;
+    if (!g->present)
+        return;
+    fprintf(out, "%-18s", "generation");
+    if (g->present & GENERATION_DO_SAMPLE)
+        fprintf(out, " do_sample=%s", g->do_sample ? "true" : "false");
+    if (g->present & GENERATION_TEMPERATURE)
+        fprintf(out, " temperature=%g", (double)g->temperature);
+    if (g->present & GENERATION_TOP_K)
+        fprintf(out, " top_k=%" PRIu32, g->top_k);
+    if (g->present & GENERATION_TOP_P)
+        fprintf(out, " top_p=%g", (double)g->top_p);
+    if (g->present & GENERATION_MIN_P)
+        fprintf(out, " min_p=%g", (double)g->min_p);
+    if (g->present & GENERATION_REPETITION_PENALTY)
+        fprintf(out, " repetition_penalty=%g", (double)g->repetition_penalty);
+    fprintf(out, "\n");
+}
+
+static void describe_settings(const struct blob *blob, FILE *out)
+{
+    print_model(blob, out);
+    print_blocks(blob, out);
+    print_tokens(blob, out);
+    print_template(blob, out);
+    print_generation(blob, out);
+}
+
+static void print_line(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "%-18s ", name);
+    smol_print_text(out, text, strlen(text));
+    fprintf(out, "\n");
+}
+
+/* --- blobs -------------------------------------------------------------------------------- */
+
+/* What the file says of itself; anybody can write that. */
+static void print_provenance(const struct blob *blob, FILE *out)
+{
+    const char *line, *text = blob->provenance;
+    size_t length, size = blob->n_provenance;
+    bool ours = smol_provenance_release(text, size, &length);
+    fprintf(out, "\nprovenance%s\n", ours ? "" : " (not made by smolconv)");
+    if (size == 0)
+        fprintf(out, "  none\n");
+    while ((line = smol_provenance_line(&text, &size, &length))) {
+        fprintf(out, "  ");
+        smol_print_text(out, line, length);
+        fprintf(out, "\n");
+    }
+}
+
+/* "template, text": what a reader must know. Whoever opened the blob knows all of them; optional
+ * ones have no names yet. */
+static void print_features(const struct blob_header *header, FILE *out)
+{
+    static const char *const names[] = {"blocks", "template", "scanner", "text"};
+    _Static_assert(KNOWN_FEATURES == (1 << sizeof names / sizeof names[0]) - 1, "one has no name");
+    const char *before = "";
+    fprintf(out, "%-18s ", "features");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!(header->required_features >> i & 1))
+            continue;
+        fprintf(out, "%s%s", before, names[i]);
+        before = ", ";
+    }
+    if (header->required_features == 0)
+        fprintf(out, "none");
+    if (header->optional_features)
+        fprintf(out, "; optional 0x%" PRIx64 ", unknown here", header->optional_features);
+    fprintf(out, "\n");
+}
+
+static void print_format(const struct blob_header *header, FILE *out)
+{
+    fprintf(out, "%-18s .smol %u.%u\n", "format", header->major, header->minor);
+    print_features(header, out);
+}
+
+static void show_blob(const struct blob *blob, FILE *out)
+{
+    print_format(blob->header, out);
+    fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_dtype_name(blob->model->dtype));
+    describe_settings(blob, out);
+    print_provenance(blob, out);
+}
+
+/* --- checkpoints -------------------------------------------------------------------------- */
+
+/* "272, 269030016 bytes (256.6 MiB): 272 BF16". */
+static void print_types(const struct subject *subject, FILE *out)
+{
+    size_t counts[ST_U64 + 1] = {0};
+    uint64_t bytes = 0;
+    char size[AMOUNT];
+    const char *before = ": ";
+    for (size_t i = 0; i < subject->n_tensors; i++) {
+        counts[subject->tensors[i].raw->dtype]++;
+        bytes += subject->tensors[i].raw->size;
+    }
+    fprintf(out, "%-18s %zu, %" PRIu64 " bytes (%s)", "tensors", subject->n_tensors, bytes,
+            smol_size_text(bytes, size));
+    for (size_t i = 0; i <= ST_U64; i++) {
+        if (counts[i] == 0)
+            continue;
+        fprintf(out, "%s%zu %s", before, counts[i], smol_element_name(i));
+        before = ", ";
+    }
+    fprintf(out, "\n");
+}
+
+static void print_weights(const struct subject *subject, FILE *out)
+{
+    const struct shards *shards = &subject->source.shards;
+    print_line(out, "weights", smol_base_name(shards->path));
+    if (shards->index_mark.size > 0)
+        fprintf(out, "%-18s %zu\n", "shards", shards->n_files);
+    print_types(subject, out);
+}
+
+/* config.json's own words, as far as there are any. */
+static void print_names(const struct json_settings *config, FILE *out)
+{
+    const json_t *list = json_object_get(config->object, "architectures");
+    const char *architecture = json_string_value(json_array_get(list, 0));
+    const char *type = json_string_value(json_object_get(config->object, "model_type"));
+    if (architecture)
+        print_line(out, "architecture", architecture);
+    if (type)
+        print_line(out, "model_type", type);
+}
+
+/* Where the chat template is, and the names of several. */
+static void print_template_place(const struct subject *subject, FILE *out)
+{
+    const struct template_list *list = &subject->templates;
+    if (!subject->template_in)
+        return;
+    fprintf(out, "%-18s ", "template from");
+    smol_print_text(out, subject->template_in, strlen(subject->template_in));
+    bool single = list->n == 1 && strcmp(list->items[0].name, "default") == 0;
+    for (size_t i = 0; !single && i < list->n; i++) {
+        fprintf(out, "%s", i ? " " : ": ");
+        smol_print_text(out, list->items[i].name, strlen(list->items[i].name));
+    }
+    fprintf(out, "\n");
+}
+
+/* Which of its lists of factors a blob would have. */
+static void print_longrope(const struct config *config, FILE *out)
+{
+    if (config->longrope == LONGROPE_NONE)
+        return;
+    fprintf(out, "%-18s %s factors, for texts of up to %" PRIu32 " of %" PRIu32 " tokens\n",
+            "longrope", config->longrope == LONGROPE_SHORT ? "short" : "long",
+            config->model.context_length, config->max_positions);
+}
+
+static void show_checkpoint(const struct subject *subject, FILE *out)
+{
+    print_line(out, "checkpoint", subject->path);
+    if (subject->reason.status)
+        fprintf(out, "%-18s no: %s\n", "supported", subject->reason.message);
+    else
+        fprintf(out, "%-18s yes\n", "supported");
+    if (!subject->has_weights)
+        return;
+    print_weights(subject, out);
+    print_names(&subject->config, out);
+    if (subject->blob)
+        describe_settings(subject->blob, out);
+    print_template_place(subject, out);
+    if (subject->blob)
+        print_longrope(&subject->source.config, out);
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+static void end_line(const struct model_tensor *tensor, FILE *out)
+{
+    fprintf(out, "  ");
+    smol_print_text(out, tensor->name, strlen(tensor->name));
+    fprintf(out, "%s\n", tensor->is_alias ? " = embed" : "");
+}
+
+/* "int8   [576, 1536]           884,736    918.0 KiB         58720256  layers.0.mlp_down"; where
+ * it lies only of a blob, of which everything lies somewhere. */
+static void print_tensor(const struct model_tensor *tensor, FILE *out)
+{
+    char shape[SHAPE_TEXT], count[AMOUNT], size[AMOUNT];
+    fprintf(out, "%-8s %-20s %15s %11s", smol_tensor_dtype(tensor),
+            smol_shape_text(tensor->rank, tensor->shape, shape),
+            smol_count_text(tensor->n_elements, count),
+            smol_size_text(smol_tensor_size(tensor), size));
+    if (tensor->tiled)
+        fprintf(out, " %14" PRIu64, tensor->tiled->offset);
+    end_line(tensor, out);
+}
+
+static void describe_tensors(const struct subject *subject, FILE *out)
+{
+    bool is_blob = subject->kind == SUBJECT_BLOB;
+    fprintf(out, "\n%-8s %-20s %15s %11s%s  %s\n", "dtype", "shape", "parameters", "size",
+            is_blob ? "         offset" : "", "tensor");
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
+        print_tensor(&subject->tensors[i], out);
+}
+
+/* --- statistics --------------------------------------------------------------------------- */
+
+static void print_real(double value, FILE *out)
+{
+    if (isfinite(value))
+        fprintf(out, " %11.4g", value);
+    else
+        fprintf(out, " %11s", "-");
+}
+
+static void print_error(const struct int8_error *error, FILE *out)
+{
+    if (error->kind == ERROR_NONE) {
+        fprintf(out, " %11s %11s %8s", "-", "-", "-");
+        return;
+    }
+    print_real(error->rmse, out);
+    print_real(error->largest, out);
+    if (isfinite(error->snr))
+        fprintf(out, " %7.2f%c", error->snr, error->kind == ERROR_ESTIMATED ? '~' : ' ');
+    else
+        fprintf(out, " %8s", "exact ");
+}
+
+static void print_statistics(const struct statistics *s, FILE *out)
+{
+    const double reals[] = {s->mean, s->variance, s->min, s->max, s->sum};
+    if (!s->is_known) {
+        fprintf(out, "%-*s", 112, " elements of this type are not read as numbers");
+        return;
+    }
+    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
+        print_real(reals[i], out);
+    fprintf(out, " %10" PRIu64 " %10" PRIu64, s->n_zeros, s->n_outliers);
+    print_error(&s->int8, out);
+}
+
+/* What is left out of a tensor's statistics. */
+static void print_not_finite(const struct model_tensor *tensor, const struct statistics *s,
+                             FILE *out)
+{
+    if (s->n_nan + s->n_infinite == 0)
+        return;
+    fprintf(out, "not finite: %" PRIu64 " NaN, %" PRIu64 " infinite, the first is element %" PRIu64,
+            s->n_nan, s->n_infinite, s->first_not_finite);
+    end_line(tensor, out);
+}
+
+static void describe_statistics(const struct subject *subject, const struct statistics *all,
+                                FILE *out)
+{
+    bool estimated = false;
+    fprintf(out, "\n %11s %11s %11s %11s %11s %10s %10s %11s %11s %8s  %s\n", "mean", "variance",
+            "min", "max", "sum", "zeros", "outliers", "int8 rmse", "int8 max", "SNR, dB ",
+            "tensor");
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++) {
+        print_statistics(&all[i], out);
+        end_line(&subject->tensors[i], out);
+        estimated |= all[i].int8.kind == ERROR_ESTIMATED;
+    }
+    for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
+        print_not_finite(&subject->tensors[i], &all[i], out);
+    fprintf(out, "outliers: farther than %d standard deviations from the mean\n",
+            OUTLIER_DEVIATIONS);
+    if (estimated)
+        fprintf(out, "int8, ~: its source is not in the blob; rmse and SNR are estimates from the "
+                     "scales, max is a bound\n");
+}
+
+/* --- the summary -------------------------------------------------------------------------- */
+
+static void print_part(const char *name, const struct part_sum *part, uint64_t total, FILE *out)
+{
+    char count[AMOUNT], size[AMOUNT];
+    if (part->n_tensors > 0)
+        fprintf(out, "%-18s %8" PRIu64 " %15s", name, part->n_tensors,
+                smol_count_text(part->n_parameters, count));
+    else
+        fprintf(out, "%-18s %8s %15s", name, "", "");
+    fprintf(out, " %11s %7.1f%%\n", smol_size_text(part->bytes, size),
+            total > 0 ? 100 * (double)part->bytes / (double)total : 0);
+}
+
+static void print_parts(const struct subject *subject, FILE *out)
+{
+    struct part_sum total = {0};
+    for (size_t i = 0; i < PART_COUNT; i++) {
+        total.n_tensors += subject->parts[i].n_tensors;
+        total.n_parameters += subject->parts[i].n_parameters;
+        total.bytes += subject->parts[i].bytes;
+    }
+    fprintf(out, "\n%-18s %8s %15s %11s %8s\n", "part", "tensors", "parameters", "size", "share");
+    for (int i = 0; i < PART_COUNT; i++)
+        if (subject->parts[i].bytes > 0)
+            print_part(smol_part_name(i), &subject->parts[i], total.bytes, out);
+    print_part("total", &total, total.bytes, out);
+}
+
+static void print_needs(const struct subject *subject, FILE *out)
+{
+    char text[AMOUNT], heading[AMOUNT + 16];
+    int widths[SUBJECT_CONTEXTS];
+    fprintf(out, "\n%-18s %13s %11s", "memory", "blob, bytes", "blob");
+    for (size_t i = 0; i < subject->n_contexts; i++) {
+        snprintf(heading, sizeof heading, "with %s tokens",
+                 smol_count_text(subject->contexts[i], text));
+        widths[i] = fprintf(out, " %17s", heading);
+    }
+    fprintf(out, "\n");
+    for (size_t n = 0; n < subject->n_needs; n++) {
+        const struct memory_need *need = &subject->needs[n];
+        fprintf(out, "%-18s %13" PRIu64 " %11s", smol_dtype_name(need->dtype), need->blob,
+                smol_size_text(need->blob, text));
+        for (size_t i = 0; i < subject->n_contexts; i++)
+            fprintf(out, "%*s", widths[i], smol_size_text(need->blob + need->cache[i], text));
+        fprintf(out, "\n");
+    }
+}
+
+static void describe_summary(const struct subject *subject, FILE *out)
+{
+    print_parts(subject, out);
+    if (subject->n_needs > 0)
+        print_needs(subject, out);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+void smol_describe_lines(const struct subject *subject, FILE *out)
+{
+    if (subject->kind == SUBJECT_BLOB)
+        show_blob(subject->blob, out);
+    if (subject->kind == SUBJECT_CHECKPOINT)
+        show_checkpoint(subject, out);
+    if (subject->kind == SUBJECT_SAFETENSORS) {
+        print_line(out, "format", "safetensors");
+        print_types(subject, out);
+    }
+}
+
+void smol_describe_text(const struct subject *subject, bool with_tensors,
+                        const struct statistics *all, FILE *out)
+{
+    smol_describe_lines(subject, out);
+    if (!subject->has_weights)
+        return;
+    if (with_tensors)
+        describe_tensors(subject, out);
+    if (all && !ferror(out))
+        describe_statistics(subject, all, out);
+    if (!ferror(out))
+        describe_summary(subject, out);
+}

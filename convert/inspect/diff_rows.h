@@ -1,0 +1,66 @@
+/* Differences as rows of tables, and the comparisons that find them. */
+#ifndef SMOL_CONVERT_DIFF_ROWS_H
+#define SMOL_CONVERT_DIFF_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/error.h"
+#include "convert/inspect/diff_side.h"
+
+enum { DIFF_CELL = 256 }; /* room for a value */
+
+/* Rows under a heading, which appears with the first. */
+struct diff_table {
+    FILE *out;
+    const char *heading;
+    uint64_t n;       /* rows */
+    uint64_t n_group; /* those of the group that is being listed */
+};
+
+/* Adds a row: what it is about, and what it is in A and B. */
+void smol_diff_row(struct diff_table *table, const char *name, const char *a, const char *b);
+
+/* The same for a row of a group, of which only the first are shown, up to smol_diff_end_group,
+ * which says how many more there were. */
+void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b);
+void smol_diff_end_group(struct diff_table *table);
+
+/* Whether the group has as many rows as are shown; if so, counts one more. To be asked before a
+ * row's text is made, where there may be a million. */
+bool smol_diff_group_is_full(struct diff_table *table);
+
+/* --- the comparisons: each adds a row for each difference ---------------------------------- */
+
+/* diff_settings.c: hyper-parameters, RoPE's frequencies, stop ids, generation defaults; of two
+ * blobs the format too. */
+void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
+                        struct diff_table *table);
+
+/* Shows the lines of two blobs' provenances that differ; whether any do. */
+bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);
+
+/* diff_tokenizer.c */
+void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
+                         struct diff_table *table);
+
+/* diff_tensors.c: shows a line for each tensor that differs, and counts them. */
+smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
+                              uint64_t *n_different, smol_error *error);
+
+/* Differences between two tensors' elements as numbers: 0 equals -0, and a NaN every NaN. */
+struct diff_values {
+    uint64_t n; /* elements */
+    uint64_t n_different;
+    uint64_t n_not_finite; /* of these, the ones that are NaN or infinite on a side */
+    uint64_t first_not_finite;
+    double largest; /* of |a - b| over the finite ones, in double */
+    uint64_t largest_at;
+    double mean; /* of |a - b| over all but those that are not finite */
+};
+
+/* Compares two tensors of the same shape whose elements are numbers. */
+struct diff_values smol_diff_values(const struct model_tensor *a, const struct model_tensor *b);
+
+#endif
