@@ -12,23 +12,22 @@ PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 CFLAGS ?= -O2 -g
 EXTRA_CFLAGS ?=
 ifneq ($(words $(filter yes no,$(THREADS))),1)
-$(error THREADS=$(THREADS): say yes or no)
+$(error THREADS=$(THREADS): must be yes or no)
 endif
-# These are several names to make, and `make clean` or `make uninstall` would remove each.
+# make splits names at blanks, and `make clean` or `make uninstall` would remove each part.
 FOLDERS := BUILD DESTDIR PREFIX BINDIR LIBDIR INCLUDEDIR PKGCONFIGDIR MANDIR BASHDIR ZSHDIR FISHDIR
-$(foreach name,$(FOLDERS),$(if $(word 2,$($(name))),$(error $(name)=$($(name)): name a folder without blanks)))
+$(foreach name,$(FOLDERS),$(if $(word 2,$($(name))),$(error $(name)=$($(name)): must be a folder without blanks)))
 PTHREAD := $(if $(filter no,$(THREADS)),-DSMOL_NO_THREADS,-pthread)
-# What the code relies on, whatever CFLAGS says: C11, and no liberties with floating point (the
-# results are defined to the bit, see docs/architecture.md). The folder of the tree leaves no trace in
-# what is built.
+# The code needs these, whatever CFLAGS contains: C11, and strict floating point (the results are defined
+# to the bit, see docs/architecture.md). The folder of the tree leaves no trace in the output.
 SMOL_CFLAGS := -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -I. -Wall -Wextra -Wshadow \
 	-Wstrict-prototypes -Wmissing-prototypes -fPIC -fvisibility=hidden -fno-fast-math -ffp-contract=off \
 	-fno-math-errno -fno-trapping-math -ftree-vectorize $(PTHREAD) -MMD -MP \
 	"-ffile-prefix-map=$(CURDIR)=." $(EXTRA_CFLAGS)
 
-# What makes a flaw that is left harder to use: random addresses, tables of the linker that nobody
-# can write to, guarded stacks, calls of the C library that know how much their targets hold. What a
-# compiler lacks is left out. The calls need an optimizer, and sanitizers replace them.
+# Hardening: random addresses, read-only tables of the linker, guarded stacks, calls of the C library that
+# know the sizes of their targets. Flags that a compiler lacks are omitted. The calls need an optimizer,
+# and sanitizers replace them.
 supported = $(shell $(CC) -Werror -O2 $(1) -include stdio.h -S -x c -o - /dev/null >/dev/null 2>&1 \
 	&& echo '$(1)')
 fortify = -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(1)
@@ -46,8 +45,8 @@ LDLIBS_RUN := -lm $(filter -pthread,$(PTHREAD))
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
 VERSION := $(shell sed -n 's/^\#define SMOL_VERSION "\(.*\)"$$/\1/p' common/version.h)
-# Of the library's interface: counted up, with the version in runtime/libsmol.map, by the release that
-# a program linked with the one before cannot run with.
+# The version of the library's interface. A release that breaks programs linked with the one before
+# raises it, with the version in runtime/libsmol.map.
 SOVERSION := 0
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -82,7 +81,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OWN := $(addprefix $(BUILD)/tests/fuzz_,blob safetensors tokenizer)
 KERNEL_TEST_OBJ := $(call objects,$(wildcard tests/kernels/*.c))
 
-# Only patterns lead to these objects, so make would remove them behind itself.
+# Only patterns lead to these objects, so make would remove them after use.
 .SECONDARY: $(call objects,$(TEST_SRC) $(FUZZ_SRC))
 .PHONY: all check runtime deb docs install-docs uninstall-docs static armv7 memory check_kernels tests c_tests unit_tests test soak soak-thread fault fault-address damage families mutations \
 	tokenizers templates perplexity long requests pictures report-check \
@@ -128,7 +127,7 @@ $(BUILD)/static/include/xxhash.h:
 	@mkdir -p $(@D)
 	ln -sf /usr/include/xxhash.h $@
 
-# Of this the C tests take what they call: linking all of it for each of them takes longer.
+# The C tests link only the objects that they call: linking all of them takes longer.
 $(BUILD)/tests/libsmol_internal.a: $(INTERNAL_OBJ)
 	@mkdir -p $(@D)
 	rm -f $@ && $(AR) rcs $@ $^
@@ -146,10 +145,10 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
 tests: c_tests $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/smolrun-shared ## build the tests
-# what needs no Python: all that is run of builds with sanitizers, for instance
+# without Python: everything that builds with sanitizers run
 c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so)
 unit_tests: check_kernels $(TESTS)
-# What makes calls fail takes them over here.
+# The tests that make calls fail replace these.
 comma := ,
 WRAP := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc posix_memalign strdup \
 	strndup pthread_create)
@@ -181,7 +180,7 @@ $(BUILD)/obj/runtime/kernels/%.o $(BUILD)/internal/runtime/kernels/%.o: \
 STATISTICS := $(addprefix convert/inspect/,model_tensor.o moments.o statistics.o)
 $(addprefix $(BUILD)/obj/,$(STATISTICS)) $(addprefix $(BUILD)/internal/,$(STATISTICS)): FILE_CFLAGS += -O3
 endif
-# What wraps or is null in a kernel the address sanitizer sees where it is used; looking at each
+# The address sanitizer sees pointers of a kernel that wrap or are null where they are used; checking each
 # step of a pointer through unrolled loops takes most of the compiler's time.
 ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
@@ -214,7 +213,7 @@ test: all tests ## run the C tests and the Python oracles
 	./scripts/fuzz replay $(BUILD)
 	SMOL_TEST_ALL=1 SMOL_BUILD="$(abspath $(BUILD))" "$$(./scripts/venv)" -m pytest -q tests/oracle
 
-# A shim that makes one call fail: preloaded, or, where a sanitizer owns malloc, linked in.
+# A shim that makes one call fail: preloaded, or linked in where a sanitizer owns malloc.
 $(BUILD)/tests/fault.so: tests/fault/shim.c
 	@mkdir -p $(@D)
 	$(LINK) -shared -o $@ $<
@@ -245,7 +244,7 @@ ADDRESS := -fsanitize=address,undefined
 fault-address: $(BUILD)/fault/smolconv $(BUILD)/fault/smolrun
 	tests/fault/sweep.py --sanitized $(FAULTS) $(BUILD)/fault
 
-# Random questions to one model handle, asked again and again; the long version of a check
+# Random questions to one model handle, repeatedly; the long version of a check
 SOAK_SECONDS ?= 1800
 soak: all $(BUILD)/tests/soak ## ask one model for half an hour (SOAK_SECONDS): same bits, no growth
 	$(BUILD)/smolconv --quiet --force demo/model $(BUILD)/soak.smol
@@ -256,13 +255,13 @@ soak-thread: ## the same under the thread sanitizer, for five minutes
 	$(MAKE) CC=clang BUILD=$(BUILD)/thread CFLAGS="-O1 -g" EXTRA_CFLAGS="-fsanitize=thread" \
 		LDFLAGS="-fsanitize=thread" SOAK_SECONDS=$(SOAK_SECONDS) soak
 
-pictures: all ## draw the documentation's pictures of terminals anew (docs/terminal-*.svg)
+pictures: all ## draw the documentation's pictures of terminals again (docs/terminal-*.svg)
 	./scripts/setup check
 	"$$(./scripts/venv)" scripts/build-test-model
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/pictures.smol
 	./scripts/record $(BUILD) $(BUILD)/pictures.smol docs
 
-report-check: all ## look at reports in headless Chromium (which it installs)
+report-check: all ## examine reports in headless Chromium (which it installs)
 	./scripts/setup report
 	"$$(./scripts/venv)" scripts/build-test-model
 	./scripts/check-report $(BUILD)
@@ -274,7 +273,7 @@ damage: all $(BUILD)/tests/damage ## damage a blob at random, DAMAGE_ROUNDS time
 	$(BUILD)/smolconv --quiet --force models/SmolLM2-135M-Instruct $(BUILD)/damage.smol
 	$(BUILD)/tests/damage $(BUILD)/damage.smol $(DAMAGE_ROUNDS) 1
 
-# The kernel ends what needs more than the limit, so the least limit is not the least that may do.
+# The kernel kills a process that needs more than the limit.
 memory: all static ## with less memory than the blob, in control groups (as root): the same text, slower
 	"$$(./scripts/venv)" scripts/build-test-model
 	./scripts/check-memory $(BUILD)
@@ -299,7 +298,7 @@ requests: tests ## give --jsonl 100,000 lines: its memory does not grow
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_JSONL_LINES=100000 "$$(./scripts/venv)" -m pytest -q -rP \
 		tests/oracle/test_jsonl.py -k memory
 
-long: tests ## compare with transformers behind 8,192 tokens, all layers of the real model
+long: tests ## compare with transformers after 8,192 tokens, all layers of the real model
 	SMOL_BUILD="$(abspath $(BUILD))" SMOL_LONG_LAYERS=1000 "$$(./scripts/venv)" -m pytest -q -s \
 		tests/oracle/test_logits.py -k 8192
 
@@ -351,7 +350,7 @@ $(BUILD)/docs/made: scripts/gen-docs $(wildcard docs/man/*) $(BUILD)/tables/smol
 
 docs: $(BUILD)/docs/made ## make manual pages (with scdoc) and completions for bash, zsh and fish
 
-# In a copy of what git knows, as the packages' build cleans up behind itself.
+# In a copy of the tracked files, because the packages' build cleans its folder.
 DEB_BUILD := $(BUILD)/deb/smol-$(VERSION)
 deb: ## make Debian packages (build/deb), and let lintian look at them
 	./scripts/setup deb
@@ -364,7 +363,7 @@ deb: ## make Debian packages (build/deb), and let lintian look at them
 coverage: ## measure which lines and branches the tests reach (build/coverage/report.html)
 	./scripts/coverage
 
-# what is installed, and where; a library's other names are links
+# the installed files; a library's other names are links
 SHARED_LIBRARY := $(DESTDIR)$(LIBDIR)/libsmol.so
 INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun) $(DESTDIR)$(LIBDIR)/libsmol.a \
 	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
@@ -383,7 +382,7 @@ install: all ## install programs, library and header below PREFIX (and DESTDIR)
 		-e 's|@LIBS@|$(LDLIBS_RUN)|' runtime/smol.pc.in >$(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 	chmod 644 $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 
-# What of the documentation is installed, where scdoc and Python are there to make it.
+# Documentation is installed if scdoc and Python are there to make it.
 DOCS ?= $(if $(and $(shell command -v scdoc),$(shell command -v python3)),yes,no)
 MANDIR ?= $(PREFIX)/share/man
 BASHDIR ?= $(PREFIX)/share/bash-completion/completions

@@ -1,4 +1,4 @@
-"""Who else uses the machine. A crowded machine's figures are worth little, the peer's least, whose
+"""Measures the load from other processes. A crowded machine's figures are worth little, the peer's least, whose
 threads wait busily for each other."""
 
 import os

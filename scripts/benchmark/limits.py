@@ -1,4 +1,4 @@
-"""What this machine can do at most, in the units of what is held against it.
+"""Measures the limits of this machine, in the units of the figures that are compared with them.
 
 Reading: tests/bench/limits.c reads a mapped blob by so many threads. A decode step must read every
 weight once. Multiplying: it multiplies and adds in registers. A prompt must multiply each of its
@@ -47,7 +47,7 @@ def blob_bytes(dtype):
 
 
 def bytes_per_second(isa, dtype, n_threads):
-    """Of a plain read of the blob. The kernel may have unmapped it since it was last read, so the
+    """The rate of a plain read of the blob. The kernel may have unmapped it since it was last read, so the
     first pass is not counted."""
     data, read = _mapped(dtype), _library().smol_limit_read
     passes = max(1, round(READ_BYTES / data.size))
@@ -78,7 +78,7 @@ def shape():
 
 
 def prompt_multiply_adds(n_tokens):
-    """In the matrices, for a prompt whose last token gets logits."""
+    """Multiply-adds in the matrices, for a prompt whose last token gets logits."""
     c = shape()
     hidden, inner = c["hidden_size"], c["intermediate_size"]
     kv = c["num_key_value_heads"] * c["head_dim"]
@@ -87,14 +87,14 @@ def prompt_multiply_adds(n_tokens):
 
 
 def attention_multiply_adds(n_tokens, depth):
-    """That `depth` earlier positions add to a prompt: q times k, and weights times v."""
+    """Multiply-adds that `depth` earlier positions add to a prompt: q times k, and weights times v."""
     c = shape()
     per_pair = 2 * c["num_hidden_layers"] * c["num_attention_heads"] * c["head_dim"]
     return n_tokens * depth * per_pair
 
 
 def kv_bytes(dtype, depth):
-    """Of smol's default cache: f32 for f32 blobs, f16 otherwise."""
+    """The bytes of smol's default cache at a depth: f32 for f32 blobs, f16 otherwise."""
     c = shape()
     elements = 2 * c["num_hidden_layers"] * c["num_key_value_heads"] * c["head_dim"]
     return depth * elements * (4 if dtype == "f32" else 2)

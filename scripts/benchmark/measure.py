@@ -78,7 +78,7 @@ def name_of(round_, rounds):
 
 
 def show_progress(text, end=""):
-    """What is being measured, on one line of a terminal; elsewhere only the ends of rounds."""
+    """Shows the current measurement on one line of a terminal; elsewhere only the ends of rounds."""
     if end or sys.stderr.isatty():
         erase = "\r\033[K" if sys.stderr.isatty() else ""
         print(f"{erase}bench: {text}", end=end, file=sys.stderr, flush=True)

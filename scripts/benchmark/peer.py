@@ -30,7 +30,7 @@ def version():
 
 
 def features():
-    """The instruction sets that it was compiled for, as it says itself."""
+    """The instruction sets that it reports it was compiled for."""
     info = llama.llama_print_system_info().decode()
     return re.findall(r"(\w+) = 1", info)
 

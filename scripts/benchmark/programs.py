@@ -1,4 +1,4 @@
-"""What the two programs take: private memory, time to convert, bytes on disk."""
+"""Measures the two programs: private memory, time to convert, bytes on disk."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ CONVERTED = "bench-conversion.smol"
 
 
 def anonymous_bytes(pid):
-    """Pages that no file stands behind: all of a process's memory but the blob, the program and its
+    """Pages that no file backs: all of a process's memory but the blob, the program and its
     libraries, which are mapped. 0 when it has ended."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
@@ -59,8 +59,8 @@ def reported_kv_bytes(n_tokens):
 
 
 def private_bytes(prompt, n_generated):
-    """Of a whole run of smolrun, without the KV cache's. The last token is not evaluated; the rest
-    fill whole blocks of the cache, so that all of it is memory in use and is taken off rightly."""
+    """Private memory of a whole run of smolrun, without the KV cache's. The last token is not evaluated; the rest
+    fill whole blocks of the cache, so that all of it is in use and its size can be subtracted."""
     n_evaluated = count_tokens(prompt) + n_generated - 1
     if n_evaluated % KV_BLOCK:
         raise Unmeasured(f"{n_evaluated} tokens do not fill blocks of the KV cache")
@@ -117,7 +117,7 @@ def conversion_memory(round_):
 
 
 def static_size(round_):
-    """Of the least program with the library in it, stripped and statically linked with musl."""
+    """The size of the least program with the library in it, stripped and statically linked with musl."""
     command = ["make", "-s", "-C", str(ROOT), f"BUILD={BUILD}", "static"]
     if subprocess.run(command, stdout=sys.stderr).returncode:
         raise Unmeasured("make static failed")

@@ -1,5 +1,4 @@
-"""Manual pages and completions: they have what --help has, of every command that there is, and work in
-the programs that read them."""
+"""Manual pages and completions match --help of every command, and work in the programs that read them."""
 import os
 import pty
 import re
