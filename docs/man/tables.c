@@ -1,6 +1,6 @@
-/* Replaces the parser of a command's words (ld's --wrap) in copies of smolconv and smolrun that are not
- * installed: prints the command's table as JSON for scripts/gen-docs. Manual and completions therefore
- * match --help, and the programs need no option for it. */
+/* Replaces the parser of a command's words (ld's --wrap) in copies of smolconv and smolrun that are
+ * not installed: prints the command's table as JSON for scripts/gen-docs. Manual and completions
+ * therefore match --help, and the programs need no option for it. */
 #include <stdio.h>
 #include <string.h>
 

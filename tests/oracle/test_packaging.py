@@ -35,7 +35,7 @@ def test_a_folder_with_blanks_is_refused_before_anything_is_done(tmp_path, name,
     result = subprocess.run(
         ["make", "-s", "-C", ROOT, target, f"{name}={tmp_path}/my programs"], capture_output=True, text=True
     )
-    assert result.returncode == 2 and "name a folder without blanks" in result.stderr
+    assert result.returncode == 2 and "must be a folder without blanks" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["my"]
 
 
