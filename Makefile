@@ -365,13 +365,13 @@ coverage: ## measure which lines and branches the tests reach (build/coverage/re
 
 # the installed files; a library's other names are links
 SHARED_LIBRARY := $(DESTDIR)$(LIBDIR)/libsmol.so
-INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun) $(DESTDIR)$(LIBDIR)/libsmol.a \
+INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smol-fetch) $(DESTDIR)$(LIBDIR)/libsmol.a \
 	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
 	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(sort $(dir $(INSTALLED)))
-	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(BINDIR)
+	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun scripts/smol-fetch $(DESTDIR)$(BINDIR)
 	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(LIBDIR)
 	install -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
 	ln -sf libsmol.so.$(VERSION) $(SHARED_LIBRARY).$(SOVERSION)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "convert/base/foreign.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
 #include "convert/checkpoint/hub.h"
@@ -20,23 +21,62 @@ bool smol_source_is_checkpoint(const char *path)
     return smol_is_folder(path) || smol_shards_is_index(path);
 }
 
+/* A link that leads nowhere is not missing: it is a mistake. */
+static bool is_missing(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) && errno == ENOENT;
+}
+
 /* The weights in a folder, the first that there are, in the reference's order (transformers,
- * modeling_utils.py); NULL: there are none. A link that leads nowhere counts: it is a mistake, not
- * a missing file. */
+ * modeling_utils.py); NULL: there are none. */
 static smol_status find_weights(const char *folder, char **path, smol_error *error)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    struct stat info;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         *path = smol_path_join(folder, names[i]);
         if (!*path)
             return smol_fail_memory(error, "a file name");
-        if (lstat(*path, &info) == 0 || errno != ENOENT)
+        if (!is_missing(*path))
             return SMOL_OK;
         free(*path);
         *path = NULL;
     }
     return SMOL_OK;
+}
+
+static smol_status fail_no_weights(const char *folder, smol_error *error)
+{
+    char name[FOREIGN_NAME];
+    const char *kind = smol_foreign_in_folder(folder, name);
+    if (kind)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                         "%s: no model.safetensors or model.safetensors.index.json, only %s, %s",
+                         folder, name, kind);
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%s: no model.safetensors or model.safetensors.index.json in it: name the "
+                     "folder of a checkpoint",
+                     folder);
+}
+
+/* Whether `text` has the form OWNER/NAME, by which the Hub knows a model. */
+static bool is_hub_name(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t owner = strspn(text, plain);
+    const char *name = text + owner + 1;
+    return owner > 0 && text[owner] == '/' && text[0] != '.' && name[0] && name[0] != '.' &&
+           name[strspn(name, plain)] == '\0';
+}
+
+static smol_status check_exists(const char *input, smol_error *error)
+{
+    if (!is_hub_name(input) || !is_missing(input))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%s: no such file or folder: to download this model from the Hugging Face "
+                     "Hub, run smol-fetch %s",
+                     input, input);
 }
 
 static smol_status open_weights(struct source *source, const char *input, smol_error *error)
@@ -46,11 +86,7 @@ static smol_status open_weights(struct source *source, const char *input, smol_e
         return smol_shards_open(input, &source->shards, error);
     smol_status status = find_weights(input, &path, error);
     if (!status && !path)
-        status = smol_fail(error, SMOL_ERROR_FILE,
-                           "%s: holds neither model.safetensors nor model.safetensors.index.json: "
-                           "name a checkpoint's folder; save weights of another kind as "
-                           "safetensors first",
-                           input);
+        status = fail_no_weights(input, error);
     if (!status)
         status = smol_shards_open(path, &source->shards, error);
     free(path);
@@ -117,6 +153,26 @@ static smol_status open_adapter(struct source *source, const struct option_texts
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }
 
+/* Tokenizers that are not in tokenizer.json. */
+static smol_status check_tokenizer_file(const struct source *source, smol_error *error)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
+    bool missing[3];
+    for (size_t i = 0; i < 3; i++) {
+        char *path = smol_path_join(source->folder, names[i]);
+        if (!path)
+            return smol_fail_memory(error, "a file name");
+        missing[i] = is_missing(path);
+        free(path);
+    }
+    if (!missing[0] || (missing[1] && missing[2]))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "%s: no tokenizer.json, only %s: let transformers make one "
+                     "(AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER))",
+                     source->folder, missing[1] ? names[2] : names[1]);
+}
+
 /* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
 static smol_status check_tokenizer(struct source *source, smol_error *error)
 {
@@ -154,7 +210,10 @@ smol_status smol_source_open_weights(const char *input, const struct source_opti
 {
     char *snapshot;
     *source = (struct source){0};
-    smol_status status = find_snapshot(input, &snapshot, error);
+    smol_status status = check_exists(input, error);
+    if (status)
+        return status;
+    status = find_snapshot(input, &snapshot, error);
     if (snapshot)
         input = snapshot;
     if (!status)
@@ -192,6 +251,8 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
                              enum blob_dtype dtype, struct source *source, smol_error *error)
 {
     smol_status status = smol_source_open_weights(input, options, source, error);
+    if (!status)
+        status = check_tokenizer_file(source, error);
     if (!status)
         status =
             smol_config_open(source->folder, source->config_name, options->context, &source->config,

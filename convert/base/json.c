@@ -126,9 +126,9 @@ static json_t *load_large(const struct file_view *file, json_error_t *cause)
 static smol_status fail_parse(const char *path, const struct file_view *file,
                               const json_error_t *cause, smol_error *error)
 {
-    const char *kind = smol_foreign_kind(file->data, file->size);
+    const char *kind = smol_foreign_kind(path, file->data, file->size);
     if (kind)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: not JSON but %s", path, kind);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: not JSON, but %s", path, kind);
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: not valid JSON: %s (line %d, column %d): correct it or download it again",
                      path, cause->text, cause->line, cause->column);

@@ -78,7 +78,7 @@ static smol_status refuse_foreign(const struct safetensors *reader, smol_error *
     const uint8_t *data = reader->file.data;
     size_t size = reader->file.size, shown = size < 40 ? size : 40;
     int length;
-    const char *kind = smol_foreign_kind(data, size);
+    const char *kind = smol_foreign_kind(reader->path, data, size);
     if (kind)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s: this is %s", reader->path, kind);
     if (size > 0 && (data[0] == '{' || data[0] == '['))
@@ -120,7 +120,7 @@ static smol_status check_frame(const struct safetensors *reader, uint64_t *heade
     memcpy(header_size, reader->file.data, PREFIX_SIZE);
     bool fits = *header_size <= reader->file.size - PREFIX_SIZE;
     if (*header_size > SAFETENSORS_MAX_HEADER ||
-        (!fits && smol_foreign_kind(reader->file.data, reader->file.size)))
+        (!fits && smol_foreign_kind(reader->path, reader->file.data, reader->file.size)))
         return refuse_foreign(reader, error);
     if (!fits)
         return fail_truncated(reader, PREFIX_SIZE + *header_size, error);

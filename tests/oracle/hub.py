@@ -1,4 +1,4 @@
-"""A hub on the loopback device: the three addresses of it that scripts/fetch-model asks for, and, as
+"""A hub on the loopback device: the three addresses of it that scripts/smol-fetch asks for, and, as
 a test wishes, the ways in which a network or a server can fail."""
 import hashlib
 import json

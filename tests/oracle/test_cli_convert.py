@@ -52,6 +52,71 @@ def test_converts_a_folder_or_the_file_in_it_to_the_same_bytes(tmp_path):
     assert folder.read_bytes() == file.read_bytes()
 
 
+def test_a_model_of_the_hub_is_what_smol_fetch_is_for(tmp_path):
+    name = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    result = smolconv(name, tmp_path / "out.smol", cwd=tmp_path)
+    assert_fails(result, 3, f"smolconv: {name}: no such file or folder: ", f"run smol-fetch {name}\n")
+    (tmp_path / name).mkdir(parents=True)
+    assert "smol-fetch" not in smolconv(name, tmp_path / "out.smol", cwd=tmp_path).stderr
+    for path in ("a/b/c", "./b", "../b", "/b", "b", "a/", "a/.b", "a/b c"):
+        assert "smol-fetch" not in smolconv(path, tmp_path / "out.smol", cwd=tmp_path).stderr
+
+
+def write_pytorch(path):
+    import torch
+
+    torch.save({"a": torch.zeros(3)}, path)
+
+
+FOREIGN = {  # file -> its bytes or who writes it, and what the message says of it
+    "pytorch_model.bin": (write_pytorch, "a PyTorch", "save_pretrained"),
+    "old.bin": (b"\x80\x02}q\x00.", "PyTorch", "save_pretrained"),
+    "model.pth": (bytes(range(250, 256)) * 9, "a PyTorch file", "save_pretrained"),
+    "model.onnx": (b"\x08\x07\x12\x07pytorch\x1a\x05" + b"2.0.1" * 9, "an ONNX model", "original safetensors"),
+    "model-Q4_K_M.gguf": (b"GGUF\3\0\0\0" + bytes(100), "a GGUF file", "original safetensors"),
+    "tf_model.h5": (b"\x89HDF\r\n\x1a\n" + bytes(9), "a Keras file", "save_pretrained"),
+    "flax_model.msgpack": (b"\x81\xa1a\xc0" * 9, "a Flax file", "save_pretrained"),
+    "tokenizer.model": (b"\n\x0e\n\x05<unk>\x15" * 9, "a SentencePiece tokenizer", "folder"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_of_another_kind_is_recognised(tmp_path, name):
+    content, *words = FOREIGN[name]
+    content(tmp_path / name) if callable(content) else (tmp_path / name).write_bytes(content)
+    assert_fails(smolconv(tmp_path / name, tmp_path / "o"), 5, f"{name}: this is a", *words)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_folder_with_weights_of_another_kind_is_told_which(tmp_path, name):
+    content, *words = FOREIGN[name]
+    content(tmp_path / name) if callable(content) else (tmp_path / name).write_bytes(content)
+    words[0] = words[0].removeprefix("a ")
+    for more in ("config.json", "tokenizer.model"):
+        (tmp_path / more).touch()
+        assert_fails(smolconv(tmp_path, tmp_path / "o"), 5, f"index.json, only {name}, a", *words)
+        assert name in smolconv("inspect", tmp_path).stdout
+
+
+@pytest.mark.parametrize("name, word", [
+    ("consolidated.safetensors", "name the file itself"), ("adapter_model.safetensors", "a LoRA adapter"),
+    ("model-00001-of-00002.safetensors", "model.safetensors.index.json"),
+])  # fmt: skip
+def test_a_folder_with_safetensors_of_another_name_is_told_which(tmp_path, name, word):
+    (tmp_path / name).touch()
+    (tmp_path / "training_args.bin").touch()
+    assert_fails(smolconv(tmp_path, tmp_path / "o"), 5, f"only {name}, a ", word)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "vocab.json"])
+def test_a_tokenizer_of_another_kind_is_recognised(tmp_path, checkpoint, name):
+    (checkpoint / "tokenizer.json").unlink()
+    assert_fails(smolconv(checkpoint, tmp_path / "o"), 3, "tokenizer.json: cannot open")
+    (checkpoint / name).touch()
+    assert_fails(smolconv(checkpoint, tmp_path / "o"), 5, f"no tokenizer.json, only {name}: ", "AutoTokenizer")
+    assert name in smolconv("inspect", checkpoint).stdout
+
+
 def test_converts_from_within_the_folder(tmp_path, blob):
     out = tmp_path / "out.smol"
     assert smolconv("model.safetensors", out, cwd=DEMO).returncode == 0

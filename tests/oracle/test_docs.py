@@ -322,7 +322,7 @@ def test_usages_have_existing_options_and_one_page_has_every_command():
     for page in TEXTS:
         for usage in usages(page):
             program, *words = usage.split()
-            if program == "scripts/fetch-model":
+            if program == "scripts/smol-fetch":
                 text = (ROOT / program).read_text()
                 assert all(f"\n    {flag})" in text for flag in re.findall(r"--\w+", usage)), usage
                 continue

@@ -1,4 +1,4 @@
-"""scripts/fetch-model against a hub of our own: what it takes, and what it does when the network
+"""scripts/smol-fetch against a hub of our own: what it takes, and what it does when the network
 breaks, the server lies or what comes is hostile. `sleep` is one that only takes notes."""
 import json
 import os
@@ -68,12 +68,15 @@ def start(tmp_path, tools):
     """start(server, words...): the running script; it fetches into tmp_path/model."""
     out = tmp_path / "model"
 
-    def run(server, *words, stderr=subprocess.PIPE, **environment):
+    def run(server, *words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, **environment):
         inherited = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
         inherited |= {"PATH": f"{tools}:{os.environ['PATH']}", "HF_ENDPOINT": server.url()}
         inherited.pop("HF_TOKEN", None)
-        command = [ROOT / "scripts/fetch-model", *(words or (REPO, out))]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=inherited | environment)
+        command = [ROOT / "scripts/smol-fetch", *(words or (REPO, out))]
+        environment = inherited | environment
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment
+        )
 
     return run
 
@@ -86,7 +89,7 @@ def fetch(start):
         process = start(*arguments, **environment)
         out, errors = process.communicate(timeout=60)
         assert out == ""
-        assert all(line.startswith("fetch-model: ") for line in errors.splitlines()), errors
+        assert all(line.startswith("smol-fetch: ") for line in errors.splitlines()), errors
         return process.returncode, errors
 
     return run
@@ -128,14 +131,14 @@ def test_a_folder_of_chat_templates_that_is_left_out_is_told_of(tmp_path, fetch,
     tiny.entries.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": name})
     result = fetch(tiny)
     assert_fetched(result, tmp_path / "model", FILES)
-    assert ("additional_chat_templates/ is left out" in result[1]) == (name != "onnx")
+    assert ("additional_chat_templates/ is not downloaded" in result[1]) == (name != "onnx")
 
 
 def test_every_file_that_smolconv_reads_is_known():
     """An adapter's come from elsewhere."""
     text = "".join(path.read_text() for path in (ROOT / "convert").rglob("*.c"))
     read = set(re.findall(r'"([a-z_]+\.(?:json|jinja))"', text)) - {"adapter_config.json"}
-    script = (ROOT / "scripts/fetch-model").read_text()
+    script = (ROOT / "scripts/smol-fetch").read_text()
     assert read == set(re.search(r"^settings=\((.*?)\)", script, flags=re.M | re.S)[1].split())
 
 
@@ -159,7 +162,7 @@ def test_a_listing_may_have_many_pages(tmp_path, tiny, fetch):
 
 
 def test_our_hub_is_one_to_the_client_of_the_reference(tiny):
-    """So what fetch-model is tested with has the shape that the Hub has."""
+    """So what smol-fetch is tested with has the shape that the Hub has."""
     script = """if True:
         import json, sys
         from huggingface_hub import HfApi
@@ -178,11 +181,10 @@ def test_our_hub_is_one_to_the_client_of_the_reference(tiny):
 
 
 def test_models_is_where_models_go(tmp_path, tiny, fetch, start):
-    (tmp_path / "tree/scripts").mkdir(parents=True)
-    script = shutil.copy(ROOT / "scripts/fetch-model", tmp_path / "tree/scripts")
     environment = dict(os.environ, HF_ENDPOINT=tiny.url(), no_proxy="*")
-    subprocess.run([script, REPO], check=True, cwd="/", env=environment, stderr=subprocess.DEVNULL)
-    assert contents(tmp_path / "tree/models/tiny") == FILES
+    script = ROOT / "scripts/smol-fetch"
+    subprocess.run([script, REPO], check=True, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    assert contents(tmp_path / "models/tiny") == FILES
 
 
 def test_all_files_are_of_the_commit_that_the_revision_names(tmp_path, tiny, fetch):
@@ -194,8 +196,8 @@ def test_all_files_are_of_the_commit_that_the_revision_names(tmp_path, tiny, fet
 
 
 def test_what_smolconv_cannot_do_without_is_missed(tmp_path, fetch):
-    for name, part in (("config.json", "has no config.json"), ("tokenizer.json", "has no tokenizer.json"),
-                       ("model.safetensors", "has neither model.safetensors nor")):  # fmt: skip
+    for name, part in (("config.json", "no config.json"), ("tokenizer.json", "no tokenizer.json"),
+                       ("model.safetensors", "neither model.safetensors nor")):  # fmt: skip
         files = FILES | OTHERS
         del files[name]
         with Hub(files) as server:
@@ -214,7 +216,7 @@ def test_a_file_of_the_users_is_replaced_only_by_force(tmp_path, tiny, fetch):
     assert fetch(tiny)[0] == 0
     tiny.requests.clear()
     (tmp_path / "model/config.json").write_text("[]")
-    assert_fails(fetch(tiny), 3, "model/config.json: is not the Hub's", "--force")
+    assert_fails(fetch(tiny), 3, "model/config.json: differs from the Hub's", "--force")
     assert tiny.names() == [] and (tmp_path / "model/config.json").read_text() == "[]"
     assert_fetched(fetch(tiny, "--force", REPO, tmp_path / "model"), tmp_path / "model", FILES)
     assert tiny.names() == ["config.json"]
@@ -224,11 +226,11 @@ def test_a_file_of_the_users_is_replaced_only_by_force(tmp_path, tiny, fetch):
 def test_what_is_left_of_another_revision_is_named(tmp_path, tiny, fetch, name):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / name).write_text("x")
-    assert_fails(fetch(tiny, "--force", REPO, tmp_path / "model"), 3, f"{name}: is not part of this model")
+    assert_fails(fetch(tiny, "--force", REPO, tmp_path / "model"), 3, f"{name}: not part of this model")
 
 
 def test_wrong_usage_is_wrong_usage(tmp_path, fetch):
-    for words in (["a"], ["a/b/c"], ["../b"], ["a/.."], [REPO, "b", "c"], ["--quiet", REPO], ["--revision"], ["a/b\x1b"]):
+    for words in (["a"], ["a/b/c"], ["../b"], ["a/.."], [REPO, "b", "c"], ["--quiet", REPO], ["--revision"], ["--convert"], ["a/b\x1b"]):
         assert fetch(Hub(), *words)[0] == 2
     assert fetch(Hub(), HF_ENDPOINT="ftp://somewhere")[0] == 2
     assert fetch(Hub(), HF_ENDPOINT='http://a"b')[0] == 2
@@ -243,7 +245,75 @@ def test_all_tools_that_are_missing_are_named_at_once(tmp_path, fetch, there, mi
     for name in ("bash", "dirname", *there):
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
     result = fetch(Hub(), PATH=str(tmp_path / "bin"))
-    assert result == (3, f"fetch-model: missing: {missing}: on Debian, sudo apt-get install {packages}\n")
+    assert result == (3, f"smol-fetch: missing: {missing}: on Debian, sudo apt-get install {packages}\n")
+
+
+def test_help_is_printed_and_names_every_option(start, tiny):
+    for flag in ("-h", "--help"):
+        process = start(tiny, flag)
+        out, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 and errors == "" and tiny.requests == []
+        assert out.startswith("usage: smol-fetch ")
+    script = (ROOT / "scripts/smol-fetch").read_text()
+    assert set(re.findall(r"--[a-z]+", out)) == set(re.findall(r"^    (?:-h \| )?(--[a-z]+)\)", script, flags=re.M))
+
+
+# --- conversion and chat --------------------------------------------------------------------------
+
+
+def test_a_model_is_fetched_converted_and_chatted_with_by_one_command(tmp_path, start):
+    """The second time nothing is downloaded or converted."""
+    with Hub(contents(ROOT / "demo/model")) as server:
+        for again in (False, True):
+            server.requests.clear()
+            process = start(server, "--chat", REPO, tmp_path / "model", stdin=subprocess.PIPE, HF_TOKEN="hf_secret")
+            out, errors = process.communicate("Hello\n", timeout=60)
+            assert process.returncode == 0, errors
+            assert out.strip()
+            assert (f"{tmp_path}/model.smol: already there" in errors) == again
+            assert bool(server.names()) != again
+    assert smolconv("verify", tmp_path / "model.smol").returncode == 0
+
+
+def test_a_blob_is_converted_where_convert_says_and_replaced_by_force_only(tmp_path, fetch, start):
+    blob = tmp_path / "out.smol"
+    words = ("--convert", blob, REPO, tmp_path / "model")
+    with Hub(contents(ROOT / "demo/model")) as server:
+        assert start(server, *words).wait(60) == 0
+        made = blob.read_bytes()
+        blob.write_bytes(b"mine")
+        os.utime(blob, (0, 0))
+        process = start(server, *words)
+        assert "--force" in process.communicate(timeout=60)[1] and process.returncode == 3
+        assert blob.read_bytes() == b"mine"
+        assert start(server, "--force", *words).wait(60) == 0
+        assert blob.read_bytes() == made
+    assert not (tmp_path / "model.smol").exists()
+
+
+def test_the_programs_are_looked_for_before_the_download(tmp_path, tiny):
+    """Beside the script, as where they are installed, and in PATH."""
+    (tmp_path / "bin").mkdir()
+    script = shutil.copy(ROOT / "scripts/smol-fetch", tmp_path / "bin")
+    def run(*words):
+        environment = os.environ | {"HF_ENDPOINT": tiny.url()}
+        return subprocess.run([script, *words, REPO, tmp_path / "model"], env=environment, capture_output=True, text=True)
+
+    result = run("--chat")
+    assert result.returncode == 3 and "smolconv: not found beside smol-fetch or in PATH" in result.stderr
+    assert tiny.requests == []
+    for name in ("smolconv", "smolrun"):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    result = run("--chat")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"smolconv {tmp_path}/model {tmp_path}/model.smol\nsmolrun chat {tmp_path}/model.smol\n"
+
+
+def test_a_model_that_cannot_be_converted_has_the_status_of_the_conversion(tmp_path, tiny, start):
+    process = start(tiny, "--chat", REPO, tmp_path / "model")
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 4 and "smolconv: " in errors.splitlines()[-1]
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -265,13 +335,13 @@ def test_a_call_that_was_killed_is_continued_by_the_next(tmp_path, tiny, start, 
     part = tmp_path / "model/model.safetensors.part"
     while not part.exists() or part.stat().st_size < 8192:
         assert process.poll() is None
-    assert fetch(tiny)[1].endswith("another fetch-model fills it\n")
+    assert fetch(tiny)[1].endswith("another smol-fetch is downloading into it\n")
     process.send_signal(signal.SIGKILL)
     go_on.set()
     process.communicate()
     kept = part.stat().st_size
     assert not (tmp_path / "model/model.safetensors").exists()
-    while fetch(tiny)[1].endswith("another fetch-model fills it\n"):
+    while fetch(tiny)[1].endswith("another smol-fetch is downloading into it\n"):
         pass  # until curl has noticed
     assert contents(tmp_path / "model") == FILES
     asked = [headers.get("Range") for headers in tiny.asked("model.safetensors")]
@@ -280,7 +350,7 @@ def test_a_call_that_was_killed_is_continued_by_the_next(tmp_path, tiny, start, 
 
 def test_a_server_that_fails_is_given_up_after_five_tries(tmp_path, tiny, fetch, tools):
     tiny.plans["model.safetensors"] = [hub.drop(700)] + [hub.status(503)] * 4
-    assert_fails(fetch(tiny), 3, "model.safetensors: given up after 5 tries")
+    assert_fails(fetch(tiny), 3, "model.safetensors: failed after 5 attempts")
     assert slept(tools) == ["1", "2", "4", "8"]
     assert (tmp_path / "model/model.safetensors.part").stat().st_size == 700
     assert_fetched(fetch(tiny), tmp_path / "model", FILES)
@@ -313,11 +383,11 @@ def test_a_connection_that_stalls_is_given_up(tmp_path, tiny, fetch, tools):
 def test_nobody_there_is_an_error(fetch):
     server = Hub()
     server.server.server_close()
-    assert_fails(fetch(server), 3, f"{REPO}: given up after 5 tries")
+    assert_fails(fetch(server), 3, f"{REPO}: failed after 5 attempts")
 
 
 def test_what_is_refused_is_refused_at_once(tmp_path, tiny, fetch, tools):
-    for code, part in ((401, "HF_TOKEN"), (403, "HF_TOKEN"), (404, "is the name right"), (410, "HTTP status 410")):
+    for code, part in ((401, "HF_TOKEN"), (403, "HF_TOKEN"), (404, "check the name"), (410, "HTTP status 410")):
         tiny.plans["tree"] = [hub.status(code, X_Error_Message="Gated \x1b[31m model")]
         assert_fails(fetch(tiny), 3, REPO, part, f"{code}, Gated ?[31m model")
     assert slept(tools) == [] and not (tmp_path / "model").exists()
@@ -329,7 +399,7 @@ def test_a_disk_that_is_full_is_an_error(tmp_path, tiny, fetch):
     (tmp_path / "model/config.json.part").symlink_to("/dev/full")
     assert_fails(fetch(tiny), 3, "config.json.part: cannot write: No space left on device")
     (tmp_path / "file").write_text("")
-    assert_fails(fetch(tiny, REPO, tmp_path / "file/model"), 3, "cannot be made")
+    assert_fails(fetch(tiny, REPO, tmp_path / "file/model"), 3, "cannot create")
 
 
 def test_progress_is_shown_on_a_terminal(tmp_path, tiny, start, tools):
@@ -359,7 +429,7 @@ def test_a_length_that_is_a_lie_does_no_harm(tmp_path, tiny, fetch):
 
 def test_more_than_was_listed_is_no_file(tmp_path, tiny, fetch):
     tiny.plans["config.json"] = [hub.longer] * 9
-    assert_fails(fetch(tiny), 4, "config.json: ", "has not the digest")
+    assert_fails(fetch(tiny), 4, "config.json: ", "not with the digest")
     assert contents(tmp_path / "model") == {}
     tiny.plans["tree"] = [hub.longer]
     assert_fails(fetch(tiny), 4, "too long")
@@ -369,7 +439,7 @@ def test_a_server_without_ranges_begins_again(tmp_path, tiny, fetch):
     tiny.plans["model.safetensors"] = [hub.drop(1000), hub.whole, hub.whole]
     result = fetch(tiny)
     assert_fetched(result, tmp_path / "model", FILES)
-    assert "the server does not continue files: from the start" in result[1]
+    assert "the server does not resume files: starting again" in result[1]
 
 
 def test_a_web_page_is_not_a_file(tmp_path, tiny, fetch):
@@ -378,20 +448,20 @@ def test_a_web_page_is_not_a_file(tmp_path, tiny, fetch):
     tiny.plans["tree"] = [hub.page]
     result = fetch(tiny)
     assert_fetched(result, tmp_path / "model", FILES)
-    assert result[1].count("a web page came instead") == 4
+    assert result[1].count("received a web page instead") == 4
     assert tiny.asked("model.safetensors")[-1]["Range"] == "bytes=1000-"  # pages cost nothing
 
 
 def test_web_pages_only_are_given_up(tmp_path, tiny, fetch):
     tiny.plans["model.safetensors"] = [hub.page] * 5
-    assert_fails(fetch(tiny), 3, "model.safetensors: given up")
+    assert_fails(fetch(tiny), 3, "model.safetensors: failed after 5 attempts")
     assert (tmp_path / "model/model.safetensors.part").stat().st_size == 0
 
 
 def test_bytes_that_are_not_those_published_get_no_name(tmp_path, tiny, fetch):
     for name in ("config.json", "model.safetensors"):  # git's digest, SHA-256
         tiny.plans[name] = [hub.damaged] * 3
-        assert_fails(fetch(tiny), 4, f"{name}: ", "has not the digest that the Hub publishes")
+        assert_fails(fetch(tiny), 4, f"{name}: ", "not with the digest that the Hub publishes")
         assert not list((tmp_path / "model").glob(f"{name}*"))
         tiny.plans[name] = [hub.damaged]
         result = fetch(tiny)
@@ -429,7 +499,7 @@ CONFIG = {"type": "file", "oid": "0" * 40, "size": 3, "path": "config.json"}
 )  # fmt: skip
 def test_a_listing_that_makes_no_sense_is_refused(tmp_path, tiny, fetch, listing):
     tiny.entries.append(listing)
-    assert_fails(fetch(tiny), 4, "makes no sense")
+    assert_fails(fetch(tiny), 4, "invalid name, size or digest")
     assert not (tmp_path / "model").exists() and tiny.names() == []
 
 
@@ -443,7 +513,7 @@ def test_what_is_no_listing_is_refused(tmp_path, tiny, fetch, text):
 
 def test_a_file_that_is_listed_twice_is_refused(tmp_path, tiny, fetch):
     tiny.entries.append(CONFIG)
-    assert_fails(fetch(tiny), 4, "config.json is listed twice")
+    assert_fails(fetch(tiny), 4, "config.json appears twice")
 
 
 def test_a_commit_is_nothing_but_a_commit(tiny, fetch):
@@ -462,7 +532,7 @@ def test_an_index_names_files_of_the_repository_or_is_refused(tmp_path, fetch, s
     index = json.loads(files[INDEX])
     index["weight_map"]["model.norm.weight"] = shard
     with Hub(files | {INDEX: json.dumps(index).encode()}) as server:
-        part = "names a shard that is not there" if isinstance(shard, str) else "no weight_map"
+        part = "names a shard that does not exist" if isinstance(shard, str) else "no weight_map"
         assert_fails(fetch(server), 4, part)
         assert server.names() == [INDEX]
 
@@ -473,7 +543,7 @@ def test_a_listing_that_goes_on_for_ever_does_not(tiny, fetch):
 
     tiny.plans["tree"] = [again] * 200
     tiny.page_size = 0
-    assert_fails(fetch(tiny), 5, "more files than a model has")
+    assert_fails(fetch(tiny), 5, "too many files for a model")
 
 
 def test_settings_of_any_size_are_not_fetched(tmp_path, tiny, fetch):

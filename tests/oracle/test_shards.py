@@ -107,10 +107,10 @@ def test_a_folder_with_both_is_read_as_the_reference_reads_it(tmp_path, single, 
     assert (blob.tensors["final_norm"].values() == expected).all()
 
 
-def test_a_folder_without_weights_says_what_is_due(tmp_path, copy):
+def test_a_folder_without_weights_says_what_is_expected(tmp_path, copy):
     for path in copy.glob("model*"):
         path.unlink()
-    assert_fails(smolconv(copy, tmp_path / "o"), 3, "neither model.safetensors nor model.safetensors.index")
+    assert_fails(smolconv(copy, tmp_path / "o"), 3, "no model.safetensors or model.safetensors.index.json in it")
     (copy / "model.safetensors").symlink_to("nowhere")
     assert_fails(smolconv(copy, tmp_path / "o"), 3, "model.safetensors: cannot open")
 
