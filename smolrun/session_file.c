@@ -12,10 +12,9 @@
 
 #include "cli/input.h"
 #include "cli/output.h"
+#include "cli/path.h"
 #include "cli/print.h"
 #include "cli/text.h"
-#include "common/file.h"
-#include "common/memory.h"
 #include "smolrun/prompt.h"
 
 /* The first bytes of every session (format/SESSION.md, 2). */
@@ -138,7 +137,7 @@ smol_status smol_session_open(struct session_file *file, const char *path, smol_
                               smol_session *session, smol_error *error)
 {
     bool found;
-    *file = (struct session_file){.path = smol_strdup(path), .fd = -1};
+    *file = (struct session_file){.path = strdup(path), .fd = -1};
     if (!file->path)
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
     smol_status status = look_for(path, &found, error);
@@ -153,7 +152,7 @@ void smol_session_close(struct session_file *file)
 {
     if (file->path && file->fd >= 0)
         close(file->fd);
-    smol_free(file->path);
+    free(file->path);
     *file = (struct session_file){0};
 }
 
@@ -252,13 +251,13 @@ static char *free_name(const char *path)
     enum { MOST = 1000, SUFFIX = 8 };
     struct stat info;
     size_t size = strlen(path) + SUFFIX;
-    char *name = smol_malloc(size);
+    char *name = malloc(size);
     for (int i = 2; name && i < MOST; i++) {
         snprintf(name, size, "%s.%d", path, i);
         if (lstat(name, &info) && errno == ENOENT)
             return name;
     }
-    smol_free(name);
+    free(name);
     return NULL;
 }
 
@@ -275,7 +274,7 @@ static smol_status save_elsewhere(struct session_file *file, const smol_context 
                          file->path);
     smol_status status = write_session(name, false, context, session, &fd, error);
     if (status) {
-        smol_free(name);
+        free(name);
         return status;
     }
     smol_fail(error, SMOL_ERROR_FILE,

@@ -7,7 +7,7 @@
 #include "format/session.h"
 #include "runtime/engine/kv.h"
 #include "smol.h"
-#include "smolrun/chat_conversation.h"
+#include "smolrun/chat/conversation.h"
 #include "tests/fuzz/files.h"
 
 enum {

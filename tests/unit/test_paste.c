@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/memory.h"
-#include "smolrun/chat_input.h"
-#include "smolrun/chat_paste.h"
+#include "smolrun/chat/entry.h"
+#include "smolrun/chat/keys.h"
 
 /* Adds all bytes; whether the last one, and none before it, ended the paste. */
 static bool add(struct paste *paste, const char *bytes, size_t size)
@@ -32,7 +32,7 @@ static void check(const char *bytes, size_t size, const wchar_t *expected)
     assert_non_null(text);
     assert_int_equal(wcslen(text), wcslen(expected));
     assert_memory_equal(text, expected, wcslen(expected) * sizeof *text);
-    smol_free(text);
+    free(text);
     smol_free(paste.bytes.text);
 }
 

@@ -2,7 +2,7 @@
 #ifndef SMOL_SMOLRUN_CHAT_H
 #define SMOL_SMOLRUN_CHAT_H
 
-#include "smolrun/chat_conversation.h"
+#include "smolrun/chat/conversation.h"
 #include "smolrun/load.h"
 #include "smolrun/session_file.h"
 

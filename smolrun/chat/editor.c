@@ -1,10 +1,12 @@
-/* Editing lines, see chat_editor.h. */
-#include "smolrun/chat_editor.h"
+/* Editing lines, see editor.h. */
+#include "smolrun/chat/editor.h"
 
+#include <dlfcn.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
@@ -12,16 +14,93 @@
 
 #include "cli/print.h"
 #include "cli/terminal.h"
-#include "common/memory.h"
-#include "smolrun/chat_history.h"
-#include "smolrun/chat_input.h"
-#include "smolrun/chat_keys.h"
-#include "smolrun/chat_libedit.h"
-#include "smolrun/chat_signals.h"
+#include "smolrun/chat/entry.h"
+#include "smolrun/chat/history_file.h"
+#include "smolrun/chat/keys.h"
+#include "smolrun/chat/signals.h"
+
+/* --- libedit ------------------------------------------------------------------------------ */
+
+/* What histedit.h declares; it has not changed since libedit's version 3. */
+struct history_event {
+    int number;
+    const char *text;
+};
+
+struct line_info {
+    const wchar_t *buffer, *cursor, *end;
+};
+
+enum {
+    EL_EDITOR = 2,
+    EL_BIND = 4,
+    EL_SETTY = 8,
+    EL_ADDFN = 9,
+    EL_HIST = 10,
+    EL_GETCFN = 13,
+    EL_PREP_TERM = 16,
+    EL_REFRESH = 20,
+    EL_PROMPT_ESC = 21,
+};
+enum { H_SETSIZE = 1, H_GETSIZE = 2, H_ENTER = 10 };
+enum { CC_NORM = 0, CC_REFRESH = 4, CC_CURSOR = 5, CC_ERROR = 6 }; /* what a key's function says */
+
+/* An editor of lines, its history, and what can be done with them: el_gets, el_set, el_wset,
+ * el_wline, el_resize, el_end, el_winsertstr, el_cursor, el_wpush, history, history_end. */
+struct libedit {
+    void *editor, *history;
+    const char *(*gets)(void *, int *);
+    int (*set)(void *, int, ...), (*set_wide)(void *, int, ...);
+    const struct line_info *(*line)(void *);
+    void (*resize)(void *), (*end)(void *);
+    int (*insert)(void *, const wchar_t *), (*move)(void *, int);
+    void (*push)(void *, const wchar_t *);
+    int (*remember)(void *, struct history_event *, int, ...);
+    void (*forget)(void *);
+};
+
+static void *library; /* stays: nobody unloads it while the program runs */
+
+/* dlsym's result as a function, which ISO C has no conversion for. */
+static bool find(const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* Loads libedit and starts an editor at the terminal. False: there is no libedit. Close *edit in
+ * any case. */
+static bool open_libedit(struct libedit *edit)
+{
+    void *(*start)(const char *, FILE *, FILE *, FILE *), *(*new_history)(void);
+    library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library || !find("el_init", &start) || !find("el_gets", &edit->gets) ||
+        !find("el_set", &edit->set) || !find("el_wset", &edit->set_wide) ||
+        !find("el_wline", &edit->line) || !find("el_resize", &edit->resize) ||
+        !find("el_winsertstr", &edit->insert) || !find("el_cursor", &edit->move) ||
+        !find("el_wpush", &edit->push) || !find("el_end", &edit->end) ||
+        !find("history_init", &new_history) || !find("history", &edit->remember) ||
+        !find("history_end", &edit->forget))
+        return false;
+    edit->history = new_history();
+    edit->editor = edit->history ? start("smolrun", stdin, stdout, stderr) : NULL;
+    return edit->editor != NULL;
+}
+
+static void close_libedit(struct libedit *edit)
+{
+    if (edit->editor)
+        edit->end(edit->editor);
+    if (edit->history)
+        edit->forget(edit->history);
+    *edit = (struct libedit){0};
+}
+
+/* --- state -------------------------------------------------------------------------------- */
 
 static struct libedit edit;
-static bool leaving; /* a line, because of Ctrl-C */
-static struct typed_line typed_line;
+static bool leaving;     /* a line, because of Ctrl-C */
 static int entries_back; /* in the history, from the new line */
 
 enum {
@@ -162,30 +241,59 @@ static void say(const char *what)
 
 /* --- the line ----------------------------------------------------------------------------- */
 
-static void follow_edit(void)
+/* The first and the last of the line's pastes, owned, or NULL. */
+static wchar_t *pastes[2];
+
+static void keep_paste(int place, wchar_t *text)
 {
-    const struct line_info *line = edit.line(edit.editor);
-    smol_typed_follow(&typed_line, (size_t)(line->end - line->buffer),
-                      (size_t)(line->cursor - line->buffer));
+    free(pastes[place]);
+    pastes[place] = text;
 }
 
-/* What the key does that stands for a paste. */
+static void forget_pastes(void)
+{
+    keep_paste(0, NULL);
+    keep_paste(1, NULL);
+}
+
+/* Does what the key does that stands for a paste. */
 static unsigned char insert_paste(void *editor, wint_t key)
 {
     const struct paste *paste = smol_keys_pasted();
-    follow_edit(); /* by who called it, if that was a search */
     bool too_long = paste->too_long;
     wchar_t *text = too_long || paste->bytes.failed ? NULL : smol_paste_text(paste);
     bool inserted = text && (!text[0] || edit.insert(edit.editor, text) == 0);
     (void)editor, (void)key;
     smol_keys_drop_paste();
     if (inserted)
-        smol_typed_paste(&typed_line, wcslen(text));
+        keep_paste(pastes[0] ? 1 : 0, text);
     else
+        free(text);
+    if (!inserted)
         say(too_long ? "a message of more than 1 MiB: paste less"
                      : "out of memory for what is pasted");
-    smol_free(text);
     return inserted ? CC_REFRESH : CC_NORM;
+}
+
+/* Compares the line with what was pasted, as libedit tells nothing about its edits. */
+static struct line_origin find_origin(bool has_rows)
+{
+    const struct line_info *line = edit.line(edit.editor);
+    const wchar_t *end = line->end;
+    struct line_origin origin = {.recalled = has_rows && !pastes[0]};
+    while (end > line->buffer && end[-1] == L'\n')
+        end--;
+    size_t length = (size_t)(end - line->buffer);
+    for (int i = 0; i < 2 && pastes[i]; i++) {
+        size_t n = wcslen(pastes[i]);
+        while (n > 0 && pastes[i][n - 1] == L'\n')
+            n--;
+        if (n > 0 && n <= length && wmemcmp(line->buffer, pastes[i], n) == 0)
+            origin.pasted_start = true;
+        if (n > 0 && n <= length && wmemcmp(end - n, pastes[i], n) == 0)
+            origin.pasted_end = true;
+    }
+    return origin;
 }
 
 /* The row of a text of several that `place` is in: from its first character to behind its last. */
@@ -224,12 +332,13 @@ static bool move_to_row(int direction)
 static unsigned char move_in_history(int direction)
 {
     struct history_event event = {0};
-    if (entries_back == 0 && (direction > 0 || typed_line.length > KEPT))
+    const struct line_info *line = edit.line(edit.editor);
+    if (entries_back == 0 && (direction > 0 || line->end - line->buffer > KEPT))
         return CC_ERROR;
     edit.remember(edit.history, &event, H_GETSIZE);
     if (entries_back - direction <= event.number)
         entries_back -= direction;
-    typed_line.pasted = false;
+    forget_pastes();
     edit.push(edit.editor, direction < 0 ? OLDER : NEWER);
     return CC_NORM;
 }
@@ -277,7 +386,6 @@ static int read_character(void *editor, wchar_t *character)
     mbstate_t state = {0};
     char byte;
     (void)editor;
-    follow_edit();
     int n = smol_keys_read(&byte, wait_for_input);
     if (n < 0) {
         *character = L'E' & 0x1f;
@@ -330,7 +438,7 @@ bool smol_chat_editor_open(bool in_color)
     struct history_event event;
     colored = in_color;
     set_characters();
-    if (tcgetattr(STDIN_FILENO, &own) || !smol_libedit_open(&edit))
+    if (tcgetattr(STDIN_FILENO, &own) || !open_libedit(&edit))
         return false;
     edit.remember(edit.history, &event, H_SETSIZE, HISTORY_ENTRIES);
     edit.set(edit.editor, EL_EDITOR, "emacs");
@@ -346,10 +454,11 @@ void smol_chat_editor_close(void)
 {
     if (taken)
         smol_chat_at_stop(smol_chat_stop);
-    smol_libedit_close(&edit);
+    close_libedit(&edit);
     if (taken)
         return_terminal();
     smol_keys_drop_paste();
+    forget_pastes();
     smol_chat_history_close();
 }
 
@@ -367,12 +476,12 @@ void smol_chat_editor_remember(const char *text, size_t size)
     smol_free(entry.text);
 }
 
-bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct typed *typed)
+bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct line_origin *origin)
 {
     int n = 0;
     prompt = with_prompt;
     leaving = false;
-    typed_line = (struct typed_line){0};
+    forget_pastes();
     entries_back = 0;
     smol_keys_drop_paste(); /* one that Ctrl-C has ended */
     smol_chat_at_stop(NULL);
@@ -384,7 +493,7 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
         return false;
     while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */
         n--;
-    *typed = smol_typed_part(&typed_line, memchr(line, '\n', (size_t)n));
+    *origin = find_origin(memchr(line, '\n', (size_t)n));
     smol_buffer_add(text, line, (size_t)n);
     return true;
 }

@@ -8,7 +8,7 @@
 #include "smol.h"
 
 /* Looks whether there is a terminal, and prepares its editing of lines: before the sandbox is
- * entered (chat_editor.h). */
+ * entered (editor.h). */
 void smol_chat_input_open(void);
 void smol_chat_input_close(void);
 
@@ -25,12 +25,12 @@ enum entry { ENTRY_TEXT, ENTRY_END, ENTRY_INTERRUPTED, ENTRY_FAILED };
 
 /* Reads what the user has to say into *text, which is emptied first: a line; several where each but
  * the last ends with a backslash; or all between two lines with three double quotes. From the first
- * call on, Ctrl-C at a terminal does not end the program (chat_signals.h), but the message. On
+ * call on, Ctrl-C at a terminal does not end the program (signals.h), but the message. On
  * failure *error is set: MEMORY, FILE, USAGE (longer than MAX_MESSAGE). */
 enum entry smol_chat_read(struct buffer *text, smol_error *error);
 
 /* Between two tokens of an answer: takes what is typed meanwhile for the next line, if it is much
- * (chat_keys.h). */
+ * (keys.h). */
 void smol_chat_read_ahead(void);
 
 #endif

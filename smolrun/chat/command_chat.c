@@ -6,9 +6,9 @@
 #include "cli/path.h"
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "smolrun/chat.h"
-#include "smolrun/chat_input.h"
-#include "smolrun/chat_signals.h"
+#include "smolrun/chat/chat.h"
+#include "smolrun/chat/entry.h"
+#include "smolrun/chat/signals.h"
 #include "smolrun/command.h"
 #include "smolrun/session_file.h"
 
@@ -21,6 +21,7 @@ static const struct option_rule rules[] = {
      OPTION_FLAG, FIELD(slide), 0, 0, NULL},
     RULE_THREADS,
     RULE_KV,
+    RULE_TEMPLATE_ARG,
     {"system", 0, "TEXT", "the system message", OPTION_TEXT, FIELD(system), 0, 0, NULL},
     {"session", 0, "FILE", "go on with the conversation in FILE, if it is there, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},

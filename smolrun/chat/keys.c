@@ -1,14 +1,70 @@
-/* Keys, see chat_keys.h. */
-#include "smolrun/chat_keys.h"
+/* Keys, see keys.h. */
+#include "smolrun/chat/keys.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "common/memory.h"
-#include "smolrun/chat_signals.h"
+#include "cli/text.h"
+#include "smolrun/chat/entry.h"
+#include "smolrun/chat/signals.h"
+
+/* --- the text of a paste ------------------------------------------------------------------ */
+
+enum { END_SIZE = sizeof PASTE_END - 1 };
+
+bool smol_paste_add(struct paste *paste, char byte)
+{
+    bool goes_on = byte == PASTE_END[paste->matched];
+    paste->matched = goes_on ? paste->matched + 1 : byte == PASTE_END[0];
+    if (paste->size++ < MAX_MESSAGE + END_SIZE)
+        smol_buffer_add(&paste->bytes, &byte, 1);
+    if (paste->matched < END_SIZE)
+        return false;
+    paste->size -= END_SIZE;
+    paste->too_long = paste->size > MAX_MESSAGE;
+    if (!paste->too_long && !paste->bytes.failed)
+        paste->bytes.size = paste->size;
+    return true;
+}
+
+static bool is_break(uint8_t byte)
+{
+    return byte == '\r' || byte == '\n';
+}
+
+static bool is_control_character(uint32_t character)
+{
+    return (character < 0x20 && character != '\t') || (character >= 0x7f && character < 0xa0);
+}
+
+wchar_t *smol_paste_text(const struct paste *paste)
+{
+    const uint8_t *bytes = (const uint8_t *)paste->bytes.text;
+    size_t size = paste->bytes.size, n = 0;
+    wchar_t *text = paste->bytes.failed ? NULL : reallocarray(NULL, size + 1, sizeof *text);
+    if (!text)
+        return NULL;
+    for (size_t i = 0; i < size;) {
+        uint32_t character;
+        size_t length = smol_utf8_decode(bytes + i, size - i, &character);
+        if (is_break(bytes[i])) {
+            /* two that differ are one: CR LF, or LF CR where the terminal exchanges them */
+            length += i + 1 < size && is_break(bytes[i + 1]) && bytes[i + 1] != bytes[i];
+            text[n++] = L'\n';
+        } else if (!is_control_character(character)) {
+            text[n++] = (wchar_t)character;
+        }
+        i += length;
+    }
+    text[n] = L'\0';
+    return text;
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
 
 enum {
     PIECE = 4096,    /* bytes of a paste that are read at once; a terminal's queue has as many */
@@ -37,8 +93,6 @@ void smol_keys_take(void)
     mode.c_iflag &= ~(tcflag_t)IXON;
     tcsetattr(STDIN_FILENO, TCSANOW, &mode);
 }
-
-/* --- bytes -------------------------------------------------------------------------------- */
 
 void smol_keys_make_room(void)
 {

@@ -1,5 +1,5 @@
-/* Reading what the user types, see chat_input.h. */
-#include "smolrun/chat_input.h"
+/* Reading what the user types, see entry.h. */
+#include "smolrun/chat/entry.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 #include "cli/print.h"
-#include "smolrun/chat_editor.h"
-#include "smolrun/chat_keys.h"
-#include "smolrun/chat_signals.h"
+#include "smolrun/chat/editor.h"
+#include "smolrun/chat/keys.h"
+#include "smolrun/chat/signals.h"
 #include "smolrun/lines.h"
 
 static bool interactive, edited;
-static struct lines lines; /* where they are not edited */
-static struct typed typed; /* of the line that was read last */
+static struct lines lines;        /* where they are not edited */
+static struct line_origin origin; /* of the line that was read last */
 
 /* --- opening ------------------------------------------------------------------------------ */
 
@@ -88,7 +88,7 @@ static enum entry read_plain(const char *prompt, struct buffer *text, smol_error
     if (line.kind == LINE_TOO_LONG)
         return too_long(error);
     if (line.kind == LINE_TEXT) {
-        typed = (struct typed){SIZE_MAX, SIZE_MAX};
+        origin = (struct line_origin){0};
         smol_buffer_add(text, line.text, line.size);
         return ENTRY_TEXT;
     }
@@ -100,7 +100,7 @@ static enum entry read_plain(const char *prompt, struct buffer *text, smol_error
 
 static enum entry read_edited(const char *prompt, struct buffer *text)
 {
-    if (smol_chat_editor_read(prompt, text, &typed))
+    if (smol_chat_editor_read(prompt, text, &origin))
         return ENTRY_TEXT;
     return smol_chat_interrupted() ? ENTRY_INTERRUPTED : ENTRY_END;
 }
@@ -124,7 +124,7 @@ static enum entry read_line(const char *prompt, struct buffer *text, smol_error 
     enum entry entry = edited ? read_edited(prompt, text) : read_plain(prompt, text, error);
     if (interactive && entry != ENTRY_TEXT)
         putchar('\n');
-    if (start == 0 && text->size > 0 && text->text[0] == '/' && typed.before == 0)
+    if (start == 0 && text->size > 0 && text->text[0] == '/' && origin.pasted_start)
         add_slash(text); /* what is pasted is no command */
     if (text->failed)
         return out_of_memory(error);
@@ -138,59 +138,57 @@ static enum entry read_line(const char *prompt, struct buffer *text, smol_error 
 static const char quotes[] = "\"\"\"";
 enum { N_QUOTES = sizeof quotes - 1 };
 
+/* Whether the end of the line is text, whatever its characters are. */
+static bool has_text_end(void)
+{
+    return origin.pasted_end || origin.recalled;
+}
+
 /* Whether text[from, size) ends with the quotes that end a block, typed by hand. */
 static bool ends_with_quotes(const struct buffer *text, size_t from)
 {
-    return text->size >= from + N_QUOTES && typed.after >= N_QUOTES &&
+    return text->size >= from + N_QUOTES && !has_text_end() &&
            memcmp(text->text + text->size - N_QUOTES, quotes, N_QUOTES) == 0;
 }
 
 static bool begins_with_quotes(const struct buffer *text)
 {
-    return text->size >= N_QUOTES && typed.before >= N_QUOTES &&
+    return text->size >= N_QUOTES && !origin.pasted_start && !origin.recalled &&
            memcmp(text->text, quotes, N_QUOTES) == 0;
 }
 
 static bool ends_with_backslash(const struct buffer *text)
 {
-    return text->size > 0 && typed.after > 0 && text->text[text->size - 1] == '\\';
-}
-
-static size_t skip_newlines(const struct buffer *text, size_t at)
-{
-    while (at < text->size && text->text[at] == '\n')
-        at++;
-    return at;
+    return text->size > 0 && !has_text_end() && text->text[text->size - 1] == '\\';
 }
 
 static void strip_newlines(struct buffer *text)
 {
-    size_t first = skip_newlines(text, 0);
+    size_t first = 0;
+    while (first < text->size && text->text[first] == '\n')
+        first++;
     text->size -= first;
     memmove(text->text, text->text + first, text->size);
     while (text->size > 0 && text->text[text->size - 1] == '\n')
         text->size--;
 }
 
-/* Everything up to the closing quotes; the opening ones are there. At a terminal a block that is
- * too long is read to its end all the same: its lines are no messages. */
+/* Everything up to the closing quotes; the opening ones are there. It is text, even if it begins
+ * with a slash. At a terminal a block that is too long is read to its end all the same: its lines
+ * are no messages. */
 static enum entry read_block(struct buffer *text, smol_error *error)
 {
     enum entry entry = ENTRY_TEXT;
-    bool fits = true, pasted_slash = false; /* that the text begins with */
-    size_t start = 0, first = 0;            /* of the line; of the text behind empty lines */
+    bool fits = true;
+    size_t start = 0; /* of the line */
     text->size -= N_QUOTES;
     memmove(text->text, text->text + N_QUOTES, text->size);
-    typed.before -= N_QUOTES;
     while (entry == ENTRY_TEXT) {
-        first = skip_newlines(text, first);
-        if (first >= start && first < text->size)
-            pasted_slash = text->text[first] == '/' && first - start >= typed.before;
         fits = fits && text->size <= MAX_MESSAGE;
         if (ends_with_quotes(text, start) || (!fits && !interactive))
             break;
         if (!fits)
-            text->size = first = 0;
+            text->size = 0;
         smol_buffer_add(text, "\n", 1);
         start = text->size;
         entry = read_line(". ", text, error);
@@ -202,7 +200,7 @@ static enum entry read_block(struct buffer *text, smol_error *error)
     else if (entry == ENTRY_END)
         entry = ENTRY_TEXT; /* what there is */
     strip_newlines(text);
-    if (pasted_slash)
+    if (text->size > 0 && text->text[0] == '/')
         add_slash(text);
     return entry;
 }

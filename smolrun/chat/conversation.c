@@ -1,11 +1,10 @@
-/* Messages, see chat_conversation.h. */
-#include "smolrun/chat_conversation.h"
+/* Messages, see conversation.h. */
+#include "smolrun/chat/conversation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/print.h"
-#include "common/memory.h"
 #include "smolrun/prompt.h"
 
 #define PACK_MAGIC "chat"
@@ -15,13 +14,13 @@ static bool add(struct conversation *c, enum role role, const char *text, size_t
 {
     if (c->n == c->room) {
         size_t room = c->room ? 2 * c->room : FIRST_ROOM;
-        struct message *messages = smol_reallocarray(c->messages, room, sizeof *messages);
+        struct message *messages = reallocarray(c->messages, room, sizeof *messages);
         if (!messages)
             return false;
         c->messages = messages;
         c->room = room;
     }
-    char *copy = smol_malloc(size + 1);
+    char *copy = malloc(size + 1);
     if (!copy)
         return false;
     memcpy(copy, text, size);
@@ -39,7 +38,7 @@ smol_status smol_conversation_add(struct conversation *conversation, enum role r
 
 void smol_conversation_pop(struct conversation *conversation)
 {
-    smol_free(conversation->messages[--conversation->n].text);
+    free(conversation->messages[--conversation->n].text);
 }
 
 const struct message *smol_conversation_system(const struct conversation *conversation)
@@ -60,7 +59,7 @@ void smol_conversation_clear(struct conversation *conversation, bool all)
         smol_conversation_pop(conversation);
     if (!all)
         return;
-    smol_free(conversation->messages);
+    free(conversation->messages);
     *conversation = (struct conversation){0};
 }
 
@@ -79,7 +78,7 @@ void smol_conversation_drop(struct conversation *conversation, size_t n_dropped)
 {
     struct message *oldest = conversation->messages + n_system(conversation);
     for (size_t i = 0; i < n_dropped; i++)
-        smol_free(oldest[i].text);
+        free(oldest[i].text);
     conversation->n -= n_dropped;
     memmove(oldest, oldest + n_dropped,
             (conversation->n - n_system(conversation)) * sizeof *oldest);
@@ -91,7 +90,7 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
 {
     static const char *const names[] = {
         [ROLE_SYSTEM] = "system", [ROLE_USER] = "user", [ROLE_ASSISTANT] = "assistant"};
-    smol_chat_message *messages = smol_calloc(conversation->n, sizeof *messages);
+    smol_chat_message *messages = calloc(conversation->n, sizeof *messages);
     if (!messages)
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
     size_t n_messages = 0;
@@ -104,7 +103,7 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
     const smol_chat_params chat = {
         .messages = messages, .n_messages = n_messages, .now = &settings->now};
     smol_status status = smol_prompt_chat(settings, model, chat, ids, n, error);
-    smol_free(messages);
+    free(messages);
     return status;
 }
 

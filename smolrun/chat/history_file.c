@@ -1,5 +1,5 @@
-/* What was typed in chats, see chat_history.h. */
-#include "smolrun/chat_history.h"
+/* What was typed in chats, see history_file.h. */
+#include "smolrun/chat/history_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "cli/text.h"
-#include "common/memory.h"
 
 enum { MAX_FILE = 1 << 20, MAX_ENTRY = 1 << 16 }; /* bytes */
 

@@ -1,6 +1,8 @@
 /* What a chat's lines that begin with a slash do, and saving and loading, see chat.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,9 +10,8 @@
 #include "cli/path.h"
 #include "cli/print.h"
 #include "cli/terminal.h"
-#include "common/memory.h"
-#include "smolrun/chat.h"
-#include "smolrun/chat_input.h"
+#include "smolrun/chat/chat.h"
+#include "smolrun/chat/entry.h"
 #include "smolrun/session_file.h"
 
 /* --- sessions ----------------------------------------------------------------------------- */
@@ -92,12 +93,11 @@ static char *session_path(const struct chat *chat, const char *argument)
         fputs("start the chat with --session FILE: smolrun can write nowhere else\n", stdout);
         return NULL;
     }
-    char *folder = smol_path_folder(own);
-    char *path = strchr(argument, '/') ? smol_strdup(argument)
-                 : !folder             ? NULL
-                 : argument[0]         ? smol_path_join(folder, argument)
-                                       : smol_strdup(own);
-    smol_free(folder);
+    char *path = NULL;
+    int folder = strchr(argument, '/') ? 0 : (int)(smol_base_name(own) - own), n;
+    n = argument[0] ? asprintf(&path, "%.*s%s", folder, own, argument) : asprintf(&path, "%s", own);
+    if (n < 0)
+        path = NULL;
     if (!path)
         fputs("out of memory for a file name\n", stdout);
     return path;
@@ -130,7 +130,7 @@ static smol_status say(const struct chat *chat, const char *done, char *path, sm
             "others when it began (see SMOL_SANDBOX in smolrun --help).\n",
             folder);
     smol_free(folder);
-    smol_free(path);
+    free(path);
     return SMOL_OK;
 }
 
@@ -158,7 +158,7 @@ static smol_status save_over(struct chat *chat, const char *argument, bool repla
         return say(chat, "saved to", path, smol_chat_save(chat, error), error);
     if (!replace && lstat(path, &info) == 0) {
         printf("%s: exists already: /save! replaces it, or give another name\n", path);
-        smol_free(path);
+        free(path);
         return SMOL_OK;
     }
     return say(chat, "saved to", path, save_as(chat, path, replace, error), error);
@@ -219,7 +219,7 @@ static smol_status regenerate(struct chat *chat, const char *argument, smol_erro
     if (status) /* there is room for it: nothing was added */
         conversation->messages[conversation->n++] = old;
     else
-        smol_free(old.text);
+        free(old.text);
     return status;
 }
 

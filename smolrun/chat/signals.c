@@ -1,13 +1,11 @@
-/* Signals, see chat_signals.h. */
-#include "smolrun/chat_signals.h"
+/* Signals, see signals.h. */
+#include "smolrun/chat/signals.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <unistd.h>
-
-#include "common/threads.h"
 
 /* those from STOPS on have their own effect until smol_chat_at_stop */
 static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT, SIGTSTP, SIGQUIT};
@@ -118,10 +116,10 @@ static void wait_for_any(void)
     sigemptyset(&ours);
     for (int i = 0; i < N_SIGNALS; i++)
         sigaddset(&ours, signals[i]);
-    threads_sigmask(SIG_BLOCK, &ours, &others);
+    sigprocmask(SIG_BLOCK, &ours, &others);
     if (!interrupted && !resized && !continued && !stop)
         ppoll(&in, 1, NULL, &others);
-    threads_sigmask(SIG_SETMASK, &others, NULL);
+    sigprocmask(SIG_SETMASK, &others, NULL);
 }
 
 enum wake smol_chat_wait(void)

@@ -5,9 +5,9 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 #include "cli/terminal.h"
-#include "smolrun/chat.h"
-#include "smolrun/chat_input.h"
-#include "smolrun/chat_signals.h"
+#include "smolrun/chat/chat.h"
+#include "smolrun/chat/entry.h"
+#include "smolrun/chat/signals.h"
 #include "smolrun/session_file.h"
 
 /* Tokens between two looks whether the user has had enough: as many as go through the layers at
