@@ -26,7 +26,11 @@ static void name_rule(const struct option_rule *rule, char *name)
 
 static void print_row(const char *left, const char *help)
 {
-    printf("  %-20s  %s\n", left, help);
+    enum { COLUMN = 20 }; /* a longer name has a line of its own */
+    if (strlen(left) > COLUMN)
+        printf("  %s\n  %-*s  %s\n", left, COLUMN, "", help);
+    else
+        printf("  %-*s  %s\n", COLUMN, left, help);
 }
 
 static void print_rule(const struct option_rule *rule)
