@@ -1,13 +1,13 @@
-"""The documentation's commands, run. Of each page every block between ``` has a kind:
+"""Runs the commands of the documentation. Every block between ``` has a kind:
 
-    console   each line behind a $ is a command, what follows it, if anything does, what it shows;
-              `...` stands for anything there, and lines may be broken anywhere
+    console   each line after a $ is a command, and the lines after it are its output; `...` stands for any
+              output, and lines may be broken anywhere
     sh        each line is a command
-    usage     how a command is called: its options are those that --help lists
+    usage     how a command is called: its options must be those that --help lists
 
-and no other block may look like a command. A command is run in a folder where what it names stands ready, the
-bundled model for any other; where it shows what SmolLM2 says, with that. What cannot be run is listed, with the
-reason, and what it names must exist."""
+No other block may look like a command. A command runs in a folder with the files that it names; the bundled
+model stands for every model, except where the page shows output of SmolLM2. Commands that cannot run are
+listed with the reason, and what they name must exist."""
 import os
 import re
 import shutil
@@ -24,24 +24,25 @@ TEXTS += sorted(str(p.relative_to(ROOT)) for p in [*ROOT.glob("docs/*.md"), *ROO
 PAGES = TEXTS + sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/man/*.scd"))
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 CACHE = ".cache/huggingface/hub/models--HuggingFaceTB--SmolLM2-135M-Instruct"
-MARK = "\x1e"  # behind each command's output, around its exit status
+MARK = "\x1e"  # after each command's output, around its exit status
 
 # the beginning of a command -> why it is not run
 NOT_RUN = {
     "./scripts/check": "runs this",
     "make check": "runs a part of this",
     "make fuzz": "takes a quarter of an hour; the check runs each target for seconds",
-    "build/fuzz/tests/fuzz_blob": "is for what `make fuzz` has found",
+    "build/fuzz/tests/fuzz_blob": "needs a finding of `make fuzz`",
     "libraries=$(./scripts/foreign-libraries": "cross-compiles for a minute; the check does (aarch64, armv7)",
-    "make static": "as before",
+    "make static": "cross-compiles too",
     "minisign -G": "asks for a password; test_signing.py makes keys without one",
 }  # fmt: skip
 # kinds of blocks that another test runs
 RUN_ELSEWHERE = {"sh home": "test_signing.py", "sh device": "test_signing.py"}
 
-# what a command matches -> what has happened before it, mostly on another machine
+# pattern of a command -> what runs before it
 BEFORE = {
     r"smolconv( --dtype \w+)? \S*SmolLM2\S* smollm2": "rm -f smollm2.smol",
+    r"smol-fetch --convert": "rm -f smollm2.smol",
     r"smolconv patch old": "rm -f new.smol",
     r"smolconv pack": "rm -f smollm2.smol.zst",
     r"smolconv delta old": "rm -f update.smoldelta",
@@ -49,20 +50,20 @@ BEFORE = {
     r"^cc ": "[ -e smol ] || make install PREFIX=$HOME/smol; export PKG_CONFIG_PATH=$HOME/smol/lib/pkgconfig",
     r"\$URL.*smolconv patch": "URL=file://$PWD/update.smoldelta",
 }  # fmt: skip
-# what stands for what cannot be had here
+# text of a command -> its replacement here
 INSTEAD = {"https://example.org/": "file://$PWD/", "digest HEX": "digest $(sha256sum FILE.smol | cut -d' ' -f1)"}
-# the exit status of those that end with another than 0
+# commands with an exit status other than 0
 STATUS = {
     "n=$(smolconv unpack --resume - smollm2.smol </dev/null)": 4,  # nothing has come yet
     "smolconv diff old.smol new.smol": 1,  # they differ
 }  # fmt: skip
 
 
-# --- what a page has ------------------------------------------------------------------------------
+# --- the blocks of a page ------------------------------------------------------------------------------
 
 
 def blocks(page):
-    """[kind, text] of each block, and its text without them."""
+    """[kind, text] of each block, and the text without blocks."""
     text, found = (ROOT / page).read_text(), []
 
     def take(match):
@@ -76,12 +77,12 @@ def blocks(page):
 
 
 def joined(text):
-    """Its lines; one that ends with a backslash and the next are one."""
+    """The lines of a text; a line that ends with a backslash is joined with the next."""
     return text.replace("\\\n", " ").splitlines()
 
 
 def commands(page):
-    """[command, what it shows] of all blocks to be run, in order."""
+    """[command, its output] of all blocks that are run, in order."""
     found = []
     for kind, text in blocks(page)[0]:
         if kind == "sh":
@@ -109,7 +110,7 @@ def test_no_command_hides_in_another_kind_of_block(page):
     found, rest = blocks(page)
     assert {kind for kind, _ in found} <= {"console", "sh", "usage", "c", "json", "", *RUN_ELSEWHERE}
     others = [text for kind, text in found if kind == ""]
-    others += re.findall(r"^ {4,}.*", rest, flags=re.M)  # set in, the other way to make a block
+    others += re.findall(r"^ {4,}.*", rest, flags=re.M)  # indented, the other way to make a block
     for line in "\n".join(others).splitlines():
         assert not looks_like_a_command(line), line
 
@@ -124,7 +125,7 @@ def test_nothing_is_listed_that_no_page_has():
     assert kinds >= set(RUN_ELSEWHERE)
 
 
-# --- what stands ready ----------------------------------------------------------------------------
+# --- files for the commands ----------------------------------------------------------------------------
 
 
 def convert(*words):
@@ -133,7 +134,7 @@ def convert(*words):
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory):
-    """Everything that a command may name: the bundled model, with SmolLM2's context, for all models."""
+    """Every file that a command may name: the bundled model, with SmolLM2's context, for all models."""
     folder = tmp_path_factory.mktemp("shelf")
     model = shutil.copytree(ROOT / "demo/model", folder / "SmolLM2-135M-Instruct")
     config = model / "config.json"
@@ -158,7 +159,7 @@ def shelf(tmp_path_factory):
 
 @pytest.fixture()
 def clone(tmp_path, shelf):
-    """What looks like the tree, with what is built there already, and can be written to."""
+    """A writable copy of the tree, with the build of this one."""
     for name in ("build", "demo", "scripts", "README.md"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "tools").mkdir()
@@ -169,7 +170,7 @@ def clone(tmp_path, shelf):
 
 
 def fill(folder, shelf):
-    """Puts all that is on the shelf into a folder; names of its own, so that one may be given to another file."""
+    """Links all files of the shelf into a folder, so that a command may replace a name there."""
     for path in shelf.iterdir():
         if path.is_file():
             os.link(path, folder / path.name)
@@ -209,7 +210,7 @@ def real(tmp_path_factory, request):
 
 
 def run_all(folder, environment, listed):
-    """[exit status, output] of each [command, folder], run in one shell, one behind the other."""
+    """[exit status, output] of each [command, folder], run in one shell, one after the other."""
     script = ["set -o pipefail"]
     for command, place in listed:
         script += [f"cd {place}", *(what for pattern, what in BEFORE.items() if re.search(pattern, command))]
@@ -225,7 +226,7 @@ def run_all(folder, environment, listed):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
 def test_every_command_does_what_the_page_says(page, clone, shelf, environment, real):
-    if page == "docs/tutorial.md":  # which begins with what a clone has, and makes the rest itself
+    if page == "docs/tutorial.md":  # which begins with a clone and makes the rest itself
         (clone / "input").touch()
     else:
         fill(clone, shelf)
@@ -252,7 +253,7 @@ def test_the_pictures_show_what_the_commands_show(real, tmp_path):
     assert all(f"{name})" in texts for name in drawn)
 
 
-# --- what is not run exists -----------------------------------------------------------------------
+# --- commands that are not run -----------------------------------------------------------------------
 
 
 def check_options(program, words):
@@ -276,7 +277,7 @@ def check_make(words):
 
 
 def check_exists(text):
-    """What a command names, if it is ours: program and options, target, script, step."""
+    """Checks that what a command of ours names exists: program and options, target, script, step."""
     text = re.sub(r"^\S*=\$\(|^\"?\$\((\./)?scripts/venv\)\"? |  #.*|[();]| && .*", "", text)
     program, *words = text.split() or [""]
     program = re.sub(r"^(\./|build/)(?=smol|scripts)", "", program)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from internal import ROOT
@@ -129,3 +130,27 @@ def test_each_file_that_a_page_names_exists(name):
     """Paths of sources and tests between backticks; capitals stand for any name."""
     named = re.findall(r"`((?:[a-z][\w-]*/)+[a-z\d_*-]+\.(?:[ch]|py|map|txt))`", prose(ROOT / name))
     assert [file for file in named if not any(ROOT.glob(file))] == []
+
+
+# --- docs/tree.md ---------------------------------------------------------------------------------
+
+TREE = (ROOT / "docs/tree.md").read_text()
+
+
+def test_the_tree_has_a_line_for_each_folder():
+    listed = re.findall(r"^\| `([\w/.]+?)/?` \| .+ \|$", TREE.split("\n## A tensor")[0], re.M)
+    files = subprocess.run(["git", "ls-files", "*.[ch]"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    folders = {str(Path(name).parent) for name in files.splitlines()} - {"docs/man", "tests"}  # of docs; of tests/*
+    assert len(set(listed)) == len(listed) and folders <= set(listed)
+    assert [name for name in listed if not (ROOT / name).is_dir()] == []
+
+
+@pytest.mark.parametrize("walk, first, last", [("A tensor", "convert/command/main.c", "runtime/kernels/scalar.c"), ("A prompt", "smolrun/main.c", "cli/terminal.c")])
+def test_a_walk_names_existing_files_once_each(walk, first, last):
+    section = TREE.split(f"\n## {walk}")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(.+?)` \| (.+) \|$", section, re.M)
+    files = [file for file, _ in rows]
+    assert len(rows) >= 15 and len(set(files)) == len(files) and (files[0], files[-1]) == (first, last)
+    for file, text in rows:
+        beside = [(ROOT / file).parent / name for name in re.findall(r"`(\w+\.c)`", text)]
+        assert [path for path in [ROOT / file, *beside] if not path.exists()] == []
