@@ -222,4 +222,4 @@ def test_columns_are_those_of_the_c_library():
 
 
 def test_widths_are_generated_from_pythons_unicode():
-    assert_generated(WIDTHS, "gen-unicode-width")
+    assert_generated(WIDTHS, "width")

@@ -418,7 +418,7 @@ def test_drawn_expression_equals_reference(seed):
 
 @pytest.mark.slow
 def test_letters_are_generated_from_this_python():
-    assert_generated("runtime/template/template_unicode.h", "gen-unicode-case")
+    assert_generated("runtime/template/template_unicode.h", "case")
 
 
 # --- the process's locale -------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""The tables that scripts/gen-unicode writes, one module each: TARGET is the file, header() its text."""
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+def runs(characters):
+    """[first, last] of neighbours among ascending characters."""
+    out = []
+    for c in characters:
+        if out and out[-1][1] == c - 1:
+            out[-1][1] = c
+        else:
+            out.append([c, c])
+    return out
+
+
+def braced(fields):
+    return "{" + ", ".join(braced(f) if isinstance(f, list) else str(f) for f in fields) + "}"
+
+
+def row(*fields):
+    """An entry of a table; a list among the fields is a struct or an array."""
+    return braced(fields) + ","
+
+
+def rows(items):
+    """As many entries to a line as fit."""
+    lines = []
+    for item in items:
+        if lines and len(lines[-1]) + 1 + len(item) <= 100:
+            lines[-1] += " " + item
+        else:
+            lines.append("    " + item)
+    return lines
+
+
+def table(declaration, items):
+    return [f"static const {declaration} = {{", *rows(items), "};"]
+
+
+def code_ranges(name, ranges):
+    """A table of common/code_range.h."""
+    return table(f"struct code_range {name}[]", (row(hex(a), hex(b)) for a, b in ranges))
+
+
+def c_header(target, about, *lines):
+    """The whole file: the guard that its place calls for, and the lines between."""
+    parts = target.relative_to(ROOT).with_suffix("").parts
+    folder = "CONVERT" if parts[0] == "convert" else parts[0].upper()
+    guard = f"SMOL_{folder}_{parts[-1].upper()}_H"
+    head = [f"/* {about[0]}", *(f" * {line}" for line in about[1:])]
+    head[-1] += " */"
+    return "\n".join([*head, f"#ifndef {guard}", f"#define {guard}", "", *lines, "", "#endif", ""])
