@@ -12,7 +12,6 @@
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/checkpoint/fused.h"
 #include "convert/checkpoint/hub.h"
-#include "convert/tokenizer/tokenizer_rules.h"
 #include "format/layout.h"
 #include "format/model.h"
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer/pattern_set.h"
+#include "convert/tokenizer/code_set.h"
 
 enum {
     PATTERN_MAX_BYTES = 16384,

@@ -1,8 +1,8 @@
 /* What stands for one character in a pattern: escapes and classes. See pattern_parser.h. */
 #include <string.h>
 
+#include "convert/tokenizer/code_set.h"
 #include "convert/tokenizer/pattern_parser.h"
-#include "convert/tokenizer/unicode_sets.h"
 
 /* --- escapes -------------------------------------------------------------------------------- */
 
@@ -16,7 +16,7 @@ static int hex_digit(uint32_t c)
 }
 
 /* Reads up to `max` hexadecimal digits, at least `min`. */
-static smol_status read_hex(struct parser *p, unsigned min, unsigned max, uint32_t *value)
+static smol_status read_hex(struct pattern_parser *p, unsigned min, unsigned max, uint32_t *value)
 {
     unsigned n = 0;
     *value = 0;
@@ -28,7 +28,7 @@ static smol_status read_hex(struct parser *p, unsigned min, unsigned max, uint32
 }
 
 /* \xHH is a byte to the reference, which is a character only in ASCII. */
-static smol_status read_x(struct parser *p, uint32_t *value)
+static smol_status read_x(struct pattern_parser *p, uint32_t *value)
 {
     if (!smol_parser_skip(p, "{")) {
         smol_status status = read_hex(p, 1, 2, value);
@@ -41,7 +41,7 @@ static smol_status read_x(struct parser *p, uint32_t *value)
                                               : smol_parser_refuse(p, "\\x{ without its }");
 }
 
-static smol_status read_property(struct parser *p, bool negated, struct one *one)
+static smol_status read_property(struct pattern_parser *p, bool negated, struct class_member *one)
 {
     if (!smol_parser_skip(p, "{"))
         return smol_parser_refuse(p, "\\p without {");
@@ -58,7 +58,7 @@ static smol_status read_property(struct parser *p, bool negated, struct one *one
 
 /* \d, \w, \s and \h; in capitals, what they do not match. To the reference, some characters are
  * of a word outside of a class only. */
-static bool find_shorthand(uint32_t c, bool in_class, struct one *one)
+static bool find_shorthand(uint32_t c, bool in_class, struct class_member *one)
 {
     const char plain[] = {'\\', (char)(c | 0x20), 0};
     const char *name = in_class && plain[1] == 'w' ? "[word" : plain;
@@ -68,10 +68,10 @@ static bool find_shorthand(uint32_t c, bool in_class, struct one *one)
     return true;
 }
 
-smol_status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
+smol_status smol_parser_escape(struct pattern_parser *p, bool in_class, struct class_member *one)
 {
     static const char letters[] = "tnrfvae", controls[] = "\t\n\r\f\v\a\x1b";
-    *one = (struct one){.character = NO_CHARACTER};
+    *one = (struct class_member){.character = NO_CHARACTER};
     uint32_t c = smol_parser_next(p);
     if (c == NO_CHARACTER)
         return smol_parser_refuse(p, "a \\ at the end");
@@ -95,7 +95,7 @@ smol_status smol_parser_escape(struct parser *p, bool in_class, struct one *one)
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-smol_status smol_parser_fold(struct parser *p, struct code_set *set)
+smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set)
 {
     if (!p->ignore_case)
         return SMOL_OK;
@@ -111,7 +111,7 @@ smol_status smol_parser_fold(struct parser *p, struct code_set *set)
 }
 
 /* [:name:], from behind the "[:" on. */
-static smol_status read_posix(struct parser *p, struct code_set *sum)
+static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
 {
     bool negated = smol_parser_skip(p, "^");
     const char *name = (const char *)p->text + p->at;
@@ -134,17 +134,17 @@ static smol_status read_posix(struct parser *p, struct code_set *sum)
     return SMOL_OK;
 }
 
-static bool goes_on(const struct parser *p, const char *word)
+static bool goes_on(const struct pattern_parser *p, const char *word)
 {
     size_t length = strlen(word);
     return p->size - p->at >= length && memcmp(p->text + p->at, word, length) == 0;
 }
 
-static smol_status read_end_of_range(struct parser *p, uint32_t *last)
+static smol_status read_end_of_range(struct pattern_parser *p, uint32_t *last)
 {
     *last = smol_parser_next(p);
     if (*last == '\\') {
-        struct one one;
+        struct class_member one;
         smol_status status = smol_parser_escape(p, true, &one);
         smol_set_free(&one.set);
         if (status)
@@ -157,9 +157,10 @@ static smol_status read_end_of_range(struct parser *p, uint32_t *last)
 }
 
 /* A character, a range or an escape, whose first character `c` has been read. */
-static smol_status read_member(struct parser *p, uint32_t c, bool first, struct code_set *sum)
+static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
+                               struct code_set *sum)
 {
-    struct one one = {.character = c};
+    struct class_member one = {.character = c};
     smol_status status = c == '\\' ? smol_parser_escape(p, true, &one) : SMOL_OK;
     if (!status && one.character == NO_CHARACTER) {
         if (one.negated)
@@ -187,70 +188,70 @@ static smol_status read_member(struct parser *p, uint32_t c, bool first, struct 
     return status;
 }
 
-/* What has been read so far of a class: of its parts between &&, those before, and the one that is
- * being read. */
-struct parts {
+/* What has been read so far of a class: of its operands between &&, those before, and the one that
+ * is being read. */
+struct class_operands {
     struct code_set before, sum;
     bool has_before, is_empty;
 };
 
-static smol_status end_part(struct parser *p, struct parts *parts)
+static smol_status end_part(struct pattern_parser *p, struct class_operands *operands)
 {
-    if (parts->is_empty)
+    if (operands->is_empty)
         return smol_parser_refuse(p, "an empty class");
-    smol_set_settle(&parts->sum);
-    if (parts->has_before) {
-        smol_set_intersect(&parts->before, &parts->sum);
-        smol_set_free(&parts->sum);
+    smol_set_settle(&operands->sum);
+    if (operands->has_before) {
+        smol_set_intersect(&operands->before, &operands->sum);
+        smol_set_free(&operands->sum);
     } else {
-        parts->before = parts->sum;
-        parts->sum = (struct code_set){0};
+        operands->before = operands->sum;
+        operands->sum = (struct code_set){0};
     }
-    parts->has_before = parts->is_empty = true;
+    operands->has_before = operands->is_empty = true;
     return SMOL_OK;
 }
 
-static smol_status read_nested(struct parser *p, struct code_set *sum);
+static smol_status read_nested(struct pattern_parser *p, struct code_set *sum);
 
 /* All up to and with the "]". */
-static smol_status read_members(struct parser *p, struct parts *parts)
+static smol_status read_members(struct pattern_parser *p, struct class_operands *operands)
 {
     bool first = true;
-    for (;; first = false, parts->is_empty = false) {
+    for (;; first = false, operands->is_empty = false) {
         smol_status status;
         while (goes_on(p, "&&")) {
             p->at += 2;
-            if ((status = end_part(p, parts)) || goes_on(p, "&"))
+            if ((status = end_part(p, operands)) || goes_on(p, "&"))
                 return status ? status : smol_parser_refuse(p, "&&& in a class");
         }
         if (smol_parser_skip(p, "[:"))
-            status = read_posix(p, &parts->sum);
+            status = read_posix(p, &operands->sum);
         else if (smol_parser_skip(p, "["))
-            status = read_nested(p, &parts->sum);
+            status = read_nested(p, &operands->sum);
         else if (smol_parser_skip(p, "]"))
-            return end_part(p, parts);
+            return end_part(p, operands);
         else if (p->at == p->size)
             return smol_parser_refuse(p, "a class without its ]");
         else
-            status = read_member(p, smol_parser_next(p), first, &parts->sum);
+            status = read_member(p, smol_parser_next(p), first, &operands->sum);
         if (status)
             return status;
     }
 }
 
 /* A class from behind its "[" on; where case is ignored, only the outermost sees to it. */
-static smol_status read_class(struct parser *p, bool outermost, struct code_set *set)
+static smol_status read_class(struct pattern_parser *p, bool outermost, struct code_set *set)
 {
-    struct parts parts = {.is_empty = true};
+    struct class_operands operands = {.is_empty = true};
     bool negated = smol_parser_skip(p, "^");
     smol_status status = SMOL_OK;
     if (p->depth++ == PATTERN_MAX_DEPTH)
         status = smol_parser_refuse(p, "nested too deep");
     if (!status)
-        status = read_members(p, &parts);
+        status = read_members(p, &operands);
     p->depth--;
-    smol_set_free(&parts.sum);
-    *set = parts.before;
+    smol_set_free(&operands.sum);
+    *set = operands.before;
     if (!status && outermost)
         status = smol_parser_fold(p, set);
     if (negated)
@@ -258,7 +259,7 @@ static smol_status read_class(struct parser *p, bool outermost, struct code_set 
     return status;
 }
 
-static smol_status read_nested(struct parser *p, struct code_set *sum)
+static smol_status read_nested(struct pattern_parser *p, struct code_set *sum)
 {
     struct code_set set = {0};
     smol_status status = read_class(p, false, &set);
@@ -267,7 +268,7 @@ static smol_status read_nested(struct parser *p, struct code_set *sum)
     return status;
 }
 
-smol_status smol_parser_class(struct parser *p, struct code_set *set)
+smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set)
 {
     return read_class(p, true, set);
 }

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "common/utf8.h"
+#include "convert/tokenizer/code_set.h"
 #include "convert/tokenizer/pattern_parser.h"
-#include "convert/tokenizer/unicode_sets.h"
 
 /* --- the text ------------------------------------------------------------------------------- */
 
-uint32_t smol_parser_next(struct parser *p)
+uint32_t smol_parser_next(struct pattern_parser *p)
 {
     uint32_t character;
     if (p->at == p->size)
@@ -17,7 +17,7 @@ uint32_t smol_parser_next(struct parser *p)
     return character;
 }
 
-bool smol_parser_skip(struct parser *p, const char *word)
+bool smol_parser_skip(struct pattern_parser *p, const char *word)
 {
     size_t length = strlen(word);
     if (p->size - p->at < length || memcmp(p->text + p->at, word, length) != 0)
@@ -26,12 +26,12 @@ bool smol_parser_skip(struct parser *p, const char *word)
     return true;
 }
 
-smol_status smol_parser_refuse(const struct parser *p, const char *what)
+smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what)
 {
     return smol_fail(p->error, SMOL_ERROR_UNSUPPORTED, "%s, byte %zu", what, p->at);
 }
 
-smol_status smol_parser_full(const struct parser *p)
+smol_status smol_parser_full(const struct pattern_parser *p)
 {
     return p->pattern->no_memory ? smol_fail_memory(p->error, "a pattern")
                                  : smol_parser_refuse(p, "too large");
@@ -39,13 +39,13 @@ smol_status smol_parser_full(const struct parser *p)
 
 /* --- nodes ---------------------------------------------------------------------------------- */
 
-static smol_status add(struct parser *p, struct pattern_node node, uint32_t *index)
+static smol_status add(struct pattern_parser *p, struct pattern_node node, uint32_t *index)
 {
     return smol_pattern_add(p->pattern, node, index) ? SMOL_OK : smol_parser_full(p);
 }
 
 /* A node that goes by a set, which it takes over. */
-static smol_status add_set(struct parser *p, struct pattern_node node, struct code_set *set,
+static smol_status add_set(struct pattern_parser *p, struct pattern_node node, struct code_set *set,
                            uint32_t *index)
 {
     if (!smol_pattern_add_set(p->pattern, set, &node.set))
@@ -53,13 +53,13 @@ static smol_status add_set(struct parser *p, struct pattern_node node, struct co
     return add(p, node, index);
 }
 
-static smol_status add_pair(struct parser *p, enum pattern_kind kind, uint32_t left, uint32_t right,
-                            uint32_t *index)
+static smol_status add_pair(struct pattern_parser *p, enum pattern_kind kind, uint32_t left,
+                            uint32_t right, uint32_t *index)
 {
     return add(p, (struct pattern_node){.kind = kind, .left = left, .right = right}, index);
 }
 
-static const struct pattern_node *node_at(const struct parser *p, uint32_t index)
+static const struct pattern_node *node_at(const struct pattern_parser *p, uint32_t index)
 {
     return &p->pattern->nodes[index];
 }
@@ -67,7 +67,7 @@ static const struct pattern_node *node_at(const struct parser *p, uint32_t index
 /* --- single characters ---------------------------------------------------------------------- */
 
 /* An escape that stands for a set; its case is not ignored. */
-static smol_status add_one(struct parser *p, struct one *one, uint32_t *node)
+static smol_status add_one(struct pattern_parser *p, struct class_member *one, uint32_t *node)
 {
     if (one->negated)
         smol_set_invert(&one->set);
@@ -76,7 +76,7 @@ static smol_status add_one(struct parser *p, struct one *one, uint32_t *node)
 
 /* Where case is ignored, the reference lets a character match several, "ss" for one: refused. Its
  * texts are never longer than what stands together here. */
-static smol_status note_fold(struct parser *p, uint32_t character)
+static smol_status note_fold(struct pattern_parser *p, uint32_t character)
 {
     uint32_t fold = smol_unicode_fold_one(character);
     if (p->n_folds == 3) {
@@ -92,7 +92,7 @@ static smol_status note_fold(struct parser *p, uint32_t character)
     return SMOL_OK;
 }
 
-static smol_status add_literal(struct parser *p, uint32_t character, uint32_t *node)
+static smol_status add_literal(struct pattern_parser *p, uint32_t character, uint32_t *node)
 {
     struct code_set set = {0};
     smol_status status = p->ignore_case ? note_fold(p, character) : SMOL_OK;
@@ -105,7 +105,7 @@ static smol_status add_literal(struct parser *p, uint32_t character, uint32_t *n
     return status;
 }
 
-static smol_status add_class(struct parser *p, uint32_t *node)
+static smol_status add_class(struct pattern_parser *p, uint32_t *node)
 {
     struct code_set set = {0};
     smol_status status = smol_parser_class(p, &set);
@@ -115,7 +115,7 @@ static smol_status add_class(struct parser *p, uint32_t *node)
     return status;
 }
 
-static smol_status add_dot(struct parser *p, uint32_t *node)
+static smol_status add_dot(struct pattern_parser *p, uint32_t *node)
 {
     struct code_set set = {0};
     if (!p->dot_takes_newline)
@@ -128,8 +128,8 @@ static smol_status add_dot(struct parser *p, uint32_t *node)
 
 /* The next character (AHEAD) or the one before (BEHIND) is in first..last, or, if `edge`, there is
  * none. Empty when first > last. */
-static smol_status add_edge(struct parser *p, enum pattern_kind kind, uint32_t first, uint32_t last,
-                            bool edge, uint32_t *node)
+static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, uint32_t first,
+                            uint32_t last, bool edge, uint32_t *node)
 {
     struct code_set set = {0};
     if (first <= last)
@@ -138,7 +138,7 @@ static smol_status add_edge(struct parser *p, enum pattern_kind kind, uint32_t f
 }
 
 /* The start of a line; behind a line feed at the end of the text, no line starts. */
-static smol_status add_line_start(struct parser *p, uint32_t *node)
+static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
     smol_status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
@@ -150,7 +150,7 @@ static smol_status add_line_start(struct parser *p, uint32_t *node)
 }
 
 /* A word's edge (\b), or a place that is none (\B). */
-static smol_status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
+static smol_status add_word_edge(struct pattern_parser *p, bool is_edge, uint32_t *node)
 {
     uint32_t parts[2][2] = {{0}}, sides[2] = {0};
     for (int word_before = 0; word_before < 2; word_before++) {
@@ -177,7 +177,7 @@ static smol_status add_word_edge(struct parser *p, bool is_edge, uint32_t *node)
 
 /* Collects in `set` and *edge what a look around at one character lets pass; false when `node`
  * asks for anything else. */
-static bool gather(const struct parser *p, uint32_t index, enum pattern_kind kind,
+static bool gather(const struct pattern_parser *p, uint32_t index, enum pattern_kind kind,
                    struct code_set *set, bool *edge)
 {
     const struct pattern_node *node = node_at(p, index);
@@ -197,10 +197,10 @@ static bool gather(const struct parser *p, uint32_t index, enum pattern_kind kin
     return true;
 }
 
-static smol_status parse_choice(struct parser *p, uint32_t *node);
+static smol_status parse_choice(struct pattern_parser *p, uint32_t *node);
 
 /* A look around, from its body on. */
-static smol_status parse_look(struct parser *p, enum pattern_kind kind, bool negated,
+static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, bool negated,
                               uint32_t *node)
 {
     uint32_t body = 0;
@@ -223,7 +223,7 @@ static smol_status parse_look(struct parser *p, enum pattern_kind kind, bool neg
 /* --- groups --------------------------------------------------------------------------------- */
 
 /* The letters of (?i: or (?m-i: and the like, with the ":". */
-static smol_status parse_flags(struct parser *p)
+static smol_status parse_flags(struct pattern_parser *p)
 {
     bool on = true;
     for (;;) {
@@ -242,7 +242,7 @@ static smol_status parse_flags(struct parser *p)
 }
 
 /* A group from behind its "(" on, without the ")". */
-static smol_status parse_inside(struct parser *p, uint32_t *node)
+static smol_status parse_inside(struct pattern_parser *p, uint32_t *node)
 {
     smol_status status;
     if (!smol_parser_skip(p, "?"))
@@ -264,7 +264,7 @@ static smol_status parse_inside(struct parser *p, uint32_t *node)
     return status ? status : parse_choice(p, node);
 }
 
-static smol_status parse_group(struct parser *p, uint32_t *node)
+static smol_status parse_group(struct pattern_parser *p, uint32_t *node)
 {
     const bool ignore_case = p->ignore_case, dot_takes_newline = p->dot_takes_newline;
     if (p->depth++ == PATTERN_MAX_DEPTH)
@@ -280,9 +280,9 @@ static smol_status parse_group(struct parser *p, uint32_t *node)
 
 /* --- atoms ---------------------------------------------------------------------------------- */
 
-static smol_status parse_backslash(struct parser *p, uint32_t *node)
+static smol_status parse_backslash(struct pattern_parser *p, uint32_t *node)
 {
-    struct one one;
+    struct class_member one;
     if (smol_parser_skip(p, "b"))
         return add_word_edge(p, true, node);
     if (smol_parser_skip(p, "B"))
@@ -299,7 +299,7 @@ static smol_status parse_backslash(struct parser *p, uint32_t *node)
     return status;
 }
 
-static smol_status parse_atom(struct parser *p, uint32_t *node)
+static smol_status parse_atom(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t c = smol_parser_next(p);
     switch (c) {
@@ -330,7 +330,7 @@ static smol_status parse_atom(struct parser *p, uint32_t *node)
 
 /* --- repetition ----------------------------------------------------------------------------- */
 
-static bool read_count(struct parser *p, uint32_t *count)
+static bool read_count(struct pattern_parser *p, uint32_t *count)
 {
     bool found = false;
     *count = 0;
@@ -344,7 +344,7 @@ static bool read_count(struct parser *p, uint32_t *count)
 }
 
 /* {n}, {n,}, {,m} or {n,m}, from behind the "{" on. */
-static smol_status parse_counts(struct parser *p, struct pattern_node *repeat, bool *fixed)
+static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *repeat, bool *fixed)
 {
     bool has_min = read_count(p, &repeat->min), has_max = has_min;
     *fixed = !smol_parser_skip(p, ",");
@@ -364,8 +364,8 @@ static smol_status parse_counts(struct parser *p, struct pattern_node *repeat, b
 
 /* Reads one of ? * + {n,m}, and what is behind it: a ? makes it lazy, a + possessive. Behind a
  * count, the reference's syntax takes + as another repetition, and behind {n} the ? too. */
-static smol_status parse_quantifier(struct parser *p, struct pattern_node *repeat, bool *possessive,
-                                    bool *found)
+static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_node *repeat,
+                                    bool *possessive, bool *found)
 {
     bool fixed = false, counted = false;
     *repeat = (struct pattern_node){.kind = PATTERN_REPEAT, .max = REPEAT_FOREVER};
@@ -393,8 +393,8 @@ static smol_status parse_quantifier(struct parser *p, struct pattern_node *repea
 
 /* Lets *node be repeated. The reference rewrites repetitions of repetitions, which changes nothing
  * for greedy ones. */
-static smol_status repeat_node(struct parser *p, struct pattern_node repeat, bool possessive,
-                               uint32_t *node)
+static smol_status repeat_node(struct pattern_parser *p, struct pattern_node repeat,
+                               bool possessive, uint32_t *node)
 {
     const struct pattern_node *body = node_at(p, *node);
     bool twice = body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC;
@@ -411,7 +411,7 @@ static smol_status repeat_node(struct parser *p, struct pattern_node repeat, boo
     return add(p, (struct pattern_node){.kind = PATTERN_ATOMIC, .left = *node}, node);
 }
 
-static smol_status parse_item(struct parser *p, uint32_t *node)
+static smol_status parse_item(struct pattern_parser *p, uint32_t *node)
 {
     struct pattern_node repeat;
     bool possessive, found;
@@ -428,12 +428,12 @@ static smol_status parse_item(struct parser *p, uint32_t *node)
 
 /* --- sequences and alternatives ------------------------------------------------------------- */
 
-static bool ends_branch(const struct parser *p)
+static bool ends_branch(const struct pattern_parser *p)
 {
     return p->at == p->size || p->text[p->at] == '|' || p->text[p->at] == ')';
 }
 
-static smol_status parse_concat(struct parser *p, uint32_t *node)
+static smol_status parse_concat(struct pattern_parser *p, uint32_t *node)
 {
     if (ends_branch(p))
         return add(p, (struct pattern_node){.kind = PATTERN_EMPTY}, node);
@@ -447,7 +447,7 @@ static smol_status parse_concat(struct parser *p, uint32_t *node)
     return status;
 }
 
-static smol_status parse_choice(struct parser *p, uint32_t *node)
+static smol_status parse_choice(struct pattern_parser *p, uint32_t *node)
 {
     smol_status status = parse_concat(p, node);
     while (!status && smol_parser_skip(p, "|")) {
@@ -465,7 +465,7 @@ static smol_status parse_choice(struct parser *p, uint32_t *node)
 smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
                                smol_error *error)
 {
-    struct parser p = {
+    struct pattern_parser p = {
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
     if (size > PATTERN_MAX_BYTES)
         return smol_parser_refuse(&p, "too long");
@@ -479,7 +479,7 @@ smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pa
 smol_status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
                                  smol_error *error)
 {
-    struct parser p = {
+    struct pattern_parser p = {
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
     uint32_t right = 0;
     smol_status status;

@@ -4,7 +4,7 @@
 
 #include "convert/tokenizer/pattern.h"
 
-struct parser {
+struct pattern_parser {
     const uint8_t *text; /* (size), well-formed UTF-8 */
     size_t size, at;
     struct pattern *pattern;
@@ -18,32 +18,32 @@ struct parser {
 #define NO_CHARACTER UINT32_MAX
 
 /* The character at p->at, which moves on; NO_CHARACTER at the end. */
-uint32_t smol_parser_next(struct parser *p);
+uint32_t smol_parser_next(struct pattern_parser *p);
 
 /* Whether the text goes on with `word`, which is then passed over. */
-bool smol_parser_skip(struct parser *p, const char *word);
+bool smol_parser_skip(struct pattern_parser *p, const char *word);
 
 /* SMOL_ERROR_UNSUPPORTED: `what`, with the place. */
-smol_status smol_parser_refuse(const struct parser *p, const char *what);
+smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what);
 
 /* The complaint that no node or set could be added. */
-smol_status smol_parser_full(const struct parser *p);
+smol_status smol_parser_full(const struct pattern_parser *p);
 
 /* What stands for one character: a set, or the character itself. */
-struct one {
+struct class_member {
     uint32_t character;  /* NO_CHARACTER: it is a set */
     struct code_set set; /* owned; settled */
     bool negated;        /* what is not in the set */
 };
 
 /* Reads what is behind a backslash, for classes and outside. */
-smol_status smol_parser_escape(struct parser *p, bool in_class, struct one *one);
+smol_status smol_parser_escape(struct pattern_parser *p, bool in_class, struct class_member *one);
 
 /* Reads a class from behind its "[" on, and gives what it matches. */
-smol_status smol_parser_class(struct parser *p, struct code_set *set);
+smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set);
 
 /* Lets the set take in the other case of its characters if p ignores case; refuses characters that
  * equal several others then. */
-smol_status smol_parser_fold(struct parser *p, struct code_set *set);
+smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set);
 
 #endif

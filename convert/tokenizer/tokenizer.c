@@ -1,5 +1,5 @@
-/* tokenizer.json to tokenizer section, see tokenizer.h. The parts are read one by one and then
- * laid out one behind the other. */
+/* tokenizer.json to tokenizer section, see tokenizer.h. The tables are read one by one and then
+ * laid out one after the other. */
 #include "convert/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
@@ -7,13 +7,113 @@
 #include <string.h>
 
 #include "common/checked.h"
-#include "convert/tokenizer/tokenizer_classes.h"
-#include "convert/tokenizer/tokenizer_merges.h"
-#include "convert/tokenizer/tokenizer_rules.h"
-#include "convert/tokenizer/tokenizer_vocabulary.h"
+#include "convert/tokenizer/merges.h"
+#include "convert/tokenizer/unicode_classes.h"
+#include "convert/tokenizer/vocabulary.h"
 #include "format/format.h"
 
-struct parts {
+/* --- rules ----------------------------------------------------------------------------------- */
+
+/* Some files say "" for an affix that is not there. */
+static bool is_nothing(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return !part_is_set(value) || json_is_false(value) || (text && !*text) ||
+           (json_is_number(value) && json_number_value(value) == 0);
+}
+
+static smol_status check_model(const json_t *root, const char *path, smol_error *error)
+{
+    const json_t *model = json_object_get(root, "model");
+    if (!json_is_object(model))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: has no model (key \"model\"): download it again", path);
+    const json_t *type = json_object_get(model, "type"); /* GPT-2's own file does not say */
+    if (type && !part_has_type(model, "BPE"))
+        return part_refuse(path, "model type", type, error);
+    static const char *const options[] = {"dropout", "continuing_subword_prefix",
+                                          "end_of_word_suffix"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        const json_t *value = json_object_get(model, options[i]);
+        if (!is_nothing(value))
+            return part_refuse(path, options[i], value, error);
+    }
+    return SMOL_OK;
+}
+
+smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
+                                       struct tokenizer_rules *rules, smol_error *error)
+{
+    static const char *const must_be_null[] = {"truncation", "padding"};
+    for (size_t i = 0; i < sizeof must_be_null / sizeof must_be_null[0]; i++) {
+        const json_t *value = json_object_get(root, must_be_null[i]);
+        if (part_is_set(value))
+            return part_refuse(path, must_be_null[i], value, error);
+    }
+    *rules = (struct tokenizer_rules){0};
+    rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* what words of characters do not look at */
+    smol_status status;
+    if ((status = check_model(root, path, error)) ||
+        (status = smol_text_rules_read(root, path, &rules->text, error)))
+        return status;
+    return rules->text.characters ? SMOL_OK
+                                  : smol_pretokenizer_read(root, path, &rules->pretokenizer, error);
+}
+
+void smol_tokenizer_rules_free(struct tokenizer_rules *rules)
+{
+    smol_pretokenizer_free(&rules->pretokenizer);
+}
+
+/* --- character classes ----------------------------------------------------------------------- */
+
+/* unicode_classes.h, cut into blocks; equal blocks are stored once. */
+struct class_table {
+    uint16_t *index; /* (CLASS_INDEX_SIZE), allocated */
+    uint8_t *blocks; /* (n_blocks, 256), allocated; no two are the same */
+    uint32_t n_blocks;
+};
+
+enum { BLOCK = 256, N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK };
+
+/* Moves the block to the others, or finds it among them; returns its place. */
+static uint16_t add_block(struct class_table *table, const uint8_t *block)
+{
+    uint32_t i = 0;
+    while (i < table->n_blocks && memcmp(table->blocks + (size_t)i * BLOCK, block, BLOCK) != 0)
+        i++;
+    if (i == table->n_blocks)
+        memmove(table->blocks + (size_t)table->n_blocks++ * BLOCK, block, BLOCK);
+    return (uint16_t)i;
+}
+
+/* With CLASS_WORD where `words`. */
+static smol_status make_class_table(struct class_table *table, bool words, smol_error *error)
+{
+    table->index = calloc(CLASS_INDEX_SIZE, sizeof *table->index);
+    table->blocks = calloc(N_CODE_POINTS, 1); /* first one byte for each, then what remains */
+    if (!table->index || !table->blocks)
+        return smol_fail_memory(error, "character classes");
+    for (size_t i = 0; i < sizeof unicode_ranges / sizeof unicode_ranges[0]; i++) {
+        const struct unicode_range *range = &unicode_ranges[i];
+        int classes = words ? range->classes : range->classes & ~CLASS_WORD;
+        memset(table->blocks + range->first, classes, range->last - range->first + 1);
+    }
+    for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
+        table->index[i] = add_block(table, table->blocks + i * BLOCK);
+    return SMOL_OK;
+}
+
+static void free_class_table(struct class_table *table)
+{
+    free(table->index);
+    free(table->blocks);
+    *table = (struct class_table){0};
+}
+
+/* --- the section ----------------------------------------------------------------------------- */
+
+struct compiled {
     uint32_t pretokenizer;
     struct vocabulary vocabulary;
     struct merge_table merges;
@@ -28,40 +128,40 @@ static bool has_single_words(const struct vocabulary *vocabulary)
     return false;
 }
 
-static smol_status read_parts(const json_t *root, const char *path,
-                              const struct tokenizer_rules *rules, uint32_t vocab_size,
-                              struct parts *parts, smol_error *error)
+static smol_status read_tables(const json_t *root, const char *path,
+                               const struct tokenizer_rules *rules, uint32_t vocab_size,
+                               struct compiled *compiled, smol_error *error)
 {
     smol_status status;
-    if ((status = smol_vocabulary_read(root, path, vocab_size, &rules->text, &parts->vocabulary,
+    if ((status = smol_vocabulary_read(root, path, vocab_size, &rules->text, &compiled->vocabulary,
                                        error)) ||
-        (status = smol_merge_table_read(root, path, &parts->merges, error)) ||
+        (status = smol_merge_table_read(root, path, &compiled->merges, error)) ||
         (status =
-             smol_class_table_make(&parts->classes, has_single_words(&parts->vocabulary), error)))
+             make_class_table(&compiled->classes, has_single_words(&compiled->vocabulary), error)))
         return status;
     return SMOL_OK;
 }
 
-static void free_parts(struct parts *parts)
+static void free_tables(struct compiled *compiled)
 {
-    smol_vocabulary_free(&parts->vocabulary);
-    smol_merge_table_free(&parts->merges);
-    smol_class_table_free(&parts->classes);
+    smol_vocabulary_free(&compiled->vocabulary);
+    smol_merge_table_free(&compiled->merges);
+    free_class_table(&compiled->classes);
 }
 
 /* A table of the section: its bytes, and the field of the header that says where it lies. */
-struct table {
+struct located_table {
     const void *bytes;
     uint64_t size;
     uint32_t *offset;
 };
 
-static smol_status lay_out(const struct parts *parts, struct tokenizer_section *section,
+static smol_status lay_out(const struct compiled *compiled, struct tokenizer_section *section,
                            smol_error *error)
 {
-    const struct vocabulary *v = &parts->vocabulary;
-    const struct merge_table *m = &parts->merges;
-    const struct class_table *c = &parts->classes;
+    const struct vocabulary *v = &compiled->vocabulary;
+    const struct merge_table *m = &compiled->merges;
+    const struct class_table *c = &compiled->classes;
     struct blob_tokenizer header = {
         .n_tokens = v->n_tokens,
         .n_text_bytes = v->n_text_bytes,
@@ -69,9 +169,9 @@ static smol_status lay_out(const struct parts *parts, struct tokenizer_section *
         .max_probe = m->max_probe,
         .n_added = v->n_added,
         .n_class_blocks = c->n_blocks,
-        .pretokenizer = parts->pretokenizer,
+        .pretokenizer = compiled->pretokenizer,
     };
-    const struct table tables[] = {
+    const struct located_table tables[] = {
         {v->spans, (uint64_t)v->n_tokens * sizeof *v->spans, &header.token_spans},
         {v->text, v->n_text_bytes, &header.text},
         {v->byte_tokens, sizeof v->byte_tokens, &header.byte_tokens},
@@ -101,14 +201,14 @@ smol_status smol_tokenizer_compile(const json_t *root, const char *path,
                                    struct tokenizer_section *section, smol_error *error)
 {
     *section = (struct tokenizer_section){0};
-    struct parts parts = {.pretokenizer = rules->pretokenizer.bits};
-    smol_status status = read_parts(root, path, rules, vocab_size, &parts, error);
+    struct compiled compiled = {.pretokenizer = rules->pretokenizer.bits};
+    smol_status status = read_tables(root, path, rules, vocab_size, &compiled, error);
     if (!status)
-        status =
-            smol_text_compile(&rules->text, root, path, &parts.vocabulary, &section->text, error);
+        status = smol_text_compile(&rules->text, root, path, &compiled.vocabulary, &section->text,
+                                   error);
     if (!status)
-        status = lay_out(&parts, section, error);
-    free_parts(&parts);
+        status = lay_out(&compiled, section, error);
+    free_tables(&compiled);
     return status;
 }
 

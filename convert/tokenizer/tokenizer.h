@@ -1,5 +1,11 @@
-/* Compiles a checkpoint's tokenizer.json into the flat tables of the blob's tokenizer section
- * (format/format.h, struct blob_tokenizer) and text section (struct blob_text). */
+/* Compiles a checkpoint's tokenizer.json into the flat tables of a blob: its tokenizer section
+ * (format/format.h, struct blob_tokenizer), text section (struct blob_text) and scanner section
+ * (struct blob_scanner).
+ *
+ * First come the rules, so that a tokenizer that cannot be expressed is refused before any weight
+ * is read: text_rules.c with decoder.c, and pretokenizer.c, whose patterns become automata
+ * (pattern*.c, class_map.c, automaton*.c, scanner.c). Then come the tables: vocabulary.c, merges.c,
+ * text_section.c with nfc_tables.c. */
 #ifndef SMOL_CONVERT_TOKENIZER_H
 #define SMOL_CONVERT_TOKENIZER_H
 
@@ -8,7 +14,24 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer/tokenizer_rules.h"
+#include "convert/tokenizer/pretokenizer.h"
+#include "convert/tokenizer/text_rules.h"
+#include "convert/tokenizer/text_section.h"
+
+struct tokenizer_rules {
+    struct pretokenizer pretokenizer;
+    struct text_rules text;
+};
+
+/* Goes through every part of `root` that could change ids or text, refuses by name what a blob
+ * cannot express, and fills *rules, whose texts live as long as `root` does. `path` is for
+ * messages. Free the rules in any case. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
+                                       struct tokenizer_rules *rules, smol_error *error);
+
+/* Zeroed rules are fine. */
+void smol_tokenizer_rules_free(struct tokenizer_rules *rules);
 
 /* The finished sections: allocated, padding zero; the same input always gives the same bytes. */
 struct tokenizer_section {
@@ -17,7 +40,7 @@ struct tokenizer_section {
     struct text_section text; /* empty where the tokenizer needs none */
 };
 
-/* Compiles `root`, what is in a tokenizer.json whose rules have been checked (tokenizer_rules.h).
+/* Compiles `root`, what is in a tokenizer.json whose rules have been checked.
  * Ids must be below `vocab_size`; `path` is for messages. Errors: SMOL_ERROR_DAMAGED,
  * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_tokenizer_compile(const json_t *root, const char *path,

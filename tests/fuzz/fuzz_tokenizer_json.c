@@ -2,7 +2,6 @@
  * text is also what is tokenized. */
 #include "convert/base/json.h"
 #include "convert/tokenizer/tokenizer.h"
-#include "convert/tokenizer/tokenizer_rules.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/tokenize.h"
 

@@ -18,7 +18,7 @@ class Section(ctypes.Structure):
 
 
 class Pretokenizer(ctypes.Structure):
-    """struct pretokenizer of convert/tokenizer/tokenizer_pretokenizer.h; scanner_* is its section."""
+    """struct pretokenizer of convert/tokenizer/pretokenizer.h; scanner_* is its section."""
 
     _fields_ = [
         ("bits", ctypes.c_uint32), ("scanner_data", ctypes.c_void_p), ("scanner_size", ctypes.c_size_t)

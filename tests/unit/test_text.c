@@ -12,7 +12,6 @@
 
 #include "common/checked.h"
 #include "convert/tokenizer/tokenizer.h"
-#include "convert/tokenizer/tokenizer_rules.h"
 #include "format/text.h"
 #include "runtime/tokenizer/stream.h"
 #include "runtime/tokenizer/tokenizer.h"

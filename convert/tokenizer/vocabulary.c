@@ -1,5 +1,5 @@
-/* The tokens of a tokenizer.json, see tokenizer_vocabulary.h. */
-#include "convert/tokenizer/tokenizer_vocabulary.h"
+/* The tokens of a tokenizer.json, see vocabulary.h. */
+#include "convert/tokenizer/vocabulary.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -9,32 +9,26 @@
 #include "common/buffer.h"
 #include "common/utf8.h"
 #include "convert/tokenizer/byte_level.h"
-#include "convert/tokenizer/tokenizer_text.h"
+#include "convert/tokenizer/text_section.h"
 #include "format/text.h"
-
-/* A string of the file; it lives as long as the JSON does. */
-struct string {
-    const char *data; /* NULL: none */
-    size_t size;
-};
 
 /* An added token, as far as it matters here. */
 struct addition {
-    struct string content;
-    struct string pattern;    /* what is looked for: the content, or what it is normalized to */
+    struct json_text content;
+    struct json_text pattern; /* what is looked for: the content, or what it is normalized to */
     struct prepared prepared; /* where that lies */
     uint32_t id;
     uint32_t flags; /* of enum added_flag */
 };
 
-struct reading {
+struct vocabulary_reader {
     const char *path;
     const json_t *vocab; /* the model's: token -> id */
     uint32_t vocab_size;
     const struct text_rules *rules;
     struct text_section normalizer; /* empty where there is none */
     struct text_tables tables;      /* of the same */
-    struct string
+    struct json_text
         *by_id;     /* (vocab_size) the token of each id, before it is made into what is shown */
     uint32_t n_ids; /* the highest id that has a token, plus one */
     struct addition *additions;
@@ -46,7 +40,7 @@ struct reading {
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-static smol_status give_id(struct reading *r, struct string token, json_int_t id)
+static smol_status give_id(struct vocabulary_reader *r, struct json_text token, json_int_t id)
 {
     if (id < 0 || id >= r->vocab_size)
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
@@ -64,14 +58,14 @@ static smol_status give_id(struct reading *r, struct string token, json_int_t id
     return SMOL_OK;
 }
 
-static smol_status read_vocab(struct reading *r)
+static smol_status read_vocab(struct vocabulary_reader *r)
 {
     if (!json_is_object(r->vocab))
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: has no vocabulary (model.vocab): download it again", r->path);
     json_t *vocab = (json_t *)(uintptr_t)r->vocab; /* iterators are declared without const */
     for (void *i = json_object_iter(vocab); i; i = json_object_iter_next(vocab, i)) {
-        struct string token = {json_object_iter_key(i), json_object_iter_key_len(i)};
+        struct json_text token = {json_object_iter_key(i), json_object_iter_key_len(i)};
         const json_t *id = json_object_iter_value(i);
         if (!json_is_integer(id))
             return smol_fail(r->error, SMOL_ERROR_DAMAGED,
@@ -85,8 +79,8 @@ static smol_status read_vocab(struct reading *r)
 }
 
 /* Reads the flag `key` of the added token `entry` into its bit. */
-static smol_status read_flag(struct reading *r, const json_t *entry, const char *key, uint32_t bit,
-                             uint32_t *flags)
+static smol_status read_flag(struct vocabulary_reader *r, const json_t *entry, const char *key,
+                             uint32_t bit, uint32_t *flags)
 {
     const json_t *value = json_object_get(entry, key);
     *flags |= json_is_true(value) ? bit : 0;
@@ -97,7 +91,8 @@ static smol_status read_flag(struct reading *r, const json_t *entry, const char 
                      json_string_value(json_object_get(entry, "content")), key);
 }
 
-static smol_status read_flags(struct reading *r, const json_t *entry, struct addition *addition)
+static smol_status read_flags(struct vocabulary_reader *r, const json_t *entry,
+                              struct addition *addition)
 {
     static const struct {
         const char *key;
@@ -113,9 +108,9 @@ static smol_status read_flags(struct reading *r, const json_t *entry, struct add
 }
 
 /* Whatever a text becomes before it is searched, so does what is looked for. */
-static smol_status normalize(struct reading *r, struct addition *addition)
+static smol_status normalize(struct vocabulary_reader *r, struct addition *addition)
 {
-    const struct string *content = &addition->content;
+    const struct json_text *content = &addition->content;
     addition->pattern = *content;
     if (!(addition->flags & ADDED_NORMALIZED) || r->normalizer.size == 0)
         return SMOL_OK;
@@ -130,7 +125,7 @@ static smol_status normalize(struct reading *r, struct addition *addition)
         smol_buffer_add(buffer, "", 1); /* messages quote it, as they do texts of the file */
         if (buffer->failed)
             return smol_fail_memory(r->error, "added tokens");
-        addition->pattern = (struct string){buffer->text, addition->prepared.size};
+        addition->pattern = (struct json_text){buffer->text, addition->prepared.size};
     } else if (addition->prepared.size == 0) {
         addition->pattern.size = 0;
     }
@@ -142,10 +137,11 @@ static smol_status normalize(struct reading *r, struct addition *addition)
                      r->path, content->data, addition->pattern.size);
 }
 
-static smol_status read_content(struct reading *r, const json_t *entry, struct addition *addition)
+static smol_status read_content(struct vocabulary_reader *r, const json_t *entry,
+                                struct addition *addition)
 {
     const json_t *content = json_object_get(entry, "content");
-    addition->content = (struct string){json_string_value(content), json_string_length(content)};
+    addition->content = (struct json_text){json_string_value(content), json_string_length(content)};
     if (addition->content.size == 0)
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: an added token has no text (content): download it again", r->path);
@@ -160,8 +156,8 @@ static smol_status read_content(struct reading *r, const json_t *entry, struct a
 /* The reference does not take an added token's id from the file: it has the id of its text in the
  * vocabulary, or else the next one, counting from the size of the vocabulary. Where the two differ
  * one of them is wrong. */
-static smol_status check_addition_id(struct reading *r, const json_t *entry, json_int_t *next_id,
-                                     struct addition *addition)
+static smol_status check_addition_id(struct vocabulary_reader *r, const json_t *entry,
+                                     json_int_t *next_id, struct addition *addition)
 {
     const json_t *known =
         json_object_getn(r->vocab, addition->content.data, addition->content.size);
@@ -181,13 +177,14 @@ static smol_status check_addition_id(struct reading *r, const json_t *entry, jso
     return SMOL_OK;
 }
 
-static smol_status read_addition(struct reading *r, const json_t *entry, json_int_t *next_id)
+static smol_status read_addition(struct vocabulary_reader *r, const json_t *entry,
+                                 json_int_t *next_id)
 {
     struct addition *addition = &r->additions[r->n_additions];
     smol_status status;
     if ((status = read_content(r, entry, addition)) || (status = read_flags(r, entry, addition)))
         return status;
-    const struct string *content = &addition->content;
+    const struct json_text *content = &addition->content;
     if (json_object_getn(r->contents, content->data, content->size))
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                          "%s: added token %.80s is listed twice: download it again", r->path,
@@ -203,7 +200,7 @@ static smol_status read_addition(struct reading *r, const json_t *entry, json_in
     return SMOL_OK;
 }
 
-static smol_status read_additions(struct reading *r, const json_t *root)
+static smol_status read_additions(struct vocabulary_reader *r, const json_t *root)
 {
     const json_t *list = json_object_get(root, "added_tokens");
     if (list && !json_is_array(list))
@@ -224,7 +221,7 @@ static smol_status read_additions(struct reading *r, const json_t *root)
 
 /* Adds the bytes that a byte-level token is shown as. The reference makes them token by token: one
  * character outside the byte-level alphabet, and all of the token stands for itself. */
-static void add_bytes(struct reading *r, struct string token)
+static void add_bytes(struct vocabulary_reader *r, struct json_text token)
 {
     const uint8_t *text = (const uint8_t *)token.data;
     size_t start = r->text.size;
@@ -242,7 +239,7 @@ static void add_bytes(struct reading *r, struct string token)
 }
 
 /* Adds what the decoder makes of a token. */
-static smol_status add_shown(struct reading *r, struct string token, uint16_t *flags)
+static smol_status add_shown(struct vocabulary_reader *r, struct json_text token, uint16_t *flags)
 {
     struct shown_token shown;
     smol_status status =
@@ -254,7 +251,8 @@ static smol_status add_shown(struct reading *r, struct string token, uint16_t *f
     return status;
 }
 
-static smol_status fill_span(struct reading *r, struct string token, struct token_span *span)
+static smol_status fill_span(struct vocabulary_reader *r, struct json_text token,
+                             struct token_span *span)
 {
     size_t start = r->text.size;
     smol_status status = SMOL_OK;
@@ -275,7 +273,7 @@ static smol_status fill_span(struct reading *r, struct string token, struct toke
     return SMOL_OK;
 }
 
-static smol_status fill_spans(struct reading *r, struct vocabulary *v)
+static smol_status fill_spans(struct vocabulary_reader *r, struct vocabulary *v)
 {
     smol_status status = SMOL_OK;
     for (uint32_t id = 0; id < r->n_ids && !status; id++) {
@@ -294,13 +292,13 @@ static int compare_additions(const void *left, const void *right)
     int kind_a = a->flags & ADDED_NORMALIZED, kind_b = b->flags & ADDED_NORMALIZED;
     if (kind_a != kind_b)
         return kind_a - kind_b;
-    const struct string *x = &a->pattern, *y = &b->pattern;
+    const struct json_text *x = &a->pattern, *y = &b->pattern;
     int order = memcmp(x->data, y->data, x->size < y->size ? x->size : y->size);
     return order ? order : (x->size > y->size) - (x->size < y->size);
 }
 
 /* Sorts them; two that cannot be told apart in a text are refused. */
-static smol_status sort_additions(struct reading *r)
+static smol_status sort_additions(struct vocabulary_reader *r)
 {
     if (r->n_additions > 0) /* qsort takes no NULL */
         qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
@@ -316,12 +314,12 @@ static smol_status sort_additions(struct reading *r)
 
 /* The reference asks whether a token is special of the text that it shows: where normalization
  * changed that, the token is special in texts only. */
-static void fill_added(struct reading *r, struct vocabulary *v)
+static void fill_added(struct vocabulary_reader *r, struct vocabulary *v)
 {
     v->n_added = (uint32_t)r->n_additions;
     for (uint32_t i = 0; i < v->n_added; i++) {
         const struct addition *addition = &r->additions[i];
-        const struct string *pattern = &addition->pattern;
+        const struct json_text *pattern = &addition->pattern;
         bool special = json_is_true(json_object_getn(r->contents, pattern->data, pattern->size));
         v->spans[addition->id].flags |= special ? TOKEN_SPECIAL : 0;
         v->added[i] = (struct added_token){addition->id, (uint32_t)r->text.size,
@@ -333,7 +331,7 @@ static void fill_added(struct reading *r, struct vocabulary *v)
 }
 
 /* Bytes become tokens through the model's vocabulary alone: added tokens are no part of it. */
-static void fill_byte_tokens(const struct reading *r, struct vocabulary *v)
+static void fill_byte_tokens(const struct vocabulary_reader *r, struct vocabulary *v)
 {
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
@@ -347,7 +345,7 @@ static void fill_byte_tokens(const struct reading *r, struct vocabulary *v)
     }
 }
 
-static smol_status fill(struct reading *r, struct vocabulary *v)
+static smol_status fill(struct vocabulary_reader *r, struct vocabulary *v)
 {
     v->n_tokens = r->n_ids;
     v->spans = calloc((size_t)r->n_ids + 1, sizeof *v->spans);
@@ -370,7 +368,7 @@ static smol_status fill(struct reading *r, struct vocabulary *v)
     return SMOL_OK;
 }
 
-static smol_status open_normalizer(struct reading *r)
+static smol_status open_normalizer(struct vocabulary_reader *r)
 {
     smol_status status = smol_normalizer_compile(r->rules, r->path, &r->normalizer, r->error);
     if (!status && r->normalizer.size > 0)
@@ -379,7 +377,7 @@ static smol_status open_normalizer(struct reading *r)
     return status;
 }
 
-static void free_reading(struct reading *r)
+static void free_reading(struct vocabulary_reader *r)
 {
     for (size_t i = 0; r->additions && i < r->n_additions; i++)
         smol_prepared_free(&r->additions[i].prepared);
@@ -394,7 +392,7 @@ smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t 
                                  const struct text_rules *rules, struct vocabulary *vocabulary,
                                  smol_error *error)
 {
-    struct reading r = {
+    struct vocabulary_reader r = {
         .path = path,
         .vocab = json_object_get(json_object_get(root, "model"), "vocab"),
         .vocab_size = vocab_size,

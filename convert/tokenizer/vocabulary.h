@@ -1,6 +1,6 @@
 /* The tokens of a tokenizer.json: the model's vocabulary and the added tokens, by id. */
-#ifndef SMOL_CONVERT_TOKENIZER_VOCABULARY_H
-#define SMOL_CONVERT_TOKENIZER_VOCABULARY_H
+#ifndef SMOL_CONVERT_VOCABULARY_H
+#define SMOL_CONVERT_VOCABULARY_H
 
 #include <jansson.h>
 #include <stdint.h>

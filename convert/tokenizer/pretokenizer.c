@@ -1,13 +1,13 @@
-/* The pre-tokenizer of a tokenizer.json, see tokenizer_pretokenizer.h: a row of stages, each of
+/* The pre-tokenizer of a tokenizer.json, see pretokenizer.h: a row of stages, each of
  * which is a pattern and what is done with its matches. */
-#include "convert/tokenizer/tokenizer_pretokenizer.h"
+#include "convert/tokenizer/pretokenizer.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer/tokenizer_part.h"
-#include "convert/tokenizer/unicode_sets.h"
+#include "convert/tokenizer/code_set.h"
+#include "convert/tokenizer/json_part.h"
 #include "format/format.h"
 
 #define GPT2_PATTERN                                                                               \
@@ -62,7 +62,7 @@ struct reader {
 
 static smol_status refuse(const struct reader *r, const json_t *part)
 {
-    return smol_part_refuse(r->path, "pre_tokenizer", part, r->error);
+    return part_refuse(r->path, "pre_tokenizer", part, r->error);
 }
 
 /* Refuses a pattern: why, and which. */

@@ -1,5 +1,5 @@
 /* The tables of normalization form C: unicode_nfc.h, by code point. */
-#include "convert/tokenizer/tokenizer_nfc.h"
+#include "convert/tokenizer/nfc_tables.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ enum {
 _Static_assert(MAX_LETTERS <= UINT16_MAX, "letters are numbered in 16 bits");
 
 /* What is known of each code point on the way. */
-struct making {
-    struct nfc_parts *parts;
+struct nfc_maker {
+    struct nfc_arrays *arrays;
     struct nfc_letter *by_point; /* (N_CODE_POINTS), those with a decomposition by themselves */
     uint16_t *numbers;           /* (N_CODE_POINTS) */
 };
 
-static smol_status allocate(struct making *making, smol_error *error)
+static smol_status allocate(struct nfc_maker *making, smol_error *error)
 {
-    struct nfc_parts *p = making->parts;
+    struct nfc_arrays *p = making->arrays;
     making->by_point = calloc(N_CODE_POINTS, sizeof *making->by_point);
     making->numbers = calloc(N_CODE_POINTS, sizeof *making->numbers);
     p->index = calloc(CLASS_INDEX_SIZE, sizeof *p->index);
@@ -37,7 +37,7 @@ static smol_status allocate(struct making *making, smol_error *error)
     return all ? SMOL_OK : smol_fail_memory(error, "normalization");
 }
 
-static void set_classes(struct making *making)
+static void set_classes(struct nfc_maker *making)
 {
     for (size_t i = 0; i < sizeof nfc_classes / sizeof nfc_classes[0]; i++)
         for (uint32_t c = nfc_classes[i].first; c <= nfc_classes[i].last; c++) {
@@ -48,9 +48,9 @@ static void set_classes(struct making *making)
         making->by_point[c].joins = c <= 0x1175 || c >= 0x11a8;
 }
 
-static void set_decompositions(struct making *making)
+static void set_decompositions(struct nfc_maker *making)
 {
-    struct nfc_parts *p = making->parts;
+    struct nfc_arrays *p = making->arrays;
     for (size_t i = 0; i < N_DECOMPOSITIONS; i++) {
         const struct nfc_decomposition *d = &nfc_decompositions[i];
         struct nfc_letter *letter = &making->by_point[d->code_point];
@@ -62,9 +62,9 @@ static void set_decompositions(struct making *making)
 }
 
 /* A composed character stays as it is, unless something joins it; what joins is the second. */
-static void set_pairs(struct making *making)
+static void set_pairs(struct nfc_maker *making)
 {
-    struct nfc_parts *p = making->parts;
+    struct nfc_arrays *p = making->arrays;
     p->n_pairs = sizeof nfc_compositions / sizeof nfc_compositions[0];
     for (uint32_t i = 0; i < p->n_pairs; i++) {
         const struct nfc_composition *c = &nfc_compositions[i];
@@ -76,9 +76,9 @@ static void set_pairs(struct making *making)
 }
 
 /* Gives each code point the number of a letter, equal ones the same. Letter 0 is all zeros. */
-static void number_letters(struct making *making)
+static void number_letters(struct nfc_maker *making)
 {
-    struct nfc_parts *p = making->parts;
+    struct nfc_arrays *p = making->arrays;
     uint16_t plain[2][N_CLASSES] = {0}; /* those without a decomposition */
     p->n_letters = 1;
     for (uint32_t c = 0; c < N_CODE_POINTS; c++) {
@@ -96,42 +96,42 @@ static void number_letters(struct making *making)
 }
 
 /* Moves the block of `numbers` to the others, or finds it among them; returns its place. */
-static uint16_t add_block(struct nfc_parts *parts, const uint16_t *numbers)
+static uint16_t add_block(struct nfc_arrays *arrays, const uint16_t *numbers)
 {
     const size_t size = BLOCK * sizeof *numbers;
     uint32_t i = 0;
-    while (i < parts->n_blocks && memcmp(parts->blocks + (size_t)i * BLOCK, numbers, size) != 0)
+    while (i < arrays->n_blocks && memcmp(arrays->blocks + (size_t)i * BLOCK, numbers, size) != 0)
         i++;
-    if (i == parts->n_blocks)
-        memmove(parts->blocks + (size_t)parts->n_blocks++ * BLOCK, numbers, size);
+    if (i == arrays->n_blocks)
+        memmove(arrays->blocks + (size_t)arrays->n_blocks++ * BLOCK, numbers, size);
     return (uint16_t)i;
 }
 
-smol_status smol_nfc_parts_make(struct nfc_parts *parts, smol_error *error)
+smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error)
 {
-    struct making making = {.parts = parts};
+    struct nfc_maker making = {.arrays = arrays};
     smol_status status = allocate(&making, error);
     if (!status) {
         set_classes(&making);
         set_decompositions(&making);
         set_pairs(&making);
         number_letters(&making);
-        parts->blocks = making.numbers;
+        arrays->blocks = making.numbers;
         making.numbers = NULL;
         for (size_t i = 0; i < CLASS_INDEX_SIZE; i++)
-            parts->index[i] = add_block(parts, parts->blocks + i * BLOCK);
+            arrays->index[i] = add_block(arrays, arrays->blocks + i * BLOCK);
     }
     free(making.by_point);
     free(making.numbers);
     return status;
 }
 
-void smol_nfc_parts_free(struct nfc_parts *parts)
+void smol_nfc_arrays_free(struct nfc_arrays *arrays)
 {
-    free(parts->index);
-    free(parts->blocks);
-    free(parts->letters);
-    free(parts->texts);
-    free(parts->pairs);
-    *parts = (struct nfc_parts){0};
+    free(arrays->index);
+    free(arrays->blocks);
+    free(arrays->letters);
+    free(arrays->texts);
+    free(arrays->pairs);
+    *arrays = (struct nfc_arrays){0};
 }

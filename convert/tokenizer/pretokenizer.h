@@ -1,6 +1,6 @@
 /* The pre-tokenizer that a tokenizer.json asks for. */
-#ifndef SMOL_CONVERT_TOKENIZER_PRETOKENIZER_H
-#define SMOL_CONVERT_TOKENIZER_PRETOKENIZER_H
+#ifndef SMOL_CONVERT_PRETOKENIZER_H
+#define SMOL_CONVERT_PRETOKENIZER_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -3,25 +3,19 @@
 
 #include "common/buffer.h"
 #include "common/utf8.h"
-#include "convert/tokenizer/tokenizer_part.h"
-#include "convert/tokenizer/tokenizer_text.h"
+#include "convert/tokenizer/text_rules.h"
 
 /* --- reading -------------------------------------------------------------------------------- */
 
 /* A decoder's parts come in this order; each may be absent. */
 enum stage { TOKENS, BYTES, FUSED, STRIPPED };
 
-static struct rule_text text_of(const json_t *value)
-{
-    return (struct rule_text){json_string_value(value), json_string_length(value)};
-}
-
 static bool take_replace(const json_t *part, struct decoder_rules *rules)
 {
     struct rule_step step = {
         STEP_REPLACE,
-        text_of(json_object_get(json_object_get(part, "pattern"), "String")),
-        text_of(json_object_get(part, "content")),
+        json_text_of(json_object_get(json_object_get(part, "pattern"), "String")),
+        json_text_of(json_object_get(part, "content")),
     };
     if (!part_has_type(part, "Replace") || step.pattern.size == 0 || !step.text.data ||
         step.pattern.size > TEXT_MAX_LENGTH || step.text.size > TEXT_MAX_LENGTH ||
@@ -33,8 +27,8 @@ static bool take_replace(const json_t *part, struct decoder_rules *rules)
 
 static bool take_metaspace(const json_t *part, struct decoder_rules *rules)
 {
-    static const struct rule_text space = {" ", 1};
-    struct rule_text replacement = text_of(json_object_get(part, "replacement"));
+    static const struct json_text space = {" ", 1};
+    struct json_text replacement = json_text_of(json_object_get(part, "replacement"));
     const json_t *scheme = json_object_get(part, "prepend_scheme");
     const char *name = scheme ? json_string_value(scheme) : "always";
     bool never = name && strcmp(name, "never") == 0;
@@ -49,7 +43,7 @@ static bool take_metaspace(const json_t *part, struct decoder_rules *rules)
 
 static bool take_strip(const json_t *part, struct decoder_rules *rules)
 {
-    struct rule_text content = text_of(json_object_get(part, "content"));
+    struct json_text content = json_text_of(json_object_get(part, "content"));
     const json_t *first = json_object_get(part, "start");
     json_int_t start = json_integer_value(first);
     const json_t *stop = json_object_get(part, "stop");
@@ -98,11 +92,11 @@ smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct
     if (!many)
         return take_part(decoder, &stage, &rules->decoder)
                    ? SMOL_OK
-                   : smol_part_refuse(path, "decoder", decoder, error);
+                   : part_refuse(path, "decoder", decoder, error);
     for (size_t i = 0; i < json_array_size(parts); i++)
         if (!take_part(json_array_get(parts, i), &stage, &rules->decoder))
-            return smol_part_refuse(path, "decoder", json_array_get(parts, i), error);
-    return json_array_size(parts) ? SMOL_OK : smol_part_refuse(path, "decoder", decoder, error);
+            return part_refuse(path, "decoder", json_array_get(parts, i), error);
+    return json_array_size(parts) ? SMOL_OK : part_refuse(path, "decoder", decoder, error);
 }
 
 /* --- showing -------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* The merges of a tokenizer.json as the hash table of the tokenizer section. */
-#ifndef SMOL_CONVERT_TOKENIZER_MERGES_H
-#define SMOL_CONVERT_TOKENIZER_MERGES_H
+#ifndef SMOL_CONVERT_MERGES_H
+#define SMOL_CONVERT_MERGES_H
 
 #include <jansson.h>
 #include <stdint.h>

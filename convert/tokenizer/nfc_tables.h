@@ -1,6 +1,6 @@
 /* The tables of normalization form C for the text section. */
-#ifndef SMOL_CONVERT_TOKENIZER_NFC_H
-#define SMOL_CONVERT_TOKENIZER_NFC_H
+#ifndef SMOL_CONVERT_NFC_TABLES_H
+#define SMOL_CONVERT_NFC_TABLES_H
 
 #include <stdint.h>
 
@@ -8,7 +8,7 @@
 #include "format/format.h"
 
 /* Start from zeros; each table allocated. */
-struct nfc_parts {
+struct nfc_arrays {
     uint16_t *index;            /* (CLASS_INDEX_SIZE) */
     uint16_t *blocks;           /* (n_blocks, 256); no two are the same */
     struct nfc_letter *letters; /* (n_letters) */
@@ -18,8 +18,8 @@ struct nfc_parts {
 };
 
 /* Errors: SMOL_ERROR_MEMORY; free in any case. */
-smol_status smol_nfc_parts_make(struct nfc_parts *parts, smol_error *error);
+smol_status smol_nfc_arrays_make(struct nfc_arrays *arrays, smol_error *error);
 
-void smol_nfc_parts_free(struct nfc_parts *parts);
+void smol_nfc_arrays_free(struct nfc_arrays *arrays);
 
 #endif

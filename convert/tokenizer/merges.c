@@ -1,34 +1,30 @@
-/* The merge table, see tokenizer_merges.h. */
-#include "convert/tokenizer/tokenizer_merges.h"
+/* The merge table, see merges.h. */
+#include "convert/tokenizer/merges.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "convert/tokenizer/json_part.h"
+
 enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables behind it stay within reach of 32 bits */
 
-/* A part of a merge; it lives as long as the JSON does. */
-struct part {
-    const char *data;
-    size_t size;
-};
-
-struct reading {
+struct merge_reader {
     const char *path;
     const json_t *vocab; /* token -> id, all of them checked */
     char *joined;        /* room for the two longest tokens */
     smol_error *error;
 };
 
-static smol_status fail_form(const struct reading *r, size_t index)
+static smol_status fail_form(const struct merge_reader *r, size_t index)
 {
     return smol_fail(r->error, SMOL_ERROR_DAMAGED,
                      "%s: a merge is not two tokens (entry %zu of model.merges): download it again",
                      r->path, index);
 }
 
-static smol_status find_token(const struct reading *r, const char *data, size_t size, size_t index,
-                              uint32_t *id)
+static smol_status find_token(const struct merge_reader *r, const char *data, size_t size,
+                              size_t index, uint32_t *id)
 {
     const json_t *found = json_object_getn(r->vocab, data, size);
     if (!found)
@@ -41,32 +37,32 @@ static smol_status find_token(const struct reading *r, const char *data, size_t 
 }
 
 /* The older form, "a b": tokens hold no spaces, so that there is just one. */
-static bool split_at_space(const json_t *entry, struct part *left, struct part *right)
+static bool split_at_space(const json_t *entry, struct json_text *left, struct json_text *right)
 {
     const char *line = json_string_value(entry);
     size_t size = json_string_length(entry);
     const char *space = memchr(line, ' ', size);
     if (!space)
         return false;
-    *left = (struct part){line, (size_t)(space - line)};
-    *right = (struct part){space + 1, size - left->size - 1};
+    *left = (struct json_text){line, (size_t)(space - line)};
+    *right = (struct json_text){space + 1, size - left->size - 1};
     return !memchr(right->data, ' ', right->size);
 }
 
-static bool take_pair(const json_t *entry, struct part *left, struct part *right)
+static bool take_pair(const json_t *entry, struct json_text *left, struct json_text *right)
 {
     const json_t *a = json_array_get(entry, 0), *b = json_array_get(entry, 1);
     if (json_array_size(entry) != 2 || !json_is_string(a) || !json_is_string(b))
         return false;
-    *left = (struct part){json_string_value(a), json_string_length(a)};
-    *right = (struct part){json_string_value(b), json_string_length(b)};
+    *left = (struct json_text){json_string_value(a), json_string_length(a)};
+    *right = (struct json_text){json_string_value(b), json_string_length(b)};
     return true;
 }
 
-static smol_status read_merge(const struct reading *r, const json_t *entry, size_t index,
+static smol_status read_merge(const struct merge_reader *r, const json_t *entry, size_t index,
                               struct token_merge *merge)
 {
-    struct part left, right;
+    struct json_text left, right;
     if (!(json_is_string(entry) ? split_at_space : take_pair)(entry, &left, &right))
         return fail_form(r, index);
     smol_status status;
@@ -87,8 +83,8 @@ static bool is_comment(const json_t *entry)
 }
 
 /* Reads all merges, in order; *n is how many there are. */
-static smol_status read_merges(struct reading *r, const json_t *list, struct token_merge *merges,
-                               size_t *n)
+static smol_status read_merges(struct merge_reader *r, const json_t *list,
+                               struct token_merge *merges, size_t *n)
 {
     *n = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -139,7 +135,7 @@ static bool insert_all(struct merge_table *table, const struct token_merge *merg
 
 /* Half full at most; where too many pairs meet, a larger table gets them apart. Pairs made to
  * meet in any table are refused before it grows beyond reason. */
-static smol_status build(const struct reading *r, const struct token_merge *merges, size_t n,
+static smol_status build(const struct merge_reader *r, const struct token_merge *merges, size_t n,
                          struct merge_table *table)
 {
     uint64_t least = 1;
@@ -174,7 +170,8 @@ smol_status smol_merge_table_read(const json_t *root, const char *path, struct m
 {
     const json_t *model = json_object_get(root, "model");
     const json_t *list = json_object_get(model, "merges");
-    struct reading r = {.path = path, .vocab = json_object_get(model, "vocab"), .error = error};
+    struct merge_reader r = {
+        .path = path, .vocab = json_object_get(model, "vocab"), .error = error};
     if (!json_is_array(list))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: has no merges (model.merges): download it again", path);

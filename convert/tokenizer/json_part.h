@@ -1,0 +1,55 @@
+/* The parts of a tokenizer.json: objects with a "type", some of them sequences of others. */
+#ifndef SMOL_CONVERT_JSON_PART_H
+#define SMOL_CONVERT_JSON_PART_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+
+/* An absent key means the same as null. */
+static inline bool part_is_set(const json_t *value)
+{
+    return value && !json_is_null(value);
+}
+
+static inline bool part_has_type(const json_t *part, const char *type)
+{
+    const char *found = json_string_value(json_object_get(part, "type"));
+    return found && strcmp(found, type) == 0;
+}
+
+/* Whether `part` is a Sequence; its parts, listed under `key`, are then in *parts. */
+static inline bool part_is_sequence(const json_t *part, const char *key, const json_t **parts)
+{
+    *parts = json_object_get(part, key);
+    return part_has_type(part, "Sequence") && json_is_array(*parts);
+}
+
+/* Refuses `value`, quoting it: "`what` is not supported". SMOL_ERROR_UNSUPPORTED. */
+static inline smol_status part_refuse(const char *path, const char *what, const json_t *value,
+                                      smol_error *error)
+{
+    char *quoted =
+        json_dumps(value ? value : json_null(), JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    smol_status status = smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                                   "%s: %s is not supported (%.200s): see README.md, What it reads",
+                                   path, what, quoted ? quoted : "too large to quote");
+    free(quoted);
+    return status;
+}
+
+/* A string of the file; it lives as long as the JSON does. */
+struct json_text {
+    const char *data; /* NULL: none */
+    size_t size;
+};
+
+static inline struct json_text json_text_of(const json_t *value)
+{
+    return (struct json_text){json_string_value(value), json_string_length(value)};
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* Reads the rules of a tokenizer.json, see text_rules.h; decoder.c reads its decoder. */
+#include "convert/tokenizer/text_rules.h"
+
+#include "common/utf8.h"
+
+/* --- the model ------------------------------------------------------------------------------- */
+
+static smol_status read_flag(const json_t *root, const char *path, const char *key, bool *flag,
+                             smol_error *error)
+{
+    const json_t *value = json_object_get(json_object_get(root, "model"), key);
+    *flag = json_is_true(value);
+    if (!part_is_set(value) || json_is_boolean(value))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%s: %s is neither true nor false (of model): download it again", path, key);
+}
+
+static smol_status read_model(const json_t *root, const char *path, struct text_rules *rules,
+                              smol_error *error)
+{
+    const json_t *unknown = json_object_get(json_object_get(root, "model"), "unk_token");
+    if (part_is_set(unknown) && !json_is_string(unknown))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: unk_token is not a text (of model): download it again", path);
+    rules->unknown = (struct json_text){json_string_value(unknown), json_string_length(unknown)};
+    smol_status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
+    if (!status)
+        status = read_flag(root, path, "fuse_unk", &rules->fuse_unknown, error);
+    if (!status)
+        status = read_flag(root, path, "ignore_merges", &rules->whole_words, error);
+    return status;
+}
+
+/* --- steps ----------------------------------------------------------------------------------- */
+
+static bool is_short(struct json_text text)
+{
+    return text.data && text.size <= TEXT_MAX_LENGTH;
+}
+
+/* Replace by a pattern that is a text; those that are regular expressions are refused. */
+static bool take_replace(const json_t *part, struct rule_step *step)
+{
+    *step = (struct rule_step){
+        STEP_REPLACE,
+        json_text_of(json_object_get(json_object_get(part, "pattern"), "String")),
+        json_text_of(json_object_get(part, "content")),
+    };
+    return part_has_type(part, "Replace") && is_short(step->pattern) && is_short(step->text) &&
+           step->pattern.size > 0;
+}
+
+static bool take_prepend(const json_t *part, struct rule_step *step)
+{
+    *step = (struct rule_step){.kind = STEP_PREPEND,
+                               .text = json_text_of(json_object_get(part, "prepend"))};
+    return part_has_type(part, "Prepend") && is_short(step->text) && step->text.size > 0;
+}
+
+static bool take_nfc(const json_t *part, struct rule_step *step)
+{
+    *step = (struct rule_step){.kind = STEP_NFC};
+    return part_has_type(part, "NFC");
+}
+
+/* --- the normalizer ------------------------------------------------------------------------- */
+
+static smol_status read_step(const json_t *part, const char *path, struct rule_steps *steps,
+                             smol_error *error)
+{
+    struct rule_step step;
+    if (!take_replace(part, &step) && !take_prepend(part, &step) && !take_nfc(part, &step))
+        return part_refuse(path, "normalizer", part, error);
+    if (steps->n == TEXT_MAX_STEPS)
+        return part_refuse(path, "a normalizer of so many steps", part, error);
+    steps->steps[steps->n++] = step;
+    return SMOL_OK;
+}
+
+static smol_status read_normalizer(const json_t *root, const char *path, struct rule_steps *steps,
+                                   smol_error *error)
+{
+    const json_t *normalizer = json_object_get(root, "normalizer"), *parts;
+    if (!part_is_set(normalizer))
+        return SMOL_OK;
+    if (!part_is_sequence(normalizer, "normalizers", &parts))
+        return read_step(normalizer, path, steps, error);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < json_array_size(parts) && !status; i++)
+        status = read_step(json_array_get(parts, i), path, steps, error);
+    return status;
+}
+
+/* --- pre-tokenizers of characters ----------------------------------------------------------- */
+
+/* Whether the normalizer leaves no space in a text: it replaces them, and then adds none. */
+static bool leaves_no_space(const struct rule_steps *steps)
+{
+    bool none = false;
+    for (uint32_t i = 0; i < steps->n; i++) {
+        const struct rule_step *step = &steps->steps[i];
+        bool adds = step->text.size && memchr(step->text.data, ' ', step->text.size);
+        bool removes = step->kind == STEP_REPLACE && step->pattern.size == 1 &&
+                       step->pattern.data[0] == ' ' && !adds;
+        none = (none || removes) && !adds;
+    }
+    return none;
+}
+
+/* Gemma's files split at spaces, which their normalizers have replaced. */
+static bool splits_nothing(const json_t *part, const struct rule_steps *normalizer)
+{
+    struct json_text pattern =
+        json_text_of(json_object_get(json_object_get(part, "pattern"), "String"));
+    return part_has_type(part, "Split") && pattern.size == 1 && pattern.data[0] == ' ' &&
+           json_is_false(json_object_get(part, "invert")) && leaves_no_space(normalizer);
+}
+
+/* The step that puts the replacement before a text: prepend_scheme, or the older add_prefix_space,
+ * which must not contradict it. 0: none. */
+static int prepend_kind(const json_t *part, bool *valid)
+{
+    const json_t *scheme = json_object_get(part, "prepend_scheme");
+    const char *name = scheme ? json_string_value(scheme) : "always";
+    bool never = name && strcmp(name, "never") == 0, first = name && strcmp(name, "first") == 0;
+    *valid = never || first || (name && strcmp(name, "always") == 0);
+    if (json_is_false(json_object_get(part, "add_prefix_space")))
+        *valid = *valid && never;
+    return never ? 0 : first ? STEP_PREPEND_FIRST : STEP_PREPEND_UNLESS;
+}
+
+static bool take_metaspace(const json_t *part, struct text_rules *rules)
+{
+    static const struct json_text space = {" ", 1};
+    struct json_text replacement = json_text_of(json_object_get(part, "replacement"));
+    const json_t *split = json_object_get(part, "split"); /* true by default */
+    uint32_t point;
+    bool valid, flag = !part_is_set(split) || json_is_boolean(split);
+    int prepend = prepend_kind(part, &valid);
+    if (!part_has_type(part, "Metaspace") || !valid || !flag || replacement.size == 0 ||
+        smol_utf8_decode((const uint8_t *)replacement.data, replacement.size, &point) !=
+            replacement.size ||
+        point == 0)
+        return false;
+    struct rule_steps *steps = &rules->metaspace;
+    steps->steps[steps->n++] = (struct rule_step){STEP_REPLACE, space, replacement};
+    if (prepend)
+        steps->steps[steps->n++] =
+            (struct rule_step){.kind = (enum text_step_kind)prepend, .text = replacement};
+    rules->split = json_is_false(split) ? 0 : point;
+    return true;
+}
+
+static bool finds_normalized(const json_t *root)
+{
+    const json_t *list = json_object_get(root, "added_tokens");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_false(json_object_get(json_array_get(list, i), "normalized")))
+            return true;
+    return false;
+}
+
+static smol_status read_character_pre_tokenizer(const json_t *root, const char *path,
+                                                struct text_rules *rules, smol_error *error)
+{
+    const json_t *part = json_object_get(root, "pre_tokenizer"), *parts;
+    if (part_is_sequence(part, "pretokenizers", &parts) && json_array_size(parts) == 1)
+        part = json_array_get(parts, 0);
+    if (part_is_set(part) && !splits_nothing(part, &rules->normalizer) &&
+        !take_metaspace(part, rules))
+        return part_refuse(path, "pre_tokenizer", part, error);
+    /* where a text starts is then a question of how the normalizer counts */
+    if (rules->metaspace.n == 2 && rules->metaspace.steps[1].kind == STEP_PREPEND_FIRST &&
+        rules->normalizer.n > 0 && finds_normalized(root))
+        return part_refuse(path, "prepend_scheme with a normalizer and normalized tokens", part,
+                           error);
+    return SMOL_OK;
+}
+
+static smol_status read_steps(const json_t *root, const char *path, struct text_rules *rules,
+                              smol_error *error)
+{
+    smol_status status = read_normalizer(root, path, &rules->normalizer, error);
+    if (!status && rules->characters)
+        status = read_character_pre_tokenizer(root, path, rules, error);
+    return status;
+}
+
+/* --- the tokens around a text ---------------------------------------------------------------- */
+
+/* Appends the ids of the special token `name`, which the template lists. */
+static smol_status add_ids(const json_t *template, const char *path, const json_t *name,
+                           uint32_t *ids, uint32_t *n, smol_error *error)
+{
+    const char *text = json_string_value(name);
+    const json_t *token = json_object_get(json_object_get(template, "special_tokens"), text);
+    const json_t *list = json_object_get(token, "ids");
+    if (!text || !json_is_array(list))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: the template names a token without ids (%.80s of post_processor): "
+                         "download it again",
+                         path, text ? text : "?");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *id = json_array_get(list, i);
+        if (*n == TEXT_MAX_AROUND)
+            return part_refuse(path, "a template of so many tokens", template, error);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= NO_TOKEN)
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "%s: the template has no id for a token (%.80s of post_processor): "
+                             "download it again",
+                             path, text);
+        ids[(*n)++] = (uint32_t)json_integer_value(id);
+    }
+    return SMOL_OK;
+}
+
+/* The template of a single text: tokens, the text, tokens. */
+static smol_status read_template(const json_t *template, const char *path, struct text_rules *rules,
+                                 smol_error *error)
+{
+    const json_t *pieces = json_object_get(template, "single");
+    bool behind = false;
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        const json_t *piece = json_array_get(pieces, i);
+        const json_t *sequence = json_object_get(piece, "Sequence");
+        const char *which = json_string_value(json_object_get(sequence, "id"));
+        if (sequence) {
+            if (behind || !which || strcmp(which, "A") != 0)
+                return part_refuse(path, "post_processor", template, error);
+            behind = true;
+            continue;
+        }
+        const json_t *name = json_object_get(json_object_get(piece, "SpecialToken"), "id");
+        smol_status status = add_ids(template, path, name, behind ? rules->behind : rules->before,
+                                     behind ? &rules->n_behind : &rules->n_before, error);
+        if (status)
+            return status;
+    }
+    return behind ? SMOL_OK : part_refuse(path, "post_processor", template, error);
+}
+
+/* ByteLevel's only changes offsets. */
+static smol_status read_processor(const json_t *part, const char *path, bool *seen,
+                                  struct text_rules *rules, smol_error *error)
+{
+    if (part_has_type(part, "ByteLevel"))
+        return SMOL_OK;
+    if (!part_has_type(part, "TemplateProcessing") || *seen)
+        return part_refuse(path, "post_processor", part, error);
+    *seen = true;
+    return read_template(part, path, rules, error);
+}
+
+static smol_status read_around(const json_t *root, const char *path, struct text_rules *rules,
+                               smol_error *error)
+{
+    const json_t *processor = json_object_get(root, "post_processor"), *parts;
+    bool seen = false;
+    if (!part_is_set(processor))
+        return SMOL_OK;
+    if (!part_is_sequence(processor, "processors", &parts))
+        return read_processor(processor, path, &seen, rules, error);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < json_array_size(parts) && !status; i++)
+        status = read_processor(json_array_get(parts, i), path, &seen, rules, error);
+    return status;
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+smol_status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
+                                 smol_error *error)
+{
+    *rules = (struct text_rules){0};
+    smol_status status = read_model(root, path, rules, error);
+    if (!status)
+        status = smol_decoder_rules_read(root, path, rules, error);
+    if (!status)
+        status = read_steps(root, path, rules, error);
+    if (!status)
+        status = read_around(root, path, rules, error);
+    return status;
+}
