@@ -3,7 +3,7 @@
 
 /* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
  * first left over; false: there is a NaN or infinity. The logits see every bit of this row, and the
- * product is bound by the weights' bytes, which are read once for both (docs/architecture.md has
+ * product is bound by the weights' bytes, which are read once for both (docs/decisions.md has
  * the figures). */
 static bool prepare_fine(const struct pass *pass, const struct input *input, size_t t, float *row)
 {
