@@ -44,7 +44,7 @@ LINK = $(CC) $(CFLAGS) $(SMOL_CFLAGS) $(LDFLAGS) $(FILE_LDFLAGS) -Wl,-z,relro,-z
 LDLIBS_RUN := -lm $(filter -pthread,$(PTHREAD))
 LDLIBS_CONVERT := -ljansson -lzstd $(LDLIBS_RUN)
 
-VERSION := $(shell sed -n 's/^\#define SMOL_VERSION "\(.*\)"$$/\1/p' common/version.h)
+VERSION := $(shell sed -n 's/^\#define SMOL_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' smol.h | paste -sd.)
 # The version of the library's interface. A release that breaks programs linked with the one before
 # raises it, with the version in runtime/libsmol.map.
 SOVERSION := 0

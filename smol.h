@@ -1,29 +1,60 @@
-/* libsmol: runs the language model in a .smol blob.
+/* libsmol runs the language model in a .smol blob.
  *
- * The way through this header: open a model (shared, read-only), create a context on it (one
- * sequence of tokens with its KV cache and threads), tokenize a prompt, then either call
- * smol_generate, or smol_eval and smol_sample in a loop of your own. docs/embedding.md is the
- * guide, examples/ has whole programs.
+ * Typical use: open a model, which is read-only and may be shared; create a context on it, which
+ * is one sequence of tokens with its KV cache and threads; tokenize a prompt; then call
+ * smol_generate, or call smol_eval and smol_sample in a loop. docs/embedding.md is the guide,
+ * examples/ has complete programs.
  *
- * Structs that the caller fills in: zeros are the defaults, so set all of them to zeros first.
- * Where a pointer to one may be NULL, that means the same.
+ * PARAMETERS
  *
- * Results: the logits after a sequence of tokens are the same to the bit for any number of
- * threads, any way of splitting the sequence over calls, and any instruction set.
+ * Structs that the caller fills in follow one rule: zeros are the defaults. Set the whole struct to
+ * zero, then the members that matter. Where a pointer to such a struct may be NULL, NULL means all
+ * zeros.
  *
- * Errors: every call that can fail returns a smol_status; where it takes a smol_error, that
- * holds the same status and a message for people. `error` may be NULL. What is no error goes to
- * smol_on_log, if the program has one. The library never prints, exits or changes the locale, and
- * installs a signal handler only when smol_guard_mappings is called.
+ * Structs grow in their `reserved` members, which must be zero. Their size never changes, so a
+ * program runs with any library of the same soname. A program that sets a member added by a newer
+ * release gets SMOL_ERROR_USAGE from an older library, which finds the value in `reserved`: nothing
+ * is ignored silently. (A size member would do the same, but a struct of zeros would not be valid.)
+ * Structs that the library fills in set `reserved` to zero. smol_error, smol_allocator and
+ * smol_chat_message never change.
  *
- * Threads: a smol_model may be used by many threads at once. A smol_context or smol_sampler is
- * for one thread at a time, contexts that share count as one; smol_context_cancel is for any. There
- * is no global state but a list of the mapped files, for smol_guard_mappings, and the functions
- * that memory comes from, see smol_set_allocator.
+ * Arrays are pointers with a shape in parentheses: `logits` (n, vocab_size) has n rows of
+ * vocab_size values. Where n is 0 the pointer may be NULL. Texts are UTF-8 with a length in bytes,
+ * unless they are called terminated.
  *
- * Floating point: calls run with the default rounding mode and without flush-to-zero, whatever
- * the caller's, and leave the caller's as it was; callbacks run in the caller's, an allocator's
- * functions in either. */
+ * OWNERSHIP
+ *
+ * Each type of object has one function that frees it: smol_model_close, smol_context_free,
+ * smol_sampler_free, smol_generation_free, smol_chat_text_free. Plain memory (token ids, texts,
+ * bytes) is freed with smol_free. All of them accept NULL. Functions copy what they are given,
+ * unless their description says that it must outlive the object.
+ *
+ * After an error, outputs that the caller would have to free are NULL, and objects are as they were
+ * before the call, unless the description says otherwise.
+ *
+ * ERRORS
+ *
+ * A function that can fail returns a smol_status. Where it takes a smol_error, it also stores the
+ * status and a message there, SMOL_OK and "" on success; `error` may be NULL. Descriptions list
+ * the errors of a function, except that any function that allocates may return SMOL_ERROR_MEMORY
+ * and any function that reads a guarded model SMOL_ERROR_FILE (see smol_guard_mappings).
+ *
+ * The library never prints, exits, or changes the locale, and installs a signal handler only in
+ * smol_guard_mappings. Pointers to objects and outputs must be valid; they are not checked.
+ *
+ * THREADS
+ *
+ * Any number of threads may use a smol_model at once. A smol_context, smol_sampler or
+ * smol_generation is for one thread at a time; contexts that share count as one. Only
+ * smol_context_cancel may be called by any thread at any time. The only global state is a list of
+ * mapped files, for smol_guard_mappings, and the functions set by smol_set_allocator.
+ *
+ * RESULTS
+ *
+ * The logits after a sequence of tokens are the same to the bit for any number of threads, any way
+ * of splitting the sequence over calls, and any instruction set. Functions run with the default
+ * rounding mode and without flush-to-zero, whatever the caller's, and restore the caller's;
+ * callbacks run in the caller's environment, an allocator's functions in either. */
 #ifndef SMOL_H
 #define SMOL_H
 
@@ -40,184 +71,230 @@ extern "C" {
 #define SMOL_API
 #endif
 
-/* What kind of thing went wrong. */
+/* --- version ------------------------------------------------------------------------------ */
+
+/* The release of this header. */
+#define SMOL_VERSION_MAJOR 0
+#define SMOL_VERSION_MINOR 1
+#define SMOL_VERSION_PATCH 0
+
+#define SMOL_QUOTE_EXPANDED(text) #text
+#define SMOL_QUOTE(macro) SMOL_QUOTE_EXPANDED(macro)
+
+/* The same as text, "major.minor.patch". */
+#define SMOL_VERSION                                                                               \
+    SMOL_QUOTE(SMOL_VERSION_MAJOR)                                                                 \
+    "." SMOL_QUOTE(SMOL_VERSION_MINOR) "." SMOL_QUOTE(SMOL_VERSION_PATCH)
+
+/* The release of the library that runs, "major.minor.patch". Static. */
+SMOL_API const char *smol_version(void);
+
+/* --- errors ------------------------------------------------------------------------------- */
+
+/* The kind of an error. Values never change; later releases may add some. They are not exit
+ * statuses: a program chooses its own. */
 typedef enum smol_status {
     SMOL_OK = 0,
-    SMOL_ERROR_MISMATCH = 1,     /* compared files differ: smolconv's alone, no call returns it */
-    SMOL_ERROR_USAGE = 2,        /* arguments that make no sense; nothing was changed */
+    SMOL_ERROR_MISMATCH = 1,     /* two files differ; used by smolconv, not by the library */
+    SMOL_ERROR_USAGE = 2,        /* invalid arguments; nothing was changed */
     SMOL_ERROR_FILE = 3,         /* a file is missing or unreadable, or changed while in use */
-    SMOL_ERROR_DAMAGED = 4,      /* a blob is damaged or breaks its format */
-    SMOL_ERROR_UNSUPPORTED = 5,  /* a well-formed blob that this release cannot run */
+    SMOL_ERROR_DAMAGED = 4,      /* a blob or session is damaged or violates its format */
+    SMOL_ERROR_UNSUPPORTED = 5,  /* well-formed, but not supported by this release */
     SMOL_ERROR_MEMORY = 6,       /* out of memory */
     SMOL_ERROR_NUMERIC = 7,      /* NaN or infinity in activations or logits */
     SMOL_ERROR_CONTEXT_FULL = 8, /* no room for the tokens; nothing was changed */
-    SMOL_ERROR_CANCELLED = 9,    /* a callback or smol_context_cancel asked for it */
+    SMOL_ERROR_CANCELLED = 9,    /* a callback or smol_context_cancel ended the call */
 } smol_status;
 
-/* Room for a path, a place and a remedy; longer messages are cut. */
+/* A short description of `status` such as "out of memory". Static; never NULL, "unknown status"
+ * for values that this release does not know. */
+SMOL_API const char *smol_status_text(smol_status status);
+
+/* Size of a message with its terminating 0; longer messages are cut. */
 #define SMOL_ERROR_MESSAGE_SIZE 512
 
 typedef struct smol_error {
     smol_status status;
-    char message[SMOL_ERROR_MESSAGE_SIZE]; /* `file: what is wrong (where): what to do`, one line */
+    char message[SMOL_ERROR_MESSAGE_SIZE]; /* one line without control characters, for people:
+                                              `file: what is wrong (where): what to do` */
 } smol_error;
 
-/* The release, "major.minor.patch". */
-SMOL_API const char *smol_version(void);
+/* --- callbacks ---------------------------------------------------------------------------- */
 
-/* Told now and then how far a call that takes long has come: `done` of `total`, 0 < done < total;
- * the end is the call's return. It runs on the thread that made the call. Returns 0 to go on,
- * anything else to end the call with SMOL_ERROR_CANCELLED. It may not use what the call is
- * about. */
+/* Reports the progress of a long call: `done` of `total`, 0 < done < total. The end is not
+ * reported: the call returns. Return 0 to continue, any other value to end the call with
+ * SMOL_ERROR_CANCELLED. Runs on the thread of the call, and must not use the object of the call. */
 typedef int smol_on_progress(void *user, uint64_t done, uint64_t total);
 
 typedef enum smol_log_level {
     SMOL_LOG_INFO = 0, /* what was done, and how */
-    SMOL_LOG_WARNING,  /* what went well, but may not be what was meant */
+    SMOL_LOG_WARNING,  /* it worked, but may not be what was meant */
 } smol_log_level;
 
-/* Told what may be worth a line in the program's log: `message`, one line without control
- * characters that begins with the blob's name, until the return. Its words may change with any
- * release. Errors are not told, they are returned. It runs on the thread of the call that it is
- * about, so several threads may be in it, and may not call the library. */
+/* Receives lines for the program's log: `message` is one line without control characters that
+ * begins with the blob's name, valid until the callback returns. Its wording may change with any
+ * release. Errors are returned, not logged. Runs on the thread of the call, so several threads may
+ * run it at once, and must not call the library. */
 typedef void smol_on_log(void *user, smol_log_level level, const char *message);
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Functions that the library takes its memory from. All three may be called by several threads at
- * once, and may not call the library. */
+/* Functions that allocate the library's memory. Several threads may call them at once; they must
+ * not call the library. */
 typedef struct smol_allocator {
-    /* `size` bytes, > 0, at a multiple of `alignment`, a power of two; NULL: there are none, which
+    /* Returns `size` bytes, > 0, at a multiple of `alignment`, a power of two; or NULL, which
      * becomes SMOL_ERROR_MEMORY. */
     void *(*allocate)(void *user, size_t alignment, size_t size);
-    /* Makes `memory`, which was allocated with the alignment of max_align_t, `size` bytes, > 0;
-     * it may move, and what fits is kept. NULL: `memory` stays as it is. */
+    /* Resizes `memory`, allocated with the alignment of max_align_t, to `size` bytes, > 0. It may
+     * move; its contents are kept up to the smaller size. NULL: failed, `memory` is unchanged. */
     void *(*resize)(void *user, void *memory, size_t size);
-    /* Takes `memory` back, never NULL. */
+    /* Frees `memory`, never NULL. */
     void (*release)(void *user, void *memory);
-    void *user; /* passed to them */
+    void *user; /* passed to all three */
 } smol_allocator;
 
-/* Makes all memory of the library come from `allocator` (NULL: from the C library, as it is without
- * this call), for the whole process: what calls return is given back with smol_free, which knows no
- * model. To be called while nothing of the library exists, no model, context, text or list of ids,
- * and nobody else is in it: best before any other call. The functions must remain; *allocator need
- * not.
+/* Makes `allocator` the source of all of the library's memory, for the whole process; NULL restores
+ * the C library's functions, the default. Call it while nothing of the library exists (models,
+ * contexts, texts, lists of ids) and no other thread is using it: best before any other call.
+ * *allocator is copied; the functions must remain.
  *
- * Models that are mapped take the system's memory, as do the stacks of threads, and what the C
- * library's own functions may need (pthread_create, localtime_r). */
+ * Mapped models and the stacks of threads remain the system's, as does memory that functions of
+ * the C library allocate (pthread_create, localtime_r). */
 SMOL_API void smol_set_allocator(const smol_allocator *allocator);
 
-/* Gives back what a call returned to be freed with this; NULL is fine. */
+/* Frees memory that the library returned. NULL is ignored. */
 SMOL_API void smol_free(void *memory);
 
 /* --- models ------------------------------------------------------------------------------- */
 
 typedef struct smol_model smol_model;
 
-/* When the checksums of a blob's data are checked; header and tables always are, at open. */
+/* When the checksums of a blob's data are verified. Those of its header and tables are always
+ * verified at open. */
 typedef enum smol_verify {
-    SMOL_VERIFY_FIRST = 0, /* each chunk right before its first use */
+    SMOL_VERIFY_FIRST = 0, /* each chunk immediately before its first use */
     SMOL_VERIFY_OPEN,      /* everything at open */
-    SMOL_VERIFY_OFF,       /* nothing: only for blobs checked by other means */
+    SMOL_VERIFY_OFF,       /* never: only for blobs verified by other means */
 } smol_verify;
 
 typedef struct smol_model_params {
     smol_verify verify;
-    int no_mmap; /* 1: read the blob into memory, for media that may change or fail later */
-    /* NULL, or the SHA-256 digest that the file must have, 64 hexadecimal digits as sha256sum
-     * prints them: nothing but the file's size is looked at before all of it is known to have that
-     * digest. The file is read into memory, whatever no_mmap says, so that what runs is what had
-     * the digest, even if the file changes or its medium gives other bytes later. Errors: USAGE (no
-     * such digits), DAMAGED (another digest). */
+    int no_mmap; /* 1: read the file into memory, for media that may change or fail later. Ignored
+                    by smol_model_open_memory. */
+    /* NULL, or the SHA-256 digest that the whole blob must have: 64 hexadecimal digits, as printed
+     * by sha256sum. It is verified before anything but the size is looked at. Implies no_mmap, so
+     * that the model that runs is the one that was verified, even if the file changes later.
+     * Errors: USAGE (not a digest), DAMAGED (another digest). */
     const char *require_digest;
-    /* NULL, or told of the bytes that were checked, about once for each MiB: for require_digest
-     * those of the file; for SMOL_VERIFY_OPEN, from the start again, those of the data, most of
-     * which are looked at twice and count twice. */
+    /* NULL, or reports verified bytes, about once per MiB: those of the file for require_digest;
+     * then, from the start again, those of the data for SMOL_VERIFY_OPEN, which reads most of them
+     * twice and counts them twice. */
     smol_on_progress *on_progress;
-    smol_on_log *on_log; /* NULL, or told about the model and its contexts, until it is closed */
-    void *user;          /* passed to both */
+    smol_on_log *on_log; /* NULL, or receives the log of the model and its contexts */
+    void *user;          /* passed to on_progress and on_log */
+    uint64_t reserved[8];
 } smol_model_params;
 
-/* Opens the blob at `path`. `params` NULL: all zeros. A mapped file must not change while it is
- * open (to replace it, rename another one over it), see smol_guard_mappings. On success the caller
- * owns *model; on failure *model is NULL. */
+/* Opens the blob in the file `path`. `params` may be NULL. The file is mapped, unless params say
+ * otherwise, and must not change while the model is open; to replace it, rename another file over
+ * it. See also smol_guard_mappings. On success *model is the caller's, on failure it is NULL.
+ * Errors: USAGE (params), FILE, DAMAGED, UNSUPPORTED, MEMORY, CANCELLED. */
 SMOL_API smol_status smol_model_open(const char *path, const smol_model_params *params,
                                      smol_model **model, smol_error *error);
 
-/* A blob is mapped, and reading it raises SIGBUS, which ends the process, when the file has become
- * shorter or the disk fails. After this call, made once, that and a file that was written to while
- * it was open are errors: SMOL_ERROR_FILE, from the call that met it and from every later one on
- * that model; what such a call computed is not handed out. Models that are open already are guarded
- * too.
- *
- * It installs a handler for SIGBUS, for the whole process and for ever, so the library must stay
- * loaded. Faults in files that the library has mapped are the handler's; any other SIGBUS goes to
- * the handler that was there before, or ends the process as it would have. A handler installed
- * later must pass on what it does not know, and threads that call the library must not block
- * SIGBUS. */
-SMOL_API void smol_guard_mappings(void);
+/* Opens the blob in the regular file behind the descriptor `fd`, which must be readable, for
+ * programs that open files before they enter a sandbox or receive descriptors. The whole file is
+ * used, wherever the descriptor's offset is, and the offset does not change. The descriptor remains
+ * the caller's and may be closed after the call. `name` is for messages; NULL: "fd 3" or the like.
+ * Otherwise the same as smol_model_open. */
+SMOL_API smol_status smol_model_open_fd(int fd, const char *name, const smol_model_params *params,
+                                        smol_model **model, smol_error *error);
 
-/* Whether the model's file gives what it gave at open, as far as it was read: OK, or FILE under
- * smol_guard_mappings. To be asked behind smol_token_text; other calls ask it themselves. */
-SMOL_API smol_status smol_model_intact(const smol_model *model, smol_error *error);
+/* Alignment of the data of smol_model_open_memory in bytes. */
+#define SMOL_BLOB_ALIGNMENT 64
 
-/* Closes a model whose contexts are all freed; NULL is fine. */
+/* Opens the blob data[0..size), which must be aligned to SMOL_BLOB_ALIGNMENT: flash memory, a part
+ * of the program, an asset that is mapped already. It is used in place, and must neither change nor
+ * go away while the model is open. It is verified as a file is. `name` is for messages; NULL:
+ * "memory". Otherwise the same as smol_model_open. Errors: also USAGE (alignment). */
+SMOL_API smol_status smol_model_open_memory(const void *data, size_t size, const char *name,
+                                            const smol_model_params *params, smol_model **model,
+                                            smol_error *error);
+
+/* Closes a model. All of its contexts must have been freed. NULL is ignored. */
 SMOL_API void smol_model_close(smol_model *model);
 
+/* A mapped file that becomes shorter, or that the disk fails to deliver, raises SIGBUS when it is
+ * read, which ends the process. After this function has been called, once, this is an error
+ * instead, as is a file that was written to while it was open: SMOL_ERROR_FILE, returned by the
+ * call that noticed it and by every later one on that model. Results of such a call are not
+ * returned. Models that are already open are guarded too.
+ *
+ * The function installs a handler for SIGBUS, for the lifetime of the process, so the library must
+ * stay loaded. The handler handles faults in files that the library has mapped, and passes any
+ * other SIGBUS to the previous handler or ends the process as without it. Handlers installed later
+ * must pass on what they do not know. Threads that call the library must not block SIGBUS. */
+SMOL_API void smol_guard_mappings(void);
+
+/* No token: an id that no token has. */
 #define SMOL_NO_TOKEN UINT32_MAX
 
 typedef struct smol_model_info {
-    const char *dtype; /* "int8", "bf16", "f32" */
+    const char *dtype; /* "int8", "bf16", "f32"; static */
     uint32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim;
-    uint32_t vocab_size;
-    uint32_t context_length; /* most tokens that the model was made for */
-    uint32_t bos_id;         /* or SMOL_NO_TOKEN */
-    uint64_t blob_bytes;
+    uint32_t vocab_size;        /* ids are below this; logits have this many values */
+    uint32_t context_length;    /* most tokens that the model was made for */
+    uint32_t bos_id;            /* or SMOL_NO_TOKEN */
+    uint32_t has_chat_template; /* 1: smol_chat_format and smol_chat_tokenize work; 0: they return
+                                   UNSUPPORTED, with the reason */
+    uint64_t blob_bytes;        /* size of the blob */
+    uint64_t reserved[8];
 } smol_model_info;
 
 SMOL_API smol_model_info smol_model_get_info(const smol_model *model);
 
-/* The ids that end a text, ascending; the model's, *n may be 0. */
+/* Ids of the tokens that end a text, (*n), ascending; owned by the model. *n may be 0. */
 SMOL_API const uint32_t *smol_model_stop_ids(const smol_model *model, size_t *n);
 
-/* Whether `id` is one of them: 1 or 0. */
+/* Returns 1 if `id` is one of them, otherwise 0. */
 SMOL_API int smol_model_is_stop_id(const smol_model *model, uint32_t id);
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
 typedef struct smol_tokenize_params {
-    /* 1: spelled-out special tokens such as <|im_end|> become those tokens. 0: they are ordinary
-     * text, as untrusted text should be. Added tokens that are not special are always found. */
+    /* 1: special tokens such as <|im_end|> that are spelled out in the text become those tokens.
+     * 0: they are ordinary text, as they should be in untrusted input. Added tokens that are not
+     * special are always recognized. */
     int parse_special;
-    /* 1: adds the tokens that the tokenizer puts around a whole text, bos above all: for a text to
-     * be continued; not for its parts, nor for a chat, whose template writes them. */
+    /* 1: adds the tokens that the tokenizer puts around a whole text, mainly bos. For a text to be
+     * continued; not for a part of one, nor for a chat, whose template adds them. */
     int whole_text;
-    /* NULL, or called about once for each 256 KiB of work with the bytes of the text that have
-     * their tokens. */
+    /* NULL, or reports how many bytes of the text have been converted, about once per 256 KiB. */
     smol_on_progress *on_progress;
     void *user; /* passed to on_progress */
+    uint64_t reserved[4];
 } smol_tokenize_params;
 
-/* The ids of text[0..size), UTF-8 (ill-formed parts count as U+FFFD). `params` NULL: all zeros. The
- * time is in proportion to the size, or to n log n for a word of n bytes. The caller frees *ids
- * with smol_free; *ids is NULL on failure. Errors: MEMORY, FILE, CANCELLED. */
+/* Converts text[0..size) to token ids. Ill-formed UTF-8 is read as U+FFFD. `params` may be NULL.
+ * The time is proportional to the size, or to n log n for a word of n bytes. The caller frees *ids,
+ * (*n), with smol_free. Errors: USAGE (params), CANCELLED, MEMORY. */
 SMOL_API smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
                                    const smol_tokenize_params *params, uint32_t **ids, size_t *n,
                                    smol_error *error);
 
-/* The text of ids[0..n), UTF-8, not terminated (an ill-formed sequence is shown as U+FFFD): what
- * smol_generate streams for these tokens. With `show_special` 1, the text of special tokens is in
- * it. The caller frees *text with smol_free; *text is NULL on failure. Errors: MEMORY, FILE. */
+/* Converts ids[0..n) to text, the same that smol_generate reports for these tokens. Ill-formed
+ * UTF-8 becomes U+FFFD. `show_special` 1 includes the text of special tokens. The caller frees
+ * *text, (*size), not terminated, with smol_free. Errors: USAGE (an id out of range), MEMORY. */
 SMOL_API smol_status smol_detokenize(const smol_model *model, const uint32_t *ids, size_t n,
                                      int show_special, char **text, size_t *size,
                                      smol_error *error);
 
-/* The bytes of token `id`, the model's, not terminated; they may be part of a character, and a
- * text of many tokens need not be the sum of theirs: see smol_detokenize. *size is 0 for ids
- * without text. *special (may be NULL): 1 for tokens that are usually not shown. */
-SMOL_API const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size,
-                                     int *special);
+/* Points *text at the bytes of token `id`, (*size), not terminated; owned by the model. They may be
+ * part of a character, and a text need not be the sum of its tokens' bytes: see smol_detokenize.
+ * *size is 0 for tokens without text. *special (may be NULL) becomes 1 for tokens that are normally
+ * not shown, otherwise 0. Errors: USAGE (id out of range). */
+SMOL_API smol_status smol_token_text(const smol_model *model, uint32_t id, const char **text,
+                                     size_t *size, int *special, smol_error *error);
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
@@ -225,212 +302,229 @@ typedef struct smol_context smol_context;
 
 /* Element type of the KV cache. */
 typedef enum smol_kv {
-    SMOL_KV_DEFAULT = 0, /* f32 for f32 blobs, f16 otherwise */
+    SMOL_KV_DEFAULT = 0, /* f32 for f32 blobs, otherwise f16 */
     SMOL_KV_F32,
     SMOL_KV_F16,
     SMOL_KV_INT8,
 } smol_kv;
 
 typedef struct smol_context_params {
-    uint32_t n_ctx;     /* most tokens to hold; 0: the model's context_length */
-    uint32_t n_threads; /* 0: one for each processor that the process may use. Threads run where
-                           the creating thread may: its affinity (taskset) is theirs. A library
-                           built without threads has the caller's alone: 0 or 1 */
+    uint32_t n_ctx;     /* capacity in tokens; 0: the model's context_length, the maximum */
+    uint32_t n_threads; /* 0: one per processor that the process may use. Threads inherit the CPU
+                           affinity of the thread that creates the context. A library built without
+                           threads uses the caller's only: 0 or 1. */
     smol_kv kv;
-    /* NULL, or a context of the same model: the new one uses that one's threads and working memory
-     * (n_threads: 0, or as many as these are), so that both can be evaluated together, see
-     * smol_eval_many. All that share are for one thread at a time; any may be freed first. */
+    /* NULL, or a context of the same model: the new one uses its threads and working memory
+     * (n_threads: 0, or the same number), so that smol_eval_many can evaluate both together.
+     * Contexts that share are for one thread at a time; they may be freed in any order. */
     smol_context *share;
-    /* NULL, or told by calls that evaluate more than 128 tokens how many of them are in the
-     * sequence; what it cancels is as after smol_context_cancel. */
+    /* NULL, or reports how many tokens of a call that evaluates more than 128 are in the sequence.
+     * Cancelling here has the effect of smol_context_cancel on that call. */
     smol_on_progress *on_progress;
     void *user; /* passed to on_progress */
+    uint64_t reserved[8];
 } smol_context_params;
 
-/* A new, empty sequence. `params` NULL: all zeros. The KV cache grows with the sequence. The
- * model must outlive the context. Errors: USAGE (n_ctx beyond the model's; nothing to share),
- * MEMORY. */
+/* Creates an empty sequence. `params` may be NULL. The KV cache grows with the sequence. The model
+ * must outlive the context. Errors: USAGE (params: n_ctx above the model's, `share` of another
+ * model), MEMORY. */
 SMOL_API smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
                                          smol_context **context, smol_error *error);
 
-/* NULL is fine. */
+/* NULL is ignored. */
 SMOL_API void smol_context_free(smol_context *context);
 
-/* Appends ids[0..n), n > 0, to the sequence and computes the logits after each of its last
- * `n_logits` tokens (0..n): logits (n_logits, vocab_size), the caller's. On CONTEXT_FULL and
- * USAGE (an id out of range) nothing has changed; after any other error the sequence is as before
- * the call. */
+/* Appends ids[0..n), n > 0, to the sequence and computes the logits after each of the last
+ * n_logits of them, 0 <= n_logits <= n: logits (n_logits, vocab_size). After an error the sequence
+ * is the same as before. Errors: USAGE (an id out of range, n, n_logits), CONTEXT_FULL, NUMERIC,
+ * DAMAGED, CANCELLED, MEMORY. */
 SMOL_API smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n,
                                size_t n_logits, float *logits, smol_error *error);
 
-/* One sequence's part of smol_eval_many: the arguments of smol_eval, and its result. */
+/* The arguments of smol_eval for one of several sequences, and its result. */
 typedef struct smol_eval_part {
     smol_context *context;
     const uint32_t *ids; /* (n) */
     size_t n, n_logits;
-    float *logits;    /* (n_logits, vocab_size), the caller's */
-    smol_error error; /* filled in: how it went */
+    float *logits;    /* (n_logits, vocab_size) */
+    smol_error error; /* set by the library */
+    uint64_t reserved[4];
 } smol_eval_part;
 
-/* smol_eval for parts[0..n_parts), each of a context of its own, all of which share (see
- * smol_context_params): the model's weights are read once for all of them, 128 tokens at a time, so
- * that eight sequences take one token each in little more time than one of them. Each gets the
- * logits to the bit that it would get alone.
+/* Calls smol_eval for parts[0..n_parts), each of a different context, all of which share (see
+ * smol_context_params). The model's weights are read once for all parts, for up to 128 tokens at a
+ * time, so eight sequences take one token each in little more time than one sequence. Each part
+ * gets the same logits, to the bit, as alone.
  *
- * A part whose arguments make no sense, whose context is full or has no memory, or whose numbers
- * are out of range, fails alone; a blob that is damaged or changed fails all. What fails leaves its
- * sequence as it was before the call. Returns the status of the first part that failed, *error is
- * its error. */
+ * A part fails alone if its arguments are invalid, its context is full, cancelled or out of memory,
+ * or its numbers are out of range; a damaged or changed blob fails all parts. The sequence of a
+ * part that fails is the same as before the call. Returns the status of the first part that failed,
+ * and its error in *error. */
 SMOL_API smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error);
 
-/* With `cancel` 1, ends what is being evaluated on the context, within a layer of the model, and
- * whatever is evaluated on it later, at once: calls end with SMOL_ERROR_CANCELLED and leave the
- * sequence as it was, or for smol_generate, with SMOL_FINISH_CANCELLED and as far as it came; of
- * contexts that are evaluated together the others go on. This lasts until a call with `cancel` 0.
- * So nothing is lost when it comes just before a call, and a program that takes it back where it
- * begins with something new does not end that by mistake.
+/* With `cancel` 1, ends the current evaluation on the context within the time of one layer, and
+ * every later one at once, until a call with `cancel` 0. Calls end with SMOL_ERROR_CANCELLED and
+ * leave the sequence as it was; smol_generate ends with SMOL_FINISH_CANCELLED and keeps what it
+ * generated. Other contexts that are evaluated together continue.
  *
- * Of all calls on a context, this one may be made by any thread, at any time, and by a signal
- * handler. */
+ * Since cancellation persists, it cannot be lost between two calls. Reset it where a new request
+ * begins. May be called by any thread at any time, and by a signal handler. */
 SMOL_API void smol_context_cancel(smol_context *context, int cancel);
 
-/* Tokens in the sequence. */
+/* Number of tokens in the sequence. */
 SMOL_API size_t smol_context_length(const smol_context *context);
 
-/* The ids (*n) of the sequence, the context's until the next call on it. */
+/* Ids of the sequence, (*n); owned by the context, valid until the next call on it. */
 SMOL_API const uint32_t *smol_context_ids(const smol_context *context, size_t *n);
 
-/* Most tokens that the sequence can hold. */
+/* Most tokens that the sequence can have. */
 SMOL_API size_t smol_context_capacity(const smol_context *context);
 
-/* Forgets all but the first `n` tokens; n beyond the length changes nothing. */
+/* Removes all but the first `n` tokens. Does nothing if there are no more than n. */
 SMOL_API void smol_context_truncate(smol_context *context, size_t n);
 
-/* Makes room for `n_room` more tokens where there is none: keeps the first n_keep tokens and of the
- * others the newest half, or a half of that and so on where it takes more, and evaluates these anew
- * at their new places. That takes as long as a prompt of as many tokens. What follows has the same
- * bits as in a new context with these ids (smol_context_ids). Errors: CONTEXT_FULL (n_keep and
- * n_room together are too many; nothing was changed), CANCELLED (nothing either, if that came
- * before); after others, as of smol_eval, the sequence is its first n_keep tokens. */
+/* Makes room for n_room more tokens, if there is not enough: keeps the first n_keep tokens and the
+ * newest half of the others (or half of that, and so on, until there is room), and evaluates that
+ * part again at its new positions, which takes as long as a prompt of the same length. Later
+ * results are the same, to the bit, as in a new context with these ids. Errors: CONTEXT_FULL
+ * (n_keep and n_room together exceed the capacity; nothing was changed), CANCELLED before it began
+ * (nothing was changed); after other errors, those of smol_eval, the sequence is its first n_keep
+ * tokens. */
 SMOL_API smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
                                         smol_error *error);
 
-/* The last token that smol_generate brought, until something else is evaluated: it is not in the
- * sequence yet. SMOL_NO_TOKEN: there is none. */
+/* The last token that smol_generate reported, if nothing else was evaluated since: it is not in the
+ * sequence yet. SMOL_NO_TOKEN if there is none. */
 SMOL_API uint32_t smol_context_pending(const smol_context *context);
 
 typedef struct smol_context_info {
     uint32_t n_threads;
-    const char *kv;     /* "f16", ... */
-    const char *isa;    /* the kernel set in use: "scalar", "avx2", ... */
-    size_t kv_bytes;    /* memory of the KV cache now */
-    size_t state_bytes; /* memory of the context besides; what is shared counts for each */
+    const char *kv;     /* "f32", "f16" or "int8"; static */
+    const char *isa;    /* the kernels in use: "scalar", "avx2", ...; static */
+    size_t kv_bytes;    /* current size of the KV cache */
+    size_t state_bytes; /* other memory of the context; contexts that share each count it all */
+    uint64_t reserved[4];
 } smol_context_info;
 
 SMOL_API smol_context_info smol_context_get_info(const smol_context *context);
 
 /* --- embeddings --------------------------------------------------------------------------- */
 
-/* Which hidden states of a text's tokens. */
+/* Which hidden states smol_embed returns. */
 typedef enum smol_pooling {
-    SMOL_POOL_NONE = 0, /* all: (n, hidden_size) */
-    SMOL_POOL_MEAN,     /* their mean, summed in double: (hidden_size) */
-    SMOL_POOL_LAST,     /* the last one, which has seen all others: (hidden_size) */
+    SMOL_POOL_NONE = 0, /* those of all tokens: (n, hidden_size) */
+    SMOL_POOL_MEAN,     /* their mean, summed in double precision: (hidden_size) */
+    SMOL_POOL_LAST,     /* that of the last token, which has seen all others: (hidden_size) */
 } smol_pooling;
 
-/* As smol_eval, but instead of logits gives the hidden states behind the model's final norm, which
- * are what transformers calls last_hidden_state: `states`, the caller's, in the shape above. For
- * texts that do not continue each other, truncate the context to 0 in between. After an error what
- * is in `states` means nothing. */
+/* Appends ids[0..n), n > 0, to the sequence as smol_eval does, and computes hidden states after the
+ * model's final norm instead of logits (last_hidden_state in transformers): `states`, of the shape
+ * above. For independent texts, truncate the context to 0 in between. Errors: those of smol_eval,
+ * after which the contents of `states` are undefined. */
 SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n,
                                 smol_pooling pooling, float *states, smol_error *error);
 
 /* --- chats -------------------------------------------------------------------------------- */
 
 typedef struct smol_chat_message {
-    const char *role;    /* "system", "user", "assistant" ...; terminated */
-    const char *content; /* (size), UTF-8; ill-formed parts count as U+FFFD */
+    const char *role;    /* terminated: "system", "user", "assistant", ... */
+    const char *content; /* (size); ill-formed UTF-8 is read as U+FFFD */
     size_t size;
 } smol_chat_message;
 
 struct tm; /* <time.h> */
 
-/* A conversation, as the reference's apply_chat_template takes it: messages of either form, and
- * what else a template may ask for. JSON texts are terminated UTF-8; NULL: there is none. */
+/* A conversation, with the arguments of apply_chat_template in transformers. JSON texts are
+ * terminated UTF-8; NULL: none. */
 typedef struct smol_chat_params {
     const smol_chat_message *messages; /* (n_messages) */
     size_t n_messages;
-    const char *messages_json;  /* a list of objects, instead of `messages` */
-    const char *tools_json;     /* a list of objects: JSON schemas of functions. A checkpoint's
-                                   template "tool_use", where there is one, counts when this is not
-                                   NULL, as in the reference */
+    const char *messages_json;  /* instead of `messages`: a list of objects */
+    const char *tools_json;     /* a list of objects: JSON schemas of functions. If not NULL, a
+                                   checkpoint's template "tool_use" is used where there is one, as in
+                                   transformers. */
     const char *documents_json; /* a list of objects */
-    const char *variables_json; /* an object: more variables of the template (enable_thinking) */
-    int add_generation_prompt;  /* 1: ends where the assistant's answer starts */
-    const struct tm *now; /* local time for strftime_now, of which the date and the time of day
-                             count; NULL: the clock's */
-    smol_on_progress *on_progress; /* as for smol_tokenize, with the bytes of the formatted text;
-                                      smol_chat_format does not call it */
-    void *user;                    /* passed to on_progress */
+    const char *variables_json; /* an object: further variables of the template (enable_thinking) */
+    int add_generation_prompt;  /* 1: the text ends where the assistant's answer begins */
+    const struct tm *now;       /* local date and time for strftime_now; NULL: the current time */
+    /* NULL, or reports how many bytes of the rendered text smol_chat_tokenize has converted, as in
+     * smol_tokenize_params. smol_chat_format does not call it. */
+    smol_on_progress *on_progress;
+    void *user; /* passed to on_progress */
+    uint64_t reserved[8];
 } smol_chat_params;
 
 typedef struct smol_chat_text {
-    char *text; /* (size), UTF-8, and a terminating 0 */
+    char *text; /* (size), and a terminating 0 */
     size_t size;
-    /* (size): 1 for each byte that stems from the conversation, 0 for those of the template. What
-     * the template makes of numbers, lists and objects stems from the conversation too. */
+    /* (size): 1 for each byte that comes from the conversation, 0 for those of the template.
+     * Numbers, lists and objects that the template prints count as the conversation's. */
     unsigned char *from_conversation;
+    uint64_t reserved[2];
 } smol_chat_text;
 
-/* The text that the model's chat template makes of a conversation. To be given back with
- * smol_chat_text_free; all zeros after an error. It takes at most 64 MiB of memory and 33 million
- * steps. Errors: USAGE (no JSON; a conversation that the template refuses, with its words),
- * UNSUPPORTED (the blob has no template, or one that could not be compiled, and why; more memory or
- * steps than there are), MEMORY. */
+/* Renders a conversation with the model's chat template. Uses at most 64 MiB of memory and 33
+ * million steps. The caller frees *text with smol_chat_text_free; it is all zeros after an error.
+ * Errors: USAGE (invalid JSON; a conversation that the template rejects, with its message),
+ * UNSUPPORTED (no template, or one that could not be compiled, with the reason; too much memory or
+ * too many steps), MEMORY. */
 SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                                       smol_chat_text *text, smol_error *error);
+
+/* Frees the members of *text. NULL and a struct of zeros are ignored. */
 SMOL_API void smol_chat_text_free(smol_chat_text *text);
 
-/* The ids of that text. A message cannot forge a turn: special tokens, and other added tokens that
- * the template writes, are found only where all of their bytes are the template's; spelled out in
- * the conversation they are ordinary text. The caller frees *ids with smol_free. */
+/* Renders a conversation and converts it to token ids. A message cannot forge a turn: special
+ * tokens, and other added tokens that the template writes, are recognized only where all of their
+ * bytes are the template's; spelled out in the conversation they are ordinary text. The caller
+ * frees *ids, (*n), with smol_free. Errors: those of smol_chat_format. */
 SMOL_API smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *params,
                                         uint32_t **ids, size_t *n, smol_error *error);
 
 /* --- sampling ----------------------------------------------------------------------------- */
 
-/* Meaning and order as in Hugging Face transformers: repetition penalty, temperature, top-k,
- * top-p, min-p. Zeros everywhere are greedy decoding. */
+/* Meaning and order are those of Hugging Face transformers: repetition penalty, temperature, top-k,
+ * top-p, min-p. All zeros: greedy decoding. */
 typedef struct smol_sampler_params {
-    float temperature;        /* 0: greedy, the lowest id among equals */
-    uint32_t top_k;           /* keep the k most likely (and their equals); 0: all */
-    float top_p;              /* keep the smallest set of at least this probability; 0 or 1: all */
-    float min_p;              /* keep what has this share of the best's probability; 0: all */
-    float repetition_penalty; /* divides positive, multiplies negative logits; 0 or 1: none */
+    float temperature; /* >= 0; 0: greedy, the lowest id among equals */
+    uint32_t top_k;    /* keep the k most likely tokens, and their equals; 0: all */
+    float top_p;       /* 0..1: keep the smallest set with this probability; 0 or 1: all */
+    float min_p;       /* 0..1: keep tokens with this share of the best's probability; 0: all */
+    float repetition_penalty; /* >= 0: divides positive, multiplies negative logits; 0 or 1: none */
     uint64_t seed;
+    uint64_t reserved[4];
 } smol_sampler_params;
 
 typedef struct smol_sampler smol_sampler;
 
-/* `params` NULL: all zeros. Errors: USAGE (a parameter out of range, named), MEMORY. */
+/* Creates a sampler. `params` may be NULL: greedy. Errors: USAGE (a parameter out of range, named),
+ * MEMORY. */
 SMOL_API smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler **sampler,
                                          smol_error *error);
+
+/* NULL is ignored. */
 SMOL_API void smol_sampler_free(smol_sampler *sampler);
 
-/* Picks a token id from logits (n). `history` (n_history) is the sequence so far, which the
- * repetition penalty applies to. The k-th call on a sampler uses the k-th random number of its
- * seed (Philox4x32-10), greedy calls included, those that failed not. Errors: NUMERIC (NaN or
- * infinity in the logits), MEMORY, USAGE (n 0). */
+/* Chooses a token from logits (n), n > 0. The repetition penalty applies to `history` (n_history),
+ * normally the sequence so far. The k-th call on a sampler uses the k-th random number of its seed
+ * (Philox4x32-10); greedy calls count, failed calls do not. Errors: NUMERIC (NaN or infinity in the
+ * logits), USAGE (n 0), MEMORY. */
 SMOL_API smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
                                  const uint32_t *history, size_t n_history, uint32_t *id,
                                  smol_error *error);
 
 SMOL_API smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler);
 
-/* Errors: USAGE, as above; nothing was changed. Another seed starts with its first random number,
- * the same one goes on. */
+/* Changes the parameters. A new seed starts with its first random number; with the same seed the
+ * sequence of numbers continues. Errors: USAGE, as in smol_sampler_create; nothing was changed. */
 SMOL_API smol_status smol_sampler_set_params(smol_sampler *sampler,
                                              const smol_sampler_params *params, smol_error *error);
+
+/* The sampling parameters that the model's authors recommend, from generation_config.json of its
+ * checkpoint, with seed 0. Greedy unless do_sample is true there, as in transformers; a repetition
+ * penalty applies in either case. Parameters that the file does not specify are off, but
+ * temperature is 1. All zeros if it specifies nothing. */
+SMOL_API smol_sampler_params smol_model_default_sampler(const smol_model *model);
 
 /* --- generation --------------------------------------------------------------------------- */
 
@@ -438,126 +532,148 @@ typedef enum smol_finish {
     SMOL_FINISH_STOP = 0,     /* a stop token or stop string */
     SMOL_FINISH_LENGTH,       /* max_tokens were generated */
     SMOL_FINISH_CONTEXT_FULL, /* no room for another token */
-    SMOL_FINISH_CANCELLED,    /* a callback or smol_context_cancel asked for it */
+    SMOL_FINISH_CANCELLED,    /* by a callback or smol_context_cancel */
 } smol_finish;
 
-/* Receives text as it is generated: whole UTF-8 characters (an ill-formed sequence as U+FFFD),
- * never part of a stop string. Not every token brings text, so size may be 0; `id` is the newest
- * token, or SMOL_NO_TOKEN in the last call, which brings held-back text. A stop token itself is
- * not reported. Return 0 to go on, anything else to cancel. It may look at the context, save it
- * with its sampler, to go on behind `id`, and cancel it; nothing that changes either, nor free
- * them. */
+/* Receives text as it is generated: text[0..size), whole UTF-8 characters (ill-formed sequences as
+ * U+FFFD), never part of a stop string; valid until the callback returns. Not every token produces
+ * text, so size may be 0. `id` is the newest token, or SMOL_NO_TOKEN in a last call with text that
+ * was held back. Stop tokens are not reported. Return 0 to continue, any other value to cancel.
+ * The callback may read the context, save it with its sampler (a later generation continues after
+ * `id`), and cancel it; it must not otherwise change or free either. */
 typedef int smol_on_text(void *user, const char *text, size_t size, uint32_t id);
 
-/* Sees each token as it is chosen, before its text is reported, and the logits (n) that it was
- * chosen from, as the model gave them; they are the library's. It may do what smol_on_text may. */
+/* Receives each token as it is chosen, before its text is reported, and the logits (n) it was
+ * chosen from, as the model computed them; valid until the callback returns. It may do the same as
+ * smol_on_text. */
 typedef void smol_on_token(void *user, uint32_t id, const float *logits, size_t n);
 
 typedef struct smol_generate_params {
-    size_t max_tokens; /* SIZE_MAX: no limit but the context's */
-    /* (n_stop) texts, UTF-8 and not empty, that end generation and are not reported, whatever
-     * tokens they are spread over: the first to be complete, of several the longest. */
+    size_t max_tokens; /* 0: until the model stops or the context is full */
+    int prompt_only;   /* 1: evaluates the prompt and generates nothing: SMOL_FINISH_LENGTH */
+    /* (n_stop) terminated texts, UTF-8, not empty. Any of them ends the generation, whatever tokens
+     * it is spread over, and is not reported: the first that is complete, the longest of several.
+     */
     const char *const *stop;
     size_t n_stop;
-    int show_special;        /* 1: text of special tokens is reported too */
-    int slide;               /* 1: a full context does not end it: see smol_context_slide ... */
-    size_t n_keep;           /* ... which keeps so many of the context's first tokens */
-    int penalize_context;    /* 1: what was in the context before the prompt is history too */
+    int show_special;     /* 1: also reports the text of special tokens */
+    int slide;            /* 1: a full context slides (smol_context_slide) instead of ending the
+                             generation, and to make room for the prompt */
+    size_t n_keep;        /* with `slide`: tokens at the start of the context that are kept */
+    int penalize_context; /* 1: the repetition penalty applies to the context before the prompt too;
+                             0: to the prompt and the output */
     smol_on_text *on_text;   /* may be NULL */
-    void *user;              /* passed to on_text and on_token */
     smol_on_token *on_token; /* may be NULL */
+    void *user;              /* passed to on_text and on_token */
+    uint64_t reserved[8];
 } smol_generate_params;
 
 typedef struct smol_generate_result {
     smol_finish finish;
-    size_t n_prompt;    /* tokens evaluated as prompt */
-    size_t n_generated; /* tokens generated, a stop token not counted */
-    double prompt_seconds, first_token_seconds, decode_seconds; /* wall time; decode: without the
-                                                                   first token */
-    size_t n_slides;      /* how often the context slid after the prompt ... */
-    double slide_seconds; /* ... and for how long in all, which is part of decode_seconds */
+    size_t n_prompt;            /* tokens evaluated as prompt */
+    size_t n_generated;         /* tokens generated, without a stop token */
+    double prompt_seconds;      /* wall time: until the prompt was evaluated, */
+    double first_token_seconds; /* until the first token was chosen, */
+    double decode_seconds;      /* from then to the last token */
+    size_t n_slides;            /* how often the context slid after the prompt */
+    double slide_seconds;       /* time for that, included in decode_seconds */
+    uint64_t reserved[8];
 } smol_generate_result;
 
-/* Appends the prompt ids to the context and generates. The generated tokens are in the context
- * afterwards, but for the last one, unless a stop token came behind it: see smol_context_pending.
- * Without a prompt (n 0) it goes on where the sequence ends, as if the call before had not ended:
- * that token, or where there is none the last of the sequence once more, is evaluated as the
- * prompt. `history` for the repetition penalty is the prompt given here and the output; once the
- * context has slid, what it holds. Errors: as smol_eval and smol_sample, USAGE for stop strings and
- * for n 0 on an empty sequence; *result then says how far it came. A full context in the middle is
- * not an error but SMOL_FINISH_CONTEXT_FULL, unless params->slide: then it goes on, and the prompt
- * too gets room. Nor is it one to be cancelled but SMOL_FINISH_CANCELLED; in the prompt, the
- * context is as before (or as smol_context_slide left it) and result->n_prompt is 0. */
+/* Appends prompt[0..n) to the context and generates. `params` may be NULL. *result (may be NULL) is
+ * set after errors too, to how far the generation came.
+ *
+ * Afterwards the generated tokens are in the context, except the last one if no stop token
+ * followed: see smol_context_pending. With n 0, the generation continues where the sequence ends:
+ * the pending token, or if there is none the last token of the sequence, is evaluated again as the
+ * prompt.
+ *
+ * The repetition penalty applies to the prompt and the output (see penalize_context); after the
+ * context has slid, to its contents. A full context ends the generation with
+ * SMOL_FINISH_CONTEXT_FULL unless params->slide is set; a prompt that does not fit is an error.
+ * Cancellation is not an error but SMOL_FINISH_CANCELLED; if it occurs in the prompt, the context
+ * is as before (or as smol_context_slide left it) and result->n_prompt is 0.
+ *
+ * Errors: USAGE (params: an empty stop string, n_keep not below the capacity; n 0 with an empty
+ * sequence), those of smol_eval and smol_sample. */
 SMOL_API smol_status smol_generate(smol_context *context, smol_sampler *sampler,
                                    const uint32_t *prompt, size_t n,
                                    const smol_generate_params *params, smol_generate_result *result,
                                    smol_error *error);
 
-/* --- sessions ----------------------------------------------------------------------------- */
-
-/* What is saved with a context, and restored. */
-typedef struct smol_session {
-    smol_sampler *sampler; /* its parameters and its place among the random numbers; NULL: none */
-    void *data;            /* (size), at most 64 MiB: anything of the caller's, or NULL */
-    size_t size;
-} smol_session;
-
-/* Takes data[0..size), of which the next call brings the continuation. Returns 0 to go on, anything
- * else to end with SMOL_ERROR_FILE. */
-typedef int smol_on_write(void *user, const void *data, size_t size);
-
-/* Brings the next bytes: data[0..*n), at most `size`, and 0 only at the end. Returns as above. */
-typedef int smol_on_read(void *user, void *data, size_t size, size_t *n);
-
-/* Writes the sequence, its keys and values, and *session (may be NULL) in the format of
- * format/SESSION.md: the same bytes for the same state. Nothing is changed. Errors: USAGE (too much
- * data), NUMERIC (NaN or infinity in the cache, which the next smol_eval would have met), FILE (the
- * callback's), MEMORY. */
-SMOL_API smol_status smol_context_save(const smol_context *context, const smol_session *session,
-                                       smol_on_write *write, void *user, smol_error *error);
-
-/* Makes the context what it was when it was saved, whatever it holds: what is evaluated from here
- * on gives the same bits as if nothing had come between, on any machine and for any number of
- * threads. The bytes may be a stranger's. Into *session (may be NULL) go the sampler's state, where
- * there is one in the session and session->sampler is not NULL, and the data, which the caller
- * frees with smol_free. After an error the context is empty, the sampler as it was, and there are
- * no data. Errors: DAMAGED (damaged, or no session), UNSUPPORTED (of another version, blob or KV
- * type), CONTEXT_FULL (longer than this context's capacity), FILE (the callback's), MEMORY. */
-SMOL_API smol_status smol_context_restore(smol_context *context, smol_session *session,
-                                          smol_on_read *read, void *user, smol_error *error);
-
-/* The same into memory, which the caller frees with smol_free, and from memory. */
-SMOL_API smol_status smol_context_save_memory(const smol_context *context,
-                                              const smol_session *session, void **bytes,
-                                              size_t *size, smol_error *error);
-SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
-                                                 const void *bytes, size_t size, smol_error *error);
-
-/* The same for several sequences at once, a step at a time: each step evaluates them together (see
- * smol_eval_many), and generations may join and leave between steps. Each brings what smol_generate
- * would, to the bit. */
+/* A generation that runs step by step, so that several sequences generate together: each step
+ * evaluates them in one pass (see smol_eval_many), and generations may join and leave between
+ * steps. Each produces the same as smol_generate, to the bit. */
 typedef struct smol_generation smol_generation;
 
-/* A generation that is about to begin, with the arguments of smol_generate, n > 0; nothing is
- * evaluated yet. What is given is copied, but context, sampler and params->user, which must
- * outlive it. From the first step until it has finished, the context is its alone. Errors: MEMORY,
- * USAGE (of params). */
+/* Prepares a generation, with the arguments of smol_generate, n > 0. Nothing is evaluated yet. The
+ * arguments are copied, except context, sampler and params->user, which must outlive the
+ * generation. No other call may change the context from the first step until the generation has
+ * finished. Errors: USAGE (params, n 0), MEMORY. */
 SMOL_API smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
                                             const uint32_t *prompt, size_t n,
                                             const smol_generate_params *params,
                                             smol_generation **generation, smol_error *error);
-/* NULL is fine. */
+
+/* NULL is ignored. */
 SMOL_API void smol_generation_free(smol_generation *generation);
 
-/* One step of generations[0..n), whose contexts share and are each another's: those that generate
- * get their next token, and as many tokens of prompts are read beside them as go into the same
- * pass. One that fails has finished, and the others go on. */
+/* Runs one step of generations[0..n), whose contexts share and differ: each one that is generating
+ * gets its next token, and as many tokens of prompts are evaluated as fit into the same pass.
+ * Finished ones are skipped. One that fails has finished; the others continue. */
 SMOL_API void smol_generation_step(smol_generation *const *generations, size_t n);
 
-/* Whether it has finished. *result is how far it has come, *error (may be NULL) what it failed
- * with, or OK. */
+/* Returns 1 if the generation has finished, otherwise 0. *result (may be NULL) is set to how far it
+ * has come, *error (may be NULL) to the error that it failed with, or SMOL_OK. */
 SMOL_API int smol_generation_finished(const smol_generation *generation,
                                       smol_generate_result *result, smol_error *error);
+
+/* --- sessions ----------------------------------------------------------------------------- */
+
+/* Most bytes of a caller's data in a session: 64 MiB. */
+#define SMOL_SESSION_MAX_DATA 67108864
+
+/* State that is saved and restored with a context. */
+typedef struct smol_session {
+    smol_sampler *sampler; /* its parameters and its place in the random numbers; NULL: none */
+    void *data;            /* (size): any data of the caller's, or NULL */
+    size_t size;           /* at most SMOL_SESSION_MAX_DATA */
+    uint64_t reserved[4];
+} smol_session;
+
+/* Receives data[0..size), which continues the previous call's. Return 0 to continue, any other
+ * value to end the call with SMOL_ERROR_FILE. */
+typedef int smol_on_write(void *user, const void *data, size_t size);
+
+/* Provides the next bytes: data[0..*n), at most `size`; *n is 0 only at the end. Return 0 to
+ * continue, any other value to end the call with SMOL_ERROR_FILE. */
+typedef int smol_on_read(void *user, void *data, size_t size, size_t *n);
+
+/* Writes the sequence, its keys and values, and *session (may be NULL) in the format of
+ * format/SESSION.md. The same state gives the same bytes. Errors: USAGE (too much data), NUMERIC
+ * (NaN or infinity in the cache, which the next smol_eval would report), FILE (from the callback),
+ * MEMORY. */
+SMOL_API smol_status smol_context_save(const smol_context *context, const smol_session *session,
+                                       smol_on_write *write, void *user, smol_error *error);
+
+/* Replaces the contents of the context by those that were saved: later results are the same, to the
+ * bit, as without interruption, on any machine and with any number of threads. The bytes may be
+ * untrusted. If session is not NULL, the data is stored in *session, to be freed with smol_free,
+ * and a saved sampler's state in *session->sampler, unless that is NULL. After an error the context
+ * is empty, the sampler is unchanged, and there is no data. Errors: DAMAGED (damaged, or not a
+ * session), UNSUPPORTED (of another version, blob or KV type), CONTEXT_FULL (longer than the
+ * context's capacity), FILE (from the callback), MEMORY. */
+SMOL_API smol_status smol_context_restore(smol_context *context, smol_session *session,
+                                          smol_on_read *read, void *user, smol_error *error);
+
+/* smol_context_save into memory: the caller frees *bytes, (*size), with smol_free. */
+SMOL_API smol_status smol_context_save_memory(const smol_context *context,
+                                              const smol_session *session, void **bytes,
+                                              size_t *size, smol_error *error);
+
+/* smol_context_restore from bytes[0..size). */
+SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
+                                                 const void *bytes, size_t size, smol_error *error);
 
 #ifdef __cplusplus
 }

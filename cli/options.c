@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "cli/numerals.h"
-#include "common/version.h"
+#include "smol.h"
 
 /* What getopt_long returns: a letter, or FIRST_LONG + the index of a rule without one. */
 enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };

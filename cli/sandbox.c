@@ -111,6 +111,7 @@ static const struct rule rules[] = {
     {SYS_madvise, 0, 0, 0},
     {SYS_brk, 0, 0, 0},
     {SYS_read, 0, 0, 0}, /* files; of those that are there none is opened for writing */
+    {SYS_pread64, 0, 0, 0},
     {SYS_readv, 0, 0, 0},
     {SYS_ppoll, 0, 0, 0}, /* is there more? */
     {SYS_write, 0, 0, 0},
@@ -122,6 +123,7 @@ static const struct rule rules[] = {
     {SYS_newfstatat, 0, 0, 0},
     {SYS_statx, 0, 0, 0},
     {SYS_fcntl, 1, UINT32_MAX, F_SETFD},
+    {SYS_fcntl, 1, UINT32_MAX, F_DUPFD_CLOEXEC}, /* smol_model_open_fd */
     {SYS_ioctl, 1, UINT32_MAX, TCGETS}, /* is it a terminal? Nothing may be typed into it */
     {SYS_ioctl, 1, UINT32_MAX, TIOCGWINSZ},
     {SYS_rt_sigaction, 0, 0, 0}, /* signals */

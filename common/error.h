@@ -18,6 +18,14 @@ static inline bool is_control(char c)
 smol_status smol_fail(smol_error *error, smol_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
+/* Makes *error, unless it is NULL, that of a call without an error. Functions of the public header
+ * do this first; what they call fills it in on failure and leaves it alone on success. */
+static inline void error_clear(smol_error *error)
+{
+    if (error)
+        error->status = SMOL_OK, error->message[0] = '\0';
+}
+
 /* The report for a failed allocation of `what`. Inline, so that callers' compilers and analyzers
  * see that the result is not SMOL_OK. */
 static inline smol_status smol_fail_memory(smol_error *error, const char *what)

@@ -14,33 +14,46 @@
 
 static const uint8_t empty_file[1];
 
-/* Opens a regular file; a folder, a device or a pipe has no size that could be relied on. The view
- * gets what is known of the file, which is open until its holder closes it.
- * O_NONBLOCK keeps a FIFO without a writer from blocking; it means nothing to regular files. */
-static smol_status open_regular(const char *path, struct file_view *view, smol_error *error)
+/* Fills in the view of the file behind view->fd; a folder, device or pipe has no size to rely on.
+ */
+static smol_status look_at(const char *name, struct file_view *view, smol_error *error)
 {
-    *view = (struct file_view){.data = empty_file};
-    view->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (view->fd < 0)
-        return smol_fail_errno(error, path, "open");
     struct stat info;
-    smol_status status = SMOL_OK;
     if (fstat(view->fd, &info))
-        status = smol_fail_errno(error, path, "stat");
-    else if (!S_ISREG(info.st_mode))
-        status = smol_fail(error, SMOL_ERROR_FILE, "%s: not a regular file (%s): name a file", path,
-                           S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
-    else if ((uint64_t)info.st_size > SIZE_MAX / 2)
-        status = smol_fail(error, SMOL_ERROR_FILE,
-                           "%s: too large for this machine (%lld bytes): use a 64-bit one", path,
-                           (long long)info.st_size);
-    if (status) {
-        close(view->fd);
-        return status;
-    }
+        return smol_fail_errno(error, name, "stat");
+    if (!S_ISREG(info.st_mode))
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: not a regular file (%s): name a file", name,
+                         S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
+    if ((uint64_t)info.st_size > SIZE_MAX / 2)
+        return smol_fail(error, SMOL_ERROR_FILE,
+                         "%s: too large for this machine (%lld bytes): use a 64-bit one", name,
+                         (long long)info.st_size);
     view->size = (size_t)info.st_size;
     view->modified = info.st_mtim;
     return SMOL_OK;
+}
+
+/* The view takes over the descriptor `fd`, which is closed after an error. */
+static smol_status adopt(int fd, const char *name, struct file_view *view, smol_error *error)
+{
+    *view = (struct file_view){.data = empty_file, .fd = fd};
+    smol_status status = look_at(name, view, error);
+    if (status)
+        close(fd);
+    return status;
+}
+
+/* O_NONBLOCK keeps a FIFO without a writer from blocking; regular files ignore it. */
+static smol_status open_regular(const char *path, struct file_view *view, smol_error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 ? smol_fail_errno(error, path, "open") : adopt(fd, path, view, error);
+}
+
+static smol_status duplicate(int fd, const char *name, struct file_view *view, smol_error *error)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy < 0 ? smol_fail_errno(error, name, "open") : adopt(copy, name, view, error);
 }
 
 static bool is_as_it_was(const struct file_view *view, const struct stat *now)
@@ -66,11 +79,12 @@ static smol_status map(const char *path, struct file_view *view, smol_error *err
     return SMOL_OK;
 }
 
-smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error)
+/* Maps the file that was opened with `status`. The mapping keeps the descriptor. */
+static smol_status map_opened(smol_status status, const char *name, struct file_view *view,
+                              smol_error *error)
 {
-    smol_status status = open_regular(path, view, error);
     if (!status && view->size > 0) {
-        status = map(path, view, error);
+        status = map(name, view, error);
         if (status)
             close(view->fd);
     } else if (!status) {
@@ -79,6 +93,16 @@ smol_status smol_file_map(const char *path, struct file_view *view, smol_error *
     if (status)
         *view = (struct file_view){0};
     return status;
+}
+
+smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error)
+{
+    return map_opened(open_regular(path, view, error), path, view, error);
+}
+
+smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error)
+{
+    return map_opened(duplicate(fd, name, view, error), name, view, error);
 }
 
 smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error)
@@ -112,7 +136,7 @@ static smol_status read_some(const char *path, const struct file_view *view, voi
                              size_t size, smol_error *error)
 {
     for (size_t done = 0; done < size;) {
-        ssize_t n = read(view->fd, (uint8_t *)data + done, size - done);
+        ssize_t n = pread(view->fd, (uint8_t *)data + done, size - done, (off_t)done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -153,19 +177,19 @@ static smol_status read_all(const char *path, const struct file_view *view, uint
                            "%s: was written to while it was read: try again", path);
 }
 
-smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
-                           smol_error *error)
+/* Reads the file that was opened with `status`, and closes it. */
+static smol_status read_opened(smol_status status, const char *name, size_t limit,
+                               struct file_view *view, smol_error *error)
 {
     void *data = NULL;
-    smol_status status = open_regular(path, view, error);
     if (!status) {
         if (view->size > limit)
             status = smol_fail(error, SMOL_ERROR_FILE, "%s: too large (%zu bytes, at most %zu)",
-                               path, view->size, limit);
+                               name, view->size, limit);
         else if (view->size > 0 && !(data = smol_aligned_alloc(64, view->size)))
-            status = smol_fail_memory(error, path);
+            status = smol_fail_memory(error, name);
         else
-            status = read_all(path, view, data, error);
+            status = read_all(name, view, data, error);
         close(view->fd);
     }
     if (status) {
@@ -176,6 +200,18 @@ smol_status smol_file_read(const char *path, size_t limit, struct file_view *vie
         view->hold = FILE_ALLOCATED;
     }
     return status;
+}
+
+smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
+                           smol_error *error)
+{
+    return read_opened(open_regular(path, view, error), path, limit, view, error);
+}
+
+smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
+                              smol_error *error)
+{
+    return read_opened(duplicate(fd, name, view, error), name, limit, view, error);
 }
 
 void smol_file_close(struct file_view *view)

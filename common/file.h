@@ -29,6 +29,9 @@ struct file_view {
  * SMOL_ERROR_MEMORY. */
 smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error);
 
+/* Maps the regular file behind `fd`, which remains the caller's. `name` is for messages. */
+smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error);
+
 /* Reads data[0..size) from the start of the regular file `path`; *n is `size`, or less where the
  * file is shorter; *file_size is all that it has. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
@@ -38,6 +41,10 @@ smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n,
  * `limit` bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
                            smol_error *error);
+
+/* Reads the regular file behind `fd`, which remains the caller's, as does its offset. */
+smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
+                              smol_error *error);
 
 /* Whether what was read of the view so far was what the file held when it was mapped: under
  * smol_mapping_guard, a mapped file that has become shorter, cannot be read or was written to

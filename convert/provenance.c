@@ -7,8 +7,8 @@
 #include "common/buffer.h"
 #include "common/file.h"
 #include "common/hash.h"
-#include "common/version.h"
 #include "format/layout.h"
+#include "smol.h"
 
 static const char first_line[] = "converter: smolconv ";
 

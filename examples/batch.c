@@ -19,20 +19,21 @@ static smol_error error;
 
 static void begin(struct request *r, const char *text)
 {
-    static smol_context_params params;       /* zeros are the defaults */
+    static smol_context_params params; /* zeros are the defaults */
+    static smol_tokenize_params whole;
+    whole.whole_text = 1;
     params.share = requests[0].part.context; /* all share the first one's threads */
     r->part.logits = (float *)calloc(smol_model_get_info(model).vocab_size, sizeof(float));
     r->part.n_logits = 1;
     if (!r->part.logits)
         error.status = SMOL_ERROR_MEMORY;
     else if (!smol_context_create(model, &params, &r->part.context, &error))
-        smol_tokenize(model, text, strlen(text), &(smol_tokenize_params){.whole_text = 1},
-                      &r->prompt, &r->part.n, &error);
+        smol_tokenize(model, text, strlen(text), &whole, &r->prompt, &r->part.n, &error);
     r->part.ids = r->prompt;
 }
 
 /* The most likely token comes next, unless it ends the answer. */
-static void go_on(struct request *r)
+static void take_best(struct request *r)
 {
     size_t i, best = 0, n = smol_model_get_info(model).vocab_size;
     for (i = 1; i < n; i++)
@@ -46,23 +47,23 @@ static void go_on(struct request *r)
 int main(int argc, char **argv)
 {
     smol_eval_part parts[MOST_REQUESTS];
-    struct request *r, *behind = requests + (argc > 2 ? argc - 2 : 0);
+    struct request *r, *end = requests + (argc > 2 ? argc - 2 : 0);
     size_t n = 1, size;
-    if (behind == requests || behind > requests + MOST_REQUESTS)
+    if (end == requests || end > requests + MOST_REQUESTS)
         return fprintf(stderr, "usage: %s FILE.smol PROMPT...\n", argv[0]), 2;
     smol_model_open(argv[1], NULL, &model, &error);
-    for (r = requests; r < behind && !error.status; r++)
+    for (r = requests; r < end && !error.status; r++)
         begin(r, argv[r - requests + 2]);
     while (n > 0 && !error.status) {
-        for (n = 0, r = requests; r < behind; r++)
+        for (n = 0, r = requests; r < end; r++)
             if (!r->done)
                 parts[n++] = r->part;
         smol_eval_many(parts, n, &error);
-        for (r = requests; r < behind && !error.status; r++)
+        for (r = requests; r < end && !error.status; r++)
             if (!r->done)
-                go_on(r);
+                take_best(r);
     }
-    for (r = requests; r < behind; r++) {
+    for (r = requests; r < end; r++) {
         char *text = NULL;
         if (!error.status && !smol_detokenize(model, r->answer, r->n, 0, &text, &size, &error))
             printf("%s%.*s\n", argv[r - requests + 2], (int)size, text);

@@ -36,18 +36,18 @@ static int hear(void *user, const char *text, size_t size, uint32_t id)
 static void reply(const smol_model *model, smol_context *context, smol_sampler *sampler,
                   smol_error *error)
 {
-    smol_chat_params chat = {messages, n_messages, NULL, NULL, NULL, NULL, 1, NULL};
-    smol_generate_params params;
+    static smol_generate_params params; /* zeros are the defaults */
+    static smol_chat_params chat;
     smol_generate_result result;
     uint32_t *ids;
-    size_t n, n_held, same = 0;
-    const uint32_t *held = smol_context_ids(context, &n_held);
+    size_t n, n_seen, same = 0;
+    const uint32_t *seen = smol_context_ids(context, &n_seen);
+    chat.messages = messages, chat.n_messages = n_messages, chat.add_generation_prompt = 1;
     if (smol_chat_tokenize(model, &chat, &ids, &n, error))
         return;
-    while (same < smol_context_length(context) && same + 1 < n && ids[same] == held[same])
+    while (same < smol_context_length(context) && same + 1 < n && ids[same] == seen[same])
         same++; /* at least one token is evaluated */
     smol_context_truncate(context, same);
-    memset(&params, 0, sizeof params);
     params.max_tokens = MOST_TOKENS;
     params.on_text = hear;
     add("assistant", 0);

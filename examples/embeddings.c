@@ -24,10 +24,11 @@ static double cosine(const float *a, const float *b, size_t n)
 static smol_status embed(const smol_model *model, smol_context *context, const char *text,
                          float *embedding, smol_error *error)
 {
+    static smol_tokenize_params params; /* zeros are the defaults */
     uint32_t *ids;
     size_t n;
-    if (smol_tokenize(model, text, strlen(text), &(smol_tokenize_params){.whole_text = 1}, &ids, &n,
-                      error))
+    params.whole_text = 1;
+    if (smol_tokenize(model, text, strlen(text), &params, &ids, &n, error))
         return error->status;
     smol_context_truncate(context, 0);
     smol_embed(context, ids, n, SMOL_POOL_MEAN, embedding, error);

@@ -20,6 +20,7 @@ int main(int argc, char **argv)
     smol_model *model = NULL;
     smol_context *context = NULL;
     smol_sampler *sampler = NULL;
+    smol_tokenize_params whole_text;
     smol_generate_params params;
     smol_generate_result result;
     smol_error error;
@@ -30,15 +31,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s FILE.smol PROMPT [TOKENS]\n", argv[0]);
         return 2;
     }
-    memset(&params, 0, sizeof params); /* zeros, and NULL below, are the defaults */
+    memset(&whole_text, 0, sizeof whole_text); /* zeros, and NULL below, are the defaults */
+    memset(&params, 0, sizeof params);
+    whole_text.whole_text = 1; /* with bos, where the model has it */
     params.max_tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 40;
     params.on_text = show;
 
     if (smol_model_open(argv[1], NULL, &model, &error) ||
         smol_context_create(model, NULL, &context, &error) ||
         smol_sampler_create(NULL, &sampler, &error) ||
-        smol_tokenize(model, argv[2], strlen(argv[2]), &(smol_tokenize_params){.whole_text = 1},
-                      &ids, &n, &error) ||
+        smol_tokenize(model, argv[2], strlen(argv[2]), &whole_text, &ids, &n, &error) ||
         smol_generate(context, sampler, ids, n, &params, &result, &error))
         fprintf(stderr, "%s\n", error.message);
     else

@@ -13,7 +13,6 @@ enum {
     SESSION_MINOR = 0,
     SESSION_RECORD_IDS = 4096,   /* ids in a record, fewer in the last */
     SESSION_RECORD_DATA = 16384, /* bytes of the caller's data in a record */
-    SESSION_MAX_DATA = 64 << 20, /* bytes of them in all */
 };
 
 /* A session is a row of records, each followed by the XXH3-64 of the digest before it (of 8 zero

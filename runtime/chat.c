@@ -9,8 +9,7 @@
 #include "common/utf8.h"
 #include "runtime/chat.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/log.h"
-#include "runtime/report.h"
+#include "runtime/library.h"
 #include "runtime/template/template_json.h"
 #include "runtime/template/template_vm.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -279,6 +278,11 @@ static const char *why_unsupported(const struct blob *blob, int *length)
     return (const char *)reason.bytes;
 }
 
+bool smol_chat_supported(const smol_model *model)
+{
+    return model->blob.template_section && !why_unsupported(&model->blob, &(int){0});
+}
+
 static smol_status check_template(const struct blob *blob, smol_error *error)
 {
     int length;
@@ -323,6 +327,8 @@ static bool takes_text_only(const struct template_code *code, const smol_chat_pa
 static void explain_list(smol_error *error, unsigned list_at)
 {
     char said[SMOL_ERROR_MESSAGE_SIZE];
+    if (!error)
+        return;
     snprintf(said, sizeof said, "%s", error->message);
     smol_fail(
         error, SMOL_ERROR_USAGE,
@@ -369,7 +375,9 @@ static void log_ill_formed(const smol_model *model, const smol_chat_params *para
 static smol_status format(const smol_model *model, const smol_chat_params *params,
                           smol_chat_text *text, smol_error *error)
 {
-    smol_status status = check_template(&model->blob, error);
+    smol_status status = CHECK_RESERVED(chat_params, params, error);
+    if (!status)
+        status = check_template(&model->blob, error);
     if (!status)
         log_ill_formed(model, params);
     return status ? status : smol_chat_run(&model->blob.template, params, text, error);
@@ -378,14 +386,15 @@ static smol_status format(const smol_model *model, const smol_chat_params *param
 smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,
                              smol_chat_text *text, smol_error *error)
 {
-    smol_error detail;
+    error_clear(error);
     *text = (smol_chat_text){0};
-    smol_status status = format(model, params, text, &detail);
-    return report(error, status, &detail);
+    return format(model, params, text, error);
 }
 
 void smol_chat_text_free(smol_chat_text *text)
 {
+    if (!text)
+        return;
     smol_free(text->text);
     smol_free(text->from_conversation);
     *text = (smol_chat_text){0};
@@ -396,21 +405,21 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
 {
     const struct blob *blob = &model->blob;
     struct token_list list = {0};
-    smol_error detail;
     smol_chat_text text = {0};
-    smol_status status = format(model, params, &text, &detail);
+    error_clear(error);
+    smol_status status = format(model, params, &text, error);
     if (!status) {
         const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
                                          blob->template.text, blob->template.header.n_text_bytes};
         const struct listener listener = {params->on_progress, params->user};
         const struct encode_params encode = {.added = &model->added, .listener = &listener};
-        status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, &detail);
-        status = file_settle(&blob->file, blob->path, status, &detail);
+        status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, error);
+        status = file_settle(&blob->file, blob->path, status, error);
     }
     smol_chat_text_free(&text);
     if (status)
         smol_free(list.ids);
     *ids = status ? NULL : list.ids;
     *n = status ? 0 : list.n;
-    return report(error, status, &detail);
+    return status;
 }

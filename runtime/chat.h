@@ -2,12 +2,17 @@
 #ifndef SMOL_RUNTIME_CHAT_H
 #define SMOL_RUNTIME_CHAT_H
 
+#include <stdbool.h>
+
 #include "common/error.h"
 #include "format/template.h"
 #include "smol.h"
 
 /* Tells the model's log why its chat template cannot be used, if that is so. */
 void smol_chat_log(const smol_model *model);
+
+/* Whether the model has a chat template that this release can run. */
+bool smol_chat_supported(const smol_model *model);
 
 /* As smol_chat_format, with code that is there. */
 smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,

@@ -2,8 +2,7 @@
 #include "runtime/context.h"
 
 #include "common/memory.h"
-#include "runtime/log.h"
-#include "runtime/report.h"
+#include "runtime/library.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
 
@@ -23,7 +22,8 @@ static smol_status take_engine(smol_context *c, const smol_context_params *param
     return SMOL_OK;
 }
 
-static smol_status create(smol_context *c, const smol_context_params *params, smol_error *error)
+static smol_status init_context(smol_context *c, const smol_context_params *params,
+                                smol_error *error)
 {
     static const enum kv_type kv_types[] = {
         [SMOL_KV_F32] = KV_F32, [SMOL_KV_F16] = KV_F16, [SMOL_KV_INT8] = KV_INT8};
@@ -32,7 +32,8 @@ static smol_status create(smol_context *c, const smol_context_params *params, sm
         return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
                          params->n_ctx, m->context_length);
     if ((unsigned)params->kv >= sizeof kv_types / sizeof kv_types[0])
-        return smol_fail(error, SMOL_ERROR_USAGE, "kv: not one of smol_kv");
+        return smol_fail(error, SMOL_ERROR_USAGE, "kv: %d is not a value of smol_kv",
+                         (int)params->kv);
     smol_kv kv = params->kv;
     if (kv == SMOL_KV_DEFAULT)
         kv = m->dtype == DTYPE_F32 ? SMOL_KV_F32 : SMOL_KV_F16;
@@ -45,27 +46,31 @@ static smol_status create(smol_context *c, const smol_context_params *params, sm
 smol_status smol_context_create(const smol_model *model, const smol_context_params *params,
                                 smol_context **out, smol_error *error)
 {
-    const smol_context_params defaults = {0};
-    smol_error detail;
+    static const smol_context_params defaults = {0};
+    error_clear(error);
     *out = NULL;
+    if (!params)
+        params = &defaults;
+    smol_status status = CHECK_RESERVED(context_params, params, error);
+    if (status)
+        return status;
     smol_context *context = smol_calloc(1, sizeof *context);
     if (!context)
-        return report(error, smol_fail_memory(&detail, "a context"), &detail);
+        return smol_fail_memory(error, "a context");
     context->model = model;
-    if (params)
-        context->listener = (struct listener){params->on_progress, params->user};
-    smol_status status = create(context, params ? params : &defaults, &detail);
+    context->listener = (struct listener){params->on_progress, params->user};
+    status = init_context(context, params, error);
     if (status) {
         smol_context_free(context);
-        return report(error, status, &detail);
+        return status;
     }
     const smol_context_info info = smol_context_get_info(context);
     smol_log(model, SMOL_LOG_INFO,
              "context of %zu tokens: %u thread%s%s, %s kernels, KV cache of %s", context->capacity,
-             info.n_threads, info.n_threads == 1 ? "" : "s",
-             params && params->share ? ", shared" : "", info.isa, info.kv);
+             info.n_threads, info.n_threads == 1 ? "" : "s", params->share ? ", shared" : "",
+             info.isa, info.kv);
     *out = context;
-    return report(error, SMOL_OK, NULL);
+    return SMOL_OK;
 }
 
 void smol_context_free(smol_context *context)
@@ -141,27 +146,25 @@ static size_t newest_part(size_t rest, size_t most)
 smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_room,
                                smol_error *error)
 {
-    smol_error detail;
+    error_clear(error);
     size_t length = context->length, capacity = context->capacity;
     size_t kept = n_keep < length ? n_keep : length;
     if (n_room <= capacity - length)
-        return report(error, SMOL_OK, NULL);
+        return SMOL_OK;
     if (n_room > capacity - kept)
-        return report(error,
-                      smol_fail(&detail, SMOL_ERROR_CONTEXT_FULL,
-                                "context of %zu tokens: no room for %zu behind the %zu that are "
-                                "kept: use a longer context or a shorter text, or keep less",
-                                capacity, n_room, kept),
-                      &detail);
+        return smol_fail(
+            error, SMOL_ERROR_CONTEXT_FULL,
+            "context of %zu tokens: no room for %zu after the %zu that are kept: use a "
+            "longer context or a shorter text, or keep fewer",
+            capacity, n_room, kept);
     if (smol_context_is_cancelled(context)) /* before anything is given up */
-        return report(error, smol_fail(&detail, SMOL_ERROR_CANCELLED, "cancelled"), &detail);
+        return smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
     size_t n = newest_part(length - kept, capacity - kept - n_room);
     smol_log(context->model, SMOL_LOG_INFO,
              "context slides: of %zu tokens it keeps %zu and evaluates the newest %zu anew", length,
              kept, n);
     smol_context_truncate(context, kept);
-    return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error)
-             : report(error, SMOL_OK, NULL);
+    return n ? smol_eval(context, context->ids + length - n, n, 0, NULL, error) : SMOL_OK;
 }
 
 smol_context_info smol_context_get_info(const smol_context *context)

@@ -4,7 +4,6 @@
 #include "common/memory.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/engine/pass.h"
-#include "runtime/report.h"
 
 /* What becomes of the states of all tokens, which come in pieces. */
 struct pooling {
@@ -46,15 +45,14 @@ smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smo
 {
     struct pooling pooling = {
         .kind = kind, .width = context->model->blob.model->hidden_size, .out = states};
-    smol_error detail;
+    error_clear(error);
     if ((unsigned)kind > SMOL_POOL_LAST)
-        return report(error,
-                      smol_fail(&detail, SMOL_ERROR_USAGE, "pooling: not one of smol_pooling"),
-                      &detail);
+        return smol_fail(error, SMOL_ERROR_USAGE, "pooling: %d is not a value of smol_pooling",
+                         (int)kind);
     if (kind == SMOL_POOL_MEAN) {
         pooling.sums = smol_calloc(pooling.width, sizeof *pooling.sums);
         if (!pooling.sums)
-            return report(error, smol_fail_memory(&detail, "the mean"), &detail);
+            return smol_fail_memory(error, "the mean");
     }
     smol_eval_part part = {.context = context, .ids = ids, .n = n};
     smol_status status = smol_evaluate(&part, 1, pool_states, &pooling, error);

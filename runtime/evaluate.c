@@ -4,7 +4,7 @@
 
 #include "runtime/engine/fpenv.h"
 #include "runtime/engine/pass.h"
-#include "runtime/report.h"
+#include "runtime/library.h"
 
 /* One call. Its rows are the tokens of all parts, one part behind the other. */
 struct call {
@@ -29,11 +29,12 @@ smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t
     uint32_t vocab_size = c->model->blob.model->vocab_size;
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocab_size)
-            return smol_fail(error, SMOL_ERROR_USAGE, "token id %u: the vocabulary has %u", ids[i],
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "token id %u: the vocabulary has %u tokens, from 0", ids[i],
                              vocab_size);
     if (n > c->capacity - c->length)
         return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                         "context is full (%zu of %zu tokens used, %zu more wanted): use a longer "
+                         "context is full (%zu of %zu tokens used, %zu more needed): use a longer "
                          "context or a shorter text",
                          c->length, c->capacity, n);
     return SMOL_OK;
@@ -42,17 +43,21 @@ smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t
 static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
 {
     const smol_context *c = part->context;
+    smol_status status = CHECK_RESERVED(eval_part, part, error);
+    if (status)
+        return status;
     if (c->engine != e)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "contexts that do not share: see smol_context_params");
+                         "parts[].context: contexts must share, see smol_context_params");
     if (c->part)
-        return smol_fail(error, SMOL_ERROR_USAGE, "two parts of one context");
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "parts[].context: two parts have the same context");
     if (part->n == 0)
-        return smol_fail(error, SMOL_ERROR_USAGE, "no tokens to evaluate: give at least one");
+        return smol_fail(error, SMOL_ERROR_USAGE, "no tokens to evaluate: pass at least one");
     if (part->n_logits > part->n)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "logits after %zu of %zu tokens: ask for as many as there are, or fewer",
-                         part->n_logits, part->n);
+                         "n_logits is %zu: at most the number of tokens, %zu", part->n_logits,
+                         part->n);
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 
@@ -80,10 +85,8 @@ static smol_status begin(struct call *call, smol_error *error)
     size_t n_spans = 0;
     for (size_t i = 0; i < call->n; i++) {
         smol_eval_part *part = &call->parts[i];
-        smol_error detail;
-        smol_status status = begin_part(call->e, part, &detail);
-        report(&part->error, status, &detail);
-        if (!status)
+        error_clear(&part->error);
+        if (!begin_part(call->e, part, &part->error))
             n_spans += smol_attention_spans(part->context->length + part->n);
     }
     return smol_attention_reserve(call->e, n_spans, error);
@@ -146,14 +149,10 @@ static void settle_part(const struct pass *pass, const struct part *part)
     smol_context *c = part->context;
     size_t done = c->length - c->before, total = c->part->n;
     bool cancelled = smol_context_is_cancelled(c) || atomic_load(&pass->unfinished);
-    smol_error detail;
     if (part->error->status || (!cancelled && done == total))
         return;
     if (cancelled || listener_cancels(&c->listener, done, total))
-        report(
-            part->error,
-            smol_fail(&detail, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total),
-            &detail);
+        smol_fail(part->error, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total);
 }
 
 /* The caller's callbacks run in its own floating-point environment. */
@@ -196,7 +195,7 @@ static smol_status run_passes(struct call *call, smol_error *error)
     return status;
 }
 
-/* --- behind the last one ------------------------------------------------------------------ */
+/* --- after the last pass - ------------------------------------------------------------------ */
 
 static void take_ids(smol_context *c, const smol_eval_part *part)
 {
@@ -204,17 +203,16 @@ static void take_ids(smol_context *c, const smol_eval_part *part)
     c->n_ids = c->length;
 }
 
-/* What failed has its old length; status: of the whole call. Returns that of the first part that
- * failed. */
-static smol_status end(struct call *call, smol_status status, const smol_error *detail,
-                       smol_error *error)
+/* Restores the length of parts that failed. *whole is the error of the whole call, or OK. Returns
+ * the status of the first part that failed, with its error. */
+static smol_status end(struct call *call, const smol_error *whole, smol_error *error)
 {
     const smol_eval_part *first = NULL;
     for (size_t i = 0; i < call->n; i++) {
         smol_eval_part *part = &call->parts[i];
         smol_context *c = part->context;
-        if (!failed(part))
-            report(&part->error, status, detail);
+        if (!failed(part) && whole->status)
+            part->error = *whole;
         if (failed(part) && !first)
             first = part;
         if (c->part != part)
@@ -226,7 +224,7 @@ static smol_status end(struct call *call, smol_status status, const smol_error *
         c->part = NULL;
     }
     if (!first)
-        return report(error, SMOL_OK, NULL);
+        return SMOL_OK;
     if (error)
         *error = first->error;
     return first->error.status;
@@ -235,15 +233,16 @@ static smol_status end(struct call *call, smol_status status, const smol_error *
 smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
                           smol_error *error)
 {
-    smol_error detail;
+    smol_error whole;
+    error_clear(error);
+    error_clear(&whole);
     if (n_parts == 0)
-        return report(error, SMOL_OK, NULL);
+        return SMOL_OK;
     struct call call = {
         .e = parts[0].context->engine, .parts = parts, .n = n_parts, .take = take, .user = user};
-    smol_status status = begin(&call, &detail);
-    if (!status)
-        status = run_passes(&call, &detail);
-    return end(&call, status, &detail, error);
+    if (!begin(&call, &whole))
+        run_passes(&call, &whole);
+    return end(&call, &whole, error);
 }
 
 smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
@@ -254,6 +253,7 @@ smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *er
 smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
                       float *logits, smol_error *error)
 {
-    smol_eval_part part = {context, ids, n, n_logits, logits, {SMOL_OK, {0}}};
+    smol_eval_part part = {
+        .context = context, .ids = ids, .n = n, .n_logits = n_logits, .logits = logits};
     return smol_eval_many(&part, 1, error);
 }

@@ -6,7 +6,7 @@
 #include "common/memory.h"
 #include "runtime/clock.h"
 #include "runtime/context.h"
-#include "runtime/report.h"
+#include "runtime/library.h"
 #include "runtime/tokenizer/stream.h"
 
 struct smol_generation {
@@ -49,12 +49,11 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 {
     const struct blob *blob = &g->context->model->blob;
     struct stream_text text;
-    smol_error detail;
     smol_status status = smol_stream_token(g->stream, &blob->tokenizer, id,
-                                           g->params.show_special != 0, &text, &detail);
-    status = file_settle(&blob->file, blob->path, status, &detail); /* the bytes lie in the file */
+                                           g->params.show_special != 0, &text, error);
+    status = file_settle(&blob->file, blob->path, status, error); /* the bytes lie in the file */
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (text.stopped)
         finish(g, SMOL_FINISH_STOP);
     tell(g, &text, id);
@@ -65,10 +64,9 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
 static smol_status tell_rest(smol_generation *g, smol_error *error)
 {
     struct stream_text text;
-    smol_error detail;
-    smol_status status = smol_stream_finish(g->stream, &text, &detail);
+    smol_status status = smol_stream_finish(g->stream, &text, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (text.size > 0)
         tell(g, &text, SMOL_NO_TOKEN);
     return SMOL_OK;
@@ -80,11 +78,10 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
 static smol_status start(smol_generation *g, smol_error *error)
 {
     smol_context *c = g->context;
-    smol_error failure;
-    if (g->params.slide && smol_context_slide(c, g->params.n_keep, g->n_prompt, &failure)) {
-        memcpy(error->message, failure.message, sizeof error->message);
-        return failure.status;
-    }
+    smol_status status =
+        g->params.slide ? smol_context_slide(c, g->params.n_keep, g->n_prompt, error) : SMOL_OK;
+    if (status)
+        return status;
     g->length = c->length;
     g->n_ids = c->n_ids;
     g->last = c->n_ids ? c->ids[c->n_ids - 1] : 0;
@@ -108,7 +105,7 @@ static void end_prompt(smol_generation *g)
     g->n_history = g->params.penalize_context ? g->context->length : g->n_prompt;
     memcpy(g->history, g->context->ids + g->context->length - g->n_history,
            g->n_history * sizeof *g->history);
-    if (g->params.max_tokens == 0)
+    if (g->params.prompt_only)
         finish(g, SMOL_FINISH_LENGTH);
 }
 
@@ -201,7 +198,7 @@ static void fail(smol_generation *g, const smol_error *error)
         g->error = *error;
 }
 
-/* What is behind the evaluation of n tokens. */
+/* After n tokens of it have been evaluated. */
 static void advance(smol_generation *g, size_t n)
 {
     smol_error error;
@@ -223,7 +220,8 @@ static void advance(smol_generation *g, size_t n)
 /* The next token, or at most `room` of the prompt. */
 static smol_eval_part next_part(const smol_generation *g, size_t room)
 {
-    smol_eval_part part = {g->context, &g->newest, 1, 1, g->logits, {SMOL_OK, {0}}};
+    smol_eval_part part = {
+        .context = g->context, .ids = &g->newest, .n = 1, .n_logits = 1, .logits = g->logits};
     if (reads_prompt(g)) {
         size_t left = g->n_prompt - g->n_read;
         part.ids = g->prompt + g->n_read;
@@ -259,11 +257,10 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
 static void start_all(smol_generation *const *generations, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        smol_error detail;
         smol_error error;
         if (generations[i]->started || generations[i]->finished)
             continue;
-        if (report(&error, start(generations[i], &detail), &detail))
+        if (start(generations[i], &error))
             fail(generations[i], &error);
     }
 }
@@ -282,9 +279,8 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
             else
                 advance(which[i], parts[i].n);
     } else {
-        smol_error detail;
         smol_error error;
-        report(&error, smol_fail_memory(&detail, "a step of generation"), &detail);
+        smol_fail_memory(&error, "a step of generation");
         for (size_t i = 0; i < n; i++)
             if (!generations[i]->finished)
                 fail(generations[i], &error);
@@ -295,17 +291,20 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-/* Every token but the last takes a place in the context, which bounds the history, whatever the
- * context holds when the first step comes. */
+/* Every token but the last takes a place in the context, whose capacity bounds the history. */
 static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_error *error)
 {
     size_t capacity = smol_context_capacity(g->context);
+    smol_status status = CHECK_RESERVED(generate_params, &g->params, error);
+    if (status)
+        return status;
     if (g->n_prompt == 0) {
-        smol_fail(error, SMOL_ERROR_USAGE, "no tokens to begin with: give a prompt");
+        smol_fail(error, SMOL_ERROR_USAGE, "the prompt is empty: pass at least one token");
         return SMOL_ERROR_USAGE; /* as analyzers can see */
     }
     if (g->params.slide && g->params.n_keep >= capacity) {
-        smol_fail(error, SMOL_ERROR_USAGE, "%zu tokens to keep of a context of %zu: keep fewer",
+        smol_fail(error, SMOL_ERROR_USAGE,
+                  "n_keep is %zu, but the context has room for %zu tokens: keep fewer",
                   g->params.n_keep, capacity);
         return SMOL_ERROR_USAGE;
     }
@@ -323,28 +322,30 @@ smol_status smol_generation_create(smol_context *context, smol_sampler *sampler,
                                    const smol_generate_params *params, smol_generation **out,
                                    smol_error *error)
 {
-    smol_error detail;
+    error_clear(error);
     *out = NULL;
     smol_generation *g = smol_calloc(1, sizeof *g);
     if (!g)
-        return report(error, smol_fail_memory(&detail, "generation"), &detail);
+        return smol_fail_memory(error, "generation");
     g->context = context;
     g->sampler = sampler;
-    g->params = *params;
+    if (params)
+        g->params = *params;
     g->n_prompt = n;
     g->start = clock_seconds();
-    smol_status status = prepare(g, prompt, &detail);
+    smol_status status = prepare(g, prompt, error);
     if (status)
         smol_generation_free(g);
     else
         *out = g;
-    return report(error, status, &detail);
+    return status;
 }
 
 int smol_generation_finished(const smol_generation *generation, smol_generate_result *result,
                              smol_error *error)
 {
-    *result = generation->result;
+    if (result)
+        *result = generation->result;
     if (error)
         *error = generation->error;
     return generation->finished;
@@ -366,31 +367,25 @@ static smol_status generate(smol_context *context, smol_sampler *sampler, const 
                             smol_generate_result *result, smol_error *error)
 {
     smol_generation *g;
-    smol_error detail;
-    *result = (smol_generate_result){0};
     smol_status status = smol_generation_create(context, sampler, prompt, n, params, &g, error);
     if (status)
         return status;
-    while (!smol_generation_finished(g, result, &detail))
+    while (!smol_generation_finished(g, result, error))
         smol_generation_step(&g, 1);
+    status = g->error.status;
     smol_generation_free(g);
-    if (error)
-        *error = detail;
-    return detail.status;
+    return status;
 }
 
 /* The last id of the sequence becomes the prompt: its logits are not kept. */
-static smol_status go_on(smol_context *context, smol_sampler *sampler,
-                         const smol_generate_params *params, smol_generate_result *result,
-                         smol_error *error)
+static smol_status resume(smol_context *context, smol_sampler *sampler,
+                          const smol_generate_params *params, smol_generate_result *result,
+                          smol_error *error)
 {
-    smol_error detail;
     size_t length = context->length, n_ids = context->n_ids;
-    *result = (smol_generate_result){0};
     if (n_ids == 0)
-        return report(error,
-                      smol_fail(&detail, SMOL_ERROR_USAGE, "nothing to go on from: give a prompt"),
-                      &detail);
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "the context and the prompt are empty: pass at least one token");
     uint32_t last = context->ids[n_ids - 1];
     smol_context_truncate(context, n_ids - 1);
     smol_status status = generate(context, sampler, &last, 1, params, result, error);
@@ -406,7 +401,12 @@ smol_status smol_generate(smol_context *context, smol_sampler *sampler, const ui
                           size_t n, const smol_generate_params *params,
                           smol_generate_result *result, smol_error *error)
 {
+    smol_generate_result unused;
+    if (!result)
+        result = &unused;
+    error_clear(error);
+    *result = (smol_generate_result){0};
     if (n == 0)
-        return go_on(context, sampler, params, result, error);
+        return resume(context, sampler, params, result, error);
     return generate(context, sampler, prompt, n, params, result, error);
 }

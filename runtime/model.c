@@ -1,25 +1,20 @@
 /* Opening a model, see smol.h. */
 #include "runtime/model.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "common/memory.h"
 #include "common/sha256.h"
-#include "common/version.h"
 #include "format/model.h"
 #include "runtime/chat.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/log.h"
-#include "runtime/report.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "runtime/library.h"
 
-const char *smol_version(void)
-{
-    return SMOL_VERSION;
-}
+/* --- indexing ----------------------------------------------------------------------------- */
 
-/* What is computed here, the scale of the attention, is a part of every result. */
+/* The scale of the attention that is computed here is a part of every result. */
 static void fill(smol_model *model)
 {
     fenv_t saved;
@@ -48,6 +43,17 @@ static smol_status index_tensors(smol_model *model, smol_error *error)
     return SMOL_OK;
 }
 
+/* --- opening ------------------------------------------------------------------------------ */
+
+/* Where a blob comes from: a path, a descriptor or memory. */
+struct blob_origin {
+    const char *path; /* or NULL */
+    int fd;           /* or -1 */
+    const void *data; /* (size), or NULL */
+    size_t size;
+    const char *name; /* for messages */
+};
+
 /* Whether `text` is a digest as sha256sum prints it, in small letters or capitals. */
 static bool is_digest(const char *text)
 {
@@ -58,18 +64,39 @@ static bool is_digest(const char *text)
 static smol_status check_params(const smol_model_params *params, smol_error *error)
 {
     if ((unsigned)params->verify > SMOL_VERIFY_OFF)
-        return smol_fail(error, SMOL_ERROR_USAGE, "verify: not one of smol_verify");
+        return smol_fail(error, SMOL_ERROR_USAGE, "verify: %d is not a value of smol_verify",
+                         (int)params->verify);
     if (params->require_digest && !is_digest(params->require_digest))
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "\"%.80s\" is not a SHA-256 digest: give 64 hexadecimal digits, as "
-                         "sha256sum prints them",
+                         "\"%.80s\" is not a SHA-256 digest: use 64 hexadecimal digits, as printed "
+                         "by sha256sum",
                          params->require_digest);
-    return SMOL_OK;
+    return CHECK_RESERVED(model_params, params, error);
 }
 
-static smol_status take_digest(const struct file_view *file, const char *name,
-                               const struct listener *listener, char digest[SHA256_TEXT_SIZE],
-                               smol_error *error)
+/* Opens the bytes of a blob. With `mapped` false, files are read into memory. */
+static smol_status open_view(const struct blob_origin *from, bool mapped, struct file_view *view,
+                             smol_error *error)
+{
+    if (from->data) {
+        _Static_assert(SMOL_BLOB_ALIGNMENT == BLOB_ALIGN, "the alignment of blobs");
+        *view = (struct file_view){.data = from->data, .size = from->size, .hold = FILE_BORROWED};
+        if ((uintptr_t)from->data % SMOL_BLOB_ALIGNMENT)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "%s: the data is not aligned: place it at a multiple of %d bytes",
+                             from->name, SMOL_BLOB_ALIGNMENT);
+        return SMOL_OK;
+    }
+    if (from->path)
+        return mapped ? smol_file_map(from->path, view, error)
+                      : smol_file_read(from->path, SIZE_MAX, view, error);
+    return mapped ? smol_file_map_fd(from->fd, from->name, view, error)
+                  : smol_file_read_fd(from->fd, from->name, SIZE_MAX, view, error);
+}
+
+static smol_status compute_digest(const struct file_view *file, const char *name,
+                                  const struct listener *listener, char digest[SHA256_TEXT_SIZE],
+                                  smol_error *error)
 {
     enum { PIECE = 1 << 20 };
     struct sha256 hash;
@@ -85,56 +112,44 @@ static smol_status take_digest(const struct file_view *file, const char *name,
     return SMOL_OK;
 }
 
-/* Runs the file with that digest and no other: it is read before it is hashed, as bytes that stayed
- * in the file could be others when they are used. */
-static smol_status open_required(const char *path, const char *digest,
-                                 const struct listener *listener, enum verify verify,
-                                 struct blob *blob, smol_error *error)
+static smol_status check_digest(const struct file_view *file, const char *name, const char *digest,
+                                const struct listener *listener, smol_error *error)
 {
-    struct file_view file;
     char found[SHA256_TEXT_SIZE];
-    const char *name = smol_base_name(path);
-    smol_status status = smol_file_read(path, SIZE_MAX, &file, error);
-    if (status)
-        return status;
-    status = take_digest(&file, name, listener, found, error);
+    smol_status status = compute_digest(file, name, listener, found, error);
     if (!status && strcasecmp(found, digest) != 0)
         status = smol_fail(error, SMOL_ERROR_DAMAGED,
-                           "%.200s: has the SHA-256 digest %s, but %s is required: fetch the file "
-                           "anew from those who vouch for it",
+                           "%.200s: the SHA-256 digest is %s, but %s is required: download the "
+                           "file again from a trusted source",
                            name, found, digest);
+    return status;
+}
+
+/* Opens the blob, whose digest is taken of bytes in memory: a file could have others later. */
+static smol_status open_blob(const struct blob_origin *from, const smol_model_params *params,
+                             const struct listener *listener, struct blob *blob, smol_error *error)
+{
+    enum verify verify = params->verify == SMOL_VERIFY_OFF ? VERIFY_OFF : VERIFY_FIRST_USE;
+    struct file_view file;
+    smol_status status = open_view(from, !params->no_mmap && !params->require_digest, &file, error);
+    if (status)
+        return status;
+    if (params->require_digest)
+        status = check_digest(&file, smol_base_name(from->name), params->require_digest, listener,
+                              error);
     if (!status)
-        return smol_blob_open_view(&file, path, verify, blob, error);
+        return smol_blob_open_view(&file, from->name, verify, blob, error);
     smol_file_close(&file);
     return status;
 }
 
-/* All digests and values, with somebody who may want to know how far that is. A file may give way
- * meanwhile, which is the better explanation. */
+/* A file that changes meanwhile is the better explanation of what is found. */
 static smol_status verify_all(const struct blob *blob, const struct listener *listener,
                               smol_error *error)
 {
     return file_settle(&blob->file, blob->path, smol_blob_verify(blob, listener, error), error);
 }
 
-static smol_status open_model(smol_model *model, const char *path, const smol_model_params *params,
-                              smol_error *error)
-{
-    const struct listener listener = {params->on_progress, params->user};
-    enum verify verify = params->verify == SMOL_VERIFY_OFF ? VERIFY_OFF : VERIFY_FIRST_USE;
-    struct blob *blob = &model->blob;
-    smol_status status =
-        params->require_digest
-            ? open_required(path, params->require_digest, &listener, verify, blob, error)
-            : smol_blob_open(path, !params->no_mmap, verify, blob, error);
-    if (!status && params->verify == SMOL_VERIFY_OPEN)
-        status = verify_all(blob, &listener, error);
-    if (!status)
-        status = smol_added_automata_build(&blob->tokenizer, &model->added, error);
-    return status ? status : index_tensors(model, error);
-}
-
-/* What a log should have of a model. */
 static void log_opened(const smol_model *model, const smol_model_params *params)
 {
     static const char *const digests[] = {[SMOL_VERIFY_FIRST] = "at first use",
@@ -146,45 +161,73 @@ static void log_opened(const smol_model *model, const smol_model_params *params)
              blob->file.hold == FILE_MAPPED ? "mapped" : "in memory", digests[params->verify]);
     if (blob->n_stop == 0)
         smol_log(model, SMOL_LOG_INFO,
-                 "no token of the model ends a text: answers take all tokens that they may");
+                 "the model has no stop token: answers end at the limit of tokens");
     smol_chat_log(model);
 }
 
-smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **out,
-                            smol_error *error)
+static smol_status open_model(const struct blob_origin *from, const smol_model_params *params,
+                              smol_model **out, smol_error *error)
 {
-    const smol_model_params defaults = {0};
-    smol_error detail;
-    *out = NULL;
-    if (!params)
-        params = &defaults;
-    smol_status status = check_params(params, &detail);
+    const struct listener listener = {params->on_progress, params->user};
+    smol_status status = check_params(params, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     smol_model *model = smol_calloc(1, sizeof *model);
     if (!model)
-        return report(error, smol_fail_memory(&detail, "a model"), &detail);
-    status = open_model(model, path, params, &detail);
+        return smol_fail_memory(error, "a model");
+    status = open_blob(from, params, &listener, &model->blob, error);
+    if (!status && params->verify == SMOL_VERIFY_OPEN)
+        status = verify_all(&model->blob, &listener, error);
+    if (!status)
+        status = smol_added_automata_build(&model->blob.tokenizer, &model->added, error);
+    if (!status)
+        status = index_tensors(model, error);
     if (status) {
         smol_model_close(model);
-        return report(error, status, &detail);
+        return status;
     }
     model->on_log = params->on_log;
     model->user = params->user;
     log_opened(model, params);
     *out = model;
-    return report(error, SMOL_OK, NULL);
+    return SMOL_OK;
 }
 
-smol_status smol_model_intact(const smol_model *model, smol_error *error)
+static smol_status open_from(const struct blob_origin *from, const smol_model_params *params,
+                             smol_model **model, smol_error *error)
 {
-    smol_error detail;
-    return report(error, smol_file_check(&model->blob.file, model->blob.path, &detail), &detail);
+    static const smol_model_params defaults = {0};
+    error_clear(error);
+    *model = NULL;
+    return open_model(from, params ? params : &defaults, model, error);
 }
 
-void smol_guard_mappings(void)
+smol_status smol_model_open(const char *path, const smol_model_params *params, smol_model **model,
+                            smol_error *error)
 {
-    smol_mapping_guard();
+    const struct blob_origin from = {.path = path, .fd = -1, .name = path};
+    return open_from(&from, params, model, error);
+}
+
+smol_status smol_model_open_fd(int fd, const char *name, const smol_model_params *params,
+                               smol_model **model, smol_error *error)
+{
+    char number[32];
+    snprintf(number, sizeof number, "fd %d", fd);
+    const struct blob_origin from = {.fd = fd, .name = name ? name : number};
+    return open_from(&from, params, model, error);
+}
+
+smol_status smol_model_open_memory(const void *data, size_t size, const char *name,
+                                   const smol_model_params *params, smol_model **model,
+                                   smol_error *error)
+{
+    static const _Alignas(SMOL_BLOB_ALIGNMENT) char nothing[1];
+    const struct blob_origin from = {.fd = -1,
+                                     .data = data && size > 0 ? data : nothing,
+                                     .size = size,
+                                     .name = name ? name : "memory"};
+    return open_from(&from, params, model, error);
 }
 
 void smol_model_close(smol_model *model)
@@ -196,6 +239,8 @@ void smol_model_close(smol_model *model)
     smol_free(model->layers);
     smol_free(model);
 }
+
+/* --- what a model is ---------------------------------------------------------------------- */
 
 smol_model_info smol_model_get_info(const smol_model *model)
 {
@@ -211,6 +256,7 @@ smol_model_info smol_model_get_info(const smol_model *model)
         .vocab_size = m->vocab_size,
         .context_length = m->context_length,
         .bos_id = m->bos_id,
+        .has_chat_template = smol_chat_supported(model),
         .blob_bytes = model->blob.file.size,
     };
 }
@@ -229,37 +275,15 @@ int smol_model_is_stop_id(const smol_model *model, uint32_t id)
     return 0;
 }
 
-smol_status smol_tokenize(const smol_model *model, const char *text, size_t size,
-                          const smol_tokenize_params *params, uint32_t **ids, size_t *n,
-                          smol_error *error)
+smol_sampler_params smol_model_default_sampler(const smol_model *model)
 {
-    const smol_tokenize_params defaults = {0};
-    if (!params)
-        params = &defaults;
-    const struct listener listener = {params->on_progress, params->user};
-    const struct encode_params encode = {.flags = (params->parse_special ? ENCODE_SPECIAL : 0U) |
-                                                  (params->whole_text ? ENCODE_AROUND : 0U),
-                                         .added = &model->added,
-                                         .listener = &listener};
-    struct token_list list = {0};
-    smol_error detail;
-    const struct blob *blob = &model->blob;
-    smol_log_ill_formed(model, "a text", text, size);
-    smol_status status =
-        smol_tokenizer_encode(&blob->tokenizer, text, size, &encode, &list, &detail);
-    status = file_settle(&blob->file, blob->path, status, &detail);
-    if (status)
-        smol_free(list.ids);
-    *ids = status ? NULL : list.ids;
-    *n = status ? 0 : list.n;
-    return report(error, status, &detail);
-}
-
-const char *smol_token_text(const smol_model *model, uint32_t id, size_t *size, int *special)
-{
-    struct token_text text = smol_tokenizer_text(&model->blob.tokenizer, id);
-    *size = text.length;
-    if (special)
-        *special = text.special;
-    return (const char *)text.bytes;
+    const struct blob_generation *generation = model->blob.generation;
+    smol_sampler_params params = {.repetition_penalty = generation->repetition_penalty};
+    if (!generation->do_sample)
+        return params;
+    params.temperature = generation->present & GENERATION_TEMPERATURE ? generation->temperature : 1;
+    params.top_k = generation->top_k;
+    params.top_p = generation->top_p;
+    params.min_p = generation->min_p;
+    return params;
 }

@@ -6,8 +6,8 @@
 
 #include "common/memory.h"
 #include "runtime/engine/fpenv.h"
+#include "runtime/library.h"
 #include "runtime/philox.h"
-#include "runtime/report.h"
 
 /* --- creation ----------------------------------------------------------------------------- */
 
@@ -34,7 +34,7 @@ smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *er
         {"min_p", params->min_p, 1},
         {"repetition_penalty", params->repetition_penalty, FLT_MAX},
     };
-    smol_status status = SMOL_OK;
+    smol_status status = CHECK_RESERVED(sampler_params, params, error);
     for (size_t i = 0; !status && i < sizeof checks / sizeof checks[0]; i++)
         status = check_range(checks[i].name, checks[i].value, checks[i].highest, error);
     return status;
@@ -44,19 +44,19 @@ smol_status smol_sampler_create(const smol_sampler_params *params, smol_sampler 
                                 smol_error *error)
 {
     const smol_sampler_params greedy = {0};
-    smol_error detail;
+    error_clear(error);
     *out = NULL;
     if (!params)
         params = &greedy;
-    smol_status status = smol_sampler_check(params, &detail);
+    smol_status status = smol_sampler_check(params, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     smol_sampler *sampler = smol_calloc(1, sizeof *sampler);
     if (!sampler)
-        return report(error, smol_fail_memory(&detail, "a sampler"), &detail);
+        return smol_fail_memory(error, "a sampler");
     sampler->params = *params;
     *out = sampler;
-    return report(error, SMOL_OK, NULL);
+    return SMOL_OK;
 }
 
 smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
@@ -67,14 +67,14 @@ smol_sampler_params smol_sampler_get_params(const smol_sampler *sampler)
 smol_status smol_sampler_set_params(smol_sampler *sampler, const smol_sampler_params *params,
                                     smol_error *error)
 {
-    smol_error detail;
-    smol_status status = smol_sampler_check(params, &detail);
+    error_clear(error);
+    smol_status status = smol_sampler_check(params, error);
     if (status)
-        return report(error, status, &detail);
+        return status;
     if (params->seed != sampler->params.seed)
         sampler->n_calls = 0;
     sampler->params = *params;
-    return report(error, SMOL_OK, NULL);
+    return SMOL_OK;
 }
 
 void smol_sampler_free(smol_sampler *sampler)
@@ -144,11 +144,11 @@ static smol_status sample(smol_sampler *sampler, const float *logits, size_t n,
 smol_status smol_sample(smol_sampler *sampler, const float *logits, size_t n,
                         const uint32_t *history, size_t n_history, uint32_t *id, smol_error *error)
 {
-    smol_error detail;
     fenv_t saved;
+    error_clear(error);
     fpenv_enter(&saved);
-    smol_status status = sample(sampler, logits, n, history, n_history, id, &detail);
+    smol_status status = sample(sampler, logits, n, history, n_history, id, error);
     fpenv_leave(&saved);
     sampler->n_calls += status == SMOL_OK;
-    return report(error, status, &detail);
+    return status;
 }

@@ -9,8 +9,7 @@
 #include "common/hash.h"
 #include "common/memory.h"
 #include "runtime/context.h"
-#include "runtime/log.h"
-#include "runtime/report.h"
+#include "runtime/library.h"
 #include "runtime/sampler.h"
 
 /* --- what both ways share ----------------------------------------------------------------- */
@@ -142,10 +141,10 @@ static struct session_header header_of(const smol_context *c, const smol_session
 
 static smol_status save(smol_context *c, const smol_session *session, struct records *r)
 {
-    if (session->size > SESSION_MAX_DATA)
+    if (session->size > SMOL_SESSION_MAX_DATA)
         return smol_fail(r->error, SMOL_ERROR_USAGE,
                          "%zu bytes of data: a session takes at most %d", session->size,
-                         SESSION_MAX_DATA);
+                         SMOL_SESSION_MAX_DATA);
     const struct session_header header = header_of(c, session);
     smol_status status = reserve_record(c, r);
     if (!status)
@@ -159,20 +158,24 @@ static smol_status save(smol_context *c, const smol_session *session, struct rec
     return status;
 }
 
-static const smol_session no_session = {NULL, NULL, 0};
+static const smol_session no_session = {0};
 
 smol_status smol_context_save(const smol_context *context, const smol_session *session,
                               smol_on_write *write, void *user, smol_error *error)
 {
-    smol_error detail;
-    struct records r = {.write = write, .user = user, .error = &detail};
+    struct records r = {.write = write, .user = user, .error = error};
     /* the steps of both ways are of one type; those of saving change nothing */
     smol_context *c = (smol_context *)(uintptr_t)context;
-    smol_status status = save(c, session ? session : &no_session, &r);
+    if (!session)
+        session = &no_session;
+    error_clear(error);
+    smol_status status = CHECK_RESERVED(session, session, error);
+    if (!status)
+        status = save(c, session, &r);
     smol_free(r.memory);
     if (!status)
         smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens saved", c->n_ids);
-    return report(error, status, &detail);
+    return status;
 }
 
 /* --- restoring ---------------------------------------------------------------------------- */
@@ -284,7 +287,7 @@ static smol_status check_header(const smol_context *c, const struct session_head
         return damaged(r, "the type of its KV cache");
     if (header->n_ids < header->n_positions || header->n_ids - header->n_positions > 1)
         return damaged(r, "its numbers of tokens");
-    if (header->n_data > SESSION_MAX_DATA)
+    if (header->n_data > SMOL_SESSION_MAX_DATA)
         return damaged(r, "the size of its data");
     if (!sampler_in_order(header))
         return damaged(r, "its sampler");
@@ -381,22 +384,24 @@ static smol_status restore(smol_context *c, struct records *r, struct session_he
 smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on_read *read,
                                  void *user, smol_error *error)
 {
-    smol_error detail;
-    struct records r = {.read = read, .user = user, .error = &detail};
+    struct records r = {.read = read, .user = user, .error = error};
     struct session_header header;
     struct buffer data = {0};
+    error_clear(error);
     smol_context_truncate(c, 0);
     if (session) {
         session->data = NULL;
         session->size = 0;
     }
-    smol_status status = restore(c, &r, &header, &data);
+    smol_status status = CHECK_RESERVED(session, session ? session : &no_session, error);
+    if (!status)
+        status = restore(c, &r, &header, &data);
     smol_free(r.memory);
     if (status || !session)
         smol_free(data.text);
     if (status) {
         smol_context_truncate(c, 0);
-        return report(error, status, &detail);
+        return status;
     }
     c->length = header.n_positions;
     smol_log(c->model, SMOL_LOG_INFO, "session of %zu tokens restored", c->n_ids);
@@ -408,7 +413,7 @@ smol_status smol_context_restore(smol_context *c, smol_session *session, smol_on
         session->data = data.text;
         session->size = data.size;
     }
-    return report(error, SMOL_OK, NULL);
+    return SMOL_OK;
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -424,13 +429,12 @@ smol_status smol_context_save_memory(const smol_context *context, const smol_ses
                                      void **bytes, size_t *size, smol_error *error)
 {
     struct buffer buffer = {0};
-    smol_error detail;
     smol_status status = smol_context_save(context, session, write_memory, &buffer, error);
     if (status)
         smol_free(buffer.text);
     *bytes = status ? NULL : buffer.text;
     *size = status ? 0 : buffer.size;
-    return buffer.failed ? report(error, smol_fail_memory(&detail, "a session"), &detail) : status;
+    return buffer.failed ? smol_fail_memory(error, "a session") : status;
 }
 
 struct bytes {

@@ -64,40 +64,47 @@ static void print_ids(struct json_out *json, const struct buffer *ids)
 }
 
 /* The members of an object that is open. A token's text may be part of a character: U+FFFD then. */
-static void print_logprob(struct json_out *json, const smol_model *model, const struct ranked *one)
+static smol_status print_logprob(struct json_out *json, const smol_model *model,
+                                 const struct ranked *one, smol_error *error)
 {
     size_t size;
-    const char *text = smol_token_text(model, one->id, &size, NULL);
+    const char *text;
+    smol_status status = smol_token_text(model, one->id, &text, &size, NULL, error);
+    if (status)
+        return status;
     smol_json_member_whole(json, "id", one->id);
     smol_json_key(json, "text");
     smol_json_text(json, text, size);
     smol_json_member_real(json, "logprob", one->log_probability);
+    return SMOL_OK;
 }
 
-static void print_logprobs(struct json_out *json, const smol_model *model,
-                           const struct answer *answer)
+static smol_status print_logprobs(struct json_out *json, const smol_model *model,
+                                  const struct answer *answer, smol_error *error)
 {
+    smol_status status = SMOL_OK;
     const struct ranked *next = (const void *)answer->logprobs.text;
     size_t n_tokens = answer->ids.size / sizeof(uint32_t);
     size_t n_all = answer->logprobs.size / sizeof *next;
     if (answer->request.logprobs < 0)
-        return;
+        return status;
     smol_json_key(json, "logprobs");
     smol_json_open(json, '[');
-    for (size_t i = 0; i < n_tokens; i++) {
+    for (size_t i = 0; !status && i < n_tokens; i++) {
         smol_json_open(json, '{');
-        print_logprob(json, model, next++);
+        status = print_logprob(json, model, next++, error);
         smol_json_key(json, "top");
         smol_json_open(json, '[');
-        for (size_t j = 1; j < n_all / n_tokens; j++) {
+        for (size_t j = 1; !status && j < n_all / n_tokens; j++) {
             smol_json_open(json, '{');
-            print_logprob(json, model, next++);
+            status = print_logprob(json, model, next++, error);
             smol_json_close(json, '}');
         }
         smol_json_close(json, ']');
         smol_json_close(json, '}');
     }
     smol_json_close(json, ']');
+    return status;
 }
 
 static void print_usage(struct json_out *json, const smol_generate_result *result)
@@ -136,8 +143,10 @@ void smol_answer_members(struct json_out *json, const struct answer *answer)
     smol_json_member_text(json, "finish_reason", smol_finish_words[answer->result.finish]);
 }
 
-void smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index)
+smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
+                              smol_error *error)
 {
+    smol_status status = SMOL_OK;
     struct json_out json = {.file = stdout};
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
@@ -149,9 +158,10 @@ void smol_answer_print(const struct answer *answer, const smol_model *model, uin
         print_error(&json, &answer->error);
     } else {
         smol_answer_members(&json, answer);
-        print_logprobs(&json, model, answer);
+        status = print_logprobs(&json, model, answer, error);
         print_usage(&json, &answer->result);
     }
     smol_json_close(&json, '}');
     putchar('\n');
+    return status;
 }

@@ -24,8 +24,9 @@ void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n);
  * open. */
 void smol_answer_members(struct json_out *json, const struct answer *answer);
 
-/* Prints it as one line, number `index` of its kind. */
-void smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index);
+/* Prints it as one line, number `index` of its kind. Errors: SMOL_ERROR_FILE (a token's text). */
+smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
+                              smol_error *error);
 
 /* Bytes that it takes. */
 size_t smol_answer_bytes(const struct answer *answer);

@@ -58,6 +58,7 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
     const struct request *request = &answer->request;
     const smol_generate_params params = {
         .max_tokens = request->max_tokens,
+        .prompt_only = request->max_tokens == 0,
         .stop = request->stop.items,
         .n_stop = request->stop.n,
         .on_text = smol_answer_text,
@@ -123,13 +124,14 @@ static bool is_fatal(smol_status status)
 static smol_status print_answers(struct batch *b, smol_error *error)
 {
     bool any = false;
-    for (; b->first < b->next && answer_of(b, b->first)->done; b->first++) {
+    smol_status status = SMOL_OK;
+    for (; !status && b->first < b->next && answer_of(b, b->first)->done; b->first++) {
         struct answer *answer = answer_of(b, b->first);
-        smol_answer_print(answer, b->model, b->first);
+        status = smol_answer_print(answer, b->model, b->first, error);
         smol_answer_free(answer);
         any = true;
     }
-    return any ? smol_standard_flush(error) : SMOL_OK;
+    return any && !status ? smol_standard_flush(error) : status;
 }
 
 static bool may_begin(const struct batch *b)

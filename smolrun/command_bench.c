@@ -129,12 +129,13 @@ static smol_status take_step(struct bench *bench, size_t done, size_t step, size
 {
     smol_eval_part parts[MAX_SEQUENCES];
     for (size_t i = 0; i < n; i++)
-        parts[i] = (smol_eval_part){bench->contexts[i],
-                                    bench->ids + done,
-                                    step,
-                                    1,
-                                    bench->logits + i * bench->model.vocab_size,
-                                    {SMOL_OK, ""}};
+        parts[i] = (smol_eval_part){
+            .context = bench->contexts[i],
+            .ids = bench->ids + done,
+            .n = step,
+            .n_logits = 1,
+            .logits = bench->logits + i * bench->model.vocab_size,
+        };
     return smol_eval_many(parts, n, error);
 }
 

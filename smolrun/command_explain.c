@@ -52,7 +52,8 @@ struct explanation {
     size_t vocab_size;
     float *rows; /* (MAX_ROWS, vocab_size) */
     struct json_out json;
-    struct tally nll; /* of all that were explained */
+    smol_error text_error; /* of the first token whose text could not be read, or OK */
+    struct tally nll;      /* of all that were explained */
     struct tally given_nll, generated_nll;
     bool color;
     size_t n_others; /* alternatives in a row, at most */
@@ -63,12 +64,21 @@ struct explanation {
 
 /* --- text --------------------------------------------------------------------------------- */
 
+/* Returns the text of a token; explain_token checks text_error. */
+static const char *token_text(struct explanation *e, uint32_t id, size_t *size)
+{
+    const char *text;
+    smol_error *error = e->text_error.status ? NULL : &e->text_error;
+    smol_token_text(e->loaded.model, id, &text, size, NULL, error);
+    return text;
+}
+
 /* Prints a token in quotes and spaces up to `width` columns. */
-static void print_token(const struct explanation *e, uint32_t id, int width)
+static void print_token(struct explanation *e, uint32_t id, int width)
 {
     char shown[QUOTE_BYTES(TOKEN_WIDTH)];
     size_t size;
-    const char *text = smol_token_text(e->loaded.model, id, &size, NULL);
+    const char *text = token_text(e, id, &size);
     size_t n = smol_quote(text, size, (size_t)width - 2, shown);
     printf("%s%*s", shown, width - (int)n, "");
 }
@@ -113,13 +123,13 @@ static void print_percent(double probability, int width, int digits)
 }
 
 /* A prompt's first token has a row without figures: no logits stand before it. */
-static void print_first(const struct explanation *e)
+static void print_first(struct explanation *e)
 {
     print_token(e, e->prompt[0], TOKEN_WIDTH);
     printf("  %8s  %5s  (nothing stands before it)\n", "-", "-");
 }
 
-static void print_choice(const struct explanation *e, const struct choice *choice)
+static void print_choice(struct explanation *e, const struct choice *choice)
 {
     double probability = smol_exp(choice->token.log_probability);
     if (e->color)
@@ -146,7 +156,7 @@ static void print_choice(const struct explanation *e, const struct choice *choic
 static void print_json_token(struct explanation *e, const struct ranked *token)
 {
     size_t size;
-    const char *text = smol_token_text(e->loaded.model, token->id, &size, NULL);
+    const char *text = token_text(e, token->id, &size);
     smol_json_member_whole(&e->json, "id", token->id);
     smol_json_key(&e->json, "text");
     smol_json_text(&e->json, text, size);
@@ -197,8 +207,11 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
         print_json_choice(e, &choice);
     else
         print_choice(e, &choice);
-    smol_status status = smol_model_intact(e->loaded.model, error); /* the texts */
-    return status ? status : smol_standard_flush(error);
+    if (e->text_error.status) {
+        *error = e->text_error;
+        return error->status;
+    }
+    return smol_standard_flush(error);
 }
 
 /* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after

@@ -188,6 +188,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     run->n_kept = smol_context_length(run->loaded.context);
     const smol_generate_params params = {
         .max_tokens = settings->max_tokens,
+        .prompt_only = settings->max_tokens == 0,
         .stop = settings->stop.items,
         .n_stop = settings->stop.n,
         .slide = settings->slide,

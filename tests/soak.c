@@ -134,8 +134,9 @@ static size_t make_text(const struct soak *soak, uint64_t *random, char text[MAX
     size_t size = 0, wanted = 1 + pick(random, pick(random, 4) ? 120 : MAX_TEXT - 1);
     while (size < wanted) {
         size_t n;
-        const char *token =
-            smol_token_text(soak->model, (uint32_t)pick(random, soak->info.vocab_size), &n, NULL);
+        const char *token;
+        smol_token_text(soak->model, (uint32_t)pick(random, soak->info.vocab_size), &token, &n,
+                        NULL, NULL);
         n = n < wanted - size ? n : wanted - size;
         memcpy(text + size, token, n);
         size += n;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "cli/quote.h"
-#include "common/version.h"
 #include "convert/command/command.h"
 #include "convert/convert.h"
 #include "convert/provenance.h"
 #include "format/reader.h"
+#include "smol.h"
 
 struct verify_options {
     const char *checkpoint; /* or NULL */

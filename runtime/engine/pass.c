@@ -2,7 +2,6 @@
 #include "runtime/engine/pass.h"
 
 #include "common/number.h"
-#include "runtime/report.h"
 
 /* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
  * bounds whatever the bytes; the first one becomes its result. */
@@ -17,15 +16,13 @@ static void fail(struct pass *pass, const smol_error *error)
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t)
 {
     struct part *part = pass->part_of[t];
-    smol_error error;
     if (atomic_flag_test_and_set(&part->failed))
         return;
     smol_fail(
-        &error, SMOL_ERROR_NUMERIC,
+        part->error, SMOL_ERROR_NUMERIC,
         "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
         "of range",
         pass->e->model->blob.path, what, layer, pass_position(pass, t));
-    report(part->error, SMOL_ERROR_NUMERIC, &error);
 }
 
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,

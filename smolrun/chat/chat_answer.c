@@ -96,6 +96,7 @@ static smol_status generate(struct chat *chat, const struct prompt *prompt,
     const struct settings *settings = chat->settings;
     size_t half = smol_context_capacity(chat->loaded.context) / 2;
     const smol_generate_params params = {.max_tokens = settings->max_tokens,
+                                         .prompt_only = settings->max_tokens == 0,
                                          .stop = settings->stop.items,
                                          .n_stop = settings->stop.n,
                                          .slide = settings->slide,

@@ -20,7 +20,7 @@ static smol_status pack_session(const struct chat *chat, struct buffer *bytes,
                                 smol_session *session, smol_error *error)
 {
     smol_conversation_pack(&chat->conversation, bytes);
-    *session = (smol_session){chat->sampler, bytes->text, bytes->size};
+    *session = (smol_session){.sampler = chat->sampler, .data = bytes->text, .size = bytes->size};
     return bytes->failed ? smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation")
                          : SMOL_OK;
 }

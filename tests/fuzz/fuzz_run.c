@@ -106,6 +106,7 @@ static void generate(const smol_model *model, const struct way *way, const uint3
     size_t n_text = 0;
     const smol_generate_params params = {
         .max_tokens = way->max_tokens % MAX_NEW,
+        .prompt_only = way->max_tokens % MAX_NEW == 0,
         .stop = stop,
         .n_stop = 2,
         .on_text = take_text,

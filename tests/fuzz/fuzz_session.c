@@ -269,7 +269,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_take(&in, &way, sizeof way);
     open_place(&way, &place);
     fill(&in, &place, &way);
-    const smol_session own = {way.with_sampler % 2 ? place.sampler : NULL, place.data,
+    const smol_session own = {.sampler = way.with_sampler % 2 ? place.sampler : NULL,
+                              .data = place.data,
                               way.n_data % (MAX_DATA + 1)};
     CLAIM(!smol_context_save_memory(place.from, &own, &bytes, &n_bytes, NULL));
     struct built session = spoil(&in, &place, &way, bytes, n_bytes);

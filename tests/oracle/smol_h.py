@@ -5,7 +5,7 @@ import ctypes
 
 
 class Error(ctypes.Structure):
-    """smol_error; smol_error of common/error.h is the same."""
+    """smol_error."""
 
     _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
 
@@ -23,6 +23,7 @@ class ModelParams(ctypes.Structure):
         ("on_progress", ctypes.c_void_p),
         ("on_log", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 
@@ -34,6 +35,7 @@ class TokenizeParams(ctypes.Structure):
         ("whole_text", ctypes.c_int),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -43,8 +45,8 @@ class ModelInfo(ctypes.Structure):
     _fields_ = [("dtype", ctypes.c_char_p)] + [
         (name, ctypes.c_uint32)
         for name in """n_layers hidden_size intermediate_size n_heads n_kv_heads head_dim
-            vocab_size context_length bos_id""".split()
-    ] + [("blob_bytes", ctypes.c_uint64)]  # fmt: skip
+            vocab_size context_length bos_id has_chat_template""".split()
+    ] + [("blob_bytes", ctypes.c_uint64), ("reserved", ctypes.c_uint64 * 8)]  # fmt: skip
 
 
 class ContextParams(ctypes.Structure):
@@ -57,6 +59,7 @@ class ContextParams(ctypes.Structure):
         ("share", ctypes.c_void_p),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 
@@ -70,6 +73,7 @@ class EvalPart(ctypes.Structure):
         ("n_logits", ctypes.c_size_t),
         ("logits", ctypes.c_void_p),
         ("error", Error),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -83,6 +87,7 @@ class SamplerParams(ctypes.Structure):
         ("min_p", ctypes.c_float),
         ("repetition_penalty", ctypes.c_float),
         ("seed", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -95,6 +100,7 @@ class ContextInfo(ctypes.Structure):
         ("isa", ctypes.c_char_p),
         ("kv_bytes", ctypes.c_size_t),
         ("state_bytes", ctypes.c_size_t),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 
@@ -104,8 +110,11 @@ FUNCTIONS = {
     "smol_version": (TEXT, []),
     "smol_free": (None, [POINTER]),
     "smol_model_open": (INT, [TEXT, POINTER, POINTER, POINTER]),
+    "smol_model_open_fd": (INT, [INT, TEXT, POINTER, POINTER, POINTER]),
+    "smol_model_open_memory": (INT, [POINTER, SIZE, TEXT, POINTER, POINTER, POINTER]),
     "smol_model_close": (None, [POINTER]),
     "smol_model_get_info": (ModelInfo, [POINTER]),
+    "smol_model_default_sampler": (SamplerParams, [POINTER]),
     "smol_model_stop_ids": (ctypes.POINTER(ctypes.c_uint32), [POINTER, POINTER]),
     "smol_tokenize": (INT, [POINTER, TEXT, SIZE, POINTER, POINTER, POINTER, POINTER]),
     "smol_context_create": (INT, [POINTER] * 4),

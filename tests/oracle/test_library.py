@@ -11,14 +11,14 @@ import pytest
 import smol_h
 import torch
 from checkpoints import load_reference
-from engine import blob_of
-from internal import BUILD, FILE, OK, ROOT
+from engine import Model, blob_of, convert
+from internal import BUILD, FILE, OK, ROOT, lib
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, GenerationConfig
 
 DEMO = ROOT / "demo/model"
 
-VERSION = re.search(r'"(.*)"', (ROOT / "common/version.h").read_text().split("SMOL_VERSION")[1])[1]
+VERSION = ".".join(re.findall(r"^#define SMOL_VERSION_[A-Z]+ (\d+)$", (ROOT / "smol.h").read_text(), re.M))
 HEADERS_AND_PROGRAMS = ["bin/smolconv", "bin/smolrun", "include/smol.h"]
 LIBRARY = ["libsmol.a", "libsmol.so", "libsmol.so.0", f"libsmol.so.{VERSION}", "pkgconfig/smol.pc"]
 
@@ -233,8 +233,51 @@ def test_a_log_has_what_a_model_lacks(checkpoint, tmp_path):
     lib.smol_model_close(model)
     assert [level for level, _ in lines] == [0, 0, 0]
     assert all(line.startswith("bare.smol: ") for _, line in lines)
-    assert "no token of the model ends a text" in lines[1][1]
+    assert "the model has no stop token" in lines[1][1]
     assert "chat template" in lines[2][1] and "include" in lines[2][1]
+
+
+# --- the model's sampling parameters ------------------------------------------------------------
+
+SAMPLING = {
+    "nothing": {},
+    "penalty without sampling": {"repetition_penalty": 1.125},
+    "greedy says so": {"do_sample": False, "temperature": 0.5, "top_k": 9, "top_p": 0.5},
+    "sampling alone": {"do_sample": True},
+    "all": {
+        "do_sample": True, "temperature": 0.75, "top_k": 20, "top_p": 0.875, "min_p": 0.0625,
+        "repetition_penalty": 1.25,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SAMPLING.values(), ids=SAMPLING)
+def test_default_sampler_is_what_generation_config_asks_for(settings, checkpoint, tmp_path):
+    """By transformers' reading of the file: its mode, and the values that it has there."""
+    path = checkpoint / "generation_config.json"
+    path.write_text(json.dumps(settings))
+    reference = GenerationConfig.from_pretrained(checkpoint)
+    sampled = reference.get_generation_mode() == "sample"
+    expected = {name: getattr(reference, name) for name in settings if name != "do_sample"}
+    if sampled:
+        expected.setdefault("temperature", 1)
+    else:
+        expected = {name: value for name, value in expected.items() if name == "repetition_penalty"}
+    blob = convert(checkpoint, tmp_path / "sampling.smol", "f32")
+    with Model(blob) as model:
+        found = lib.smol_model_default_sampler(model.handle)
+    names = ["temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed"]
+    assert {name: getattr(found, name) for name in names} == dict.fromkeys(names, 0) | expected
+
+
+def test_info_has_whether_there_is_a_chat_template(checkpoint, tmp_path):
+    settings = json.loads((checkpoint / "tokenizer_config.json").read_text())
+    templates = {None: 0, "{{ messages[0].content }}": 1, "{% include 'header' %}": 0}
+    for i, (template, expected) in enumerate(templates.items()):
+        settings["chat_template"] = template
+        (checkpoint / "tokenizer_config.json").write_text(json.dumps(settings))
+        with Model(convert(checkpoint, tmp_path / f"{i}.smol", "f32")) as model:
+            assert model.info.has_chat_template == expected
 
 
 # --- docs/embedding.md ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ CONTROL = (ROOT / "debian/control").read_text()
 
 
 def test_the_packages_are_of_this_release():
-    release = re.search(r'SMOL_VERSION "(.*)"', (ROOT / "common/version.h").read_text())[1]
+    release = ".".join(re.findall(r"^#define SMOL_VERSION_[A-Z]+ (\d+)$", (ROOT / "smol.h").read_text(), re.M))
     assert (ROOT / "debian/changelog").read_text().startswith(f"smol ({release})")
 
 

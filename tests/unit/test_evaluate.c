@@ -88,7 +88,12 @@ static bool evaluate_some(smol_context *const contexts[N_SEQUENCES], logits_t lo
             continue;
         size_t n = draw_size(left), n_logits = draw(2) ? n : draw((uint32_t)n + 1);
         parts[n_parts++] = (smol_eval_part){
-            contexts[i], ids[i] + done, n, n_logits, logits[i][done + n - n_logits], {SMOL_OK, ""}};
+            .context = contexts[i],
+            .ids = ids[i] + done,
+            .n = n,
+            .n_logits = n_logits,
+            .logits = logits[i][done + n - n_logits],
+        };
     }
     if (smol_eval_many(parts, n_parts, &failure))
         fail_msg("%s", failure.message);
@@ -170,7 +175,8 @@ static void sequences_of_int8_blobs_share_passes(void **state)
 static smol_eval_part part_of(smol_context *context, const uint32_t *tokens, size_t n,
                               float *logits)
 {
-    return (smol_eval_part){context, tokens, n, logits != NULL, logits, {SMOL_OK, ""}};
+    return (smol_eval_part){
+        .context = context, .ids = tokens, .n = n, .n_logits = logits != NULL, .logits = logits};
 }
 
 static void parts_that_make_no_sense_fail_alone(void **state)
@@ -195,7 +201,7 @@ static void parts_that_make_no_sense_fail_alone(void **state)
     for (size_t i = 0; i < 7; i++)
         if (parts[i].error.status != expected[i])
             fail_msg("part %zu: %s", i, parts[i].error.message);
-    assert_string_equal(parts[5].error.message, "no tokens to evaluate: give at least one");
+    assert_string_equal(parts[5].error.message, "no tokens to evaluate: pass at least one");
     assert_int_equal(smol_context_length(a), 3);
     assert_int_equal(smol_context_length(b), 2);
     assert_int_equal(smol_context_length(other), 0);

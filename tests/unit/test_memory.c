@@ -179,8 +179,13 @@ static smol_status evaluate_two(struct session *s, smol_error *error)
         return status;
     float *logits = s->logits + vocab_size;
     smol_context_truncate(s->context, 0);
-    smol_eval_part parts[] = {{s->context, s->prompt, N_PROMPT, 1, s->logits, {SMOL_OK, ""}},
-                              {second, s->prompt, N_PROMPT, 1, logits, {SMOL_OK, ""}}};
+    smol_eval_part parts[] = {
+        {.context = s->context,
+         .ids = s->prompt,
+         .n = N_PROMPT,
+         .n_logits = 1,
+         .logits = s->logits},
+        {.context = second, .ids = s->prompt, .n = N_PROMPT, .n_logits = 1, .logits = logits}};
     status = smol_eval_many(parts, 2, error);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(smol_context_length(parts[i].context),

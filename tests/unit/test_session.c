@@ -290,7 +290,7 @@ static void the_callers_data_come_back(void **state)
         smol_free(restored.data);
         smol_free(bytes.data);
     }
-    const smol_session large = {.data = data, .size = SESSION_MAX_DATA + 1};
+    const smol_session large = {.data = data, .size = SMOL_SESSION_MAX_DATA + 1};
     void *bytes;
     size_t size;
     assert_int_equal(smol_context_save_memory(context, &large, &bytes, &size, NULL),
@@ -442,8 +442,8 @@ static void fields_out_of_order_are_refused(void **state)
         {FIELD_OF(n_ids), 7, SMOL_ERROR_DAMAGED, "numbers of tokens"},
         {FIELD_OF(n_ids), UINT32_MAX, SMOL_ERROR_DAMAGED, "numbers of tokens"},
         {FIELD_OF(n_positions), UINT32_MAX, SMOL_ERROR_DAMAGED, "numbers of tokens"},
-        {FIELD_OF(n_data), SESSION_MAX_DATA + 1, SMOL_ERROR_DAMAGED, "size of its data"},
-        {FIELD_OF(n_data), SESSION_MAX_DATA, SMOL_ERROR_DAMAGED, "ends too early"},
+        {FIELD_OF(n_data), SMOL_SESSION_MAX_DATA + 1, SMOL_ERROR_DAMAGED, "size of its data"},
+        {FIELD_OF(n_data), SMOL_SESSION_MAX_DATA, SMOL_ERROR_DAMAGED, "ends too early"},
         {FIELD_OF(has_sampler), 2, SMOL_ERROR_DAMAGED, "sampler"},
         {FIELD_OF(has_sampler), 0, SMOL_ERROR_DAMAGED, "sampler"},
         {FIELD_OF(temperature), nan, SMOL_ERROR_DAMAGED, "sampler"},
