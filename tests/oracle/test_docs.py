@@ -241,6 +241,22 @@ def test_every_command_does_what_the_page_says(page, clone, shelf, environment, 
             assert re.fullmatch(pattern, "".join(output.split()), flags=re.S), f"{command}\n{output}"
 
 
+# --- the program on the first page ----------------------------------------------------------------
+
+
+def test_the_program_of_the_readme_writes_what_smolrun_writes(tmp_path, shelf):
+    (source,) = [text for kind, text in blocks("README.md")[0] if kind == "c"]
+    (tmp_path / "program.c").write_text(source)
+    libraries = ["-I", ROOT, ROOT / "build/libsmol.a", "-lm", "-pthread"]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", "program", "program.c", *libraries]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    os.link(shelf / "smollm2.smol", tmp_path / "smollm2.smol")
+    written = subprocess.run([tmp_path / "program"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    words = [ROOT / "build/smolrun", "smollm2.smol", "Once upon a time", "-n", "40"]
+    expected = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert written + "\n" == expected and len(written) > 20
+
+
 # --- pictures of terminals ------------------------------------------------------------------------
 
 
