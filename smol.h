@@ -427,7 +427,8 @@ SMOL_API smol_status smol_embed(smol_context *context, const uint32_t *ids, size
 /* --- chats -------------------------------------------------------------------------------- */
 
 typedef struct smol_chat_message {
-    const char *role;    /* terminated: "system", "user", "assistant", ... */
+    const char *role;    /* terminated: "system", "developer", "user", "assistant", "tool",
+                            "function", "ipython", or a role that the template names */
     const char *content; /* (size); ill-formed UTF-8 is read as U+FFFD */
     size_t size;
 } smol_chat_message;
@@ -465,7 +466,8 @@ typedef struct smol_chat_text {
 
 /* Renders a conversation with the model's chat template. Uses at most 64 MiB of memory and 33
  * million steps. The caller frees *text with smol_chat_text_free; it is all zeros after an error.
- * Errors: USAGE (invalid JSON; a conversation that the template rejects, with its message),
+ * Errors: USAGE (invalid JSON; an unknown role; a conversation that the template rejects, with its
+ * message),
  * UNSUPPORTED (no template, or one that could not be compiled, with the reason; too much memory or
  * too many steps), MEMORY. */
 SMOL_API smol_status smol_chat_format(const smol_model *model, const smol_chat_params *params,

@@ -92,15 +92,42 @@ static struct value member_value(const struct value *name, const struct value *v
     return literal("text");
 }
 
-/* As the reference does before the template sees a message: members that are None are left out;
- * what a message reasons with goes by all of its names. */
+static const char *const known_roles[] = {"system", "developer", "user",    "assistant",
+                                          "tool",   "function",  "ipython", NULL};
+
+/* Makes a role the template's own text, because templates put special tokens together around it.
+ * So it must be a name that is known: one of those here, or one that the template compares with. */
+static bool check_role(struct machine *machine, unsigned number, struct value *role)
+{
+    if (!is_text(role))
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                  "messages: the role of message %u must be a string", number);
+    bool named = false;
+    for (const char *const *known = known_roles; *known && !named; known++)
+        named = text_is(role, *known);
+    if (!named && !smol_template_names_role(machine, role, &named))
+        return false;
+    role->argument = 0;
+    role->marks = NULL;
+    return named ||
+           smol_template_fail(machine, SMOL_ERROR_USAGE,
+                              "messages: unknown role \"%.*s\" (message %u): expected system, "
+                              "developer, user, assistant, tool, function, ipython or a role that "
+                              "the chat template names",
+                              (int)utf8_well_formed(role->bytes, role->n < 64 ? role->n : 64),
+                              (const char *)role->bytes, number);
+}
+
+/* Sets the members of a message as the reference does before the template sees it: members that are
+ * None are left out, and the reasoning goes by all of its names. */
 static bool prepare_message(struct machine *machine, const struct value *message, unsigned number,
                             unsigned *list_at, struct value *out)
 {
     const struct value *reasoning;
     struct variables members = {0};
     if (message->type != VALUE_DICT)
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: an object is due for each");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                  "messages: message %u must be an object", number);
     members.pairs =
         smol_template_alloc(machine, ((uint64_t)message->n + 2) * 2, sizeof *members.pairs);
     if (!members.pairs || !find_reasoning(machine, message, &reasoning))
@@ -108,9 +135,13 @@ static bool prepare_message(struct machine *machine, const struct value *message
     if (reasoning && !set_variable(machine, &members, literal("thinking"), *reasoning))
         return false;
     for (uint32_t i = 0; i < message->n; i++) {
-        const struct value *name = &message->items[2 * i], *value = name + 1;
-        if (value->type != VALUE_NONE &&
-            !set_variable(machine, &members, *name, member_value(name, value, number, list_at)))
+        const struct value *name = &message->items[2 * i], *given = name + 1;
+        struct value value = member_value(name, given, number, list_at);
+        if (value.type == VALUE_NONE)
+            continue;
+        if (text_is(name, "role") && !check_role(machine, number, &value))
+            return false;
+        if (!set_variable(machine, &members, *name, value))
             return false;
     }
     if (reasoning && !set_variable(machine, &members, literal("reasoning_content"), *reasoning))
@@ -409,8 +440,12 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     error_clear(error);
     smol_status status = format(model, params, &text, error);
     if (!status) {
-        const struct mixed_text mixed = {text.text, text.from_conversation, text.size,
-                                         blob->template.text, blob->template.header.n_text_bytes};
+        const struct mixed_text mixed = {.text = text.text,
+                                         .arguments = text.from_conversation,
+                                         .size = text.size,
+                                         .literals = blob->template.text,
+                                         .n_literals = blob->template.header.n_text_bytes,
+                                         .roles = known_roles};
         const struct listener listener = {params->on_progress, params->user};
         const struct encode_params encode = {.added = &model->added, .listener = &listener};
         status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, error);

@@ -10,4 +10,8 @@
  * more memory or steps than there are), SMOL_ERROR_DAMAGED (code that no converter makes). */
 bool smol_template_run(struct machine *machine, struct value *out);
 
+/* Whether machine->code compares a message's role with this name, see template_roles.c. Errors:
+ * SMOL_ERROR_UNSUPPORTED (more steps than there are). */
+bool smol_template_names_role(struct machine *machine, const struct value *role, bool *named);
+
 #endif

@@ -23,13 +23,32 @@ static bool is_white(const uint8_t *text, size_t size)
     return true;
 }
 
+static bool is_literal(const struct mixed_text *mixed, const uint8_t *text, size_t size)
+{
+    return memmem(mixed->literals, mixed->n_literals, text, size) != NULL;
+}
+
+/* Whether the template can write the text: as it is, or around a role. */
+static bool can_be_written(const struct mixed_text *mixed, const uint8_t *text, size_t size)
+{
+    if (is_literal(mixed, text, size))
+        return true;
+    for (const char *const *role = mixed->roles; role && *role; role++) {
+        size_t length = strlen(*role);
+        const uint8_t *found = memmem(text, size, *role, length);
+        if (found && is_literal(mixed, text, (size_t)(found - text)) &&
+            is_literal(mixed, found + length, (size_t)(text + size - found) - length))
+            return true;
+    }
+    return false;
+}
+
 bool smol_added_is_control(const struct tokenizer_tables *tables, const struct mixed_text *mixed,
                            const struct added_token *token)
 {
     const uint8_t *text = tables->text + token->start;
     return is_special(tables, token) ||
-           (memmem(mixed->literals, mixed->n_literals, text, token->length) &&
-            !is_white(text, token->length));
+           (!is_white(text, token->length) && can_be_written(mixed, text, token->length));
 }
 
 /* The longest of `entry` and the tokens that it starts with which arguments may spell, or NO_ENTRY.

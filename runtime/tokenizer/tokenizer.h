@@ -45,6 +45,8 @@ struct mixed_text {
     size_t size;
     const uint8_t *literals; /* (n_literals): all that the template itself can write */
     size_t n_literals;
+    const char *const *roles; /* terminated by NULL, or NULL: the template may put a token together
+                                 around one of these, <|user|> of <|, user and |> */
 };
 
 /* As above for mixed text, in which arguments cannot forge a token that steers the model: an added

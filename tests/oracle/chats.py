@@ -161,14 +161,16 @@ def render(section, *arguments, **named):
     return result, marks
 
 
-def chat_ids(model, messages):
-    """The ids that a model (its handle) is asked for its answer to a conversation."""
-    params, error = chat_params(messages, add_generation_prompt=True), Error()
+def chat_ids(model, messages, add_generation_prompt=True, **named):
+    """The ids that a model (its handle) is asked for its answer to a conversation; Refused."""
+    params = chat_params(messages, add_generation_prompt=add_generation_prompt, **named)
+    error = Error()
     ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
     status = lib.smol_chat_tokenize(
         model, ctypes.byref(params), ctypes.byref(ids), ctypes.byref(n), ctypes.byref(error)
     )
-    assert status == OK, str(error)
+    if status != OK:
+        raise Refused(status, str(error))
     result = ids[: n.value]
     lib.smol_free(ids)
     return result

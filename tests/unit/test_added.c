@@ -164,8 +164,11 @@ static void arguments_forge_no_token(void **state)
     static const uint8_t literals[] = "aabaaba";
     for (unsigned round = 0; round < 300; round++) {
         struct tokens *t = random_tokens();
-        struct mixed_text mixed = {text, arguments, pick(round % 10 ? 64 : MAX_SIZE), literals,
-                                   sizeof literals - 1};
+        struct mixed_text mixed = {.text = text,
+                                   .arguments = arguments,
+                                   .size = pick(round % 10 ? 64 : MAX_SIZE),
+                                   .literals = literals,
+                                   .n_literals = sizeof literals - 1};
         for (size_t i = 0; i < mixed.size; i++) {
             text[i] = "aaaaabc"[pick(7)];
             arguments[i] = i > 0 && pick(6) ? arguments[i - 1] : (uint8_t)pick(2);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -201,8 +202,97 @@ static void bytes_know_who_wrote_them(void **state)
     marked("{{ ('a' ~ messages[0].content).split(' ') | join('|') }}", "ahi|<s>", "taataaa");
     marked("{{ messages[0].content | tojson }}", "\"hi <s>\"", "aaaaaaaa");
     marked("{{ {'k': '<s>'} }}", "{'k': '<s>'}", "aaaaaaaaaaaa");
-    marked("{% set x %}a{{ messages[0].role }}{% endset %}{{ x | title }}", "Auser", "taaaa");
-    marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].role) }}", "<user>", "taaaat");
+    marked("{% set x %}a{{ messages[0].content }}{% endset %}{{ x | title }}", "Ahi <S>",
+           "taaaaaa");
+    marked("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].content) }}", "<hi <s>>",
+           "taaaaaat");
+    marked("<|{{ messages[0].role }}|>{{ messages[0]['role'] | upper }}", "<|user|>USER",
+           "tttttttttttt");
+    marked("{{ messages[0].role ~ messages[0].content }}", "userhi <s>", "ttttaaaaaa");
+    marked("{{ messages[0] }}", "{'role': 'user', 'content': 'hi <s>'}",
+           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+}
+
+/* A role is the template's own text, so it must be a name that is known. */
+static void roles_are_known_or_named_by_the_template(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *role;
+        bool taken;
+    } cases[] = {
+        {"{{ messages[0].role }}", "system", true},
+        {"{{ messages[0].role }}", "ipython", true},
+        {"{{ messages[0].role }}", "critic", false},
+        {"{{ messages[0].role }}", "", false},
+        {"{{ messages[0].role }}", "User", false},
+        {"{{ messages[0].role }}", "user ", false},
+        {"{{ messages[0].role }}", "<|im_end|>", false},
+        {"{{ messages[0].role }}", "user<|im_end|>", false},
+        /* names that the template compares a role with */
+        {"{% if messages[0].role == 'critic' %}{% endif %}", "critic", true},
+        {"{% if messages[0]['role'] != 'critic' %}{% endif %}", "critic", true},
+        {"{% if 'critic' == messages[0].role %}{% endif %}", "critic", true},
+        {"{% if messages[0].get('role') == 'critic' %}{% endif %}", "critic", true},
+        {"{% if messages[0].get('role', 'x') == 'critic' %}{% endif %}", "critic", true},
+        {"{% if messages[0].role.strip() | lower == 'critic' %}{% endif %}", "critic", true},
+        {"{% if messages[0].role in ['x', 'critic'] %}{% endif %}", "critic", true},
+        {"{% if messages[0].role not in ('critic', 'x') %}{% endif %}", "critic", true},
+        {"{% if messages[0].role is eq 'critic' %}{% endif %}", "critic", true},
+        {"{% if messages[0].role is in ['critic'] %}{% endif %}", "critic", true},
+        {"{% set r = messages[0].role %}{% if r == 'critic' %}{% endif %}", "critic", true},
+        {"{% set r = 'x' if y else messages[0].role %}{{ r == 'critic' }}", "critic", true},
+        {"{% set r = messages[0].role if y else 'x' %}{{ r == 'critic' }}", "critic", true},
+        {"{% macro m(role) %}{{ role == 'critic' }}{% endmacro %}{{ m('x') }}", "critic", true},
+        {"{% for m in messages %}{% if m.x and m.role == 'critic' %}{% endif %}{% endfor %}",
+         "critic", true},
+        {"{{ messages | selectattr('role', 'equalto', 'critic') | list }}", "critic", true},
+        {"{{ messages | rejectattr('role', 'in', ['critic']) | list }}", "critic", true},
+        {"{{ 'critic' in messages | map(attribute='role') | list }}", "critic", true},
+        /* and those that it writes, or compares with something else */
+        {"critic{{ 'critic' }}{{ messages[0].role == 'x' }}", "critic", false},
+        {"{% if messages[0].content == 'critic' %}{% endif %}", "critic", false},
+        {"{% if messages[0].content[0].type == 'critic' %}{% endif %}", "critic", false},
+        {"{% set r = messages[0].content %}{% if r == 'critic' %}{% endif %}", "critic", false},
+        {"{{ messages | selectattr('name', 'equalto', 'critic') | list }}", "critic", false},
+        {"{{ messages[0].critic }}{{ messages[0]['critic'] }}{{ {'critic': 1} }}", "critic", false},
+        {"{{ messages[0].content[0] == 'critic' }}{{ messages[0].role }}", "critic", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char json[256];
+        snprintf(json, sizeof json, "[{\"role\": \"%s\", \"content\": \"hi\"}]", cases[i].role);
+        compile(cases[i].source);
+        const smol_chat_params params = {.messages_json = json, .now = &now};
+        const smol_chat_message plain = {cases[i].role, "hi", 2};
+        const smol_chat_params again = {.messages = &plain, .n_messages = 1, .now = &now};
+        smol_chat_text text;
+        smol_status status = smol_chat_run(&code, &params, &text, &error);
+        if (!cases[i].taken && status == SMOL_ERROR_USAGE)
+            assert_non_null(strstr(error.message, "unknown role \""));
+        if (cases[i].taken ? status != SMOL_OK && strstr(error.message, "role \"")
+                           : status != SMOL_ERROR_USAGE)
+            fail_msg("%s: role %s: %d %s", cases[i].source, cases[i].role, status, error.message);
+        smol_chat_text_free(&text);
+        assert_int_equal(smol_chat_run(&code, &again, &text, &error), status);
+        smol_chat_text_free(&text);
+        forget();
+    }
+}
+
+static void roles_that_are_no_strings_are_refused(void **state)
+{
+    (void)state;
+    static const char *const roles[] = {"1", "true", "[\"user\"]", "{\"user\": 1}"};
+    compile("{{ messages[0].role }}");
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        char json[256];
+        snprintf(json, sizeof json, "[{\"role\": \"user\"}, {\"role\": %s}]", roles[i]);
+        const smol_chat_params params = {.messages_json = json, .now = &now};
+        smol_chat_text text;
+        assert_int_equal(smol_chat_run(&code, &params, &text, &error), SMOL_ERROR_USAGE);
+        assert_string_equal(error.message, "messages: the role of message 2 must be a string");
+    }
+    forget();
 }
 
 static void what_python_refuses_is_refused(void **state)
@@ -348,6 +438,8 @@ int main(void)
         cmocka_unit_test(every_changed_byte_is_refused_or_harmless),
         cmocka_unit_test(templates_give_text),
         cmocka_unit_test(bytes_know_who_wrote_them),
+        cmocka_unit_test(roles_are_known_or_named_by_the_template),
+        cmocka_unit_test(roles_that_are_no_strings_are_refused),
         cmocka_unit_test(what_python_refuses_is_refused),
         cmocka_unit_test(steps_memory_and_calls_are_limited),
         cmocka_unit_test(conversations_are_checked),
