@@ -166,6 +166,7 @@ def clone(tmp_path, shelf):
     make = tmp_path / "tools/make"
     make.write_text(f'#!/bin/sh\nexec {shutil.which("make")} -s -C {ROOT} "$@"\n')
     make.chmod(0o755)
+    (tmp_path / "tools/smol-fetch").symlink_to(ROOT / "scripts/smol-fetch")
     return tmp_path
 
 
