@@ -132,6 +132,15 @@ def test_each_file_that_a_page_names_exists(name):
     assert [file for file in named if not any(ROOT.glob(file))] == []
 
 
+def test_contributing_names_existing_tests():
+    """The second column of its table: X is tests/unit/test_X.c, tests/oracle/test_X.py, or both."""
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M)[1:]
+    parts = [part for row in rows if row[0] != "`" for part in re.sub(r"\(.*?\)|;.*", "", row).split(", ")]
+    named = [part.strip() for part in parts if re.fullmatch(r"[a-z][a-z0-9_]+ ?", part)]
+    assert len(named) >= 40
+    assert [name for name in named if not [*ROOT.glob(f"tests/*/test_{name}.[cp]*")]] == []
+
+
 # --- docs/tree.md ---------------------------------------------------------------------------------
 
 TREE = (ROOT / "docs/tree.md").read_text()
