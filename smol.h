@@ -269,7 +269,8 @@ typedef struct smol_tokenize_params {
     /* 1: adds the tokens that the tokenizer puts around a whole text, mainly bos. For a text to be
      * continued; not for a part of one, nor for a chat, whose template adds them. */
     int whole_text;
-    /* NULL, or reports how many bytes of the text have been converted, about once per 256 KiB. */
+    /* NULL, or reports how many bytes of the text have been converted, about once per 256 KiB of
+     * work. It may evaluate contexts of the model. */
     smol_on_progress *on_progress;
     void *user; /* passed to on_progress */
     uint64_t reserved[4];

@@ -34,7 +34,11 @@ struct batch {
     uint64_t first, next; /* requests [first, next) are not answered yet */
     struct lines lines;
     bool ended;
+    smol_status step_status; /* of the last step while a request was tokenized */
+    smol_error step_error;
 };
+
+static smol_status step(struct batch *b, smol_error *error);
 
 /* --- requests ----------------------------------------------------------------------------- */
 
@@ -73,8 +77,18 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
     return status;
 }
 
+/* A long request does not stall the others: they take a step now and then while it is tokenized. */
+static int step_others(void *user, uint64_t done, uint64_t total)
+{
+    struct batch *b = user;
+    (void)done;
+    (void)total;
+    b->step_status = b->n_busy > 0 ? step(b, &b->step_error) : SMOL_OK;
+    return b->step_status != SMOL_OK;
+}
+
 /* Gives the slot a line's request. */
-static smol_status begin(const struct batch *b, struct slot *slot, const struct line *line,
+static smol_status begin(struct batch *b, struct slot *slot, const struct line *line,
                          smol_error *error)
 {
     struct request *request = &slot->answer->request;
@@ -85,7 +99,7 @@ static smol_status begin(const struct batch *b, struct slot *slot, const struct 
                          MAX_LINE >> 20);
     smol_status status = smol_request_read(line->text, line->size, b->settings, request, error);
     if (!status)
-        status = smol_request_ids(request, b->settings, b->model, &ids, &n, error);
+        status = smol_request_ids(request, b->settings, b->model, step_others, b, &ids, &n, error);
     if (!status)
         status = start_generation(slot, ids, n, error);
     smol_free(ids);
@@ -154,10 +168,10 @@ static smol_status take_line(struct batch *b, struct slot *slot, const struct li
     if (!status)
         return SMOL_OK;
     end(b, slot);
-    if (!is_fatal(status))
+    if (!b->step_status && !is_fatal(status))
         return print_answers(b, error);
-    *error = slot->answer->error;
-    return status;
+    *error = b->step_status ? b->step_error : slot->answer->error;
+    return error->status;
 }
 
 /* Requests for the free slots, as far as there are any; waits for one when there is nothing else to

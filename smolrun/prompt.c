@@ -74,12 +74,13 @@ smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t
 
 /* --- text --------------------------------------------------------------------------------- */
 
-smol_status smol_prompt_text(const char *text, size_t size, const smol_model *model, uint32_t **ids,
-                             size_t *n, smol_error *error)
+smol_status smol_prompt_text(const char *text, size_t size, const smol_model *model,
+                             smol_on_progress *on_progress, void *user, uint32_t **ids, size_t *n,
+                             smol_error *error)
 {
-    smol_status status =
-        smol_tokenize(model, text, size,
-                      &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, ids, n, error);
+    const smol_tokenize_params params = {
+        .parse_special = 1, .whole_text = 1, .on_progress = on_progress, .user = user};
+    smol_status status = smol_tokenize(model, text, size, &params, ids, n, error);
     if (status || *n > 0)
         return status;
     uint32_t bos = smol_model_get_info(model).bos_id;
@@ -104,7 +105,7 @@ smol_status smol_prompt_argument(const char *argument, const smol_model *model, 
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    status = smol_prompt_text(in.text, in.size, model, ids, n, error);
+    status = smol_prompt_text(in.text, in.size, model, NULL, NULL, ids, n, error);
     free(in.owned);
     return status;
 }

@@ -428,14 +428,18 @@ void smol_request_free(struct request *request)
 }
 
 smol_status smol_request_ids(const struct request *request, const struct settings *settings,
-                             const smol_model *model, uint32_t **ids, size_t *n, smol_error *error)
+                             const smol_model *model, smol_on_progress *on_progress, void *user,
+                             uint32_t **ids, size_t *n, smol_error *error)
 {
     const smol_chat_params chat = {.messages_json = request->messages,
                                    .tools_json = request->tools,
                                    .documents_json = request->documents,
                                    .variables_json = request->variables,
-                                   .now = &settings->now};
+                                   .now = &settings->now,
+                                   .on_progress = on_progress,
+                                   .user = user};
     if (request->prompt)
-        return smol_prompt_text(request->prompt, request->n_prompt, model, ids, n, error);
+        return smol_prompt_text(request->prompt, request->n_prompt, model, on_progress, user, ids,
+                                n, error);
     return smol_prompt_chat(settings, model, chat, ids, n, error);
 }

@@ -30,8 +30,10 @@ void smol_request_free(struct request *request);
 /* Frees its prompt, or messages and what goes with them. */
 void smol_request_drop_text(struct request *request);
 
-/* The ids of its prompt, which the caller frees with smol_free. */
+/* The ids of its prompt, which the caller frees with smol_free. `on_progress` is as for
+ * smol_tokenize. */
 smol_status smol_request_ids(const struct request *request, const struct settings *settings,
-                             const smol_model *model, uint32_t **ids, size_t *n, smol_error *error);
+                             const smol_model *model, smol_on_progress *on_progress, void *user,
+                             uint32_t **ids, size_t *n, smol_error *error);
 
 #endif

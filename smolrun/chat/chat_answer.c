@@ -167,6 +167,10 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     smol_status status = make_prompt(chat, &prompt, error);
     if (!status)
         status = answer(chat, &prompt, error);
+    else if (status == SMOL_ERROR_CANCELLED) { /* by Ctrl-C, while the prompt was tokenized */
+        print_end(chat, &(smol_generate_result){.finish = SMOL_FINISH_CANCELLED});
+        status = SMOL_OK;
+    }
     smol_free(prompt.ids);
     if (!status)
         status = smol_conversation_add(&chat->conversation, ROLE_ASSISTANT, chat->answer.text,

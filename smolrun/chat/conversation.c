@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "smolrun/chat/signals.h"
 #include "smolrun/prompt.h"
 
 #define PACK_MAGIC "chat"
@@ -84,6 +85,14 @@ void smol_conversation_drop(struct conversation *conversation, size_t n_dropped)
             (conversation->n - n_system(conversation)) * sizeof *oldest);
 }
 
+static int is_interrupted(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    (void)done;
+    (void)total;
+    return smol_chat_interrupted();
+}
+
 smol_status smol_conversation_ids(const struct conversation *conversation, size_t n_dropped,
                                   const struct settings *settings, const smol_model *model,
                                   uint32_t **ids, size_t *n, smol_error *error)
@@ -100,8 +109,10 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
             messages[n_messages++] =
                 (smol_chat_message){names[message->role], message->text, message->size};
     }
-    const smol_chat_params chat = {
-        .messages = messages, .n_messages = n_messages, .now = &settings->now};
+    const smol_chat_params chat = {.messages = messages,
+                                   .n_messages = n_messages,
+                                   .now = &settings->now,
+                                   .on_progress = is_interrupted};
     smol_status status = smol_prompt_chat(settings, model, chat, ids, n, error);
     free(messages);
     return status;

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -112,6 +113,19 @@ def test_how_many_at_a_time_and_on_how_many_threads_changes_no_byte(blob):
         for n, t in ways
     }
     assert len(found) == 1 and found.pop().count(b"\n") == len(requests)
+
+
+def test_a_long_request_does_not_stall_the_others(demo_blob, tmp_path):
+    """The first is answered while the second is tokenized; each write is a packet of its own."""
+    requests = [{"prompt": "Once", "max_tokens": 2}, {"prompt": "a" * (LIMIT - 100)}]
+    lines = tmp_path / "requests"
+    lines.write_bytes(b"\n".join(map(as_line, requests)))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    words = [BUILD / "smolrun", demo_blob("int8"), "--jsonl", "--sequences", "2"]
+    with ours, theirs, lines.open("rb") as file:
+        subprocess.run(words, stdin=file, stdout=theirs, check=True)
+        first, second = (json.loads(ours.recv(1 << 16)) for _ in requests)
+    assert len(first["ids"]) == 2 and "error" in second
 
 
 def test_greedy_ids_are_those_of_transformers(demo_blob, demo_tokenizer, demo_logits):
