@@ -368,6 +368,33 @@ static void explain_list(smol_error *error, unsigned list_at)
         said, list_at);
 }
 
+/* Whether a template runs out of steps or memory even for one empty message. */
+static bool exhausts_alone(const struct template_code *code, const smol_chat_params *params)
+{
+    static const smol_chat_message least = {"user", "", 0};
+    const smol_chat_params alone = {.messages = &least,
+                                    .n_messages = 1,
+                                    .tools_json = params->tools_json ? "[]" : NULL,
+                                    .add_generation_prompt = params->add_generation_prompt,
+                                    .now = params->now};
+    struct value result;
+    struct machine machine = {.code = code, .steps = TEMPLATE_STEPS};
+    if (set_time(&machine, alone.now) && set_all(&machine, &alone, NULL))
+        smol_template_run(&machine, &result);
+    smol_template_free(&machine);
+    return machine.exhausted;
+}
+
+/* Adds what to do about a lack of steps or memory. */
+static void explain_exhaustion(smol_error *error, bool alone)
+{
+    char said[SMOL_ERROR_MESSAGE_SIZE];
+    snprintf(said, sizeof said, "%s", error->message);
+    smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%.300s: %s", said,
+              alone ? "the template does so even for an empty message: convert with --chat-template"
+                    : "pass fewer or shorter messages");
+}
+
 smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
                           smol_chat_text *text, smol_error *error)
 {
@@ -381,7 +408,9 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
         smol_template_run(&machine, &result))
         take_text(&machine, &result, text);
     smol_template_free(&machine);
-    if (machine.status == SMOL_ERROR_USAGE && takes_text_only(code, params, &list_at))
+    if (error && machine.exhausted)
+        explain_exhaustion(error, machine.line > 0 && exhausts_alone(code, params));
+    else if (error && machine.status == SMOL_ERROR_USAGE && takes_text_only(code, params, &list_at))
         explain_list(error, list_at);
     fpenv_leave(&saved);
     if (machine.status)

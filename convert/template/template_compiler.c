@@ -94,7 +94,7 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
         f->operations = operations;
         f->capacity = capacity;
     }
-    unsigned line = smol_template_place(&c->tree->source, node->at).line;
+    unsigned line = smol_template_line(&c->tree->source, node->at);
     struct template_operation op = {(uint8_t)code, (uint8_t)a,
                                     (uint16_t)(line < UINT16_MAX ? line : UINT16_MAX), b};
     f->operations[f->n++] = op;

@@ -22,9 +22,10 @@ struct lexer {
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-struct template_place smol_template_place(const struct template_source *source, size_t at)
+/* The index of the last line that starts at or before `at`. */
+static size_t find_line(const struct template_source *source, size_t at)
 {
-    size_t low = 0, high = source->n_lines; /* the last line that starts at or before `at` */
+    size_t low = 0, high = source->n_lines;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         if (source->lines[middle] <= at)
@@ -32,10 +33,12 @@ struct template_place smol_template_place(const struct template_source *source, 
         else
             high = middle;
     }
-    struct template_place place = {(unsigned)low + 1, 1};
-    for (size_t i = source->n_lines ? source->lines[low] : at; i < at && i < source->size; i++)
-        place.column += ((uint8_t)source->text[i] & 0xc0) != 0x80;
-    return place;
+    return low;
+}
+
+unsigned smol_template_line(const struct template_source *source, size_t at)
+{
+    return (unsigned)find_line(source, at) + 1;
 }
 
 static smol_status find_lines(struct template_source *source, smol_error *error)
@@ -57,12 +60,15 @@ smol_status smol_template_refuse(const struct template_source *source, size_t at
                                  smol_status status, const char *format, ...)
 {
     char text[SMOL_ERROR_MESSAGE_SIZE];
-    struct template_place place = smol_template_place(source, at);
+    size_t line = find_line(source, at);
+    unsigned column = 1;
+    for (size_t i = source->n_lines ? source->lines[line] : at; i < at && i < source->size; i++)
+        column += ((uint8_t)source->text[i] & 0xc0) != 0x80;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    smol_fail(error, status, "line %u, column %u: %s", place.line, place.column, text);
+    smol_fail(error, status, "line %zu, column %u: %s", line + 1, column, text);
     return status;
 }
 
@@ -495,8 +501,13 @@ smol_status smol_template_lex(const char *text, size_t size, struct template_sou
     if (size > TEMPLATE_MAX_SOURCE)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "more than %d bytes are not supported",
                          TEMPLATE_MAX_SOURCE);
-    if (utf8_well_formed((const uint8_t *)text, size) < size || memchr(text, '\0', size))
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "text that is not UTF-8 is not supported");
+    size_t good = utf8_well_formed((const uint8_t *)text, size);
+    if (good < size)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "not UTF-8 (byte %zu)", good);
+    const char *nul = memchr(text, '\0', size);
+    if (nul)
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "a NUL is not supported (byte %zu)",
+                         (size_t)(nul - text));
     source->text = malloc(size + 1);
     source->pool = malloc(size + 1);
     if (!source->text || !source->pool)

@@ -51,13 +51,11 @@ smol_status smol_template_lex(const char *text, size_t size, struct template_sou
                               smol_error *error);
 void smol_template_source_free(struct template_source *source);
 
-/* Line and column of an offset, in characters and counted from 1. */
-struct template_place {
-    unsigned line, column;
-};
-struct template_place smol_template_place(const struct template_source *source, size_t at);
+/* The line of an offset, counted from 1. O(log lines): a line may be as long as the template. */
+unsigned smol_template_line(const struct template_source *source, size_t at);
 
-/* Fills *error with "line L, column C: ..." and returns `status`. */
+/* Fills *error with "line L, column C: ..." and returns `status`. Columns are characters, counted
+ * from 1, which takes time proportional to the line. */
 smol_status smol_template_refuse(const struct template_source *source, size_t at, smol_error *error,
                                  smol_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));

@@ -48,8 +48,8 @@ bool smol_template_step(struct machine *machine, uint64_t bytes)
         machine->steps -= steps;
         return true;
     }
-    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
-                              "takes more than %d steps: give fewer or shorter messages",
+    machine->exhausted = true;
+    return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "takes more than %d steps",
                               TEMPLATE_STEPS);
 }
 
@@ -59,7 +59,7 @@ static void *add_block(struct machine *machine, size_t size)
 {
     struct template_block *block = smol_malloc(sizeof *block + size);
     if (!block) {
-        machine->status = smol_fail_memory(machine->error, "a conversation or request");
+        machine->status = smol_fail_memory(machine->error, "a conversation");
         return NULL;
     }
     block->next = machine->blocks;
@@ -72,8 +72,8 @@ void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each)
 {
     uint64_t size;
     if (!checked_mul(n, each, &size) || size > TEMPLATE_MEMORY - machine->used) {
-        smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED,
-                           "takes more than %d MiB of memory: give fewer or shorter messages",
+        machine->exhausted = true;
+        smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "takes more than %d MiB of memory",
                            TEMPLATE_MEMORY >> 20);
         return NULL;
     }

@@ -160,6 +160,7 @@ struct machine {
     const struct template_code *code;
     smol_error *error;
     smol_status status; /* what went wrong, or SMOL_OK */
+    bool exhausted;     /* it was that steps or memory ran out */
     struct template_block *blocks;
     uint8_t *rest; /* (n_rest), of the block that is being filled, or NULL */
     size_t n_rest;

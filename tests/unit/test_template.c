@@ -131,6 +131,33 @@ static void the_end_of_a_template_may_come_anywhere(void **state)
     }
 }
 
+/* Where a place costs its distance from the start of the line, this takes minutes. */
+static void a_template_may_be_one_long_line(void **state)
+{
+    (void)state;
+    enum { N = 200000, EACH = 5 };
+    char *source = malloc(N * EACH);
+    assert_non_null(source);
+    for (size_t i = 0; i < N; i++)
+        memcpy(source + i * EACH, "{{1}}", EACH);
+    compile_bytes(source, (size_t)N * EACH);
+    assert_null(reason);
+    assert_int_equal(code.header.n_operations, 2 * N + 1);
+    forget();
+    free(source);
+}
+
+static void bytes_that_are_no_text_are_named(void **state)
+{
+    (void)state;
+    compile_bytes("a{{1}}\0b", 8);
+    assert_string_equal(reason, "a NUL is not supported (byte 6)");
+    forget();
+    compile_bytes("a\xff\0", 3);
+    assert_string_equal(reason, "not UTF-8 (byte 1)");
+    forget();
+}
+
 static void nesting_is_limited(void **state)
 {
     (void)state;
@@ -322,6 +349,24 @@ static void steps_memory_and_calls_are_limited(void **state)
     refuses("{{ 'a' * 999999999 }}", SMOL_ERROR_UNSUPPORTED, "more than");
 }
 
+/* Limits that a template exceeds on its own are not the conversation's fault. */
+static void what_exceeds_a_limit_is_blamed(void **state)
+{
+    (void)state;
+    static const char alone[] = "the template does so even for an empty message: convert with",
+                      shorter[] = "pass fewer or shorter messages";
+    refuses("{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+            SMOL_ERROR_UNSUPPORTED, alone);
+    refuses("{% set ns = namespace(x='0123456789') %}{% for i in range(99) %}{% set ns.x = ns.x ~ "
+            "ns.x %}{% endfor %}",
+            SMOL_ERROR_UNSUPPORTED, alone);
+    refuses("{% set r = range(9999) %}{% if messages[0].content %}{% for a in r %}{% for b in r %}"
+            "{% endfor %}{% endfor %}{% endif %}",
+            SMOL_ERROR_UNSUPPORTED, shorter);
+    refuses("{{ (messages[0].content * 99999) | length }}{{ messages[0].content * 19999999 }}",
+            SMOL_ERROR_UNSUPPORTED, shorter);
+}
+
 /* --- what the caller gives -------------------------------------------------------------------- */
 
 static void conversations_are_checked(void **state)
@@ -434,6 +479,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_supported_is_named_with_its_place),
         cmocka_unit_test(the_end_of_a_template_may_come_anywhere),
+        cmocka_unit_test(a_template_may_be_one_long_line),
+        cmocka_unit_test(bytes_that_are_no_text_are_named),
         cmocka_unit_test(nesting_is_limited),
         cmocka_unit_test(every_changed_byte_is_refused_or_harmless),
         cmocka_unit_test(templates_give_text),
@@ -442,6 +489,7 @@ int main(void)
         cmocka_unit_test(roles_that_are_no_strings_are_refused),
         cmocka_unit_test(what_python_refuses_is_refused),
         cmocka_unit_test(steps_memory_and_calls_are_limited),
+        cmocka_unit_test(what_exceeds_a_limit_is_blamed),
         cmocka_unit_test(conversations_are_checked),
         cmocka_unit_test(json_is_read_as_it_is_written),
         cmocka_unit_test(deep_json_is_refused),
