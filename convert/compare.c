@@ -12,7 +12,7 @@ static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error 
 {
     char place[MAX_PLACE];
     return smol_fail(error, SMOL_ERROR_MISMATCH,
-                     "%s: not what this checkpoint gives (%s, offset %" PRIu64
+                     "%s: differs from what this checkpoint gives (%s, offset %" PRIu64
                      "): convert again, or see smolconv diff",
                      blob->path, smol_blob_place(blob, offset, place), offset);
 }
@@ -80,17 +80,17 @@ smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, 
                          size - skip, error);
 }
 
-/* `due` points into the line that the blob should have, somewhere in made[0..size). */
+/* `expected` points into the line that the blob should have, somewhere in made[0..size). */
 static smol_status fail_provenance(const struct blob *blob, const char *theirs, const char *made,
-                                   size_t size, const char *due, smol_error *error)
+                                   size_t size, const char *expected, smol_error *error)
 {
-    const char *line = due;
+    const char *line = expected;
     while (line > made && line[-1] != '\n')
         line--;
     const char *end = memchr(line, '\n', (size_t)(made + size - line));
     return smol_fail(error, SMOL_ERROR_MISMATCH,
                      "%s: the contents are what this checkpoint gives, but the provenance is not "
-                     "(offset %zu): due is \"%.*s\"",
+                     "(offset %zu): expected \"%.*s\"",
                      blob->path, (size_t)((const uint8_t *)theirs - blob->front),
                      end ? (int)(end - line) : 0, line);
 }

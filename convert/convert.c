@@ -129,7 +129,7 @@ static smol_status check_context(const struct config *config, uint32_t context, 
             context);
     if (context > config->max_positions)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--context %u: max_position_embeddings is %u: ask for no more", context,
+                         "--context %u: max_position_embeddings is %u: name no more", context,
                          config->max_positions);
     return SMOL_OK;
 }

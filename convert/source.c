@@ -145,9 +145,10 @@ static smol_status open_adapter(struct source *source, const struct option_texts
     if (adapters->n == 0)
         return SMOL_OK;
     if (adapters->n > 1)
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--lora: one adapter is merged, not %zu: merge the others with PEFT first",
-                         adapters->n);
+        return smol_fail(
+            error, SMOL_ERROR_USAGE,
+            "--lora: %zu adapters, but only one can be merged: merge the others with PEFT",
+            adapters->n);
     size_t n = smol_tensor_count(&source->config.model);
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }

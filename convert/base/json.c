@@ -158,7 +158,7 @@ static smol_status parse(const char *path, const struct file_view *file, json_t 
     if (!json_is_object(value)) {
         json_decref(value);
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: a list where an object is due (line 1, column 1): "
+                         "%s: must be an object, found a list (line 1, column 1): "
                          "correct it or download it again",
                          path);
     }

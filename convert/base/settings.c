@@ -66,6 +66,13 @@ smol_status smol_setting_fail(const struct json_settings *settings, smol_status 
                      settings->within, key, show_value(value).text, remedy);
 }
 
+smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
+                                const char *key, const json_t *value, const char *expected)
+{
+    return smol_fail(settings->error, status, "%s: %s%s must be %s, found %s", settings->path,
+                     settings->within, key, expected, show_value(value).text);
+}
+
 static bool may_be_null(const struct json_settings *settings, const char *key)
 {
     for (size_t i = 0; settings->nullable && settings->nullable[i]; i++)
@@ -84,15 +91,15 @@ static json_t *given(const struct json_settings *settings, const char *key)
 smol_status smol_setting_integer(const struct json_settings *settings, const char *key,
                                  uint32_t min, uint32_t max, uint32_t *value)
 {
-    char remedy[64];
+    char expected[64];
     json_t *found = given(settings, key);
     if (!found)
         return SMOL_OK;
-    snprintf(remedy, sizeof remedy, "an integer from %u to %u is due", min, max);
+    snprintf(expected, sizeof expected, "an integer from %u to %u", min, max);
     if (!json_is_integer(found) || json_integer_value(found) < (json_int_t)min)
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, expected);
     if (json_integer_value(found) > (json_int_t)max)
-        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, found, remedy);
+        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, found, expected);
     *value = (uint32_t)json_integer_value(found);
     return SMOL_OK;
 }
@@ -104,7 +111,7 @@ smol_status smol_setting_flag(const struct json_settings *settings, const char *
     if (!found)
         return SMOL_OK;
     if (!json_is_boolean(found))
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "true or false is due");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, "true or false");
     *value = json_is_true(found);
     return SMOL_OK;
 }
@@ -112,14 +119,14 @@ smol_status smol_setting_flag(const struct json_settings *settings, const char *
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value)
 {
-    char remedy[64];
+    char expected[64];
     json_t *found = given(settings, key);
     if (!found)
         return SMOL_OK;
     double number = json_number_value(found);
     if (!json_is_number(found) || !(number >= min && number <= max)) {
-        snprintf(remedy, sizeof remedy, "a number from %g to %g is due", min, max);
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, remedy);
+        snprintf(expected, sizeof expected, "a number from %g to %g", min, max);
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, expected);
     }
     *value = number;
     return SMOL_OK;
@@ -130,8 +137,8 @@ smol_status smol_setting_fraction(const struct json_settings *settings, const ch
 {
     json_t *found = given(settings, key);
     if (json_is_integer(found))
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found,
-                                 "a number with a decimal point is due");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found,
+                                   "a number with a decimal point");
     return smol_setting_real(settings, key, min, max, value);
 }
 
@@ -142,7 +149,7 @@ smol_status smol_setting_string(const struct json_settings *settings, const char
     if (!found)
         return SMOL_OK;
     if (!json_is_string(found))
-        return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, found, "a string is due");
+        return smol_setting_expect(settings, SMOL_ERROR_DAMAGED, key, found, "a string");
     *value = json_string_value(found);
     return SMOL_OK;
 }

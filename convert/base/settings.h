@@ -33,9 +33,13 @@ json_t *smol_setting(const struct json_settings *settings, const char *key);
 /* Whether `key` is there and null: where a default is not meant. */
 bool smol_setting_is_null(const struct json_settings *settings, const char *key);
 
-/* The complaint that `key` has the value that it has: "path: key is value: remedy". */
+/* Reports the value of a key: "path: key is value: remedy". */
 smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
                               const char *key, const json_t *value, const char *remedy);
+
+/* The same for what the key must be: "path: key must be `expected`, found value". */
+smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
+                                const char *key, const json_t *value, const char *expected);
 
 /* Each of these leaves *value, the default, alone when the key is absent or null and may be. */
 

@@ -121,8 +121,8 @@ static smol_status check_source(const struct safetensors *reader, const struct b
         return SMOL_OK;
     char found[MAX_SHAPE], expected[MAX_SHAPE];
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has shape [%s], config.json calls for [%s]", source->path, name,
-                     shape_text(source->rank, source->shape, found),
+                     "%s: tensor %s has shape [%s], but config.json calls for [%s]", source->path,
+                     name, shape_text(source->rank, source->shape, found),
                      shape_text(rank, wanted, expected));
 }
 

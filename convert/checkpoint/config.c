@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
@@ -63,15 +64,21 @@ static smol_status read_generation(const struct json_settings *generation,
  * config.json still names the base model's only), so all of them count. Ids are never guessed from
  * what a token looks like. */
 
+static smol_status fail_id(const struct json_settings *from, const char *key, const json_t *id,
+                           uint32_t vocab_size)
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "a token id below vocab_size %u", vocab_size);
+    return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, id, expected);
+}
+
 /* Keeps the ids ascending and without duplicates. */
 static smol_status add_id(const struct json_settings *from, const char *key, const json_t *id,
                           struct config *config)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0 ||
         json_integer_value(id) >= (json_int_t)config->model.vocab_size)
-        return smol_fail(from->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s names no token: an id below vocab_size %u is due", from->path, key,
-                         config->model.vocab_size);
+        return fail_id(from, key, id, config->model.vocab_size);
     uint32_t value = (uint32_t)json_integer_value(id);
     size_t at = 0;
     while (at < config->n_stop && config->stop[at] < value)

@@ -9,21 +9,21 @@ static smol_status check_length(const struct json_settings *config, const char *
                                 uint32_t least, size_t most)
 {
     if (!json_is_array(list))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, key, list, "a list is due");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, list, "a list");
     if (json_array_size(list) < least || json_array_size(list) > most)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s has %zu entries, and num_hidden_layers is %u: correct one of them",
+                         "%s: %s has %zu entries, but num_hidden_layers is %u: correct one of them",
                          config->path, key, json_array_size(list), least);
     return SMOL_OK;
 }
 
-/* Says which entry it is about. */
+/* For entry `i` of the list `key`. */
 static smol_status fail_entry(const struct json_settings *config, smol_status status,
-                              const char *key, size_t i, const json_t *value, const char *remedy)
+                              const char *key, size_t i, const json_t *value, const char *expected)
 {
     char place[64];
     snprintf(place, sizeof place, "%s[%zu]", key, i);
-    return smol_setting_fail(config, status, place, value, remedy);
+    return smol_setting_expect(config, status, place, value, expected);
 }
 
 /* no_rope_layers: 0 for a layer that does not rotate. The list may be longer than the model. */
@@ -35,8 +35,7 @@ static smol_status read_no_rope_layers(const struct json_settings *config, json_
     for (uint32_t i = 0; i < result->model.n_layers && !status; i++) {
         const json_t *entry = json_array_get(list, i);
         if (!json_is_integer(entry) || (uint64_t)json_integer_value(entry) > 1)
-            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry,
-                                "0 (no rotation) or 1 is due");
+            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "0 (no rotation) or 1");
         else if (json_integer_value(entry) == 0)
             result->layers[i] |= LAYER_NO_ROTATION;
     }
@@ -67,12 +66,12 @@ static smol_status read_layer_types(const struct json_settings *config, json_t *
         const json_t *entry = json_array_get(list, i);
         const char *type = json_string_value(entry);
         if (!type)
-            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string is due");
+            status = fail_entry(config, SMOL_ERROR_DAMAGED, key, i, entry, "a string");
         else if (strcmp(type, "sliding_attention") == 0)
             result->layers[i] |= LAYER_WINDOWED;
         else if (strcmp(type, "full_attention") != 0 && strcmp(type, "attention") != 0)
             status = fail_entry(config, SMOL_ERROR_UNSUPPORTED, key, i, entry,
-                                "only full_attention and sliding_attention are supported");
+                                "full_attention or sliding_attention");
     }
     return status;
 }
@@ -143,8 +142,8 @@ static smol_status check_uniform(const struct json_settings *config, struct conf
     for (uint32_t i = 0; i < result->model.n_layers; i++)
         if (!(result->layers[i] & LAYER_WINDOWED) == windowed)
             return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: layer_types tells layer %u from others: in %s all layers are "
-                             "windowed, or none where sliding_window is null",
+                             "%s: layer_types sets layer %u apart: in %s all layers are windowed, "
+                             "or none where sliding_window is null",
                              config->path, i, result->family->architecture);
     return SMOL_OK;
 }
@@ -158,7 +157,7 @@ static smol_status check_window(const struct json_settings *config, const struct
     if (asks_for_use(result->family) && !json_is_true(use))
         key = "use_sliding_window";
     return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                     "%s: layers have sliding_attention, and %s is %s: correct one of them",
+                     "%s: layers have sliding_attention, but %s is %s: correct one of them",
                      config->path, key, smol_setting(config, key) ? "false" : "not set");
 }
 

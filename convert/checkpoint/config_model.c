@@ -29,8 +29,7 @@ static smol_status check_family(const struct json_settings *config, const struct
     const char *type = NULL;
     smol_family_list(remedy);
     if (list && !json_is_array(list))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "architectures", list,
-                                 "a list is due");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "architectures", list, "a list");
     *family = find_architecture(list);
     if (json_array_size(list) > 0 && !*family)
         return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "architectures[0]",
@@ -40,7 +39,7 @@ static smol_status check_family(const struct json_settings *config, const struct
         return status;
     if (!type && !*family)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: neither architectures nor model_type: %s", config->path, remedy);
+                         "%s: architectures and model_type are missing: %s", config->path, remedy);
     if (!*family)
         *family = smol_family_by_model_type(type);
     if (!*family)
@@ -48,7 +47,7 @@ static smol_status check_family(const struct json_settings *config, const struct
                                  smol_setting(config, "model_type"), remedy);
     if (type && strcmp(type, (*family)->model_type) != 0)
         return smol_fail(config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: model_type is \"%.48s\", and architectures name %s: correct one of "
+                         "%s: model_type is \"%.48s\", but architectures name %s: correct one of "
                          "them",
                          config->path, type, (*family)->architecture);
     return SMOL_OK;
@@ -58,7 +57,7 @@ static smol_status check_family(const struct json_settings *config, const struct
 
 /* `key` may be absent or one of the NULL-terminated `choices`; *chosen is its place. */
 static smol_status check_choice(const struct json_settings *settings, const char *key,
-                                const char *const *choices, const char *remedy, uint32_t *chosen)
+                                const char *const *choices, const char *expected, uint32_t *chosen)
 {
     const char *text = NULL;
     smol_status status = smol_setting_string(settings, key, &text);
@@ -69,8 +68,8 @@ static smol_status check_choice(const struct json_settings *settings, const char
         if (strcmp(text, choices[i]) == 0)
             return SMOL_OK;
     }
-    return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
-                             remedy);
+    return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
+                               expected);
 }
 
 static smol_status check_absent(const struct json_settings *config, const char *key,
@@ -93,21 +92,21 @@ static smol_status check_flag(const struct json_settings *config, const char *ke
                              json_object_get(config->object, key), remedy);
 }
 
-/* The tensors say what they are made of; dtype is only asked to be something that exists. */
+/* The tensors have their own types; dtype only has to exist. */
 static smol_status check_dtypes(const struct json_settings *config)
 {
     static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
                                          "float8_e4m3fn", "float8_e5m2", NULL};
-    static const char remedy[] =
-        "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2 is due";
+    static const char expected[] =
+        "float32, float16, bfloat16, float64, float8_e4m3fn or float8_e5m2";
     uint32_t ignored;
-    smol_status status = check_choice(config, "dtype", dtypes, remedy, &ignored);
-    return status ? status : check_choice(config, "torch_dtype", dtypes, remedy, &ignored);
+    smol_status status = check_choice(config, "dtype", dtypes, expected, &ignored);
+    return status ? status : check_choice(config, "torch_dtype", dtypes, expected, &ignored);
 }
 
 static smol_status check_supported(const struct json_settings *config, const struct family *family)
 {
-    static const char causal[] = "only attention to what came before is supported";
+    static const char causal[] = "only causal attention is supported";
     smol_status status = check_dtypes(config);
     if (!status)
         status = check_absent(config, "quantization_config",
@@ -219,8 +218,8 @@ static smol_status read_activation(const struct json_settings *config, const str
     static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", NULL};
     static const uint32_t activations[] = {ACTIVATION_SILU, ACTIVATION_SILU, ACTIVATION_GELU_TANH};
     uint32_t chosen = UINT32_MAX;
-    smol_status status = check_choice(config, family->activation_key, names,
-                                      "only silu and gelu_pytorch_tanh are supported", &chosen);
+    smol_status status =
+        check_choice(config, family->activation_key, names, "silu or gelu_pytorch_tanh", &chosen);
     model->activation = chosen == UINT32_MAX ? family->activation : activations[chosen];
     return status;
 }

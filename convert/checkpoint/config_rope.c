@@ -40,8 +40,8 @@ static smol_status check_flat(const struct json_settings *from, const char *name
     {
         if (json_is_object(value) || is_layer_type(key))
             return smol_fail(from->error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: %s%s holds %.48s: one rotary embedding is due", from->path,
-                             from->within, name, key);
+                             "%s: %s%s has the key %.48s: expected a single rotary embedding",
+                             from->path, from->within, name, key);
     }
     return SMOL_OK;
 }
@@ -52,7 +52,7 @@ static smol_status add_object(struct places *places, const struct json_settings 
 {
     json_t *object = smol_setting(from, key);
     if (object && !json_is_object(object))
-        return smol_setting_fail(from, SMOL_ERROR_DAMAGED, key, object, "an object is due");
+        return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, object, "an object");
     if (json_object_size(object) > 0) {
         struct json_settings *added = &places->objects[places->n_objects++];
         *added = *from;
@@ -73,7 +73,7 @@ static smol_status read_theta(const struct json_settings *settings, const char *
         return status;
     if (*place && found != *theta)
         return smol_fail(settings->error, SMOL_ERROR_DAMAGED,
-                         "%s: %srope_theta is %.9g and %s%s is %.9g: correct one of them",
+                         "%s: %srope_theta is %.9g, but %s%s is %.9g: correct one of them",
                          settings->path, (*place)->within, *theta, settings->within, key, found);
     *theta = found;
     *place = settings;
@@ -88,7 +88,7 @@ static smol_status find_theta(struct places *places)
         status = read_theta(&places->objects[i], "rope_theta", &place, &places->theta);
     if (!status && !place && smol_setting_is_null(places->config, places->theta_key))
         return smol_setting_fail(places->config, SMOL_ERROR_DAMAGED, places->theta_key, json_null(),
-                                 "a number is due, here or with the rotary embedding");
+                                 "expected a number here or in the rotary embedding");
     return status;
 }
 
@@ -102,12 +102,12 @@ static smol_status read_rotary_factor(const struct json_settings *settings,
     if (status || !smol_setting(settings, key))
         return status;
     if (!(found >= least && found <= 1))
-        return smol_setting_fail(settings, SMOL_ERROR_UNSUPPORTED, key, smol_setting(settings, key),
-                                 family->rotates_parts ? "up to 1 is supported"
-                                                       : "only 1 is supported");
+        return smol_setting_expect(settings, SMOL_ERROR_UNSUPPORTED, key,
+                                   smol_setting(settings, key),
+                                   family->rotates_parts ? "above 0 and at most 1" : "1");
     if (*factor > 0 && found != *factor)
         return smol_setting_fail(settings, SMOL_ERROR_DAMAGED, key, smol_setting(settings, key),
-                                 "it is another one elsewhere: correct one of them");
+                                 "another place has a different value: correct one of them");
     *factor = found;
     return SMOL_OK;
 }
@@ -125,8 +125,8 @@ static smol_status find_rotary_dim(const struct places *places, struct config *r
     model->rotary_dim = factor > 0 ? (uint32_t)(model->head_dim * factor) : model->head_dim;
     if (model->rotary_dim < 2 || model->rotary_dim % 2 != 0)
         return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: %u of a head's %u elements rotate (partial_rotary_factor): an even "
-                         "number is due",
+                         "%s: partial_rotary_factor makes %u of a head's %u elements rotate: the "
+                         "number must be even",
                          places->config->path, model->rotary_dim, model->head_dim);
     return SMOL_OK;
 }
@@ -142,7 +142,7 @@ static smol_status read_type(const struct json_settings *object, const char **ty
         status = smol_setting_string(object, "type", &old);
     if (!status && *type && old && strcmp(*type, old) != 0)
         return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "type", smol_setting(object, "type"),
-                                 "rope_type is another one: correct one of them");
+                                 "rope_type differs: correct one of them");
     *type = *type ? *type : old ? old : "default";
     return status;
 }
@@ -180,7 +180,7 @@ static smol_status read_original_context(const struct places *places,
                                                    : result->max_positions;
     if (!status && ((outer && outer != *original) || (inner && inner != *original)))
         return smol_fail(object->error, SMOL_ERROR_DAMAGED,
-                         "%s: %s is %u, and %s%s is %u: correct one of them", object->path, key,
+                         "%s: %s is %u, but %s%s is %u: correct one of them", object->path, key,
                          outer ? outer : *original, object->within, key, inner ? inner : *original);
     return status;
 }
@@ -193,9 +193,9 @@ static smol_status read_llama3(const struct json_settings *object, struct rope *
     if (!status)
         status = require_real(object, "high_freq_factor", &rope->high_freq_factor);
     if (!status && rope->high_freq_factor <= rope->low_freq_factor)
-        return smol_setting_fail(object, SMOL_ERROR_DAMAGED, "high_freq_factor",
-                                 smol_setting(object, "high_freq_factor"),
-                                 "more than low_freq_factor is due");
+        return smol_setting_expect(object, SMOL_ERROR_DAMAGED, "high_freq_factor",
+                                   smol_setting(object, "high_freq_factor"),
+                                   "more than low_freq_factor");
     return status;
 }
 
@@ -248,19 +248,19 @@ static smol_status read_yarn(const struct json_settings *object, uint32_t contex
 static smol_status read_factors(const struct json_settings *object, const char *key, uint32_t n,
                                 float *factors)
 {
-    char remedy[64];
+    char expected[64];
     json_t *list = smol_setting(object, key);
     smol_status status = require(object, key);
     if (status)
         return status;
-    snprintf(remedy, sizeof remedy, "a list of %u numbers above 0 is due", n);
+    snprintf(expected, sizeof expected, "a list of %u numbers above 0", n);
     bool good = json_array_size(list) == n;
     for (uint32_t i = 0; i < n && good; i++) {
         double factor = json_number_value(json_array_get(list, i)); /* 0 for what is none */
         good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
         factors[i] = (float)factor;
     }
-    return good ? SMOL_OK : smol_setting_fail(object, SMOL_ERROR_DAMAGED, key, list, remedy);
+    return good ? SMOL_OK : smol_setting_expect(object, SMOL_ERROR_DAMAGED, key, list, expected);
 }
 
 /* Both lists are read, so that a damaged one is found whichever is used. */
@@ -295,12 +295,12 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
                              const struct family *family)
 {
     const char *key = smol_setting(object, "rope_type") ? "rope_type" : "type";
-    const char *remedy = "default, linear, llama3, yarn and longrope are supported";
+    const char *remedy = "smolconv reads default, linear, llama3, yarn, longrope";
     if (family->rotates_parts)
-        remedy = "default and longrope are supported";
+        remedy = "smolconv reads default, longrope";
     if (strcmp(name, "dynamic") == 0)
-        remedy = "it rotates by how long the prompt was, so that the same text would get other "
-                 "answers";
+        remedy = "its rotation depends on the length of the prompt, so the same text would get "
+                 "different answers";
     return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, key, smol_setting(object, key),
                              remedy);
 }
@@ -340,7 +340,7 @@ static smol_status check_yarn(const struct places *places, const struct json_set
     if (!places->takes_outer && !rope->truncate)
         return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "truncate",
                                  json_object_get(object->object, "truncate"),
-                                 "the reference overlooks it here: leave it out");
+                                 "transformers ignores it here: remove it");
     if (rope->theta > 1)
         return SMOL_OK;
     return smol_fail(object->error, SMOL_ERROR_UNSUPPORTED,
@@ -375,12 +375,14 @@ static smol_status check_table(const struct places *places, const float *inv_fre
     for (uint32_t i = 0; i < n; i++)
         if (!(inv_freq[i] >= 0 && inv_freq[i] <= 1))
             return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
-                             "%s: rotary embedding: frequency %u is %g: 0 to 1 is supported",
+                             "%s: rotary embedding: frequency %u is %g: must be 0 to 1",
                              places->config->path, i, (double)inv_freq[i]);
     if (!(scale > 0) || !f32_is_finite(scale))
-        return smol_fail(places->config->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: rotary embedding: cosine and sine times %g: a number above 0 is due",
-                         places->config->path, (double)scale);
+        return smol_fail(
+            places->config->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: rotary embedding: the factor of cosine and sine is %g: must be finite "
+            "and above 0",
+            places->config->path, (double)scale);
     return SMOL_OK;
 }
 
@@ -431,7 +433,7 @@ static smol_status check_whole(const struct places *places, const char *key)
         smol_setting(places->config, key))
         return SMOL_OK;
     return smol_fail(places->config->error, SMOL_ERROR_DAMAGED,
-                     "%s: %s is in rope_parameters, and not in rope_scaling: keep one of these "
+                     "%s: %s is in rope_parameters, but not in rope_scaling: keep one of these "
                      "objects",
                      places->config->path, key);
 }
@@ -465,8 +467,7 @@ static smol_status check_nested(const struct json_settings *parameters)
     {
         if (!is_layer_type(key))
             return smol_setting_fail(parameters, SMOL_ERROR_DAMAGED, key, value,
-                                     "an object for full_attention and one for sliding_attention "
-                                     "are due");
+                                     "expected only full_attention and sliding_attention here");
     }
     return SMOL_OK;
 }
@@ -479,7 +480,7 @@ static smol_status check_new_type(const struct json_settings *config)
         return SMOL_OK;
     return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "rope_scaling.type",
                              json_object_get(scaling, "type"),
-                             "the reference overlooks it: call it rope_type");
+                             "transformers ignores it: rename it to rope_type");
 }
 
 static smol_status read_global(const struct json_settings *config,
@@ -522,8 +523,8 @@ static smol_status read_mixed(const struct json_settings *config, struct config 
     parameters.object = smol_setting(config, "rope_parameters");
     parameters.within = "rope_parameters.";
     if (parameters.object && !json_is_object(parameters.object))
-        return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "rope_parameters", parameters.object,
-                                 "an object is due");
+        return smol_setting_expect(config, SMOL_ERROR_DAMAGED, "rope_parameters", parameters.object,
+                                   "an object");
     for (uint32_t i = 0; i < n_layers; i++)
         n_windowed += (result->layers[i] & LAYER_WINDOWED) != 0;
     smol_status status = check_nested(&parameters);

@@ -257,7 +257,7 @@ const struct family *smol_family_by_blocks(uint32_t blocks)
 
 const char *smol_family_list(char text[FAMILY_LIST])
 {
-    size_t length = (size_t)snprintf(text, FAMILY_LIST, "supported are");
+    size_t length = (size_t)snprintf(text, FAMILY_LIST, "smolconv reads");
     for (size_t i = 0; i < N_FAMILIES && length < FAMILY_LIST; i++)
         length += (size_t)snprintf(text + length, FAMILY_LIST - length, "%s %s", i ? "," : "",
                                    families[i].architecture);

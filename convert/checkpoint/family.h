@@ -106,7 +106,7 @@ const struct family *smol_family_by_model_type(const char *name);
  * checkpoints with such blocks call their tensors. */
 const struct family *smol_family_by_blocks(uint32_t blocks);
 
-/* "supported are LlamaForCausalLM, ...": for messages. Returns `text`. */
+/* "smolconv reads LlamaForCausalLM, ...": for messages. Returns `text`. */
 enum { FAMILY_LIST = 256 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 

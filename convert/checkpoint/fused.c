@@ -50,7 +50,8 @@ static smol_status check_shape(const struct split *split, const struct safetenso
     if (fused->rank == 2 && fused->shape[0] == rows && fused->shape[1] == split->model->hidden_size)
         return SMOL_OK;
     return smol_fail(split->error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %s has another shape: config.json calls for [%" PRIu64 ", %u]",
+                     "%s: tensor %s has a shape other than the [%" PRIu64 ", %u] that config.json "
+                     "calls for",
                      fused->path, fused->name, rows, split->model->hidden_size);
 }
 

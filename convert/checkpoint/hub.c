@@ -83,18 +83,18 @@ static smol_status choose(const struct hub_cache *cache, const char **name, smol
         if (strcmp(cache->names[i]->d_name, cache->main) == 0)
             return SMOL_OK;
     if (cache->n == 0)
-        return smol_fail(error, SMOL_ERROR_FILE, "%s: holds no snapshot: download the model again",
+        return smol_fail(error, SMOL_ERROR_FILE, "%s: no snapshot in it: download the model again",
                          cache->path);
     if (cache->main[0])
         return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: has no snapshot of refs/main, %s: download it, or name the folder of "
+                         "%s: no snapshot of refs/main, %s: download it, or name the folder of "
                          "another in snapshots (%s)",
                          cache->path, cache->main, shown(cache, list));
     *name = cache->names[0]->d_name;
     if (cache->n == 1)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_USAGE,
-                     "%s: has %d snapshots and no refs/main: name the folder of one in snapshots "
+                     "%s: %d snapshots and no refs/main: name the folder of one in snapshots "
                      "(%s)",
                      cache->path, cache->n, shown(cache, list));
 }

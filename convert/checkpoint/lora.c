@@ -94,7 +94,7 @@ static smol_status read_object(const struct json_settings *file, const char *key
 {
     *object = smol_setting(file, key);
     if (*object && !json_is_object(*object))
-        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, *object, "an object is due");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, key, *object, "an object");
     return SMOL_OK;
 }
 
@@ -107,14 +107,14 @@ static smol_status read_modules(struct lora_settings *s)
     s->excluded = smol_setting(file, "exclude_modules");
     s->layers = smol_setting(file, "layers_to_transform");
     if (s->targets && !json_is_array(s->targets) && !json_is_string(s->targets))
-        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "target_modules", s->targets,
-                                 "a list or a pattern is due");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "target_modules", s->targets,
+                                   "a list or a pattern");
     if (s->excluded && !json_is_array(s->excluded))
         return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, "exclude_modules", s->excluded,
                                  instead);
     if (s->layers && !json_is_array(s->layers) && !json_is_integer(s->layers))
-        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "layers_to_transform", s->layers,
-                                 "a layer or a list of them is due");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "layers_to_transform", s->layers,
+                                   "a layer or a list of layers");
     return SMOL_OK;
 }
 
@@ -205,23 +205,23 @@ static smol_status find_scale(const struct lora_settings *s, const char *module,
     if (status)
         return status;
     if (own_alpha && !json_is_number(own_alpha))
-        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "alpha_pattern", own_alpha,
-                                 "numbers are due");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "each value of alpha_pattern",
+                                   own_alpha, "a number");
     double alpha = own_alpha ? json_number_value(own_alpha) : s->alpha;
     if (own_rank && !json_is_integer(own_rank))
-        return smol_setting_fail(file, SMOL_ERROR_DAMAGED, "rank_pattern", own_rank,
-                                 "integers are due");
+        return smol_setting_expect(file, SMOL_ERROR_DAMAGED, "each value of rank_pattern", own_rank,
+                                   "an integer");
     json_int_t due = own_rank ? json_integer_value(own_rank) : (json_int_t)s->rank;
     if (due <= 0 || (uint64_t)due != rank)
         return smol_fail(file->error, SMOL_ERROR_DAMAGED,
-                         "%s: the rank of %.128s is %lld here, %" PRIu64 " in its tensors: "
+                         "%s: the rank of %.128s is %lld here, but %" PRIu64 " in its tensors: "
                          "the files belong to different adapters",
                          file->path, module, (long long)due, rank);
     *scale = (float)(alpha / (s->by_root ? sqrt((double)rank) : (double)rank) * factor);
     if (isfinite(*scale))
         return SMOL_OK;
-    return smol_fail(file->error, SMOL_ERROR_DAMAGED, "%s: the scale of %.128s is no finite number",
-                     file->path, module);
+    return smol_fail(file->error, SMOL_ERROR_DAMAGED,
+                     "%s: the scale of %.128s is not a finite number", file->path, module);
 }
 
 /* Whether a name of the list is the module's, or its end behind a dot. */
@@ -281,13 +281,13 @@ static smol_status check_half(const struct lora *lora, const struct safetensors_
 {
     if (!smol_element_is_weight(half->dtype))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: tensor %.200s has type %s: a float is due", lora->path, half->name,
+                         "%s: tensor %.200s has type %s: expected a float", lora->path, half->name,
                          smol_element_name(half->dtype));
     if (half->rank == 2 && half->shape[0] == rows && half->shape[1] == cols)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor %.200s has another shape than [%" PRIu64 ", %" PRIu64
-                     "], which this model and rank call for: was it made for another?",
+                     "%s: tensor %.200s has a shape other than the [%" PRIu64 ", %" PRIu64
+                     "] that this model and rank call for: the adapter may belong to another model",
                      lora->path, half->name, rows, cols);
 }
 
@@ -343,8 +343,8 @@ static smol_status check_copy(struct pair_search *search, const struct safetenso
     if (status || !copy || same_numbers(copy, base))
         return status;
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: tensor %.200s is not the checkpoint's, which %s", search->lora->path,
-                     copy->name, instead);
+                     "%s: tensor %.200s differs from the checkpoint's, which %s",
+                     search->lora->path, copy->name, instead);
 }
 
 static smol_status find_pair(struct pair_search *search, const struct safetensors_tensor *base,
@@ -357,7 +357,7 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     if (!pair->a && !pair->b)
         return SMOL_OK;
     if (!pair->a || !pair->b)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: of %.128s there is lora_A or lora_B only",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %.128s has only one of lora_A and lora_B",
                          lora->path, search->module);
     uint64_t rank = pair->a->rank == 2 ? pair->a->shape[0] : 0;
     smol_status status = check_half(lora, pair->a, rank, base->shape[1], error);
@@ -390,8 +390,8 @@ static smol_status fail_unused(const struct lora *lora, const char *name, smol_e
     if (strstr(name, ".lora_A.") || strstr(name, ".lora_B.") || strstr(name, ".base_layer."))
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
-            "%s: tensor %.200s is for no matrix that this model has of its own (a tied "
-            "output is none): was the adapter made for another?",
+            "%s: tensor %.200s changes no matrix that this model has (a tied output does "
+            "not count): the adapter may belong to another model",
             lora->path, name);
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s: tensor %.200s %s", lora->path, name,
                      instead);
@@ -415,7 +415,7 @@ static smol_status find_pairs(struct pair_search *search,
     if (weights->n_tensors > 0)
         return SMOL_OK;
     return smol_fail(search->settings->file.error, SMOL_ERROR_DAMAGED,
-                     "%s: is empty: the adapter would change nothing", search->lora->path);
+                     "%s: empty: the adapter would change nothing", search->lora->path);
 }
 
 /* ---- opening ---- */

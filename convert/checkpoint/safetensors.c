@@ -88,14 +88,15 @@ static smol_status refuse_foreign(const struct safetensors *reader, smol_error *
                          reader->path);
     if (size > 0 && is_text(data, shown)) {
         const char *line = first_line(data, shown, &length);
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: this is a text that begins \"%.*s\": name a model's file or folder; "
-                         "if this should be one, download it again",
-                         reader->path, length, line);
+        return smol_fail(
+            error, SMOL_ERROR_UNSUPPORTED,
+            "%s: this is a text file that begins \"%.*s\": name a model's file or folder; "
+            "if this should be one, download it again",
+            reader->path, length, line);
     }
     if (size < PREFIX_SIZE)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: %s (%zu bytes, at least 8 are due): download it again", reader->path,
+                         "%s: %s (%zu bytes, expected at least 8): download it again", reader->path,
                          size ? "too short for safetensors" : "empty", size);
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: not safetensors: the header's length is over %d (byte 0): "
@@ -365,12 +366,12 @@ static smol_status fail_twice(const struct safetensors *reader, const struct saf
     if (a->path != b->path)
         return smol_fail(
             error, SMOL_ERROR_DAMAGED,
-            "%s: tensor \"%s\" is there twice (in %s and in %s): readers would disagree "
+            "%s: tensor \"%s\" appears twice (in %s and in %s): readers would disagree "
             "about it; use another checkpoint",
             reader->path, short_name(a->name).text, smol_base_name(a->path),
             smol_base_name(b->path));
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: tensor \"%s\" is there twice (data offsets %llu and %llu): "
+                     "%s: tensor \"%s\" appears twice (data offsets %llu and %llu): "
                      "readers would disagree about it; use another file",
                      reader->path, short_name(a->name).text, (unsigned long long)a->begin,
                      (unsigned long long)b->begin);
@@ -423,13 +424,15 @@ static smol_status check_place(const struct safetensors *reader, struct safetens
     if (tensor->begin < *filled)
         return fail_place(reader, tensor, "overlaps the one before it", error);
     if (tensor->begin > *filled)
-        return fail_place(reader, tensor, "leaves a hole before it", error);
+        return fail_place(reader, tensor, "leaves a gap before it", error);
     if (!bytes_due(tensor, &bytes))
-        return fail_place(reader, tensor, "has a shape that is no whole number of bytes below 2^61",
+        return fail_place(reader, tensor,
+                          "has a shape that does not fill whole bytes, or exceeds 2^61 bytes",
                           error);
     tensor->size = tensor->end - tensor->begin;
     if (tensor->size != bytes)
-        return fail_place(reader, tensor, "has another size than its shape and dtype give", error);
+        return fail_place(reader, tensor, "has a size that does not match its shape and dtype",
+                          error);
     *filled = tensor->end;
     return SMOL_OK;
 }
@@ -452,7 +455,7 @@ static smol_status check_places(struct safetensors *reader, uint64_t header_size
         return fail_truncated(reader, due, error);
     if (due < reader->file.size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: %llu bytes behind the last tensor (byte %llu): "
+                         "%s: %llu bytes after the last tensor (byte %llu): "
                          "download the file again",
                          reader->path, (unsigned long long)(reader->file.size - due),
                          (unsigned long long)due);

@@ -106,11 +106,10 @@ static smol_status add_name(struct shard_index *index, const char *tensor, const
     const char *name = json_string_value(value);
     bool found;
     if (!name || !is_shard_name(name))
-        return smol_fail(
-            index->file.error, SMOL_ERROR_DAMAGED,
-            "%s: weight_map has \"%.64s\" in \"%.64s\": the name of a .safetensors file "
-            "beside the index is due",
-            index->file.path, tensor, name ? name : "(no string)");
+        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
+                         "%s: weight_map has tensor \"%.64s\" in \"%.64s\": expected the name of a "
+                         ".safetensors file in the same folder",
+                         index->file.path, tensor, name ? name : "(not a string)");
     size_t at = place_of(index, name, &found);
     if (found)
         return SMOL_OK;
@@ -130,9 +129,10 @@ static smol_status check_series(const struct shard_index *index)
     for (size_t i = 0; i < index->n; i++) {
         struct series_member member;
         if (parse_member(index->names[i], &member) && member.count != index->n)
-            return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                             "%s: lists %zu shards, %.128s is one of %lu: download the index again",
-                             index->file.path, index->n, index->names[i], member.count);
+            return smol_fail(
+                index->file.error, SMOL_ERROR_DAMAGED,
+                "%s: lists %zu shards, but %.128s is one of %lu: download the index again",
+                index->file.path, index->n, index->names[i], member.count);
     }
     return SMOL_OK;
 }
@@ -144,7 +144,7 @@ static smol_status read_index(struct shard_index *index)
     index->map = smol_setting(&index->file, "weight_map");
     if (!json_is_object(index->map) || json_object_size(index->map) == 0)
         return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                         "%s: no weight_map: an object that names a file for each tensor is due",
+                         "%s: weight_map must be an object that names a file for each tensor",
                          index->file.path);
     json_object_foreach(index->map, tensor, value)
     {
@@ -176,7 +176,7 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
     char *path = smol_path_join(folder, name);
     smol_status status =
         smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                  "%s: a shard that the index does not list (%s): remove it, or download the "
+                  "%s: this shard is not listed in the index (%s): remove it, or download the "
                   "checkpoint again",
                   path ? path : name, smol_base_name(index->file.path));
     free(path);
@@ -208,13 +208,14 @@ static smol_status check_place(const struct shard_index *index, const struct saf
     const struct safetensors_tensor *found = smol_safetensors_find(all, tensor);
     if (!found)
         return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                         "%s: tensor %.100s is missing (due in %.100s): download both again",
+                         "%s: tensor %.100s is missing (expected in %.100s): download both again",
                          index->file.path, tensor, shard);
     const char *place = smol_base_name(found->path);
     if (strcmp(place, shard) != 0)
-        return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                         "%s: tensor %.100s is in %.100s (due in %.100s): download all three again",
-                         index->file.path, tensor, place, shard);
+        return smol_fail(
+            index->file.error, SMOL_ERROR_DAMAGED,
+            "%s: tensor %.100s is in %.100s (expected in %.100s): download all three again",
+            index->file.path, tensor, place, shard);
     return SMOL_OK;
 }
 
@@ -231,7 +232,7 @@ static smol_status check_places(const struct shard_index *index, const struct sa
     for (size_t i = 0; i < all->n_tensors; i++)
         if (!json_object_get(index->map, all->tensors[i].name))
             return smol_fail(index->file.error, SMOL_ERROR_DAMAGED,
-                             "%s: tensor %.200s is in none of the index's places (%s): "
+                             "%s: tensor %.200s is not listed in the index (%s): "
                              "download both again",
                              all->tensors[i].path, all->tensors[i].name,
                              smol_base_name(index->file.path));
@@ -253,8 +254,8 @@ static smol_status check_total(const struct shard_index *index, const struct saf
     metadata.object = smol_setting(&index->file, "metadata");
     metadata.within = "metadata.";
     if (metadata.object && !json_is_object(metadata.object))
-        return smol_setting_fail(&index->file, SMOL_ERROR_DAMAGED, "metadata", metadata.object,
-                                 "an object is due");
+        return smol_setting_expect(&index->file, SMOL_ERROR_DAMAGED, "metadata", metadata.object,
+                                   "an object");
     const json_t *total = smol_setting(&metadata, "total_size");
     uint64_t sum = 0;
     for (size_t i = 0; i < all->n_tensors; i++)

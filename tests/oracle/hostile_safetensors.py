@@ -61,12 +61,12 @@ header("no dtype", '{"a":{"shape":[1],"data_offsets":[0,1]}}', "lacks")
 header("no shape", '{"a":{"dtype":"U8","data_offsets":[0,1]}}', "lacks")
 header("no offsets", '{"a":{"dtype":"U8","shape":[1]}}', "lacks")
 header("a field twice", "{" + tensor(more=',"shape":[1]') + "}", "a field twice")
-header("a tensor twice", "{" + tensor() + "," + tensor(offsets="[1,2]") + "}", "there twice",
+header("a tensor twice", "{" + tensor() + "," + tensor(offsets="[1,2]") + "}", "appears twice",
        n_data=2)  # fmt: skip  # stricter
 header(
     "a tensor twice, once escaped",
     "{" + tensor() + "," + tensor("\\u0061", offsets="[1,2]") + "}",
-    "there twice",
+    "appears twice",
     n_data=2,
 )  # stricter
 header("an unknown dtype [type]", "{" + tensor(dtype="Q4_0") + "}", "dtype")
@@ -119,14 +119,14 @@ header(
     "(",
     n_data=0,
 )
-header("a size unlike the shape's", "{" + tensor(shape="[2]") + "}", "another size than its shape")
-header("half a byte", "{" + tensor(dtype="F4", shape="[1]") + "}", "whole number of bytes")
+header("a size unlike the shape's", "{" + tensor(shape="[2]") + "}", "does not match its shape")
+header("half a byte", "{" + tensor(dtype="F4", shape="[1]") + "}", "does not fill whole bytes")
 header("tensors that overlap [alias]", "{" + tensor() + "," + tensor("b") + "}", "overlaps")
-header("a hole in front [align]", "{" + tensor(offsets="[1,2]") + "}", "hole", n_data=2)
+header("a hole in front [align]", "{" + tensor(offsets="[1,2]") + "}", "gap", n_data=2)
 header(
-    "a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "hole", n_data=3
+    "a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "gap", n_data=3
 )
-header("bytes behind the last tensor", "{" + tensor() + "}", "behind the last tensor", n_data=2)
+header("bytes behind the last tensor", "{" + tensor() + "}", "after the last tensor", n_data=2)
 header("metadata that is no object", '{"__metadata__":[],' + tensor() + "}", "(byte ")
 header("metadata with a number [type]", '{"__metadata__":{"a":1},' + tensor() + "}", "a string")
 header("metadata twice", '{"__metadata__":{},"__metadata__":{},' + tensor() + "}", "twice")

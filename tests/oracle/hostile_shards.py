@@ -102,9 +102,9 @@ sharded("a total with a point", lambda s: s.metadata.update(total_size=float(s.m
 for value in (None, [], {}, "x", 1):
     sharded(f"weight_map {value!r} [type]", put("map", value), INDEX, "weight_map")
 for value in (None, 1, [ONE], {}, "", ".", "..", ".safetensors/", "model.bin", "/etc/passwd"):
-    sharded(f"a tensor in {value!r} [type]", in_map(value), INDEX, "beside the index")
+    sharded(f"a tensor in {value!r} [type]", in_map(value), INDEX, ".safetensors file in the same folder")
 for value in (f"../{ONE}", f"/tmp/{ONE}", f"./{ONE}", f"a/{ONE}", f"..\\{ONE}", f"C:\\{ONE}"):
-    sharded(f"a tensor in {value} [alias]", in_map(value), INDEX, "beside the index")
+    sharded(f"a tensor in {value} [alias]", in_map(value), INDEX, ".safetensors file in the same folder")
 sharded("a name of a megabyte [length]", second("x" * 10**6 + ".safetensors"), "xxx", status=FILE)
 sharded("a shard that there is not", second("other.safetensors"), "other.safetensors", status=FILE)
 sharded("a shard that is missing", second(TWO), TWO, status=FILE)
@@ -114,7 +114,7 @@ sharded("the index lacks a shard", lambda s: s.map.update(dict.fromkeys(s.map, O
         "lists 1 shards")  # fmt: skip
 sharded("a shard of another series", in_map("model-00001-of-00003.safetensors"), "lists 3 shards")
 sharded("a shard that is left over", in_file("model-00003-of-00002.safetensors", assemble(b"{}", b"")),
-        "model-00003-of-00002.safetensors", "does not list")  # fmt: skip
+        "model-00003-of-00002.safetensors", "not listed")  # fmt: skip
 sharded("513 shards", lambda s: s.map.update({f"t{i}": f"{i}.safetensors" for i in range(600)}),
         "more than 512", status=UNSUPPORTED)  # fmt: skip
 sharded("a million shards", lambda s: s.map.update({f"t{i}": f"{i}.safetensors" for i in range(10**6)}),
@@ -122,10 +122,10 @@ sharded("a million shards", lambda s: s.map.update({f"t{i}": f"{i}.safetensors" 
 sharded("a tensor that no shard has", lambda s: s.map.update({"x" * 10**6: ONE}), "is missing")
 sharded("a tensor that its shard lacks", lambda s: s.parts[TWO].pop(), "is missing", TWO)
 sharded("a tensor in another shard", lambda s: s.map.update({s.parts[ONE][0]: TWO}), "is in", ONE, TWO)
-sharded("a tensor that is in no place", lambda s: s.map.pop(s.parts[TWO][0]), TWO, "none of the index")
-sharded("a tensor in two shards", lambda s: s.parts[TWO].append(s.parts[ONE][0]), "there twice", ONE, TWO)
-sharded("a tensor twice in a shard", lambda s: s.parts[TWO].append(s.parts[TWO][0]), "there twice", TWO)
-sharded("a shard under two names", second("x.safetensors", ONE), "there twice")
+sharded("a tensor that is in no place", lambda s: s.map.pop(s.parts[TWO][0]), TWO, "not listed in the index")
+sharded("a tensor in two shards", lambda s: s.parts[TWO].append(s.parts[ONE][0]), "appears twice", ONE, TWO)
+sharded("a tensor twice in a shard", lambda s: s.parts[TWO].append(s.parts[TWO][0]), "appears twice", TWO)
+sharded("a shard under two names", second("x.safetensors", ONE), "appears twice")
 sharded("a tensor twice in the index", duplicate_key, "not valid JSON", "duplicate")
 for value in (0, -1, 10**30, 0.5, "1", [], {}, True, 2**63 - 1, 1e300):
     sharded(f"total_size {value!r} [53630]", put("metadata", {"total_size": value}), INDEX,

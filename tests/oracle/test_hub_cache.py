@@ -87,7 +87,7 @@ def test_without_main_the_only_snapshot_is_taken(tmp_path, cache, checkpoints):
 
 def test_a_choice_is_left_to_the_user(tmp_path, cache, checkpoints):
     (cache / "refs/main").unlink()
-    expected = f"has 2 snapshots and no refs/main: name the folder of one in snapshots ({FIRST}, {SECOND})"
+    expected = f"2 snapshots and no refs/main: name the folder of one in snapshots ({FIRST}, {SECOND})"
     for arguments in ([cache, tmp_path / "o"], ["inspect", cache], ["diff", cache, cache]):
         assert_fails(smolconv(*arguments), 2, expected)
     for i in range(3, 8):
@@ -99,7 +99,7 @@ def test_a_snapshot_of_main_that_is_missing_is_not_replaced_by_another(tmp_path,
     shutil.rmtree(cache / "snapshots" / SECOND)
     assert_fails(smolconv(cache, tmp_path / "o"), 3, f"no snapshot of refs/main, {SECOND}", FIRST)
     shutil.rmtree(cache / "snapshots" / FIRST)
-    assert_fails(smolconv(cache, tmp_path / "o"), 3, "holds no snapshot")
+    assert_fails(smolconv(cache, tmp_path / "o"), 3, "no snapshot in it")
 
 
 @pytest.mark.parametrize("main", ["", "\n", ".", "..", "../../other", "a/b", "a\\b", "x" * 128])

@@ -206,9 +206,9 @@ def refuses(tmp_path, base, adapter, status, *parts):
         (dict(exclude_modules=".*q_proj"), 5, "exclude_modules"),
         (dict(alpha_pattern={"q_proj": "4"}), 4, "alpha_pattern"),
         (dict(rank_pattern=[4]), 4, "rank_pattern"),
-        (dict(r=3), 4, "is 3 here, 4 in its tensors"),
-        (dict(r=0), 4, "r is 0"),
-        (dict(r="4"), 4, "r is"),
+        (dict(r=3), 4, "is 3 here, but 4 in its tensors"),
+        (dict(r=0), 4, "r must be an integer from 1 to 1048576, found 0"),
+        (dict(r="4"), 4, 'r must be an integer from 1 to 1048576, found "4"'),
         (dict(lora_alpha="4"), 4, "lora_alpha"),
         (dict(target_modules=["q_proj"]), 4, "target_modules does not list model.layers.0.mlp.up_proj"),
     ],
@@ -227,7 +227,7 @@ B = A.replace("lora_A", "lora_B")
     ("edit", "status", "parts"),
     [
         (lambda t: t.clear(), 4, ["would change nothing"]),
-        (lambda t: t.pop(A), 4, ["layers.0.mlp.up_proj", "lora_A or lora_B only"]),
+        (lambda t: t.pop(A), 4, ["layers.0.mlp.up_proj", "only one of lora_A and lora_B"]),
         (lambda t: t.update({A: t[A][:, :-1].clone()}), 4, [A, "[4, 64]"]),
         (lambda t: t.update({B: t[B][:-1].clone()}), 4, [B, "[96, 4]"]),
         (lambda t: t.update({A: t[A][0].clone()}), 4, [A]),
@@ -262,13 +262,13 @@ def test_the_copy_of_the_output_must_be_the_checkpoints(tmp_path, base):
     tensors = load_file(path)
     tensors["base_model.model.lm_head.base_layer.weight"][7, 3] += 1
     save_file(tensors, path)
-    refuses(tmp_path, base, adapter, 5, "lm_head.base_layer.weight is not the checkpoint's")
+    refuses(tmp_path, base, adapter, 5, "lm_head.base_layer.weight differs from the checkpoint's")
 
 
 def test_an_adapter_that_is_none_is_refused(tmp_path, base, adapter):
     refuses(tmp_path, base, tmp_path / "none", 3, "none/adapter_config.json")
     refuses(tmp_path, base, f"{adapter}:two", 3, "adapter:two")
-    assert_fails(smolconv("--lora", adapter, "--lora", adapter, base, tmp_path / "o"), 2, "--lora: one")
+    assert_fails(smolconv("--lora", adapter, "--lora", adapter, base, tmp_path / "o"), 2, "--lora: 2 adapters, but only one can be merged")
     path = adapter / "adapter_model.safetensors"
     content = path.read_bytes()
     assert_fails(smolconv("--force", "--lora", adapter, base, path), 2, "the checkpoint itself")

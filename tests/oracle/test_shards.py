@@ -90,7 +90,7 @@ def test_a_blob_of_shards_is_verified_against_them(tmp_path, single, shards, cop
     tensor = next(t for name, t in tensors.items() if t.dim() == 2)
     tensor[0, 0] += 1
     save_file(tensors, file)
-    assert_fails(smolconv("verify", "--source", copy, blob), 1, "not what this checkpoint gives", "tensor layers.")
+    assert_fails(smolconv("verify", "--source", copy, blob), 1, "differs from what this checkpoint gives", "tensor layers.")
     result = smolconv("diff", shards, copy)
     assert result.returncode == 1 and "tensors 1 of" in result.stdout
     assert smolconv("diff", single, shards / INDEX).returncode == 0

@@ -150,7 +150,7 @@ def test_a_blob_of_no_release_did_not_come_from_us(tmp_path, demo_blob):
         data[offset : offset + 9] = b"Converter"
 
     blob = edited(demo_blob(), tmp_path / "other.smol", change)
-    assert_fails(verify(blob, DEMO), NO, "the contents are", 'due is "converter: smolconv ')
+    assert_fails(verify(blob, DEMO), NO, "the contents are", 'expected "converter: smolconv ')
 
 
 def test_a_damaged_blob_is_status_4_whatever_the_source(tmp_path, demo_blob, checkpoint):

@@ -107,7 +107,7 @@ static void another_release_is_told_apart_from_another_source(void **state)
     assert_false(same_release);
     provenance[strlen("converter: smolconv x.y.z\ndtype: ")] ^= 1;
     assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
-    assert_non_null(strstr(error.message, "due is \"dtype: int8\""));
+    assert_non_null(strstr(error.message, "expected \"dtype: int8\""));
 }
 
 static void another_converter_is_a_difference(void **state)
@@ -116,7 +116,7 @@ static void another_converter_is_a_difference(void **state)
     bool same_release = true;
     copy[sections()[4].offset + 11] = 'S'; /* converter: Smolconv */
     assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
-    assert_non_null(strstr(error.message, "due is \"converter: smolconv"));
+    assert_non_null(strstr(error.message, "expected \"converter: smolconv"));
     assert_false(same_release);
 }
 
@@ -137,13 +137,13 @@ static void missing_and_additional_lines_are_differences(void **state)
     memset(copy + end - n, 0, n);
     section->size -= n;
     assert_int_equal(compare(&same_release), SMOL_ERROR_MISMATCH);
-    assert_non_null(strstr(error.message, "due is \"source: tokenizer_config.json"));
+    assert_non_null(strstr(error.message, "expected \"source: tokenizer_config.json"));
     restore(state);
     n = round_up(end, 64) - end;
     memset(copy + end, 'x', n);
     section->size += n;
     assert_int_equal(compare(&same_release), n ? SMOL_ERROR_MISMATCH : SMOL_OK);
-    assert_true(!n || strstr(error.message, "due is \"\""));
+    assert_true(!n || strstr(error.message, "expected \"\""));
 }
 
 static void only_a_whole_first_line_names_a_release(void **state)

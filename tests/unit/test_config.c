@@ -171,9 +171,11 @@ static void reads_flags(void **state)
     assert_int_equal(config.model.attention_bias, 1);
     assert_int_equal(config.model.mlp_bias, 1);
     assert_int_equal(config.model.tied_embeddings, 0);
-    refuses("{\"mlp_bias\": 1}", "mlp_bias is 1: true or false is due");
-    refuses("{\"attention_bias\": \"true\"}", "attention_bias is \"true\": true or false");
-    refuses("{\"tie_word_embeddings\": []}", "tie_word_embeddings is a list: true or false");
+    refuses("{\"mlp_bias\": 1}", "mlp_bias must be true or false, found 1");
+    refuses("{\"attention_bias\": \"true\"}",
+            "attention_bias must be true or false, found \"true\"");
+    refuses("{\"tie_word_embeddings\": []}",
+            "tie_word_embeddings must be true or false, found a list");
 }
 
 static void refuses_sizes_out_of_range(void **state)
@@ -214,17 +216,20 @@ static void refuses_other_architectures(void **state)
 {
     (void)state;
     does_not_support("{\"architectures\": [\"GPT2LMHeadModel\"]}",
-                     "architectures[0] is \"GPT2LMHeadModel\": supported are LlamaForCausalLM, ");
+                     "architectures[0] is \"GPT2LMHeadModel\": smolconv reads LlamaForCausalLM, ");
     does_not_support("{\"architectures\": [\"Gemma3ForConditionalGeneration\"]}",
-                     "architectures[0] is \"Gemma3ForConditionalGeneration\": supported are ");
+                     "architectures[0] is \"Gemma3ForConditionalGeneration\": smolconv reads "
+                     "LlamaForCausalLM, ");
     does_not_support("{\"architectures\": null, \"model_type\": \"gpt2\"}",
-                     "model_type is \"gpt2\": supported are LlamaForCausalLM, ");
+                     "model_type is \"gpt2\": smolconv reads LlamaForCausalLM, ");
     assert_non_null(strstr(error.message, ", Gemma3ForCausalLM")); /* the last one */
     does_not_support("{\"architectures\": [], \"model_type\": null}",
-                     "neither architectures nor model_type: supported are");
-    does_not_support("{\"model_type\": \"qwen2\"}",
-                     "model_type is \"qwen2\", and architectures name LlamaForCausalLM");
-    refuses("{\"architectures\": \"LlamaForCausalLM\"}", "architectures is \"Llama");
+                     "architectures and model_type are missing: smolconv reads LlamaForCausalLM, ");
+    does_not_support(
+        "{\"model_type\": \"qwen2\"}",
+        "model_type is \"qwen2\", but architectures name LlamaForCausalLM: correct one of them");
+    refuses("{\"architectures\": \"LlamaForCausalLM\"}",
+            "architectures must be a list, found \"LlamaForCausalLM\"");
     accepts("{\"architectures\": [\"Other\", \"LlamaForCausalLM\"]}");
     accepts("{\"architectures\": null}");
     accepts_without("architectures");
@@ -234,16 +239,21 @@ static void refuses_other_architectures(void **state)
 static void refuses_what_would_compute_something_else(void **state)
 {
     (void)state;
-    does_not_support("{\"hidden_act\": \"gelu\"}", "hidden_act is \"gelu\": only silu and ");
-    does_not_support("{\"is_causal\": false}", "is_causal is false: only attention to what came");
+    does_not_support("{\"hidden_act\": \"gelu\"}",
+                     "hidden_act must be silu or gelu_pytorch_tanh, found \"gelu\"");
+    does_not_support("{\"is_causal\": false}",
+                     "is_causal is false: only causal attention is supported");
     accepts("{\"hidden_act\": \"swish\"}");
-    refuses("{\"hidden_act\": 1}", "hidden_act is 1: a string is due");
+    refuses("{\"hidden_act\": 1}", "hidden_act must be a string, found 1");
     does_not_support("{\"quantization_config\": {\"bits\": 4}}",
                      "quantization_config is an object");
     does_not_support("{\"quantization_config\": {}}", "quantization_config is an object");
     does_not_support("{\"per_layer_config\": {\"0\": {\"head_dim\": 4}}}", "per_layer_config");
-    does_not_support("{\"torch_dtype\": \"float7\"}", "torch_dtype is \"float7\"");
-    does_not_support("{\"dtype\": \"int8\"}", "dtype is \"int8\"");
+    does_not_support("{\"torch_dtype\": \"float7\"}",
+                     "torch_dtype must be float32, float16, bfloat16, float64, float8_e4m3fn or "
+                     "float8_e5m2, found \"float7\"");
+    does_not_support("{\"dtype\": \"int8\"}", "dtype must be float32, float16, bfloat16, float64, "
+                                              "float8_e4m3fn or float8_e5m2, found \"int8\"");
     accepts("{\"dtype\": \"float32\"}");
 }
 
@@ -277,10 +287,11 @@ static void refuses_thetas_that_differ(void **state)
 {
     (void)state;
     refuses("{\"rope_parameters\": {\"rope_theta\": 10000.5}}",
-            "rope_theta is 100000 and rope_parameters.rope_theta is 10000.5");
-    refuses("{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 1},"
-            " \"rope_scaling\": {\"rope_theta\": 2}}",
-            "rope_parameters.rope_theta is 1 and rope_scaling.rope_theta is 2");
+            "rope_theta is 100000, but rope_parameters.rope_theta is 10000.5: correct one of them");
+    refuses(
+        "{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 1},"
+        " \"rope_scaling\": {\"rope_theta\": 2}}",
+        "rope_parameters.rope_theta is 1, but rope_scaling.rope_theta is 2: correct one of them");
 }
 
 static void refuses_thetas_that_are_no_positive_float(void **state)
@@ -290,9 +301,11 @@ static void refuses_thetas_that_are_no_positive_float(void **state)
     char changes[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(changes, sizeof changes, "{\"rope_theta\": %s}", bad[i]);
-        refuses(changes, "rope_theta is ");
+        refuses(changes, "rope_theta must be a number from 1.17549e-38 to 3.40282e+38, found ");
         snprintf(changes, sizeof changes, "{\"rope_parameters\": {\"rope_theta\": %s}}", bad[i]);
-        refuses(changes, "rope_parameters.rope_theta is ");
+        refuses(
+            changes,
+            "rope_parameters.rope_theta must be a number from 1.17549e-38 to 3.40282e+38, found ");
     }
 }
 
@@ -316,12 +329,13 @@ static void refuses_what_only_one_of_two_objects_says(void **state)
     (void)state;
     refuses("{\"rope_theta\": null, \"rope_parameters\": {\"rope_theta\": 7000},"
             " \"rope_scaling\": {\"rope_type\": \"default\"}}",
-            "rope_theta is in rope_parameters, and not in rope_scaling: keep one");
+            "rope_theta is in rope_parameters, but not in rope_scaling: keep one of these objects");
     accepts("{\"rope_theta\": 7000, \"rope_parameters\": {\"rope_theta\": 7000},"
             " \"rope_scaling\": {\"rope_type\": \"default\"}}");
     refuses("{\"rope_parameters\": {\"rope_theta\": 100000, \"partial_rotary_factor\": 1},"
             " \"rope_scaling\": {\"rope_theta\": 100000}}",
-            "partial_rotary_factor is in rope_parameters, and not in");
+            "partial_rotary_factor is in rope_parameters, but not in rope_scaling: keep one of "
+            "these objects");
 }
 
 static void refuses_other_rotary_embeddings(void **state)
@@ -329,18 +343,19 @@ static void refuses_other_rotary_embeddings(void **state)
     (void)state;
     static const smol_status damaged = SMOL_ERROR_DAMAGED, unsupported = SMOL_ERROR_UNSUPPORTED;
     rope_complains(unsupported, "{\"rope_type\": \"dynamic\", \"factor\": 2}",
-                   ".rope_type is \"dynamic\": it rotates by how long the prompt was");
+                   ".rope_type is \"dynamic\": its rotation depends on the length of the prompt");
     rope_complains(unsupported, "{\"type\": \"mrope\"}",
-                   ".type is \"mrope\": default, linear, llama3, yarn and longrope are supported");
+                   ".type is \"mrope\": smolconv reads default, linear, llama3, yarn, longrope");
     rope_complains(damaged, "{\"type\": \"yarn\", \"rope_type\": \"linear\", \"factor\": 2}",
-                   ".type is \"yarn\": rope_type is another one");
-    rope_complains(damaged, "{\"rope_type\": 3}", ".rope_type is 3: a string is due");
+                   ".type is \"yarn\": rope_type differs");
+    rope_complains(damaged, "{\"rope_type\": 3}", ".rope_type must be a string, found 3");
     rope_complains(unsupported, "{\"partial_rotary_factor\": 0.5}",
-                   ".partial_rotary_factor is 0.5: only 1");
+                   ".partial_rotary_factor must be 1, found 0.5");
     rope_complains(unsupported, "{\"full_attention\": {}}",
-                   " holds full_attention: one rotary embed");
-    rope_complains(damaged, "\"linear\"", " is \"linear\": an object is due");
-    does_not_support("{\"partial_rotary_factor\": 0.25}", "partial_rotary_factor is 0.25");
+                   " has the key full_attention: expected a single rotary embedding");
+    rope_complains(damaged, "\"linear\"", " must be an object, found \"linear\"");
+    does_not_support("{\"partial_rotary_factor\": 0.25}",
+                     "partial_rotary_factor must be 1, found 0.25");
     accepts("{\"partial_rotary_factor\": 1.0}");
 }
 
@@ -349,25 +364,26 @@ static void refuses_rotary_embeddings_that_lack_something(void **state)
     (void)state;
     static const smol_status damaged = SMOL_ERROR_DAMAGED;
     rope_complains(damaged, "{\"type\": \"linear\"}", ".factor is missing: this type");
-    rope_complains(damaged, "{\"type\": \"linear\", \"factor\": 0}", ".factor is 0: a number");
+    rope_complains(damaged, "{\"type\": \"linear\", \"factor\": 0}",
+                   ".factor must be a number from 1.17549e-38 to 3.40282e+38, found 0");
     rope_complains(damaged, "{\"type\": \"yarn\"}", ".factor is missing");
     rope_complains(damaged, "{\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}",
-                   ".truncate is 1: true or false is due");
+                   ".truncate must be true or false, found 1");
     rope_complains(damaged, "{\"type\": \"llama3\", \"factor\": 2}", ".low_freq_factor is missing");
     rope_complains(damaged,
                    "{\"type\": \"llama3\", \"factor\": 2, \"low_freq_factor\": 4,"
                    " \"high_freq_factor\": 4}",
-                   ".high_freq_factor is 4: more than low_freq_factor is due");
+                   ".high_freq_factor must be more than low_freq_factor, found 4");
     rope_complains(damaged, "{\"type\": \"longrope\", \"short_factor\": [1, 1, 1]}",
-                   ".short_factor is a list: a list of 4 numbers above 0 is due");
+                   ".short_factor must be a list of 4 numbers above 0, found a list");
     rope_complains(damaged,
                    "{\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1],"
                    " \"long_factor\": [1, 1, \"1\", 1]}",
-                   ".long_factor is a list: a list of 4 numbers");
+                   ".long_factor must be a list of 4 numbers above 0, found a list");
     rope_complains(damaged, "{\"type\": \"longrope\", \"long_factor\": [1, 1, 1, 1]}",
                    ".short_factor is missing");
     does_not_support("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}}",
-                     "rotary embedding: frequency 0 is 2: 0 to 1");
+                     "rotary embedding: frequency 0 is 2: must be 0 to 1");
 }
 
 static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
@@ -380,7 +396,7 @@ static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
             " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
     refuses("{\"original_max_position_embeddings\": 32, \"rope_scaling\": {\"type\": \"yarn\","
             " \"factor\": 2, \"original_max_position_embeddings\": 16}}",
-            "original_max_position_embeddings is 32, and "
+            "original_max_position_embeddings is 32, but "
             "rope_scaling.original_max_position_embeddings is 16: correct");
 }
 
@@ -488,11 +504,14 @@ static void reads_which_layers_rotate(void **state)
     accepts("{" SMOLLM3 "\"no_rope_layer_interval\": 1}");
     layers_are(LAYER_NO_ROTATION, LAYER_NO_ROTATION);
     refuses("{" SMOLLM3 "\"no_rope_layers\": [1]}",
-            "no_rope_layers has 1 entries, and num_hidden_layers is 2");
-    refuses("{" SMOLLM3 "\"no_rope_layers\": [1, 2]}", "no_rope_layers[1] is 2: 0 (no rotation)");
-    refuses("{" SMOLLM3 "\"no_rope_layers\": [true, 1]}", "no_rope_layers[0] is true");
-    refuses("{" SMOLLM3 "\"no_rope_layers\": 1}", "no_rope_layers is 1: a list is due");
-    refuses("{" SMOLLM3 "\"no_rope_layer_interval\": 0}", "no_rope_layer_interval is 0");
+            "no_rope_layers has 1 entries, but num_hidden_layers is 2: correct one of them");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": [1, 2]}",
+            "no_rope_layers[1] must be 0 (no rotation) or 1, found 2");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": [true, 1]}",
+            "no_rope_layers[0] must be 0 (no rotation) or 1, found true");
+    refuses("{" SMOLLM3 "\"no_rope_layers\": 1}", "no_rope_layers must be a list, found 1");
+    refuses("{" SMOLLM3 "\"no_rope_layer_interval\": 0}",
+            "no_rope_layer_interval must be an integer from 1 to 4294967295, found 0");
 }
 
 static void reads_which_layers_are_windowed(void **state)
@@ -527,43 +546,57 @@ static void reads_which_layers_are_windowed(void **state)
 static void refuses_null_where_the_reference_does(void **state)
 {
     (void)state;
-    refuses("{\"hidden_act\": null}", "hidden_act is null: a string is due");
-    refuses("{\"rms_norm_eps\": null}", "rms_norm_eps is null: a number from");
-    refuses("{\"tie_word_embeddings\": null}", "tie_word_embeddings is null: true or false");
-    refuses("{\"max_position_embeddings\": null}", "max_position_embeddings is null: an integer");
-    refuses("{\"rope_theta\": null}", "rope_theta is null: a number is due, here or");
+    refuses("{\"hidden_act\": null}", "hidden_act must be a string, found null");
+    refuses("{\"rms_norm_eps\": null}",
+            "rms_norm_eps must be a number from 1.17549e-38 to 1, found null");
+    refuses("{\"tie_word_embeddings\": null}",
+            "tie_word_embeddings must be true or false, found null");
+    refuses("{\"max_position_embeddings\": null}",
+            "max_position_embeddings must be an integer from 1 to 16777216, found null");
+    refuses("{\"rope_theta\": null}",
+            "rope_theta is null: expected a number here or in the rotary embedding");
     refuses("{" GEMMA2 "\"head_dim\": null}", "head_dim is null: this family needs a number");
     refuses("{" GEMMA2 "\"num_key_value_heads\": null}", "num_key_value_heads is null: this");
-    refuses("{\"rope_parameters\": {\"rope_type\": null}}", "rope_parameters.rope_type is null");
-    refuses("{\"is_causal\": null}", "is_causal is null: true or false is due");
+    refuses("{\"rope_parameters\": {\"rope_type\": null}}",
+            "rope_parameters.rope_type must be a string, found null");
+    refuses("{\"is_causal\": null}", "is_causal must be true or false, found null");
 }
 
 static void refuses_integers_where_the_reference_does(void **state)
 {
     (void)state;
-    refuses("{\"rms_norm_eps\": 1}", "rms_norm_eps is 1: a number with a decimal point is due");
-    refuses("{" GEMMA2 "\"final_logit_softcapping\": 30}", "final_logit_softcapping is 30: a");
+    refuses("{\"rms_norm_eps\": 1}", "rms_norm_eps must be a number with a decimal point, found 1");
+    refuses("{" GEMMA2 "\"final_logit_softcapping\": 30}",
+            "final_logit_softcapping must be a number with a decimal point, found 30");
     accepts("{" GRANITE "\"logits_scaling\": 2}");
-    refuses("{" GEMMA2 "\"query_pre_attn_scalar\": 24.0}", "query_pre_attn_scalar is 24.0: an int");
+    refuses("{" GEMMA2 "\"query_pre_attn_scalar\": 24.0}",
+            "query_pre_attn_scalar must be an integer from 1 to 4294967295, found 24.0");
 }
 
 static void refuses_windows_that_make_no_sense(void **state)
 {
     (void)state;
-    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
-            "layers have sliding_attention, and use_sliding_window is not set");
-    refuses("{" GEMMA2 "\"sliding_window\": null}", "and sliding_window is not set");
-    refuses("{" GEMMA2 "\"sliding_window\": 0}", "sliding_window is 0: an integer from 1");
+    refuses(
+        "{" QWEN2 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+        "layers have sliding_attention, but use_sliding_window is not set: correct one of them");
+    refuses("{" GEMMA2 "\"sliding_window\": null}",
+            "layers have sliding_attention, but sliding_window is not set: correct one of them");
+    refuses("{" GEMMA2 "\"sliding_window\": 0}",
+            "sliding_window must be an integer from 1 to 4294967295, found 0");
     refuses("{" QWEN2 "\"layer_types\": [\"full_attention\"]}", "layer_types has 1 entries");
-    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", 1]}", "layer_types[1] is 1: a string");
-    does_not_support("{" QWEN2 "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
-                     "layer_types[1] is \"linear_attention\": only full_attention and sliding");
+    refuses("{" QWEN2 "\"layer_types\": [\"full_attention\", 1]}",
+            "layer_types[1] must be a string, found 1");
+    does_not_support(
+        "{" QWEN2 "\"layer_types\": [\"full_attention\", \"linear_attention\"]}",
+        "layer_types[1] must be full_attention or sliding_attention, found \"linear_attention\"");
     does_not_support("{" MISTRAL "\"sliding_window\": 8,"
                      " \"layer_types\": [\"sliding_attention\", \"full_attention\"]}",
-                     "layer_types tells layer 1 from others: in MistralForCausalLM all layers");
+                     "layer_types sets layer 1 apart: in MistralForCausalLM all layers are "
+                     "windowed, or none where sliding_window is null");
     accepts("{" MISTRAL "\"sliding_window\": null,"
             " \"layer_types\": [\"full_attention\", \"full_attention\"]}");
-    refuses("{" GEMMA3 "\"sliding_window_pattern\": 0}", "sliding_window_pattern is 0");
+    refuses("{" GEMMA3 "\"sliding_window_pattern\": 0}",
+            "sliding_window_pattern must be an integer from 1 to 4294967295, found 0");
 }
 
 static void reads_scales_and_caps(void **state)
@@ -580,27 +613,31 @@ static void reads_scales_and_caps(void **state)
     assert_true(config.model.attention_scale == 0.125f);
     accepts("{" GEMMA3 "\"attn_logit_softcapping\": 5}"); /* the reference takes no notice */
     assert_true(config.model.attention_softcap == 0 && config.model.logit_softcap == 0);
-    refuses("{" GRANITE "\"logits_scaling\": 0}", "logits_scaling is 0: a number from");
-    refuses("{" GEMMA2 "\"final_logit_softcapping\": -1}", "final_logit_softcapping is -1");
+    refuses("{" GRANITE "\"logits_scaling\": 0}",
+            "logits_scaling must be a number from 1.17549e-38 to 3.40282e+38, found 0");
+    refuses("{" GEMMA2 "\"final_logit_softcapping\": -1}",
+            "final_logit_softcapping must be a number with a decimal point, found -1");
 }
 
 static void refuses_what_a_family_alone_can_ask_for(void **state)
 {
     (void)state;
     does_not_support("{" GEMMA2 "\"use_bidirectional_attention\": true}",
-                     "use_bidirectional_attention is true: only attention to what came before");
+                     "use_bidirectional_attention is true: only causal attention is supported");
     accepts("{" GEMMA3 "\"use_bidirectional_attention\": false}");
     accepts("{\"use_bidirectional_attention\": true}"); /* nothing to the reference's Llama */
     does_not_support(
         "{" GEMMA3
         "\"sliding_window_pattern\": 2, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 8}}",
-        "rope_scaling.type is \"linear\": the reference overlooks it");
+        "rope_scaling.type is \"linear\": transformers ignores it: rename it to rope_type");
     refuses("{" GEMMA3 "\"rope_parameters\": {\"rope_theta\": 10000}}",
-            "rope_parameters.rope_theta is 10000: an object for full_attention and one for");
-    refuses("{" GEMMA3 "\"rope_parameters\": 1}", "rope_parameters is 1: an object is due");
+            "rope_parameters.rope_theta is 10000: expected only full_attention and "
+            "sliding_attention here");
+    refuses("{" GEMMA3 "\"rope_parameters\": 1}", "rope_parameters must be an object, found 1");
     refuses("{" GEMMA3 "\"rope_local_base_freq\": 10, \"rope_parameters\":"
             " {\"sliding_attention\": {\"rope_theta\": 20}}}",
-            "rope_theta is 10 and rope_parameters.sliding_attention.rope_theta is 20");
+            "rope_theta is 10, but rope_parameters.sliding_attention.rope_theta is 20: correct one "
+            "of them");
 }
 
 static void phi3_rotates_parts_of_heads(void **state)
@@ -614,11 +651,14 @@ static void phi3_rotates_parts_of_heads(void **state)
     assert_true(smol_model_is_plain(&config.model));
     does_not_support("{" PHI3 "\"partial_rotary_factor\": 0.4}", "3 of a head's 8 elements rotate");
     does_not_support("{" PHI3 "\"partial_rotary_factor\": 0.01}", "0 of a head's 8 elements");
-    does_not_support("{" PHI3 "\"partial_rotary_factor\": 0}", "is 0: up to 1 is supported");
-    does_not_support("{" PHI3 "\"partial_rotary_factor\": 1.5}", "is 1.5: up to 1 is supported");
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 0}",
+                     "partial_rotary_factor must be above 0 and at most 1, found 0");
+    does_not_support("{" PHI3 "\"partial_rotary_factor\": 1.5}",
+                     "partial_rotary_factor must be above 0 and at most 1, found 1.5");
     refuses("{" PHI3 "\"partial_rotary_factor\": 0.5,"
             " \"rope_scaling\": {\"type\": \"default\", \"partial_rotary_factor\": 0.75}}",
-            "rope_scaling.partial_rotary_factor is 0.75: it is another one elsewhere");
+            "rope_scaling.partial_rotary_factor is 0.75: another place has a different value: "
+            "correct one of them");
 }
 
 static void phi3_has_names_of_its_own_for_longrope(void **state)
@@ -636,8 +676,10 @@ static void phi3_has_names_of_its_own_for_longrope(void **state)
         assert_int_equal(config.model.context_length, 4096); /* the family's default */
     }
     does_not_support("{" PHI3 "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}",
-                     "rope_scaling.type is \"linear\": default and longrope are supported");
-    does_not_support("{\"rope_scaling\": {\"type\": \"su\"}}", "type is \"su\": default, linear");
+                     "rope_scaling.type is \"linear\": smolconv reads default, longrope");
+    does_not_support(
+        "{\"rope_scaling\": {\"type\": \"su\"}}",
+        "rope_scaling.type is \"su\": smolconv reads default, linear, llama3, yarn, longrope");
 }
 
 static void longrope_goes_by_the_context(void **state)
@@ -669,7 +711,7 @@ static void refuses_norm_epsilons_that_are_no_positive_float(void **state)
     char changes[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(changes, sizeof changes, "{\"rms_norm_eps\": %s}", bad[i]);
-        refuses(changes, "rms_norm_eps is ");
+        refuses(changes, "rms_norm_eps must be a number ");
     }
 }
 
@@ -685,8 +727,10 @@ static void tells_no_bos_from_the_default(void **state)
     accepts_without("bos_token_id");
     assert_int_equal(config.model.bos_id, 1);
     refuses("{\"bos_token_id\": 100}", "bos_token_id 100 is not below vocab_size 100");
-    refuses("{\"bos_token_id\": [1]}", "bos_token_id is a list");
-    refuses("{\"bos_token_id\": -1}", "bos_token_id is -1");
+    refuses("{\"bos_token_id\": [1]}",
+            "bos_token_id must be an integer from 0 to 4294967294, found a list");
+    refuses("{\"bos_token_id\": -1}",
+            "bos_token_id must be an integer from 0 to 4294967294, found -1");
 }
 
 static void reads_one_stop_id_or_many(void **state)
@@ -714,7 +758,7 @@ static void refuses_stop_ids_that_are_no_tokens(void **state)
     char changes[128];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         snprintf(changes, sizeof changes, "{\"eos_token_id\": %s}", bad[i]);
-        refuses(changes, "eos_token_id names no token: an id below vocab_size 100 is due");
+        refuses(changes, "eos_token_id must be a token id below vocab_size 100, found ");
     }
 }
 
@@ -773,11 +817,12 @@ static void looks_eos_tokens_up(void **state)
     write_other("tokenizer_config.json", "{\"eos_token\": \"<missing>\"}");
     refuses("{}", "tokenizer_config.json: eos_token \"<missing>\" is not in tokenizer.json");
     write_other("tokenizer_config.json", "{\"eos_token\": \"<far>\"}");
-    refuses("{}", "tokenizer.json: the eos_token of tokenizer_config.json names no token");
+    refuses("{}", "tokenizer.json: the eos_token of tokenizer_config.json must be a token id below "
+                  "vocab_size 100, found 100");
     write_other("tokenizer_config.json", "{\"eos_token\": 3}");
-    refuses("{}", "tokenizer_config.json: eos_token is 3: a string is due");
+    refuses("{}", "tokenizer_config.json: eos_token must be a string, found 3");
     write_other("tokenizer_config.json", "{\"eos_token\": {\"content\": 3}}");
-    refuses("{}", "tokenizer_config.json: eos_token.content is 3: a string is due");
+    refuses("{}", "tokenizer_config.json: eos_token.content must be a string, found 3");
     remove_other("tokenizer.json");
     write_other("tokenizer_config.json", "{\"eos_token\": \"<end>\"}");
     complains(load_changed("{}", NULL), SMOL_ERROR_FILE, "tokenizer.json: ");
@@ -883,7 +928,8 @@ static void says_where_json_is_damaged(void **state)
         {"{\"a\": 1e999}", "real number overflow"},
         {"{\"a\": 1e999, \"b\": 99999999999999999999}", "real number overflow"},
         {"{\"\xff\": 1}", "unable to decode byte 0xff"},
-        {"[1]", "a list where an object is due"},
+        {"[1]",
+         "must be an object, found a list (line 1, column 1): correct it or download it again"},
         {"12", "not valid JSON: "},
         {"version https://git-lfs.example/spec/v1\noid sha256:00\n", "a Git LFS pointer"},
         {"<html></html>", "a web page"},
@@ -907,7 +953,7 @@ static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
     char changes[256], part[64];
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         for (size_t k = 0; k < sizeof large / sizeof large[0]; k++) {
-            snprintf(part, sizeof part, "config.json: %s is ", keys[i]);
+            snprintf(part, sizeof part, "config.json: %s must be an integer from 1 to ", keys[i]);
             snprintf(changes, sizeof changes, "{\"a\": \"1\\\"\", \"%s\": %s, \"x\": [%s, %s]}",
                      keys[i], large[k], large[k], large[k]);
             char text[sizeof base + sizeof changes];
@@ -947,7 +993,8 @@ static void reads_files_with_huge_integers(void **state)
     assert_int_equal(config.stop[1], 8);
     remove_other("tokenizer.json");
     remove_other("tokenizer_config.json");
-    refuses("{\"hidden_size\": 1e30}", "hidden_size is 1e30: an integer from 1 to");
+    refuses("{\"hidden_size\": 1e30}",
+            "hidden_size must be an integer from 1 to 1048576, found 1e30");
 }
 
 static void refuses_bytes_behind_json(void **state)
@@ -984,7 +1031,8 @@ static void cuts_long_values_in_messages(void **state)
     char changes[512] = "{\"hidden_act\": \"";
     memset(changes + strlen(changes), 'x', 300);
     strcat(changes, "\"}");
-    does_not_support(changes, "xxxxxxxxxxxxxxxx...\": only silu");
+    does_not_support(changes, "hidden_act must be silu or gelu_pytorch_tanh, found "
+                              "\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...\"");
 }
 
 int main(void)

@@ -165,7 +165,7 @@ static void reads_a_file_without_tensors(void **state)
     assert_int_equal(reader.n_tensors, 0);
     assert_null(smol_safetensors_find(&reader, "a"));
     smol_safetensors_close(&reader);
-    refuses("{}", 1, "1 bytes behind the last tensor");
+    refuses("{}", 1, "1 bytes after the last tensor");
 }
 
 static void accepts_white_space_where_the_reference_does(void **state)
@@ -330,7 +330,7 @@ static void refuses_tensors_that_are_there_twice(void **state)
     (void)state;
     refuses("{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[1]", "[1,2]") "," TENSOR(
                 "\\u0061", "U8", "[1]", "[2,3]") "}",
-            3, "tensor \"a\" is there twice");
+            3, "tensor \"a\" appears twice");
 }
 
 static void refuses_names_with_nul(void **state)
@@ -359,9 +359,9 @@ static void refuses_overlapping_tensors(void **state)
 static void refuses_holes(void **state)
 {
     (void)state;
-    refuses("{" TENSOR("a", "U8", "[1]", "[1,2]") "}", 2, "leaves a hole before it");
+    refuses("{" TENSOR("a", "U8", "[1]", "[1,2]") "}", 2, "leaves a gap before it");
     refuses("{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[0]", "[2,2]") "}", 2,
-            "tensor \"b\" leaves a hole");
+            "tensor \"b\" leaves a gap");
 }
 
 static void refuses_offsets_that_run_backwards(void **state)
@@ -373,15 +373,16 @@ static void refuses_offsets_that_run_backwards(void **state)
 static void refuses_sizes_that_contradict_the_shape(void **state)
 {
     (void)state;
-    refuses("{" TENSOR("a", "F32", "[2,3]", "[0,23]") "}", 23, "another size than its shape");
-    refuses("{" TENSOR("a", "U8", "[0]", "[0,1]") "}", 1, "another size than its shape");
+    refuses("{" TENSOR("a", "F32", "[2,3]", "[0,23]") "}", 23,
+            "a size that does not match its shape");
+    refuses("{" TENSOR("a", "U8", "[0]", "[0,1]") "}", 1, "a size that does not match its shape");
 }
 
 static void refuses_sub_byte_tensors_that_end_within_a_byte(void **state)
 {
     (void)state;
-    refuses("{" TENSOR("a", "F4", "[3]", "[0,2]") "}", 2, "no whole number of bytes");
-    refuses("{" TENSOR("a", "F6_E2M3", "[2]", "[0,2]") "}", 2, "no whole number of bytes");
+    refuses("{" TENSOR("a", "F4", "[3]", "[0,2]") "}", 2, "does not fill whole bytes");
+    refuses("{" TENSOR("a", "F6_E2M3", "[2]", "[0,2]") "}", 2, "does not fill whole bytes");
     accepts_and_closes("{" TENSOR("a", "F6_E2M3", "[4]", "[0,3]") "}", 3);
 }
 
@@ -389,9 +390,10 @@ static void refuses_shapes_that_overflow(void **state)
 {
     (void)state;
     refuses("{" TENSOR("a", "U8", "[18446744073709551615,2]", "[0,18446744073709551614]") "}", 0,
-            "no whole number of bytes below 2^61");
-    refuses("{" TENSOR("a", "F32", "[4611686018427387904]", "[0,0]") "}", 0, "below 2^61");
-    refuses("{" TENSOR("a", "U8", "[18446744073709551615,2,0]", "[0,0]") "}", 0, "below 2^61");
+            "does not fill whole bytes, or exceeds 2^61 bytes");
+    refuses("{" TENSOR("a", "F32", "[4611686018427387904]", "[0,0]") "}", 0, "exceeds 2^61 bytes");
+    refuses("{" TENSOR("a", "U8", "[18446744073709551615,2,0]", "[0,0]") "}", 0,
+            "exceeds 2^61 bytes");
     accepts_and_closes("{" TENSOR("a", "U8", "[0,18446744073709551615]", "[0,0]") "}", 0);
 }
 
@@ -409,7 +411,7 @@ static void counts_the_missing_bytes_of_truncated_files(void **state)
 static void refuses_bytes_behind_the_last_tensor(void **state)
 {
     (void)state;
-    refuses(ONE(""), 3, "2 bytes behind the last tensor");
+    refuses(ONE(""), 3, "2 bytes after the last tensor");
 }
 
 static void refuses_headers_over_the_limit(void **state)
@@ -473,8 +475,9 @@ static void names_files_of_other_kinds(void **state)
         {"\x28\xb5\x2f\xfd\x04\x58\x01\x02\x03", 9, "zstd"},
         {"{\"weight_map\": {}}", 18, "a JSON file"},
         {"{}", 2, "a JSON file"},
-        {"Entry not found", 15, "a text that begins \"Entry not found\""},
-        {"\n# smol\n\nA small", 16, "a text that begins \"# smol\": name a model's file or folder"},
+        {"Entry not found", 15, "a text file that begins \"Entry not found\""},
+        {"\n# smol\n\nA small", 16,
+         "a text file that begins \"# smol\": name a model's file or folder"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         refuses_bytes(kinds[i].bytes, kinds[i].size, SMOL_ERROR_UNSUPPORTED, kinds[i].part);
