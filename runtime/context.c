@@ -10,9 +10,9 @@ static smol_status take_engine(smol_context *c, const smol_context_params *param
                                smol_error *error)
 {
     if (!params->share)
-        return smol_engine_create(c->model, params->n_threads, &c->engine, error);
+        return smol_engine_create(&c->model->network, params->n_threads, &c->engine, error);
     struct engine *engine = params->share->engine;
-    if (engine->model != c->model)
+    if (engine->network != &c->model->network)
         return smol_fail(error, SMOL_ERROR_USAGE, "share: a context of another model");
     if (params->n_threads && params->n_threads != smol_pool_size(engine->pool))
         return smol_fail(error, SMOL_ERROR_USAGE, "%u threads: the context to share with has %u",
@@ -93,6 +93,23 @@ smol_status smol_context_reserve_ids(smol_context *c, size_t n, smol_error *erro
         return smol_fail_memory(error, "the token ids");
     c->ids = ids;
     c->ids_room = room;
+    return SMOL_OK;
+}
+
+smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
+                              smol_error *error)
+{
+    uint32_t vocab_size = c->model->blob.model->vocab_size;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= vocab_size)
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "token id %u: the vocabulary has %u tokens, from 0", ids[i],
+                             vocab_size);
+    if (n > c->capacity - c->length)
+        return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
+                         "context is full (%zu of %zu tokens used, %zu more needed): use a longer "
+                         "context or a shorter text",
+                         c->length, c->capacity, n);
     return SMOL_OK;
 }
 

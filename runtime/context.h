@@ -7,6 +7,7 @@
 #include "common/listener.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kv.h"
+#include "runtime/model.h"
 
 struct smol_context {
     const smol_model *model;

@@ -1,18 +1,25 @@
-/* Evaluation of one or many sequences in passes of at most BATCH rows, see smol.h. The mathematics
- * is in forward.c. */
+/* Evaluation of one or many sequences in passes of at most BATCH rows, for logits or hidden states,
+ * see smol.h. The mathematics is in engine/forward.c. */
 #include <string.h>
 
+#include "common/memory.h"
+#include "runtime/context.h"
+#include "runtime/engine/forward.h"
 #include "runtime/engine/fpenv.h"
-#include "runtime/engine/pass.h"
 #include "runtime/library.h"
 
-/* One call. Its rows are the tokens of all parts, one part behind the other. */
-struct call {
+/* Takes the hidden states after the final norm of some tokens, states (n, hidden_size). */
+typedef void take_states(void *user, const float *states, size_t n);
+
+/* One call. Its rows are the tokens of all parts, one part after the other. */
+struct evaluation {
+    const smol_model *model;
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status: those that failed */
     size_t n;
-    size_t at, done;   /* the part that comes next, and its tokens that are evaluated already */
-    take_states *take; /* or NULL */
+    size_t at, done;                /* the next part, and how many of its tokens are evaluated */
+    smol_eval_part *part_of[BATCH]; /* of each segment of the current pass */
+    take_states *take;              /* or NULL */
     void *user;
 };
 
@@ -22,23 +29,6 @@ static bool failed(const smol_eval_part *part)
 }
 
 /* --- before the first pass ---------------------------------------------------------------- */
-
-smol_status smol_check_tokens(const smol_context *c, const uint32_t *ids, size_t n,
-                              smol_error *error)
-{
-    uint32_t vocab_size = c->model->blob.model->vocab_size;
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] >= vocab_size)
-            return smol_fail(error, SMOL_ERROR_USAGE,
-                             "token id %u: the vocabulary has %u tokens, from 0", ids[i],
-                             vocab_size);
-    if (n > c->capacity - c->length)
-        return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                         "context is full (%zu of %zu tokens used, %zu more needed): use a longer "
-                         "context or a shorter text",
-                         c->length, c->capacity, n);
-    return SMOL_OK;
-}
 
 static smol_status check_part(const struct engine *e, const smol_eval_part *part, smol_error *error)
 {
@@ -80,7 +70,7 @@ static smol_status begin_part(const struct engine *e, smol_eval_part *part, smol
 }
 
 /* Parts that cannot begin have failed. Errors of the whole call: SMOL_ERROR_MEMORY. */
-static smol_status begin(struct call *call, smol_error *error)
+static smol_status begin_parts(struct evaluation *call, smol_error *error)
 {
     size_t n_spans = 0;
     for (size_t i = 0; i < call->n; i++) {
@@ -100,12 +90,14 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* The next n tokens of a part become the next rows of the pass. */
-static void add_rows(struct pass *pass, const struct call *call, size_t n)
+static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 {
     smol_eval_part *from = &call->parts[call->at];
-    struct part *part = &pass->parts[pass->n_parts++];
-    *part = (struct part){
-        .context = from->context,
+    struct segment *segment = &pass->segments[pass->n_segments];
+    call->part_of[pass->n_segments++] = from;
+    *segment = (struct segment){
+        .kv = &from->context->kv,
+        .cancelled = &from->context->cancelled,
         .ids = from->ids + call->done,
         .n = n,
         .row = pass->n,
@@ -121,12 +113,12 @@ static void add_rows(struct pass *pass, const struct call *call, size_t n)
             pass->logits[pass->n_logits++] =
                 from->logits + (token - first_logits) * pass->m->vocab_size;
         }
-        pass->part_of[pass->n++] = part;
+        pass->segment_of[pass->n++] = segment;
     }
 }
 
 /* Fills a pass with what comes next; false: there is nothing more. */
-static bool gather(struct call *call, struct pass *pass)
+static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     while (call->at < call->n && pass->n < BATCH) {
         smol_eval_part *part = &call->parts[call->at];
@@ -143,22 +135,22 @@ static bool gather(struct call *call, struct pass *pass)
     return pass->n > 0;
 }
 
-/* Tells a part's listener how far it is. The part fails where somebody has cancelled it. */
-static void settle_part(const struct pass *pass, const struct part *part)
+/* Reports a part's progress. The part fails if it was cancelled. */
+static void settle_part(const struct pass *pass, smol_eval_part *part)
 {
     smol_context *c = part->context;
-    size_t done = c->length - c->before, total = c->part->n;
+    size_t done = c->length - c->before, total = part->n;
     bool cancelled = smol_context_is_cancelled(c) || atomic_load(&pass->unfinished);
-    if (part->error->status || (!cancelled && done == total))
+    if (failed(part) || (!cancelled && done == total))
         return;
     if (cancelled || listener_cancels(&c->listener, done, total))
-        smol_fail(part->error, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total);
+        smol_fail(&part->error, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total);
 }
 
 /* The caller's callbacks run in its own floating-point environment. */
-static smol_status run_pass(const struct call *call, struct pass *pass, smol_error *error)
+static smol_status run_pass(const struct evaluation *call, struct pass *pass, smol_error *error)
 {
-    const struct blob *blob = &pass->e->model->blob;
+    const struct blob *blob = &call->model->blob;
     fenv_t saved;
     atomic_flag_clear(&pass->failed);
     fpenv_enter(&saved);
@@ -167,28 +159,28 @@ static smol_status run_pass(const struct call *call, struct pass *pass, smol_err
         call->take(call->user, pass->e->normed, pass->n);
     fpenv_leave(&saved);
     status = file_settle(&blob->file, blob->path, status, error);
-    for (size_t i = 0; i < pass->n_parts; i++) {
-        pass->parts[i].context->length += pass->parts[i].n;
-        settle_part(pass, &pass->parts[i]);
+    for (size_t i = 0; i < pass->n_segments; i++) {
+        call->part_of[i]->context->length += pass->segments[i].n;
+        settle_part(pass, call->part_of[i]);
     }
     return status;
 }
 
-static smol_status run_passes(struct call *call, smol_error *error)
+static smol_status run_passes(struct evaluation *call, smol_error *error)
 {
-    struct part parts[BATCH];
+    struct segment segments[BATCH];
     struct pass pass;
     smol_status status = SMOL_OK;
     while (!status) {
         pass.e = call->e;
-        pass.m = &call->e->model->filled;
-        pass.parts = parts;
-        pass.n_parts = pass.n = pass.n_logits = 0;
+        pass.m = &call->model->network.model;
+        pass.segments = segments;
+        pass.n_segments = pass.n = pass.n_logits = 0;
         pass.wants_states = call->take != NULL;
         atomic_init(&pass.unfinished, false);
         pass.status = SMOL_OK;
         pass.error = error;
-        if (!gather(call, &pass))
+        if (!gather_rows(call, &pass))
             break;
         status = run_pass(call, &pass, error);
     }
@@ -205,7 +197,7 @@ static void take_ids(smol_context *c, const smol_eval_part *part)
 
 /* Restores the length of parts that failed. *whole is the error of the whole call, or OK. Returns
  * the status of the first part that failed, with its error. */
-static smol_status end(struct call *call, const smol_error *whole, smol_error *error)
+static smol_status end_parts(struct evaluation *call, const smol_error *whole, smol_error *error)
 {
     const smol_eval_part *first = NULL;
     for (size_t i = 0; i < call->n; i++) {
@@ -230,24 +222,30 @@ static smol_status end(struct call *call, const smol_error *whole, smol_error *e
     return first->error.status;
 }
 
-smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
-                          smol_error *error)
+/* smol_eval_many. For a single part, `take` (or NULL) gets the states of all tokens, in their
+ * order, in as many pieces as there are passes. */
+static smol_status evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
+                            smol_error *error)
 {
     smol_error whole;
     error_clear(error);
     error_clear(&whole);
     if (n_parts == 0)
         return SMOL_OK;
-    struct call call = {
-        .e = parts[0].context->engine, .parts = parts, .n = n_parts, .take = take, .user = user};
-    if (!begin(&call, &whole))
+    struct evaluation call = {.model = parts[0].context->model,
+                              .e = parts[0].context->engine,
+                              .parts = parts,
+                              .n = n_parts,
+                              .take = take,
+                              .user = user};
+    if (!begin_parts(&call, &whole))
         run_passes(&call, &whole);
-    return end(&call, &whole, error);
+    return end_parts(&call, &whole, error);
 }
 
 smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
 {
-    return smol_evaluate(parts, n_parts, NULL, NULL, error);
+    return evaluate(parts, n_parts, NULL, NULL, error);
 }
 
 smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
@@ -256,4 +254,63 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
     smol_eval_part part = {
         .context = context, .ids = ids, .n = n, .n_logits = n_logits, .logits = logits};
     return smol_eval_many(&part, 1, error);
+}
+
+/* --- hidden states ------------------------------------------------------------------------ */
+
+/* Pools the states of all tokens, which arrive in pieces. */
+struct pooling {
+    smol_pooling kind;
+    size_t width; /* hidden_size */
+    float *out;
+    double *sums; /* (width), for the mean: one order of sums, whatever the pieces */
+};
+
+static void pool_states(void *user, const float *states, size_t n)
+{
+    struct pooling *pooling = user;
+    size_t width = pooling->width;
+    switch (pooling->kind) {
+    case SMOL_POOL_NONE:
+        memcpy(pooling->out, states, n * width * sizeof *states);
+        pooling->out += n * width;
+        break;
+    case SMOL_POOL_LAST:
+        memcpy(pooling->out, states + (n - 1) * width, width * sizeof *states);
+        break;
+    case SMOL_POOL_MEAN:
+        for (size_t i = 0; i < n * width; i++)
+            pooling->sums[i % width] += (double)states[i];
+    }
+}
+
+static void finish_mean(const struct pooling *pooling, size_t n)
+{
+    fenv_t saved;
+    fpenv_enter(&saved);
+    for (size_t i = 0; i < pooling->width; i++)
+        pooling->out[i] = (float)(pooling->sums[i] / (double)n);
+    fpenv_leave(&saved);
+}
+
+smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smol_pooling kind,
+                       float *states, smol_error *error)
+{
+    struct pooling pooling = {
+        .kind = kind, .width = context->model->blob.model->hidden_size, .out = states};
+    error_clear(error);
+    if ((unsigned)kind > SMOL_POOL_LAST)
+        return smol_fail(error, SMOL_ERROR_USAGE, "pooling: %d is not a value of smol_pooling",
+                         (int)kind);
+    if (kind == SMOL_POOL_MEAN) {
+        pooling.sums = smol_calloc(pooling.width, sizeof *pooling.sums);
+        if (!pooling.sums)
+            return smol_fail_memory(error, "the mean");
+    }
+    smol_eval_part part = {.context = context, .ids = ids, .n = n};
+    smol_status status = evaluate(&part, 1, pool_states, &pooling, error);
+    if (!status && kind == SMOL_POOL_MEAN)
+        finish_mean(&pooling, n);
+    smol_free(pooling.sums);
+    return status;
 }

@@ -2,9 +2,9 @@
  * several in step. */
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/memory.h"
-#include "runtime/clock.h"
 #include "runtime/context.h"
 #include "runtime/library.h"
 #include "runtime/tokenizer/stream.h"
@@ -28,6 +28,14 @@ struct smol_generation {
     uint32_t last; /* id number n_ids - 1 */
     double start, first_token;
 };
+
+/* Seconds since an arbitrary moment; never goes backwards. */
+static double clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static void finish(smol_generation *g, smol_finish why)
 {

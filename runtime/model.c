@@ -7,41 +7,8 @@
 
 #include "common/memory.h"
 #include "common/sha256.h"
-#include "format/model.h"
 #include "runtime/chat.h"
-#include "runtime/engine/fpenv.h"
 #include "runtime/library.h"
-
-/* --- indexing ----------------------------------------------------------------------------- */
-
-/* The scale of the attention that is computed here is a part of every result. */
-static void fill(smol_model *model)
-{
-    fenv_t saved;
-    model->filled = *model->blob.model;
-    fpenv_enter(&saved);
-    smol_model_fill(&model->filled);
-    fpenv_leave(&saved);
-}
-
-static smol_status index_tensors(smol_model *model, smol_error *error)
-{
-    const struct blob *blob = &model->blob;
-    fill(model);
-    model->layers = smol_calloc(blob->model->n_layers, sizeof *model->layers);
-    if (!model->layers)
-        return smol_fail_memory(error, "the layer table");
-    for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
-        model->layers[i].bits = blob->layers[i];
-    for (size_t i = 0; i < blob->n_tensors; i++) {
-        const struct blob_tensor *tensor = &blob->tensors[i];
-        bool outer = tensor->role == ROLE_EMBED || tensor->role == ROLE_FINAL_NORM ||
-                     tensor->role == ROLE_OUTPUT;
-        struct layer *layer = outer ? &model->outer : &model->layers[tensor->layer];
-        layer->tensor[tensor->role] = tensor;
-    }
-    return SMOL_OK;
-}
 
 /* --- opening ------------------------------------------------------------------------------ */
 
@@ -181,7 +148,7 @@ static smol_status open_model(const struct blob_origin *from, const smol_model_p
     if (!status)
         status = smol_added_automata_build(&model->blob.tokenizer, &model->added, error);
     if (!status)
-        status = index_tensors(model, error);
+        status = smol_network_init(&model->network, &model->blob, error);
     if (status) {
         smol_model_close(model);
         return status;
@@ -236,7 +203,7 @@ void smol_model_close(smol_model *model)
         return;
     smol_added_automata_free(&model->added);
     smol_blob_close(&model->blob);
-    smol_free(model->layers);
+    smol_network_free(&model->network);
     smol_free(model);
 }
 

@@ -4,8 +4,8 @@
  * positions, so a query's result is the same bits whatever shares its batch and whoever computes
  * which span.
  *
- * The queries of a part that share a key-value head are its rows: (n tokens, heads per key-value
- * head). A tile is QUERY_TILE of these rows, which go through the cache together. A part of
+ * The queries of a segment that share a key-value head are its rows: (n tokens, heads per key-value
+ * head). A tile is QUERY_TILE of these rows, which go through the cache together. A segment of
  * several tokens has tiles for items. A single token has few tiles, so its items are tiles and
  * spans, and the spans' results wait in `partials` until all are there. */
 #include "runtime/engine/attention.h"
@@ -29,7 +29,7 @@ static size_t count_spans(size_t n_positions)
 
 static size_t value_stride(const struct engine *e)
 {
-    return round_up(e->model->filled.head_dim, 16);
+    return round_up(e->network->model.head_dim, 16);
 }
 
 /* Floats for the states of n queries: values, sums and maxima. */
@@ -41,7 +41,7 @@ static size_t state_floats(const struct engine *e, size_t n)
 /* Floats that a thread works in: a tile's queries and scores, and two states. */
 static size_t thread_floats(const struct engine *e)
 {
-    size_t dim = e->model->filled.head_dim;
+    size_t dim = e->network->model.head_dim;
     return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16);
 }
 
@@ -69,7 +69,7 @@ size_t smol_attention_spans(size_t n_positions)
 smol_status smol_attention_reserve(struct engine *e, size_t n_spans, smol_error *error)
 {
     struct attention_memory *memory = &e->attention;
-    size_t n_heads = e->model->filled.n_heads;
+    size_t n_heads = e->network->model.n_heads;
     if (!memory->threads)
         memory->threads = floats_new(smol_pool_size(e->pool), thread_floats(e));
     if (!memory->threads)
@@ -95,7 +95,7 @@ void smol_attention_free(struct attention_memory *memory)
 size_t smol_attention_bytes(const struct engine *e)
 {
     const struct attention_memory *memory = &e->attention;
-    size_t n_heads = e->model->filled.n_heads;
+    size_t n_heads = e->network->model.n_heads;
     size_t threads = memory->threads ? smol_pool_size(e->pool) * thread_floats(e) : 0;
     return (threads + memory->n_spans * state_floats(e, n_heads)) * sizeof(float);
 }
@@ -139,39 +139,39 @@ static void finish(const struct attention *total, size_t j, size_t stride, float
 
 /* --- tiles -------------------------------------------------------------------------------- */
 
-/* Some rows of a part at one layer and key-value head. */
+/* Some rows of a segment at one layer and key-value head. */
 struct tile {
     struct engine *e;
-    const struct part *part;
+    const struct segment *segment;
     size_t layer, kv_head;
     size_t row, n_rows;
 };
 
 static size_t heads_per_kv(const struct engine *e)
 {
-    const struct blob_model *m = &e->model->filled;
+    const struct blob_model *m = &e->network->model;
     return m->n_heads / m->n_kv_heads;
 }
 
 static size_t row_position(const struct tile *tile, size_t j)
 {
-    return tile->part->position + (tile->row + j) / heads_per_kv(tile->e);
+    return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e);
 }
 
 /* The query of row j, and where its result goes. */
 static float *row_query(const struct tile *tile, size_t j)
 {
-    const struct blob_model *m = &tile->e->model->filled;
+    const struct blob_model *m = &tile->e->network->model;
     size_t per = heads_per_kv(tile->e), row = tile->row + j;
-    size_t head = tile->kv_head * per + row % per, t = tile->part->row + row / per;
+    size_t head = tile->kv_head * per + row % per, t = tile->segment->row + row / per;
     return tile->e->query + (t * m->n_heads + head) * m->head_dim;
 }
 
 /* The first position that a query at `position` sees. */
 static size_t first_seen(const struct engine *e, size_t layer, size_t position)
 {
-    size_t window = e->model->filled.sliding_window;
-    bool windowed = e->model->layers[layer].bits & LAYER_WINDOWED;
+    size_t window = e->network->model.sliding_window;
+    bool windowed = e->network->layers[layer].bits & LAYER_WINDOWED;
     return windowed && position >= window ? position + 1 - window : 0;
 }
 
@@ -195,8 +195,8 @@ static struct kv_range seen_range(const struct tile *tile, size_t j, size_t star
 /* The rows' queries, scaled, become the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
-    size_t dim = tile->e->model->filled.head_dim;
-    float scale = tile->e->model->filled.attention_scale;
+    size_t dim = tile->e->network->model.head_dim;
+    float scale = tile->e->network->model.attention_scale;
     for (size_t j = 0; j < tile->n_rows; j++) {
         const float *query = row_query(tile, j);
         for (size_t i = 0; i < dim; i++)
@@ -207,7 +207,7 @@ static void gather_queries(const struct tile *tile, float *queries)
 /* All rows of the tile over one span. */
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
-    const struct kv_cache *kv = &tile->part->context->kv;
+    const struct kv_cache *kv = tile->segment->kv;
     size_t last = row_position(tile, tile->n_rows - 1) / KV_BLOCK;
     size_t first = first_seen(tile->e, tile->layer, row_position(tile, 0)) / KV_BLOCK;
     reset(a, round_up(a->head_dim, 16));
@@ -226,7 +226,7 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
 static void attend_tile(const struct tile *tile, unsigned index)
 {
     struct engine *e = tile->e;
-    size_t dim = e->model->filled.head_dim, stride = value_stride(e);
+    size_t dim = e->network->model.head_dim, stride = value_stride(e);
     float *queries = e->attention.threads + index * thread_floats(e);
     float *scores = queries + QUERY_TILE * dim, *states = scores + QUERY_TILE * KV_BLOCK;
     struct attention total = {
@@ -234,7 +234,7 @@ static void attend_tile(const struct tile *tile, unsigned index)
         .head_dim = dim,
         .queries = queries,
         .scores = scores,
-        .softcap = e->model->filled.attention_softcap,
+        .softcap = e->network->model.attention_softcap,
     };
     struct attention next = total;
     place_state(e, &total, states, QUERY_TILE);
@@ -258,21 +258,22 @@ static void attend_tile(const struct tile *tile, unsigned index)
 void smol_attention_place(struct pass *pass)
 {
     size_t n_spans = 0;
-    for (size_t i = 0; i < pass->n_parts; i++) {
-        struct part *part = &pass->parts[i];
-        part->first_partial = n_spans;
-        n_spans += part->n == 1 ? count_spans(part->position + 1) : 0;
+    for (size_t i = 0; i < pass->n_segments; i++) {
+        struct segment *segment = &pass->segments[i];
+        segment->first_partial = n_spans;
+        n_spans += segment->n == 1 ? count_spans(segment->position + 1) : 0;
     }
 }
 
-/* The states of all heads at one span of a part. */
-static struct attention partial(const struct engine *e, const struct part *part, size_t span)
+/* The states of all heads at one span of a segment. */
+static struct attention partial(const struct engine *e, const struct segment *segment, size_t span)
 {
-    const struct blob_model *m = &e->model->filled;
+    const struct blob_model *m = &e->network->model;
     struct attention a = {
         .n = m->n_heads, .head_dim = m->head_dim, .softcap = m->attention_softcap};
     place_state(e, &a,
-                e->attention.partials + (part->first_partial + span) * state_floats(e, m->n_heads),
+                e->attention.partials +
+                    (segment->first_partial + span) * state_floats(e, m->n_heads),
                 m->n_heads);
     return a;
 }
@@ -282,7 +283,7 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
 {
     struct engine *e = tile->e;
     size_t head = tile->kv_head * heads_per_kv(e) + tile->row;
-    struct attention a = partial(e, tile->part, span);
+    struct attention a = partial(e, tile->segment, span);
     a.n = tile->n_rows;
     float *queries = e->attention.threads + index * thread_floats(e);
     gather_queries(tile, queries);
@@ -296,17 +297,17 @@ static void attend_partly(const struct tile *tile, size_t span, unsigned index)
 
 void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
 {
-    const struct part *part = pass->part_of[t];
-    if (part->n > 1)
+    const struct segment *segment = pass->segment_of[t];
+    if (segment->n > 1)
         return; /* attend_tile has done it */
     const struct engine *e = pass->e;
     const struct blob_model *m = pass->m;
-    size_t start = first_span(e, layer, part->position);
-    size_t n_spans = count_spans(part->position + 1), stride = value_stride(e);
-    struct attention total = partial(e, part, start);
+    size_t start = first_span(e, layer, segment->position);
+    size_t n_spans = count_spans(segment->position + 1), stride = value_stride(e);
+    struct attention total = partial(e, segment, start);
     for (size_t head = 0; head < m->n_heads; head++) {
         for (size_t span = start + 1; span < n_spans; span++) {
-            struct attention next = partial(e, part, span);
+            struct attention next = partial(e, segment, span);
             combine(&total, head, &next, head, stride);
         }
         finish(&total, head, stride, e->query + (t * m->n_heads + head) * m->head_dim);
@@ -315,42 +316,42 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
 
 /* --- the stage ---------------------------------------------------------------------------- */
 
-/* How a part is cut into items: (key-value heads, tiles, spans). */
+/* How a segment is cut into items: (key-value heads, tiles, spans). */
 struct cut {
     size_t n_rows, n_tiles;
     size_t first_span, n_spans; /* n_spans 1: all of them are one item */
 };
 
-static struct cut cut_part(const struct engine *e, const struct part *part, size_t layer)
+static struct cut cut_segment(const struct engine *e, const struct segment *segment, size_t layer)
 {
-    size_t n_rows = part->n * heads_per_kv(e);
+    size_t n_rows = segment->n * heads_per_kv(e);
     struct cut cut = {n_rows, (n_rows + QUERY_TILE - 1) / QUERY_TILE, 0, 1};
-    if (part->n == 1) {
-        cut.first_span = first_span(e, layer, part->position);
-        cut.n_spans = count_spans(part->position + 1) - cut.first_span;
+    if (segment->n == 1) {
+        cut.first_span = first_span(e, layer, segment->position);
+        cut.n_spans = count_spans(segment->position + 1) - cut.first_span;
     }
     return cut;
 }
 
 static size_t count_items(const struct engine *e, const struct cut *cut)
 {
-    return e->model->filled.n_kv_heads * cut->n_tiles * cut->n_spans;
+    return e->network->model.n_kv_heads * cut->n_tiles * cut->n_spans;
 }
 
-static void attend_item(struct engine *e, const struct part *part, const struct cut *cut,
+static void attend_item(struct engine *e, const struct segment *segment, const struct cut *cut,
                         size_t layer, size_t item, unsigned thread)
 {
     size_t span = item % cut->n_spans, rest = item / cut->n_spans;
     size_t row = rest % cut->n_tiles * QUERY_TILE, rows = cut->n_rows - row;
     const struct tile tile = {
         .e = e,
-        .part = part,
+        .segment = segment,
         .layer = layer,
         .kv_head = rest / cut->n_tiles,
         .row = row,
         .n_rows = rows < QUERY_TILE ? rows : QUERY_TILE,
     };
-    if (part->n == 1)
+    if (segment->n == 1)
         attend_partly(&tile, cut->first_span + span, thread);
     else
         attend_tile(&tile, thread);
@@ -360,17 +361,17 @@ void smol_attend(const struct worker *w, size_t layer)
 {
     const struct pass *pass = w->pass;
     size_t n_items = 0;
-    for (size_t i = 0; i < pass->n_parts; i++) {
-        const struct cut cut = cut_part(pass->e, &pass->parts[i], layer);
+    for (size_t i = 0; i < pass->n_segments; i++) {
+        const struct cut cut = cut_segment(pass->e, &pass->segments[i], layer);
         n_items += count_items(pass->e, &cut);
     }
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n_items);
     while (smol_pool_claim(&stage)) {
-        const struct part *part = pass->parts;
-        struct cut cut = cut_part(pass->e, part, layer);
+        const struct segment *segment = pass->segments;
+        struct cut cut = cut_segment(pass->e, segment, layer);
         size_t item = stage.item;
         for (size_t n; item >= (n = count_items(pass->e, &cut)); item -= n)
-            cut = cut_part(pass->e, ++part, layer);
-        attend_item(pass->e, part, &cut, layer, item, w->thread->index);
+            cut = cut_segment(pass->e, ++segment, layer);
+        attend_item(pass->e, segment, &cut, layer, item, w->thread->index);
     }
 }

@@ -27,7 +27,7 @@ void smol_attention_free(struct attention_memory *memory);
 /* Bytes allocated. */
 size_t smol_attention_bytes(const struct engine *engine);
 
-/* Gives the parts of a pass their places in that memory. */
+/* Gives the segments of a pass their places in that memory. */
 void smol_attention_place(struct pass *pass);
 
 /* One stage: the attention of all rows, whose rotated queries are in engine->query and whose keys

@@ -16,7 +16,7 @@ struct array {
 
 /* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
  * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
-static uint64_t place(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
+static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
 {
     uint64_t used = 0;
     for (size_t i = 0; i < n; i++) {
@@ -30,7 +30,7 @@ static uint64_t place(uint8_t *memory, size_t n_tokens, const struct array *arra
 /* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
 static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
-    const struct blob_model *m = e->model->blob.model;
+    const struct blob_model *m = &e->network->model;
     bool int8 = m->dtype == DTYPE_INT8;
     size_t query = (size_t)m->n_heads * m->head_dim, key = (size_t)m->n_kv_heads * m->head_dim;
     const struct {
@@ -51,7 +51,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
-    uint64_t used = place(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
+    uint64_t used = place_arrays(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
         size_t groups = count_groups(copies[i].width);
         const struct array parts[] = {
@@ -59,13 +59,13 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
             {&copies[i].copy->scales, groups * sizeof(float)},
             {&copies[i].copy->offsets, groups * sizeof(int32_t)},
         };
-        used += place(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
-                      sizeof parts / sizeof parts[0]);
+        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
+                             sizeof parts / sizeof parts[0]);
     }
     return used;
 }
 
-static smol_status create(struct engine *e, unsigned n_threads, smol_error *error)
+static smol_status init_engine(struct engine *e, unsigned n_threads, smol_error *error)
 {
     smol_status status = smol_kernels_select(&e->kernels, error);
     if (status)
@@ -80,16 +80,16 @@ static smol_status create(struct engine *e, unsigned n_threads, smol_error *erro
     return smol_pool_create(n_threads ? n_threads : smol_cpu_count(), &e->pool, error);
 }
 
-smol_status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **out,
-                               smol_error *error)
+smol_status smol_engine_create(const struct network *network, unsigned n_threads,
+                               struct engine **out, smol_error *error)
 {
     *out = NULL;
     struct engine *engine = smol_calloc(1, sizeof *engine);
     if (!engine)
-        return smol_fail_memory(error, "a context");
-    engine->model = model;
+        return smol_fail_memory(error, "an engine");
+    engine->network = network;
     engine->n_contexts = 1;
-    smol_status status = create(engine, n_threads, error);
+    smol_status status = init_engine(engine, n_threads, error);
     if (status)
         smol_engine_release(engine);
     else

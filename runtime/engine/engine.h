@@ -5,15 +5,15 @@
 
 #include "common/pool.h"
 #include "runtime/engine/attention.h"
+#include "runtime/engine/network.h"
 #include "runtime/kernels/kernels.h"
-#include "runtime/model.h"
 
 /* Tokens that go through the layers together: enough to reuse a tile well, few enough that
  * their activations stay in the second-level cache. */
 enum { BATCH = 128 };
 
 struct engine {
-    const smol_model *model;
+    const struct network *network;
     const struct kernels *kernels;
     struct pool *pool;
     size_t n_contexts; /* that share it */
@@ -34,12 +34,13 @@ struct engine {
     struct attention_memory attention;
 };
 
-/* An engine of `n_threads`, 0: one for each processor, for one context; more take it with
- * n_contexts++. *engine is NULL on failure. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY. */
-smol_status smol_engine_create(const smol_model *model, unsigned n_threads, struct engine **engine,
-                               smol_error *error);
+/* Creates an engine of `n_threads` (0: one per processor) for one context; others share it by
+ * n_contexts++. The network must outlive it. *engine is NULL on failure. Errors: SMOL_ERROR_USAGE,
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_engine_create(const struct network *network, unsigned n_threads,
+                               struct engine **engine, smol_error *error);
 
-/* A context has done with it; the last one takes it along. NULL is fine. */
+/* Called once by each context; the last call frees the engine. NULL is fine. */
 void smol_engine_release(struct engine *engine);
 
 /* Bytes allocated. */

@@ -1,44 +1,477 @@
-/* The forward pass: that of a Llama model (Touvron et al., 2023: RMSNorm,
- * RoPE, grouped-query attention, SwiGLU), and what related families do otherwise (FORMAT.md, 5.1).
+/* The forward pass: that of a Llama model (Touvron et al., 2023: RMSNorm, RoPE, grouped-query
+ * attention, SwiGLU), and the variations of related families (FORMAT.md, 5.1). It reads from top to
+ * bottom: embedding, the two blocks of each layer, output.
  *
- * All threads run the same function, a sequence of stages (common/pool.h). */
+ * All threads run the same function, a sequence of stages (common/pool.h). A stage splits its work
+ * by token, by attention head or by block of output rows, never within a sum, so the number of
+ * threads cannot change a bit. */
 #include "runtime/engine/forward.h"
 
+#include <string.h>
+
+#include "common/number.h"
+#include "format/model.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/fpenv.h"
+#include "runtime/engine/product.h"
+#include "runtime/kernels/math.h"
 
-/* Whether nobody waits for the pass any more. A thread that finds so leaves it between two stages,
- * of which the others, until they find so too, do its share. */
+/* --- embedding and angles -------------------------------------------------------------------- */
+
+/* Element (row, col) of a row block. */
+static float tile_element(const void *block, enum blob_dtype dtype, size_t row, size_t col)
+{
+    if (dtype == DTYPE_F32)
+        return ((const float *)block)[col * TILE_ROWS + row];
+    if (dtype == DTYPE_BF16)
+        return f32_from_bf16(((const uint16_t *)block)[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
+    const uint8_t *bytes = block;
+    size_t group = col / GROUP_INPUTS, quad = col % GROUP_INPUTS / 4;
+    const uint16_t *scales = (const void *)(bytes + group_scales_offset(group));
+    const int8_t *steps = (const void *)(bytes + group_weights_offset(group));
+    int8_t step = steps[quad * QUAD_BYTES + row * 4 + col % 4];
+    return (float)step * f32_from_f16(scales[row]);
+}
+
+/* Row `id` of the embedding, scaled: a strided gather from its tile. */
+static void embed(struct pass *pass, uint32_t id, float *x)
+{
+    const struct blob_tensor *weight = pass->e->network->outer.tensor[ROLE_EMBED];
+    uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
+    float scale = pass->m->embedding_scale;
+    const void *block = smol_pass_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
+    for (size_t col = 0; col < weight->cols; col++)
+        x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col) * scale;
+}
+
+/* Cosine and sine of every table at a position. */
+static void fill_rope(const struct pass *pass, size_t position, float *cosine, float *sine)
+{
+    const struct blob_model *m = pass->m;
+    size_t half = m->rotary_dim / 2, n = smol_inv_freq_count(m);
+    const float *inv_freq = pass->e->network->blob->inv_freq;
+    for (size_t i = 0; i < n; i++) {
+        float scale = m->rope_scale[i / half];
+        math_sincos((float)position * inv_freq[i], &sine[i], &cosine[i]); /* below 2^24: exact */
+        sine[i] *= scale;
+        cosine[i] *= scale;
+    }
+}
+
+static void start_token(struct pass *pass, size_t layer, size_t t)
+{
+    (void)layer;
+    struct engine *e = pass->e;
+    size_t n = smol_inv_freq_count(pass->m);
+    const struct segment *segment = pass->segment_of[t];
+    embed(pass, segment->ids[t - segment->row], e->x + t * pass->m->hidden_size);
+    fill_rope(pass, pass_position(pass, t), e->cosine + t * n, e->sine + t * n);
+}
+
+/* --- the residual stream --------------------------------------------------------------------- */
+
+/* Input of a block's products, once its rows are ready. */
+static struct input residual_input(const struct pass *pass)
+{
+    const struct engine *e = pass->e;
+    bool normed = !(pass->m->blocks & BLOCK_NO_INPUT_NORMS);
+    return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
+}
+
+/* Makes row t of it from the residual stream; norm NULL: none. `what` and `layer` are for errors.
+ */
+static void residual_read(struct pass *pass, const struct blob_tensor *norm, size_t t,
+                          const char *what, size_t layer)
+{
+    struct engine *e = pass->e;
+    size_t hidden = pass->m->hidden_size;
+    const struct input input = residual_input(pass);
+    if (norm)
+        e->kernels->rms_norm(e->x + t * hidden, smol_pass_vector(pass, norm), hidden,
+                             pass->m->rms_norm_eps, e->normed + t * hidden);
+    smol_input_prepare(pass, &input, t, what, layer);
+}
+
+/* The product that a block ends with: it adds to the residual stream, or, if !add, waits for
+ * residual_add, in the place of the block's input, which is no longer needed. */
+static struct product residual_product(const struct pass *pass, const struct blob_tensor *weight,
+                                       const struct blob_tensor *bias)
+{
+    bool apart = pass->m->blocks & BLOCK_NORM_OUTPUTS || pass->m->residual_scale != 1;
+    return (struct product){weight, bias, .out = apart ? pass->e->normed : pass->e->x,
+                            .add = !apart};
+}
+
+/* Adds row t of that output, through the norm, if any, and times the scale. */
+static void residual_add(struct pass *pass, const struct blob_tensor *norm, size_t t)
+{
+    size_t hidden = pass->m->hidden_size;
+    float *x = pass->e->x + t * hidden, *output = pass->e->normed + t * hidden;
+    float scale = pass->m->residual_scale;
+    if (norm)
+        pass->e->kernels->rms_norm(output, smol_pass_vector(pass, norm), hidden,
+                                   pass->m->rms_norm_eps, output);
+    for (size_t i = 0; i < hidden; i++)
+        x[i] += output[i] * scale;
+}
+
+/* --- attention ------------------------------------------------------------------------------- */
+
+/* RMSNorm of heads x (n_heads, head_dim), of each or of all as one vector; norm NULL: none. */
+static void normalize_heads(struct pass *pass, const struct blob_tensor *norm, float *x,
+                            size_t n_heads)
+{
+    if (!norm)
+        return;
+    const float *weight = smol_pass_vector(pass, norm);
+    for (size_t i = 0; i < n_heads * pass->m->head_dim; i += norm->cols)
+        pass->e->kernels->rms_norm(x + i, weight, norm->cols, pass->m->rms_norm_eps, x + i);
+}
+
+/* RoPE on one head (Su et al., 2021) in the half-split pairing of Hugging Face's checkpoints:
+ * channel i turns with channel i + half; those from 2 * half on stay. */
+static void rotate_head(float *head, size_t half, const float *cosine, const float *sine)
+{
+    for (size_t i = 0; i < half; i++) {
+        float a = head[i], b = head[i + half];
+        head[i] = a * cosine[i] - b * sine[i];
+        head[i + half] = b * cosine[i] + a * sine[i];
+    }
+}
+
+/* Rotates token t's heads x (n_heads, head_dim) by the layer's table, if it has one. */
+static void rotate_heads(const struct pass *pass, size_t layer, size_t t, float *x, size_t n_heads)
+{
+    const struct engine *e = pass->e;
+    unsigned bits = e->network->layers[layer].bits;
+    size_t half = pass->m->rotary_dim / 2;
+    size_t table = t * smol_inv_freq_count(pass->m) + (bits & LAYER_SECOND_TABLE ? half : 0);
+    if (bits & LAYER_NO_ROTATION)
+        return;
+    for (size_t head = 0; head < n_heads; head++)
+        rotate_head(x + head * pass->m->head_dim, half, e->cosine + table, e->sine + table);
+}
+
+/* A soft-cap would make a number of a score that is none: what scores are made of must be finite,
+ * keys also in the cache. */
+static void check_scores(struct pass *pass, size_t layer, size_t t, const float *query,
+                         const float *key)
+{
+    const float first_infinite = 65520; /* as f16 */
+    const struct blob_model *m = pass->m;
+    size_t n_key = (size_t)m->n_kv_heads * m->head_dim;
+    if (m->attention_softcap == 0)
+        return;
+    smol_pass_check_finite(pass, query, (size_t)m->n_heads * m->head_dim, "queries", layer, t);
+    smol_pass_check_finite(pass, key, n_key, "keys", layer, t);
+    if (pass->segment_of[t]->kv->type != KV_F16)
+        return;
+    for (size_t i = 0; i < n_key; i++)
+        if (key[i] >= first_infinite || key[i] <= -first_infinite) {
+            smol_pass_fail_numeric(pass, "keys", layer, t);
+            return;
+        }
+}
+
+/* Makes a token's queries and keys ready, and puts its keys and values into the cache. */
+static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
+{
+    struct engine *e = pass->e;
+    const struct blob_model *m = pass->m;
+    const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
+    size_t dim = m->head_dim;
+    float *query = e->query + t * m->n_heads * dim, *key = e->key + t * m->n_kv_heads * dim;
+    const float *value = e->value + t * m->n_kv_heads * dim;
+    const struct kv_cache *kv = pass->segment_of[t]->kv;
+    normalize_heads(pass, tensor[ROLE_ATTN_Q_NORM], query, m->n_heads);
+    normalize_heads(pass, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
+    rotate_heads(pass, layer, t, query, m->n_heads);
+    rotate_heads(pass, layer, t, key, m->n_kv_heads);
+    check_scores(pass, layer, t, query, key);
+    for (size_t head = 0; head < m->n_kv_heads; head++)
+        smol_kv_store(kv, e->kernels, layer, head, pass_position(pass, t), key + head * dim,
+                      value + head * dim);
+}
+
+/* Attention's output, which replaces the queries. */
+static struct input attended_input(const struct pass *pass)
+{
+    size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
+    return smol_input(pass->e->query, pass->n, width, pass->e->query_q);
+}
+
+static void read_attention_input(struct pass *pass, size_t layer, size_t t)
+{
+    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_ATTN_NORM];
+    residual_read(pass, norm, t, "attention input", layer);
+}
+
+/* In a windowed layer a value that is not finite is noticed where it comes in: positions that do
+ * not see it any more might or might not, as kernels may multiply what is not seen by 0. */
+static void finish_attention(struct pass *pass, size_t layer, size_t t)
+{
+    const struct input input = attended_input(pass);
+    smol_attention_finish(pass, layer, t);
+    if (pass->e->network->layers[layer].bits & LAYER_WINDOWED)
+        smol_pass_check_finite(pass, input.x + t * input.width, input.width, "attention output",
+                               layer, t);
+    smol_input_prepare(pass, &input, t, "attention output", layer);
+}
+
+static void add_attention_output(struct pass *pass, size_t layer, size_t t)
+{
+    residual_add(pass, pass->e->network->layers[layer].tensor[ROLE_ATTN_OUT_NORM], t);
+}
+
+static void attention_block(const struct worker *w, size_t layer)
+{
+    struct engine *e = w->pass->e;
+    const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
+    const struct input input = residual_input(w->pass), attended = attended_input(w->pass);
+    const struct product qkv[] = {
+        {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
+        {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
+        {tensor[ROLE_ATTN_V], tensor[ROLE_ATTN_V_BIAS], .out = e->value},
+    };
+    const struct product output =
+        residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
+    smol_pass_each_token(w, read_attention_input, layer);
+    smol_multiply(w, &input, qkv, 3);
+    smol_pass_each_token(w, rotate_and_store, layer);
+    smol_attend(w, layer);
+    smol_pass_each_token(w, finish_attention, layer);
+    smol_multiply(w, &attended, &output, 1);
+    if (!output.add)
+        smol_pass_each_token(w, add_attention_output, layer);
+}
+
+/* --- MLP ------------------------------------------------------------------------------------- */
+
+static struct input gated_input(const struct pass *pass)
+{
+    return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
+}
+
+/* The MLP's activation, gate and up made one (SwiGLU, GEGLU; Shazeer, 2020), is made in slices of
+ * as many channels as share a scale in its quantized copy, and as many slices at a time as fit into
+ * the first-level cache: all of a range when there is one token, since each change between the two
+ * weights costs the time that memory takes to find its pace again. */
+enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
+
+/* Slices [begin, end) of one of the two products: out (slices, n, SLICE); 0 behind the last
+ * channel. */
+static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
+                            const struct blob_tensor *bias, const struct input *normed,
+                            size_t begin, size_t end, float out[WORKBENCH])
+{
+    size_t n_blocks = count_blocks(weight->rows);
+    if (n_blocks < end * SLICE_BLOCKS)
+        memset(out, 0, (end - begin) * pass->n * SLICE * sizeof *out);
+    for (size_t slice = begin; slice < end; slice++) {
+        size_t block = slice * SLICE_BLOCKS, behind = block + SLICE_BLOCKS;
+        smol_multiply_blocks(pass, weight, bias, normed, block,
+                             behind < n_blocks ? behind : n_blocks,
+                             out + (slice - begin) * pass->n * SLICE, SLICE);
+    }
+}
+
+/* Rows of a slice (n, SLICE) that have a NaN or an infinity are errors of their sequences; zeros in
+ * their place keep them from the others. */
+static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
+{
+    for (size_t t = 0; t < pass->n; t++) {
+        bool finite = true;
+        for (size_t i = 0; i < SLICE; i++)
+            finite &= f32_is_finite(activation[t * SLICE + i]);
+        if (finite)
+            continue;
+        smol_pass_fail_numeric(pass, "MLP activation", layer, t);
+        memset(activation + t * SLICE, 0, SLICE * sizeof *activation);
+    }
+}
+
+/* Puts a slice (n, SLICE) of the activation where the next product reads it. */
+static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
+                        float *activation)
+{
+    if (pass->m->dtype == DTYPE_INT8) {
+        const struct kernels *kernels = pass->e->kernels;
+        if (!kernels->quantize_slice(activation, pass->n, &gated->quantized, slice)) {
+            drop_not_finite(pass, layer, activation);
+            kernels->quantize_slice(activation, pass->n, &gated->quantized, slice);
+        }
+        return;
+    }
+    size_t first = slice * SLICE, rest = gated->width - first;
+    for (size_t t = 0; t < pass->n; t++)
+        memcpy(pass->e->gated + t * gated->width + first, activation + t * SLICE,
+               (rest < SLICE ? rest : SLICE) * sizeof(float));
+}
+
+static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
+{
+    size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* of a slice */
+    const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
+    const struct input normed = residual_input(pass), gated = gated_input(pass);
+    const struct kernels *kernels = pass->e->kernels;
+    bool gelu = pass->m->activation == ACTIVATION_GELU_TANH;
+    for (size_t next, slice = begin; slice < end; slice = next) {
+        float gate[WORKBENCH], up[WORKBENCH];
+        next = slice + WORKBENCH / n_values < end ? slice + WORKBENCH / n_values : end;
+        multiply_slices(pass, tensor[ROLE_MLP_GATE], tensor[ROLE_MLP_GATE_BIAS], &normed, slice,
+                        next, gate);
+        multiply_slices(pass, tensor[ROLE_MLP_UP], tensor[ROLE_MLP_UP_BIAS], &normed, slice, next,
+                        up);
+        (gelu ? kernels->geglu : kernels->swiglu)(gate, up, (next - slice) * n_values);
+        for (size_t i = slice; i < next; i++)
+            store_slice(pass, layer, &gated, i, gate + (i - slice) * n_values);
+    }
+}
+
+static void read_mlp_input(struct pass *pass, size_t layer, size_t t)
+{
+    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_MLP_NORM];
+    residual_read(pass, norm, t, "MLP input", layer);
+}
+
+static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
+{
+    residual_add(pass, pass->e->network->layers[layer].tensor[ROLE_MLP_OUT_NORM], t);
+}
+
+static void mlp_block(const struct worker *w, size_t layer)
+{
+    const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
+    const struct input gated = gated_input(w->pass);
+    const struct product down =
+        residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
+    smol_pass_each_token(w, read_mlp_input, layer);
+    smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
+    smol_multiply(w, &gated, &down, 1);
+    if (!down.add)
+        smol_pass_each_token(w, add_mlp_output, layer);
+}
+
+/* --- output ---------------------------------------------------------------------------------- */
+
+/* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
+ * first left over; false: there is a NaN or infinity. The logits see every bit of this row, and the
+ * product is bound by the weights' bytes, which are read once for both (docs/decisions.md has
+ * the figures). */
+static bool prepare_fine(const struct pass *pass, const struct input *input, size_t t, float *row)
+{
+    const struct kernels *kernels = pass->e->kernels;
+    const struct quantized *q = &input->quantized;
+    bool finite = kernels->quantize(row, input->width, q, 2 * t);
+    for (size_t i = 0; i < input->width; i++) {
+        size_t quad = i / 4, group = i / GROUP_INPUTS;
+        int8_t step = q->steps[(quad * q->stride + 2 * t) * 4 + i % 4];
+        row[i] -= (float)step * q->scales[group * q->stride + 2 * t];
+    }
+    return finite && kernels->quantize(row, input->width, q, 2 * t + 1);
+}
+
+/* Logits [from, from + n) of those that are wanted. */
+static void compute_logits(const struct worker *w, size_t from, size_t n)
+{
+    struct pass *pass = w->pass;
+    struct engine *e = pass->e;
+    const struct layer *outer = &e->network->outer;
+    size_t hidden = pass->m->hidden_size;
+    bool pairs = pass->m->dtype == DTYPE_INT8;
+    const struct input normed = smol_input(e->normed, pairs ? 2 * n : n, hidden, e->normed_q);
+    const struct product head = {outer->tensor[ROLE_OUTPUT], .out_rows = pass->logits + from,
+                                 .pairs = pairs};
+    const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
+    while (smol_pool_claim(&stage)) {
+        size_t t = stage.item;
+        float *row = e->normed + t * hidden;
+        e->kernels->rms_norm(e->x + pass->logits_row[from + t] * hidden, weight, hidden,
+                             pass->m->rms_norm_eps, row);
+        if (pairs && !prepare_fine(pass, &normed, t, row))
+            smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers,
+                                   pass->logits_row[from + t]);
+    }
+    smol_multiply(w, &normed, &head, 1);
+}
+
+/* Divides and caps the logits. A NaN or infinity among them is an error; it must not look like an
+ * answer, as it would behind a cap. */
+static void finish_logits(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    const struct blob_model *m = pass->m;
+    struct pool_stage stage = pool_stage(w->thread, (uint32_t)pass->n_logits);
+    while (smol_pool_claim(&stage)) {
+        float *logits = pass->logits[stage.item];
+        for (size_t i = 0; m->logit_divisor != 1 && i < m->vocab_size; i++)
+            logits[i] /= m->logit_divisor;
+        smol_pass_check_finite(pass, logits, m->vocab_size, "logits", m->n_layers,
+                               pass->logits_row[stage.item]);
+        if (m->logit_softcap > 0)
+            pass->e->kernels->softcap(logits, m->vocab_size, m->logit_softcap);
+    }
+}
+
+/* A row's hidden state after the final norm. */
+static void finish_state(struct pass *pass, size_t layer, size_t t)
+{
+    const struct engine *e = pass->e;
+    size_t hidden = pass->m->hidden_size;
+    const float *weight = smol_pass_vector(pass, e->network->outer.tensor[ROLE_FINAL_NORM]);
+    float *state = e->normed + t * hidden;
+    e->kernels->rms_norm(e->x + t * hidden, weight, hidden, pass->m->rms_norm_eps, state);
+    smol_pass_check_finite(pass, state, hidden, "hidden state", layer, t);
+}
+
+/* In parts small enough for their pairs of rows. */
+static void finish_pass(const struct worker *w)
+{
+    struct pass *pass = w->pass;
+    if (pass->wants_states)
+        smol_pass_each_token(w, finish_state, pass->m->n_layers);
+    for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
+        size_t rest = pass->n_logits - done;
+        compute_logits(w, done, rest < BATCH / 2 ? rest : BATCH / 2);
+    }
+    finish_logits(w);
+}
+
+/* --- the pass -------------------------------------------------------------------------------- */
+
+/* Whether all sequences were cancelled. A thread that finds this leaves the pass between two
+ * stages; the others do its share until they find it too. */
 static bool is_cancelled(struct pass *pass)
 {
-    for (size_t i = 0; i < pass->n_parts; i++)
-        if (!smol_context_is_cancelled(pass->parts[i].context))
+    for (size_t i = 0; i < pass->n_segments; i++)
+        if (!atomic_load_explicit(pass->segments[i].cancelled, memory_order_relaxed))
             return false;
     atomic_store(&pass->unfinished, true);
     return true;
 }
 
-static void run(void *argument, struct pool_thread *thread)
+static void run_layers(void *argument, struct pool_thread *thread)
 {
     struct pass *pass = argument;
     const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
-    smol_forward_embedding(&worker);
+    smol_pass_each_token(&worker, start_token, 0);
     bool cancelled = false;
     for (size_t layer = 0; layer < pass->m->n_layers && !cancelled; layer++) {
-        smol_forward_attention(&worker, layer);
-        smol_forward_mlp(&worker, layer);
+        attention_block(&worker, layer);
+        mlp_block(&worker, layer);
         cancelled = is_cancelled(pass);
     }
     if (!cancelled)
-        smol_forward_output(&worker);
+        finish_pass(&worker);
     fpenv_leave(&saved);
 }
 
 smol_status smol_forward(struct pass *pass)
 {
     smol_attention_place(pass);
-    smol_pool_run(pass->e->pool, run, pass);
+    smol_pool_run(pass->e->pool, run_layers, pass);
     return pass->status;
 }

@@ -1,5 +1,5 @@
 /* The KV cache: keys and values of every position so far, in blocks of KV_BLOCK positions. The
- * blocks of a layer and head lie one behind the other, as attention reads them, in slabs of
+ * blocks of a layer and head lie one after the other, as attention reads them, in slabs of
  * SLAB_BLOCKS, which are reserved as the sequence grows; the system gives them memory as they are
  * written. */
 #ifndef SMOL_RUNTIME_KV_H
@@ -40,8 +40,8 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v);
 
-/* As sessions hold the keys and values of one block of a head (kv_rows.c, format/SESSION.md): of
- * its first n positions. */
+/* The keys and values of the first n positions of one block of a head, in the format of sessions
+ * (format/SESSION.md). */
 size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n);
 void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
                       size_t n, uint8_t *rows);

@@ -1,11 +1,11 @@
-/* What all parts of a forward pass need, see pass.h. */
+/* Stages, tensors and errors of a pass, see pass.h. */
 #include "runtime/engine/pass.h"
 
 #include "common/number.h"
 
 /* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
  * bounds whatever the bytes; the first one becomes its result. */
-static void fail(struct pass *pass, const smol_error *error)
+static void note_error(struct pass *pass, const smol_error *error)
 {
     if (atomic_flag_test_and_set(&pass->failed))
         return;
@@ -15,14 +15,14 @@ static void fail(struct pass *pass, const smol_error *error)
 
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t)
 {
-    struct part *part = pass->part_of[t];
-    if (atomic_flag_test_and_set(&part->failed))
+    struct segment *segment = pass->segment_of[t];
+    if (atomic_flag_test_and_set(&segment->failed))
         return;
     smol_fail(
-        part->error, SMOL_ERROR_NUMERIC,
+        segment->error, SMOL_ERROR_NUMERIC,
         "%s: NaN or infinity in the %s (layer %zu, position %zu): the model's numbers are out "
         "of range",
-        pass->e->model->blob.path, what, layer, pass_position(pass, t));
+        pass->e->network->blob->path, what, layer, pass_position(pass, t));
 }
 
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
@@ -40,10 +40,10 @@ void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const c
 const void *smol_pass_bytes(struct pass *pass, const struct blob_tensor *tensor, uint64_t offset,
                             uint64_t size)
 {
-    const struct blob *blob = &pass->e->model->blob;
+    const struct blob *blob = pass->e->network->blob;
     smol_error error;
     if (smol_blob_check(blob, tensor->offset + offset, size, &error))
-        fail(pass, &error);
+        note_error(pass, &error);
     return blob->file.data + tensor->offset + offset;
 }
 

@@ -1,20 +1,22 @@
-/* One pass through the model as its parts and its threads see it. Its rows are tokens, of one
+/* One pass through the model, as its stages and its threads see it. Its rows are tokens, of one
  * sequence or of several: the products take all rows alike; what looks at a sequence (positions,
- * keys and values, logits) finds it through the row's part. */
+ * keys and values, logits) finds it through the row's segment. */
 #ifndef SMOL_RUNTIME_PASS_H
 #define SMOL_RUNTIME_PASS_H
 
 #include <stdatomic.h>
 
-#include "runtime/context.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/kv.h"
 
-/* Consecutive tokens of one sequence: neighbouring rows of a pass. */
-struct part {
-    smol_context *context;
-    const uint32_t *ids;  /* (n) */
-    size_t n;             /* at least 1 */
-    size_t row;           /* of the first one */
-    size_t position;      /* of the first one in its sequence */
+/* A sequence in a pass: its next tokens, which are neighbouring rows, and its KV cache. */
+struct segment {
+    struct kv_cache *kv;
+    const atomic_bool *cancelled; /* nobody needs its result any more */
+    const uint32_t *ids;          /* (n) */
+    size_t n;                     /* at least 1 */
+    size_t row;                   /* of the first one */
+    size_t position;              /* of the first one in its sequence */
     size_t first_partial; /* of a single token: where its spans begin in attention's memory */
     atomic_flag failed;   /* taken by the first thread that fills *error */
     smol_error *error;
@@ -24,15 +26,15 @@ struct part {
 struct pass {
     struct engine *e;
     const struct blob_model *m;
-    struct part *parts; /* (n_parts), by row */
-    size_t n_parts;
-    size_t n;                    /* rows, 1 to BATCH */
-    struct part *part_of[BATCH]; /* (n) */
+    struct segment *segments; /* (n_segments), by row */
+    size_t n_segments;
+    size_t n;                          /* rows, 1 to BATCH */
+    struct segment *segment_of[BATCH]; /* (n) */
     size_t n_logits;
     size_t logits_row[BATCH]; /* (n_logits): rows whose logits are wanted, ascending */
     float *logits[BATCH];     /* (n_logits): (vocab_size) each, where they go */
-    bool wants_states;        /* the rows behind the final norm stay in e->normed */
-    atomic_bool unfinished;   /* a thread has left, as all parts were cancelled */
+    bool wants_states;        /* the rows after the final norm stay in e->normed */
+    atomic_bool unfinished;   /* a thread has left, as all segments were cancelled */
     atomic_flag failed;       /* taken by the first thread that fills *error */
     smol_status status;
     smol_error *error;
@@ -47,23 +49,9 @@ struct worker {
 /* The position of row t in its sequence. */
 static inline size_t pass_position(const struct pass *pass, size_t t)
 {
-    const struct part *part = pass->part_of[t];
-    return part->position + (t - part->row);
+    const struct segment *segment = pass->segment_of[t];
+    return segment->position + (t - segment->row);
 }
-
-/* Takes the hidden states behind the final norm of some tokens, states (n, hidden_size). */
-typedef void take_states(void *user, const float *states, size_t n);
-
-/* smol_eval_many. Of a single part, `take` (may be NULL: no states are wanted) gets the states of
- * all tokens, in their order, in as many pieces as there are passes. */
-smol_status smol_evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
-                          smol_error *error);
-
-/* Runs all rows through the model, into the contexts' KV caches, which have room for them, and
- * writes the logits that are wanted. Does not change the contexts' lengths. An error of one
- * sequence (SMOL_ERROR_NUMERIC) is in its part's *error and changes nothing for the others; one of
- * the whole pass is returned: SMOL_ERROR_DAMAGED (a chunk's digest). */
-smol_status smol_forward(struct pass *pass);
 
 /* A NaN or infinity in `what` at that layer and row: an error of the row's sequence. */
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t);

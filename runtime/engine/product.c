@@ -20,7 +20,7 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
 }
 
 /* to += from, n elements; a constant count lets the compiler unroll whole tiles */
-static void add(float *to, const float *from, size_t n)
+static void add_floats(float *to, const float *from, size_t n)
 {
     size_t i = 0;
     for (; i + TILE_ROWS <= n; i += TILE_ROWS)
@@ -33,7 +33,7 @@ static void add(float *to, const float *from, size_t n)
 static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_t count)
 {
     for (size_t t = 0; t < n; t++)
-        add(x + t * stride, bias, count);
+        add_floats(x + t * stride, bias, count);
 }
 
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
@@ -93,9 +93,9 @@ static void multiply_some(struct pass *pass, const struct product *product,
             row + (product->out_rows ? product->out_rows[t] : product->out + t * weight->rows);
         float *from = bench + t * step * width;
         if (product->pairs)
-            add(from, from + width, rows);
+            add_floats(from, from + width, rows);
         if (product->add)
-            add(to, from, rows);
+            add_floats(to, from, rows);
         else
             memcpy(to, from, rows * sizeof *to);
     }

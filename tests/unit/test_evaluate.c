@@ -240,7 +240,7 @@ enum { LOUD = 7 };
 static void make_loud(const smol_model *model)
 {
     const uint16_t scale = 0x7bff; /* the largest f16 */
-    uint64_t block = model->outer.tensor[ROLE_EMBED]->offset;
+    uint64_t block = model->network.outer.tensor[ROLE_EMBED]->offset;
     int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
     assert_int_equal(pwrite(fd, &scale, sizeof scale,

@@ -1,0 +1,40 @@
+/* Indexing a blob's tensors, see network.h. */
+#include "runtime/engine/network.h"
+
+#include "common/memory.h"
+#include "format/model.h"
+#include "runtime/engine/fpenv.h"
+
+/* The scale of the attention that is computed here is part of every result. */
+static void fill_model(struct network *network)
+{
+    fenv_t saved;
+    network->model = *network->blob->model;
+    fpenv_enter(&saved);
+    smol_model_fill(&network->model);
+    fpenv_leave(&saved);
+}
+
+smol_status smol_network_init(struct network *network, const struct blob *blob, smol_error *error)
+{
+    network->blob = blob;
+    fill_model(network);
+    network->layers = smol_calloc(blob->model->n_layers, sizeof *network->layers);
+    if (!network->layers)
+        return smol_fail_memory(error, "the layer table");
+    for (uint32_t i = 0; blob->layers && i < blob->model->n_layers; i++)
+        network->layers[i].bits = blob->layers[i];
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        bool outer = tensor->role == ROLE_EMBED || tensor->role == ROLE_FINAL_NORM ||
+                     tensor->role == ROLE_OUTPUT;
+        struct layer *layer = outer ? &network->outer : &network->layers[tensor->layer];
+        layer->tensor[tensor->role] = tensor;
+    }
+    return SMOL_OK;
+}
+
+void smol_network_free(struct network *network)
+{
+    smol_free(network->layers);
+}
