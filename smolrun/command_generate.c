@@ -246,7 +246,8 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     smol_free(session.data);
     if (status || !is_resumed(run))
         return status;
-    return smol_settings_reread(&command, run->argc, run->argv, sampler, error);
+    size_t max_tokens = settings->max_tokens;
+    return smol_settings_reread(&command, run->argc, run->argv, sampler, &max_tokens, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)

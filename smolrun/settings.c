@@ -2,6 +2,7 @@
 #include "smolrun/settings.h"
 
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -11,6 +12,14 @@
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
+
+/* To the library a top_p of 0 is "not given". On the command line, as in transformers, it leaves
+ * the best token only. */
+static void resolve_top_p(struct settings *settings)
+{
+    if (settings->sampler.top_p == 0)
+        settings->sampler.top_p = FLT_MIN;
+}
 
 /* Errors on the way to an exit status; *shown: the help or the release was printed. */
 static smol_status parse(const struct command_line *command, int argc, char **argv,
@@ -24,23 +33,27 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
         return smol_standard_flush(error);
     if (!words[0])
         return smol_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
-    /* To the library 0 is "not given"; here, as in transformers, it leaves the best token only. */
-    if (settings->sampler.top_p == 0)
-        settings->sampler.top_p = FLT_MIN;
+    resolve_top_p(settings);
     settings->model = words[0];
     settings->text = words[1];
     return SMOL_OK;
 }
 
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
-                                 smol_sampler *sampler, smol_error *error)
+                                 smol_sampler *sampler, size_t *max_tokens, smol_error *error)
 {
     bool shown;
-    struct settings settings = {.sampler = smol_sampler_get_params(sampler)};
+    const char *words[2];
+    struct settings settings = {.sampler = smol_sampler_get_params(sampler),
+                                .max_tokens = *max_tokens};
     if (settings.sampler.top_p == 0) /* of a session that the library made: as 1 */
         settings.sampler.top_p = 1;
-    smol_status status = parse(command, argc, argv, &settings, &shown, error);
-    return status ? status : smol_sampler_set_params(sampler, &settings.sampler, error);
+    smol_status status = smol_options_parse(command, argc, argv, &settings, words, &shown, error);
+    if (status)
+        return status;
+    resolve_top_p(&settings);
+    *max_tokens = settings.max_tokens;
+    return smol_sampler_set_params(sampler, &settings.sampler, error);
 }
 
 /* A session is read and then replaced, so where its name is a link, that is meant for the file
@@ -60,11 +73,18 @@ static smol_status give_up_rights(struct settings *settings, smol_error *error)
     if (settings->before_sandbox)
         settings->before_sandbox();
     follow_link(settings);
-    if (settings->session)
+    if (settings->session || settings->save_dir)
         umask(S_IRWXG | S_IRWXO);
+    char inside[PATH_MAX]; /* any name in the folder of --save-dir */
+    if (settings->save_dir) {
+        mkdir(settings->save_dir, S_IRWXU); /* if it exists or cannot be made, the chat tells */
+        snprintf(inside, sizeof inside, "%s/.", settings->save_dir);
+    }
     const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,
                                   settings->kl_from};
-    const char *output = settings->session ? settings->session : settings->output;
+    const char *output = settings->session    ? settings->session
+                         : settings->save_dir ? inside
+                                              : settings->output;
     return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output,
                               settings->before_sandbox != NULL, error);
 }

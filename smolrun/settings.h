@@ -30,6 +30,7 @@ struct settings {
     const char *system;                /* of a chat: its first message, or NULL */
     struct option_texts template_args; /* of a chat: NAME=JSON */
     const char *session;
+    const char *save_dir;        /* of a chat, or NULL */
     char session_file[PATH_MAX]; /* where that is a link: what it leads to */
     struct tm now;               /* the local time, where there is a chat */
     int stats;
@@ -167,9 +168,9 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
-/* The same words again, behind smol_settings_parse: what they say of sampling wins over what the
- * sampler was restored with. */
+/* Parses words again after smol_settings_parse, so that they win over what the sampler was restored
+ * with: its parameters and *max_tokens stay where the words do not say otherwise. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
-                                 smol_sampler *sampler, smol_error *error);
+                                 smol_sampler *sampler, size_t *max_tokens, smol_error *error);
 
 #endif

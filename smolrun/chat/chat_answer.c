@@ -4,9 +4,9 @@
 #include "cli/clock.h"
 #include "cli/print.h"
 #include "cli/standard.h"
-#include "cli/terminal.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
+#include "smolrun/chat/screen.h"
 #include "smolrun/chat/signals.h"
 #include "smolrun/session_file.h"
 
@@ -39,7 +39,7 @@ static smol_status read_conversation(const struct chat *chat, struct prompt *pro
 static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, smol_error *error)
 {
     size_t capacity = smol_context_capacity(chat->loaded.context), wanted;
-    wanted = chat->settings->max_tokens;
+    wanted = chat->max_tokens;
     size_t most = capacity - (wanted < capacity / 2 ? wanted : capacity / 2);
     smol_status status = read_conversation(chat, prompt, error);
     size_t n_droppable = chat->settings->slide && prompt->n > most
@@ -51,11 +51,11 @@ static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, s
     }
     if (status || prompt->n <= capacity)
         return status;
-    return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                     "the context is full (%zu tokens, %s would take %zu): %s", capacity,
-                     chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
-                     chat->settings->slide ? "say less, or chat with a longer --ctx"
-                                           : "/reset it, or chat with --slide or a longer --ctx");
+    return smol_fail(
+        error, SMOL_ERROR_CONTEXT_FULL, "the context is full (%zu tokens, %s would take %zu): %s",
+        capacity, chat->settings->slide ? "this message alone" : "the conversation", prompt->n,
+        chat->settings->slide ? "shorten it, or start the chat with a longer --ctx"
+                              : "/reset begins anew; --slide or a longer --ctx avoids this");
 }
 
 /* --- the answer --------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     struct chat *chat = user;
     (void)id;
     smol_buffer_add(&chat->answer, text, size);
-    smol_terminal_print(text, size);
+    smol_screen_print(text, size);
     chat->output_status = smol_standard_flush(&chat->output_error);
     smol_chat_read_ahead();
     return chat->output_status || chat->answer.failed || smol_chat_interrupted();
@@ -90,20 +90,30 @@ static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n,
     return status;
 }
 
-static smol_status generate(struct chat *chat, const struct prompt *prompt,
+static smol_status generate(struct chat *chat, const uint32_t *ids, size_t n,
                             smol_generate_result *result, smol_error *error)
 {
     const struct settings *settings = chat->settings;
-    size_t half = smol_context_capacity(chat->loaded.context) / 2;
-    const smol_generate_params params = {.max_tokens = settings->max_tokens,
-                                         .prompt_only = settings->max_tokens == 0,
+    const smol_generate_params params = {.max_tokens = chat->max_tokens,
+                                         .prompt_only = chat->max_tokens == 0,
                                          .stop = settings->stop.items,
                                          .n_stop = settings->stop.n,
                                          .slide = settings->slide,
-                                         .n_keep = prompt->n < half ? prompt->n : half,
+                                         .n_keep = chat->n_keep,
                                          .penalize_context = 1,
                                          .on_text = take_text,
                                          .user = chat};
+    smol_status status =
+        smol_generate(chat->loaded.context, chat->sampler, ids, n, &params, result, error);
+    smol_stats_add(&chat->stats, result);
+    return status;
+}
+
+static smol_status answer_prompt(struct chat *chat, const struct prompt *prompt,
+                                 smol_generate_result *result, smol_error *error)
+{
+    size_t half = smol_context_capacity(chat->loaded.context) / 2;
+    chat->n_keep = prompt->n < half ? prompt->n : half;
     chat->n_known = smol_session_keep(chat->loaded.context, prompt->ids, prompt->n);
     const uint32_t *ids = prompt->ids + chat->n_known;
     size_t n = prompt->n - chat->n_known, done;
@@ -111,10 +121,8 @@ static smol_status generate(struct chat *chat, const struct prompt *prompt,
     chat->n_read = done;
     if (status || smol_chat_interrupted())
         return status;
-    status = smol_generate(chat->loaded.context, chat->sampler, ids + done, n - done, &params,
-                           result, error);
+    status = generate(chat, ids + done, n - done, result, error);
     chat->n_read += result->n_prompt;
-    smol_stats_add(&chat->stats, result);
     return status;
 }
 
@@ -131,38 +139,60 @@ static smol_status settle(struct chat *chat, smol_status status, smol_error *err
 
 static void print_end(const struct chat *chat, const smol_generate_result *result)
 {
-    putchar('\n');
+    smol_screen_end();
     if (!smol_chat_is_interactive())
         return;
     if (smol_chat_interrupted())
-        printf("[stopped]\n");
+        printf(chat->is_cut ? "[stopped: /continue resumes the answer]\n" : "[stopped]\n");
     else if (result->finish == SMOL_FINISH_LENGTH)
-        printf("[cut off after %zu tokens: start the chat with a larger -n]\n",
+        printf("[cut off after %zu tokens (-n): /continue resumes the answer]\n",
                result->n_generated);
     else if (result->finish == SMOL_FINISH_CONTEXT_FULL)
-        printf("[cut off: the context is full (%zu tokens); /reset it, or chat with --slide or a "
-               "longer --ctx]\n",
+        printf("[cut off: the context is full (%zu tokens): /reset begins anew; --slide or a "
+               "longer --ctx avoids this]\n",
                smol_context_capacity(chat->loaded.context));
 }
 
+/* Answers the prompt, or where it is NULL resumes the last answer. */
 static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_error *error)
 {
     smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
-    if (prompt->n_dropped > 0 && smol_chat_is_interactive())
+    chat->answer.size = 0;
+    chat->is_cut = false;
+    if (prompt && prompt->n_dropped > 0 && smol_chat_is_interactive())
         printf("[the context was full: the oldest %zu messages are forgotten]\n",
                prompt->n_dropped);
-    smol_status status = settle(chat, generate(chat, prompt, &result, error), error);
+    smol_status status = prompt ? answer_prompt(chat, prompt, &result, error)
+                                : generate(chat, NULL, 0, &result, error);
+    status = settle(chat, status, error);
+    chat->is_cut = !status && result.finish != SMOL_FINISH_STOP &&
+                   smol_context_pending(chat->loaded.context) != SMOL_NO_TOKEN;
     if (!status)
         print_end(chat, &result);
     else if (smol_chat_is_interactive())
-        putchar('\n'); /* the message begins a line */
+        smol_screen_end(); /* the error message begins a line */
     return status;
+}
+
+bool smol_chat_can_continue(const struct chat *chat)
+{
+    return chat->is_cut && smol_conversation_ends_with(&chat->conversation, ROLE_ASSISTANT);
+}
+
+smol_status smol_chat_continue(struct chat *chat, smol_error *error)
+{
+    smol_chat_forget_interrupt();
+    smol_status status = answer(chat, NULL, error);
+    if (status == SMOL_ERROR_CONTEXT_FULL) /* nothing was changed */
+        chat->is_cut = true;
+    return status ? status
+                  : smol_conversation_extend(&chat->conversation, chat->answer.text,
+                                             chat->answer.size, error);
 }
 
 smol_status smol_chat_answer(struct chat *chat, smol_error *error)
 {
     struct prompt prompt = {0};
-    chat->answer.size = 0;
     smol_chat_forget_interrupt();
     smol_status status = make_prompt(chat, &prompt, error);
     if (!status)

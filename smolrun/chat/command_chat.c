@@ -1,5 +1,7 @@
 /* smolrun chat: a conversation. */
 #include <float.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,23 +10,32 @@
 #include "cli/standard.h"
 #include "smolrun/chat/chat.h"
 #include "smolrun/chat/entry.h"
+#include "smolrun/chat/screen.h"
 #include "smolrun/chat/signals.h"
 #include "smolrun/command.h"
 #include "smolrun/session_file.h"
 
+#define RULE_ANSWER_TOKENS                                                                         \
+    {                                                                                              \
+        NULL, 'n', "N", "cut an answer off after N tokens; -1: no limit (-1)", OPTION_LIMIT,       \
+            FIELD(max_tokens), 0, 0, NULL                                                          \
+    }
+
 static const struct option_rule rules[] = {
-    RULE_MAX_TOKENS,
+    RULE_ANSWER_TOKENS,
     RULES_SAMPLING,
     RULE_STOP,
     RULE_CTX,
-    {"slide", 0, NULL, "when the context is full, forget the oldest turns and go on (see below)",
-     OPTION_FLAG, FIELD(slide), 0, 0, NULL},
+    {"slide", 0, NULL, "when the context is full, forget the oldest turns (see below)", OPTION_FLAG,
+     FIELD(slide), 0, 0, NULL},
     RULE_THREADS,
     RULE_KV,
     RULE_TEMPLATE_ARG,
     {"system", 0, "TEXT", "the system message", OPTION_TEXT, FIELD(system), 0, 0, NULL},
-    {"session", 0, "FILE", "go on with the conversation in FILE, if it is there, and save it there",
+    {"session", 0, "FILE", "resume the conversation in FILE if it exists, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
+    {"save-dir", 0, "DIR", "let /save NAME and /load NAME use files in the folder DIR", OPTION_TEXT,
+     FIELD(save_dir), 0, 0, NULL},
     RULE_STATS,
     RULES_MODEL,
 };
@@ -33,26 +44,77 @@ static const struct command_line command = {
     .program = "smolrun",
     .words = "chat FILE.smol",
     .about =
-        "Answers what is typed, line by line, by the model's chat template. /help says what else\n"
-        "there is. Ctrl-C stops an answer, Ctrl-D ends the chat. What is already in the context\n"
-        "is not read again.\n",
+        "Holds a conversation: answers each line that is typed, by the model's chat template.\n"
+        "/help lists the commands. Ctrl-C stops an answer, Ctrl-D ends the chat. Each turn\n"
+        "evaluates its new tokens only.\n",
     .notes =
-        "--slide leaves room for an answer (-n tokens, at most half of the context): before a\n"
-        "conversation takes it, its oldest questions and answers are forgotten until it takes\n"
-        "half of what is left. The system message stays. An answer that is longer still loses\n"
-        "its middle. What is kept is read anew: a pause as for a prompt of that length.\n\n"
-        "Where standard input is no terminal, each line of it is answered, and nothing else is\n"
-        "printed. NO_COLOR in the environment leaves out colours. At a terminal lines are\n"
-        "edited with libedit, if it is there; its history is smol/chat_history below\n"
-        "XDG_STATE_HOME (~/.local/state).\n",
+        "--slide leaves room for an answer: -n tokens, at most half of the context. When the\n"
+        "conversation would take that room, its oldest questions and answers are forgotten until\n"
+        "it takes half of the rest. The system message stays. A longer answer loses its middle.\n"
+        "What is kept is evaluated again: a pause as for a prompt of that length.\n\n"
+        "If standard input is not a terminal, each of its lines is answered, and nothing else is\n"
+        "printed. NO_COLOR in the environment turns colours off. At a terminal, lines are edited\n"
+        "with libedit if it is installed; its history is smol/chat_history below XDG_STATE_HOME\n"
+        "(~/.local/state).\n",
     .max_words = 1,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
+/* --- /set --------------------------------------------------------------------------------- */
+
+static const struct option_rule set_rules[] = {RULE_ANSWER_TOKENS, RULES_SAMPLING};
+enum { N_SET = sizeof set_rules / sizeof set_rules[0] };
+_Static_assert((int)N_SET <= (int)MAX_SET, "chat.set has room for each");
+
+static const struct command_line set_line = {
+    .program = "smolrun", .words = "chat", .rules = set_rules, .n_rules = N_SET};
+
+/* Gives the sampler and max_tokens what was set, as options of a command line. */
+static smol_status apply_set(struct chat *chat, smol_error *error)
+{
+    char *argv[N_SET + 2] = {"chat"};
+    int argc = 1;
+    for (int i = 0; i < N_SET; i++)
+        if (chat->set[i])
+            argv[argc++] = chat->set[i];
+    return smol_settings_reread(&set_line, argc, argv, chat->sampler, &chat->max_tokens, error);
+}
+
+static int find_set_rule(const char *name)
+{
+    int i = 0;
+    while (i < N_SET && strcmp(name, set_rules[i].name ? set_rules[i].name : "n") != 0)
+        i++;
+    return i;
+}
+
+smol_status smol_chat_set(struct chat *chat, const char *name, const char *value, smol_error *error)
+{
+    int i = find_set_rule(name);
+    if (i == N_SET || !value[0])
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         i == N_SET ? "/set %s: no such option: /set lists them"
+                                    : "/set %s: the value is missing",
+                         name);
+    char *word = NULL, *old = chat->set[i];
+    int n = set_rules[i].name ? asprintf(&word, "--%s=%s", name, value)
+                              : asprintf(&word, "-%s%s", name, value);
+    if (n < 0)
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for an option");
+    chat->set[i] = word;
+    smol_status status = apply_set(chat, error);
+    if (status)
+        chat->set[i] = old;
+    free(status ? word : old);
+    return status;
+}
+
 smol_status smol_chat_reread(struct chat *chat, smol_error *error)
 {
-    return smol_settings_reread(&command, chat->argc, chat->argv, chat->sampler, error);
+    smol_status status = smol_settings_reread(&command, chat->argc, chat->argv, chat->sampler,
+                                              &chat->max_tokens, error);
+    return status ? status : apply_set(chat, error);
 }
 
 /* --system. What was said in a session is not given up for it. */
@@ -72,6 +134,21 @@ static smol_status begin_with(struct chat *chat, const char *text, smol_error *e
     return smol_conversation_add(conversation, ROLE_SYSTEM, text, size, error);
 }
 
+static smol_status check_save_dir(const struct settings *settings, smol_error *error)
+{
+    if (settings->session)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--save-dir and --session: conversations are saved beside the file of "
+                         "--session: leave out one of both");
+    if (!smol_is_folder(settings->save_dir))
+        return smol_fail(error, SMOL_ERROR_FILE,
+                         "%.300s: not a folder, and cannot be created: name another one",
+                         settings->save_dir);
+    return SMOL_OK;
+}
+
+/* --- the conversation --------------------------------------------------------------------- */
+
 static smol_status prepare(struct chat *chat, smol_error *error)
 {
     const struct settings *settings = chat->settings;
@@ -79,6 +156,8 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     if (!status)
         status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
     smol_chat_cancel(chat->loaded.context);
+    if (!status && settings->save_dir)
+        status = check_save_dir(settings, error);
     if (!status && settings->session)
         status = smol_chat_open(chat, error);
     if (!status && settings->system)
@@ -119,16 +198,38 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
     return smol_chat_command(chat, text->text, error);
 }
 
-/* At a terminal: where one is, and what goes on. */
+/* Prints the last turns of a conversation that was restored. */
+static void show_restored(const struct chat *chat)
+{
+    enum { LAST = 4 };
+    size_t n = chat->conversation.n;
+    if (!smol_chat_is_interactive() || n == 0)
+        return;
+    if (n > LAST)
+        printf("[%zu earlier messages: /history shows them]\n", n - LAST);
+    smol_screen_show(&chat->conversation, LAST, true);
+}
+
+/* At a terminal: what runs, how the conversation is saved, and how far it is. */
 static void greet(const struct chat *chat)
 {
     const struct settings *settings = chat->settings;
     if (!smol_chat_is_interactive())
         return;
-    printf("%s: /help lists what else there is\n", smol_base_name(settings->model));
-    if (chat->file.path && chat->file.fd >= 0)
-        printf("%s: goes on, %zu messages, %zu tokens\n", smol_base_name(settings->session),
+    printf("%s: /help lists the commands\n", smol_base_name(settings->model));
+    if (!settings->session)
+        printf(settings->save_dir
+                   ? "/save NAME saves the conversation in %s\n"
+                   : "the conversation cannot be saved: for that, start with --save-dir DIR or "
+                     "--session FILE\n",
+               settings->save_dir);
+    else if (chat->file.fd >= 0)
+        printf("%s: resumed, %zu messages, %zu tokens\n", smol_base_name(settings->session),
                chat->conversation.n, smol_context_length(chat->loaded.context));
+    else
+        printf("%s: the conversation is saved there at the end\n",
+               smol_base_name(settings->session));
+    show_restored(chat);
 }
 
 static smol_status talk(struct chat *chat, smol_error *error)
@@ -136,7 +237,6 @@ static smol_status talk(struct chat *chat, smol_error *error)
     struct buffer text = {0};
     smol_status status = SMOL_OK;
     enum entry entry = ENTRY_TEXT;
-    greet(chat);
     while (!status && !chat->quit && entry != ENTRY_END && !smol_chat_ended()) {
         smol_chat_forget_interrupt();
         entry = smol_chat_read(&text, error);
@@ -161,11 +261,12 @@ static smol_status run(struct chat *chat, smol_error *error)
     smol_status status = prepare(chat, error);
     if (status)
         return status;
+    greet(chat);
     status = talk(chat, error);
     smol_status saved = smol_chat_save(chat, &unsaved);
     if (saved && !status && !chat->file.moved && smol_chat_is_interactive()) {
         smol_command_status(saved, &unsaved);
-        puts("the conversation is not saved: /save it to another FILE, or /quit again");
+        puts("the conversation is not saved: /save NAME saves it to another file, /quit drops it");
         chat->quit = false;
         status = talk(chat, error);
         saved = smol_chat_save(chat, &unsaved);
@@ -181,17 +282,20 @@ static smol_status run(struct chat *chat, smol_error *error)
 
 int smol_command_chat(int argc, char **argv)
 {
-    struct settings settings = {.max_tokens = 256,
+    struct settings settings = {.max_tokens = SIZE_MAX,
                                 .sampler = {.top_p = 1, .seed = 42},
                                 .chat = 1,
                                 .before_sandbox = smol_chat_input_open};
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
-    struct chat chat = {.settings = &settings, .argc = argc, .argv = argv};
+    struct chat chat = {
+        .settings = &settings, .argc = argc, .argv = argv, .max_tokens = settings.max_tokens};
     smol_error error = {.status = SMOL_OK};
     smol_status status = run(&chat, &error);
     smol_conversation_clear(&chat.conversation, true);
+    for (int i = 0; i < N_SET; i++)
+        free(chat.set[i]);
     smol_free(chat.answer.text);
     smol_sampler_free(chat.sampler);
     smol_chat_cancel(NULL);

@@ -37,6 +37,20 @@ smol_status smol_conversation_add(struct conversation *conversation, enum role r
     return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
 }
 
+smol_status smol_conversation_extend(struct conversation *conversation, const char *text,
+                                     size_t size, smol_error *error)
+{
+    struct message *last = &conversation->messages[conversation->n - 1];
+    char *longer = realloc(last->text, last->size + size + 1);
+    if (!longer)
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the conversation");
+    if (size > 0)
+        memcpy(longer + last->size, text, size);
+    last->text = longer;
+    last->size += size;
+    return SMOL_OK;
+}
+
 void smol_conversation_pop(struct conversation *conversation)
 {
     free(conversation->messages[--conversation->n].text);

@@ -26,6 +26,10 @@ struct conversation {
 smol_status smol_conversation_add(struct conversation *conversation, enum role role,
                                   const char *text, size_t size, smol_error *error);
 
+/* Adds text to the last message, which must be there. Errors: MEMORY. */
+smol_status smol_conversation_extend(struct conversation *conversation, const char *text,
+                                     size_t size, smol_error *error);
+
 /* Removes the last message, which must be there. */
 void smol_conversation_pop(struct conversation *conversation);
 

@@ -38,7 +38,7 @@ def test_it_is_for_the_next_line(answering, tmp_path):
         terminal.type(pasted("one\n/quit\ntwo") + b"\r")
         assert b"quit" not in terminal.until(WORDS * 3)
         terminal.type(b"\x03")
-        terminal.until(rb"\[stopped\]")
+        terminal.until(rb"\[stopped: /continue resumes the answer\]")
         terminal.until(rb"two[^\n]*\n(?![^\n]*two)[^\n]*\w+ \w+")
         terminal.type(b"\x04\x03")
         assert terminal.wait() == OK
@@ -63,7 +63,7 @@ def test_ctrl_c_stops_the_answer_however_much_it_is(answering, tmp_path):
     with answering("--session", tmp_path / "saved") as terminal:
         type_all(terminal, pasted("word " * 10000 + "end"))
         terminal.type(b"\x03")
-        terminal.until(rb"\[stopped\]")
+        terminal.until(rb"\[stopped: /continue resumes the answer\]")
         terminal.until(b"end")
         terminal.type(b"\x03")
         terminal.until(NEXT)
@@ -80,7 +80,7 @@ def test_the_terminal_is_as_it_was_while_an_answer_is_stopped(answering, untouch
         terminal.type("\n")
         assert modes(terminal.until(WORDS)) == [True]
         terminal.type("unseen\x03")
-        assert b"unseen" not in terminal.until(rb"\[stopped\]")
+        assert b"unseen" not in terminal.until(rb"\[stopped: /continue resumes the answer\]")
         terminal.until(b"unseen")
         terminal.type(b"\x15\x04")
         assert modes(terminal.until(b"over")) == [False] and termios.tcgetattr(terminal.master) == untouched
