@@ -1,5 +1,5 @@
-/* Giving up what is not needed, see sandbox.h. Structures and numbers are the kernel's, which never
- * change; they are repeated here because musl comes without the kernel's headers. */
+/* The sandbox, see sandbox.h. The structures and numbers are the kernel's and never change; they
+ * are repeated here because musl comes without the kernel's headers. */
 #include "cli/sandbox.h"
 
 #include <errno.h>
@@ -8,17 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/print.h"
 #include "common/file.h"
 
 /* --- files: Landlock (linux/landlock.h) --------------------------------------------------- */
@@ -33,7 +32,7 @@ enum {
     MAY_MAKE_FILE = 1 << 8,
 };
 
-/* How many kinds of access each version knows, from the first. */
+/* The number of kinds of access that each version knows, from the first. */
 static const int landlock_kinds[] = {13, 14, 15, 15, 16};
 enum { LANDLOCK_VERSIONS = sizeof landlock_kinds / sizeof landlock_kinds[0] };
 
@@ -42,44 +41,37 @@ struct landlock_rule {
     int32_t fd;
 } __attribute__((packed));
 
-/* Leaves `access` to the file or folder `path`; where it does not exist there is nothing to leave.
- * False: the kernel refused the rule. */
-static bool leave(int ruleset, const char *path, uint64_t access)
+/* Permits working in `folder`; if it does not exist, there is nothing to permit. Returns 0 or
+ * errno. */
+static int permit_folder(int ruleset, const char *folder)
 {
-    int fd = open(path, O_PATH | O_CLOEXEC);
+    int fd = open(folder, O_PATH | O_CLOEXEC);
     if (fd < 0)
-        return true;
-    struct stat info;
-    /* a folder in a file's place: so that it is found out for what it is */
-    if (access == MAY_READ_FILE && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
-        access = MAY_READ_FOLDER;
-    const struct landlock_rule rule = {access, fd};
-    bool refused = syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) &&
-                   errno != EBADFD; /* a pipe that is open already: nobody restricts these */
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : errno;
+    const struct landlock_rule rule = {
+        MAY_READ_FILE | MAY_READ_FOLDER | MAY_WRITE_FILE | MAY_MAKE_FILE | MAY_REMOVE_FILE, fd};
+    int failed = syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, &rule, 0) ? errno : 0;
     close(fd);
-    return !refused;
+    return failed;
 }
 
-/* `folder`: of the output, or NULL. */
-static void give_up_files(const char *const *inputs, size_t n_inputs, const char *folder)
+/* `folder`: of the output, or NULL. Returns 0 or errno. */
+static int restrict_files(const char *folder)
 {
-    const uint64_t may_work =
-        MAY_READ_FILE | MAY_READ_FOLDER | MAY_WRITE_FILE | MAY_MAKE_FILE | MAY_REMOVE_FILE;
     long version = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, LANDLOCK_VERSION);
     if (version < 1)
-        return;
+        return version < 0 ? errno : ENOSYS;
     if (version > LANDLOCK_VERSIONS)
         version = LANDLOCK_VERSIONS;
     const uint64_t handled = ((uint64_t)1 << landlock_kinds[version - 1]) - 1;
     int ruleset = (int)syscall(LANDLOCK_CREATE_RULESET, &handled, sizeof handled, 0);
     if (ruleset < 0)
-        return;
-    bool left = !folder || leave(ruleset, folder, may_work);
-    for (size_t i = 0; i < n_inputs; i++)
-        left = left && (!inputs[i] || leave(ruleset, inputs[i], MAY_READ_FILE));
-    if (left)
-        syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0);
+        return errno;
+    int failed = folder ? permit_folder(ruleset, folder) : 0;
+    if (!failed && syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
+        failed = errno;
     close(ruleset);
+    return failed;
 }
 
 /* --- system calls: seccomp (linux/seccomp.h, linux/filter.h) ------------------------------ */
@@ -253,7 +245,8 @@ static void write_program(struct program *program, bool with_output, bool with_t
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
 }
 
-static void give_up_calls(bool with_output, bool with_terminal)
+/* Returns 0 or errno. */
+static int restrict_calls(bool with_output, bool with_terminal)
 {
     enum { SET_FILTER = 1, KEEP_SPECULATION = 4 };
     struct instruction instructions[MAX_INSTRUCTIONS];
@@ -261,34 +254,78 @@ static void give_up_calls(bool with_output, bool with_terminal)
     write_program(&program, with_output, with_terminal);
     /* Kernels before 5.16 otherwise slow down every process with a filter, against speculation
      * between parts of it that do not trust each other. The flag is known since 4.17. */
-    if (syscall(SYS_seccomp, SET_FILTER, KEEP_SPECULATION, &program) && errno == EINVAL)
-        syscall(SYS_seccomp, SET_FILTER, 0, &program);
+    if (syscall(SYS_seccomp, SET_FILTER, KEEP_SPECULATION, &program) == 0)
+        return 0;
+    return errno == EINVAL && syscall(SYS_seccomp, SET_FILTER, 0, &program) == 0 ? 0 : errno;
 }
 #else
-static void give_up_calls(bool with_output, bool with_terminal)
+static int restrict_calls(bool with_output, bool with_terminal)
 {
-    (void)with_output, (void)with_terminal; /* no list for this kind of processor */
+    (void)with_output, (void)with_terminal;
+    return ENOSYS; /* no list for this kind of processor */
 }
 #endif
 
-/* --- all of it ---------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------------- */
 
-smol_status smol_sandbox_enter(const char *const *inputs, size_t n_inputs, const char *output,
-                               bool with_terminal, smol_error *error)
+smol_status smol_sandbox_from_environment(enum sandbox_mode *mode, smol_error *error)
 {
     const char *wish = getenv("SMOL_SANDBOX");
-    if (wish && strcmp(wish, "off") == 0)
+    bool off = wish && strcmp(wish, "off") == 0;
+    *mode = off ? SANDBOX_OFF : SANDBOX_ON;
+    if (off || !wish || !wish[0])
         return SMOL_OK;
-    if (wish && wish[0])
-        return smol_fail(error, SMOL_ERROR_USAGE,
-                         "SMOL_SANDBOX=%.40s: only off means something: unset it", wish);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) /* the others need it */
+    return smol_fail(error, SMOL_ERROR_USAGE, "SMOL_SANDBOX=%.40s: must be off, or unset", wish);
+}
+
+void smol_sandbox_describe(const struct sandbox *sandbox, char *text, size_t size)
+{
+    char files[80] = "", calls[80] = "";
+    if (sandbox->mode == SANDBOX_OFF) {
+        snprintf(text, size, "off");
+        return;
+    }
+    if (sandbox->files)
+        snprintf(files, sizeof files, "; files are not restricted (Landlock: %s)",
+                 strerror(sandbox->files));
+    if (sandbox->calls)
+        snprintf(calls, sizeof calls, "; system calls are not restricted (seccomp: %s)",
+                 strerror(sandbox->calls));
+    snprintf(text, size, "on%s%s", files, calls);
+}
+
+/* Old kernels and containers lack Landlock or seccomp, or refuse them. */
+static bool is_common(int reason)
+{
+    return reason == 0 || reason == ENOSYS || reason == EOPNOTSUPP || reason == EPERM ||
+           reason == EACCES || reason == EINVAL;
+}
+
+bool smol_sandbox_is_weak(const struct sandbox *sandbox)
+{
+    return !is_common(sandbox->files) || !is_common(sandbox->calls);
+}
+
+smol_status smol_sandbox_enter(enum sandbox_mode mode, const char *output, bool with_terminal,
+                               struct sandbox *sandbox, smol_error *error)
+{
+    *sandbox = (struct sandbox){.mode = mode};
+    if (mode == SANDBOX_OFF)
         return SMOL_OK;
     char *folder = output ? smol_path_folder(output) : NULL;
     if (output && !folder)
-        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
-    give_up_files(inputs, n_inputs, folder);
-    give_up_calls(output != NULL, with_terminal);
+        return smol_fail_memory(error, "a file name");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) { /* both need it */
+        sandbox->files = sandbox->calls = errno;
+    } else {
+        sandbox->files = restrict_files(folder);
+        sandbox->calls = restrict_calls(output != NULL, with_terminal);
+    }
     free(folder);
-    return SMOL_OK;
+    if (mode != SANDBOX_REQUIRE || (!sandbox->files && !sandbox->calls))
+        return SMOL_OK;
+    char state[200];
+    smol_sandbox_describe(sandbox, state, sizeof state);
+    return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
+                     "--sandbox require: %s: use --sandbox on to run nevertheless", state + 4);
 }

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/input.h"
-
 /* More text than this is a mistake, such as a device that never ends. */
 enum { MAX_INPUT = 1 << 30, FIRST_READ = 1 << 16 };
 
@@ -47,14 +45,11 @@ static smol_status read_all(struct input *input, struct text_in *in, smol_error 
     return SMOL_OK;
 }
 
-smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error)
+smol_status smol_text_read_input(struct input *input, struct text_in *in, smol_error *error)
 {
-    struct input input;
     *in = (struct text_in){0};
-    smol_status status = smol_input_open(path, &input, error);
-    if (!status)
-        status = read_all(&input, in, error);
-    smol_input_close(&input);
+    smol_status status = read_all(input, in, error);
+    smol_input_close(input);
     if (status)
         free(in->owned);
     in->text = in->owned;
@@ -63,8 +58,11 @@ smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error
 
 smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error)
 {
-    if (strcmp(argument, "-") == 0)
-        return smol_text_read_file(argument, in, error);
+    if (strcmp(argument, "-") == 0) {
+        struct input input;
+        smol_status status = smol_input_open(argument, &input, error);
+        return status ? status : smol_text_read_input(&input, in, error);
+    }
     *in = (struct text_in){.text = argument, .size = strlen(argument)};
     return SMOL_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef SMOL_CLI_TEXT_H
 #define SMOL_CLI_TEXT_H
 
+#include "cli/input.h"
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/utf8.h"
@@ -17,7 +18,7 @@ struct text_in {
  * SMOL_ERROR_MEMORY. */
 smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error);
 
-/* All of the file `path`, or for "-" all of standard input; the same errors. */
-smol_status smol_text_read_file(const char *path, struct text_in *in, smol_error *error);
+/* All of an open file, which it closes; the same errors. */
+smol_status smol_text_read_input(struct input *input, struct text_in *in, smol_error *error);
 
 #endif

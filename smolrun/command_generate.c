@@ -302,9 +302,7 @@ int smol_command_generate(int argc, char **argv)
         return exit_status;
     struct run run = {.settings = &settings, .argc = argc, .argv = argv};
     smol_error error;
-    smol_status status = smol_options_check_file(&command, settings.model, &error);
-    if (!status)
-        status = check_words(&settings, &error);
+    smol_status status = check_words(&settings, &error);
     if (!status)
         status = smol_load(&settings, &run.loaded, &error);
     if (!status)

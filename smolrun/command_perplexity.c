@@ -229,7 +229,8 @@ static void print_json(const struct measurement *m)
 static smol_status read_text(struct measurement *m, smol_error *error)
 {
     struct text_in in;
-    smol_status status = smol_text_read_file(m->settings->text, &in, error);
+    struct input file = m->settings->text_file;
+    smol_status status = smol_text_read_input(&file, &in, error);
     if (status)
         return status;
     status = smol_tokenize(m->loaded.model, in.text, in.size,
@@ -267,7 +268,7 @@ static smol_status measure(struct measurement *m, smol_error *error)
                                     (uint32_t)m->window};
     smol_status status = SMOL_OK;
     if (settings->kl_from)
-        status = smol_saved_open(settings->kl_from, &text, &m->reader, error);
+        status = smol_saved_open(&settings->kl_file, &text, &m->reader, error);
     if (!status && settings->output)
         status = smol_saved_create(settings->output, &text, &m->writer, error);
     if (status)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/clock.h"
 #include "cli/path.h"
@@ -29,13 +30,16 @@ smol_status smol_load_model(const struct settings *settings, smol_model **model,
     smol_model_params params = settings->open;
     params.on_log = print_warning;
     smol_status status = check_output(settings, error);
-    return status ? status : smol_model_open(settings->model, &params, model, error);
+    if (!status)
+        status = smol_model_open_fd(settings->model_fd, settings->model, &params, model, error);
+    close(settings->model_fd);
+    return status;
 }
 
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error)
 {
     double start = clock_seconds();
-    *loaded = (struct loaded){0};
+    *loaded = (struct loaded){.sandbox = &settings->sandbox};
     smol_status status = smol_load_model(settings, &loaded->model, error);
     if (!status)
         status = smol_context_create(loaded->model, &settings->context, &loaded->context, error);
@@ -84,6 +88,9 @@ void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded 
     fprintf(out, "%-9s %zu of %zu tokens, %.1f MB of keys and values (%s)\n", "context",
             smol_context_length(loaded->context), smol_context_capacity(loaded->context),
             (double)info.kv_bytes * 1e-6, info.kv);
+    char sandbox[200];
+    smol_sandbox_describe(loaded->sandbox, sandbox, sizeof sandbox);
+    fprintf(out, "%-9s %s\n", "sandbox", sandbox);
     fprintf(out, "%-9s %.1f MB at most, the mapped blob's part in memory included\n", "memory",
             (double)smol_stats_peak_bytes() * 1e-6);
 }

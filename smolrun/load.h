@@ -10,6 +10,7 @@ struct loaded {
     smol_model *model;
     smol_context *context;
     double load_seconds;
+    const struct sandbox *sandbox; /* of the settings */
 };
 
 /* Opens the model alone; warnings go to standard error. Errors: as smol_model_open, USAGE (the
@@ -34,7 +35,7 @@ void smol_stats_add(struct stats *stats, const smol_generate_result *result);
 /* The most memory that the process had at once, resident parts of a mapped blob included. */
 uint64_t smol_stats_peak_bytes(void);
 
-/* Prints one line for each of load, prefill, decode, context and memory. */
+/* Prints one line for each of load, prefill, decode, context, sandbox and memory. */
 void smol_stats_print(FILE *out, const struct stats *stats, const struct loaded *loaded);
 
 #endif

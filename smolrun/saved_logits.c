@@ -161,14 +161,12 @@ static smol_status check_ids(struct saved_reader *reader, const struct saved_tex
     return SMOL_OK;
 }
 
-smol_status smol_saved_open(const char *path, const struct saved_text *text,
+smol_status smol_saved_open(const struct input *input, const struct saved_text *text,
                             struct saved_reader *reader, smol_error *error)
 {
     struct saved_header header;
-    *reader = (struct saved_reader){.row_size = text->vocab_size * sizeof(float)};
-    smol_status status = smol_input_open(path, &reader->input, error);
-    if (!status)
-        status = take(reader, &header, sizeof header, error);
+    *reader = (struct saved_reader){.input = *input, .row_size = text->vocab_size * sizeof(float)};
+    smol_status status = take(reader, &header, sizeof header, error);
     if (!status)
         status = check_header(reader, &header, error);
     if (!status)

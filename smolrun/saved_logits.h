@@ -43,10 +43,11 @@ struct saved_reader {
     size_t row_size, n_read;
 };
 
-/* Opens `path`, which must hold the logits of this very text. smol_saved_close is due after errors
- * too. Errors: FILE, DAMAGED (not such a file, cut short, digests), UNSUPPORTED (another version),
- * USAGE (logits of another text, vocabulary or window, which are named), MEMORY. */
-smol_status smol_saved_open(const char *path, const struct saved_text *text,
+/* Starts reading *input, which must hold the logits of this very text; it belongs to the reader
+ * from now on. Call smol_saved_close after errors too. Errors: FILE, DAMAGED (not such a file, cut
+ * short, digests), UNSUPPORTED (another version), USAGE (logits of another text, vocabulary or
+ * window, which are named), MEMORY. */
+smol_status smol_saved_open(const struct input *input, const struct saved_text *text,
                             struct saved_reader *reader, smol_error *error);
 
 /* Brings the next row to reader->row. Errors: FILE, DAMAGED. */

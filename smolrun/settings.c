@@ -1,17 +1,18 @@
 /* Command lines of smolrun, see settings.h. */
 #include "smolrun/settings.h"
 
+#include <fcntl.h>
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "cli/print.h"
-#include "cli/sandbox.h"
 #include "cli/standard.h"
 
 const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
+const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
 
 /* To the library a top_p of 0 is "not given". On the command line, as in transformers, it leaves
  * the best token only. */
@@ -67,26 +68,65 @@ static void follow_link(struct settings *settings)
         settings->session = settings->session_file;
 }
 
-/* What one has talked about is nobody else's business; and the files that the sandbox allows. */
-static smol_status give_up_rights(struct settings *settings, smol_error *error)
+/* Opens the files to read, once: what is renamed over them later does not matter, and the sandbox
+ * need not permit opening any. O_NONBLOCK keeps a FIFO from blocking. */
+static smol_status open_inputs(struct settings *settings, smol_error *error)
 {
-    if (settings->before_sandbox)
-        settings->before_sandbox();
-    follow_link(settings);
-    if (settings->session || settings->save_dir)
-        umask(S_IRWXG | S_IRWXO);
+    smol_status status = SMOL_OK;
+    settings->model_fd = open(settings->model, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (settings->model_fd < 0)
+        return smol_fail_errno(error, settings->model, "open");
+    if (settings->text_is_file && settings->text)
+        status = smol_input_open(settings->text, &settings->text_file, error);
+    if (!status && settings->kl_from)
+        status = smol_input_open(settings->kl_from, &settings->kl_file, error);
+    return status;
+}
+
+static smol_status enter_sandbox(struct settings *settings, smol_error *error)
+{
+    enum sandbox_mode mode = SANDBOX_ON;
     char inside[PATH_MAX]; /* any name in the folder of --save-dir */
     if (settings->save_dir) {
         mkdir(settings->save_dir, S_IRWXU); /* if it exists or cannot be made, the chat tells */
         snprintf(inside, sizeof inside, "%s/.", settings->save_dir);
     }
-    const char *const inputs[] = {settings->model, settings->text_is_file ? settings->text : NULL,
-                                  settings->kl_from};
     const char *output = settings->session    ? settings->session
                          : settings->save_dir ? inside
                                               : settings->output;
-    return smol_sandbox_enter(inputs, sizeof inputs / sizeof inputs[0], output,
-                              settings->before_sandbox != NULL, error);
+    smol_status status = SMOL_OK;
+    if (settings->sandbox_mode)
+        mode = (enum sandbox_mode)(settings->sandbox_mode - 1);
+    else
+        status = smol_sandbox_from_environment(&mode, error);
+    if (!status)
+        status = smol_sandbox_enter(mode, output, settings->before_sandbox != NULL,
+                                    &settings->sandbox, error);
+    if (!status && smol_sandbox_is_weak(&settings->sandbox)) {
+        char state[200];
+        smol_sandbox_describe(&settings->sandbox, state, sizeof state);
+        fprintf(stderr, "smolrun: warning: sandbox: %s\n", state);
+    }
+    return status;
+}
+
+/* Opens files and gives up rights. A session is private, so nobody else may read it. */
+static smol_status prepare(const struct command_line *command, struct settings *settings,
+                           smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    if (command->commands) /* the first word may be a command that there is not */
+        status = smol_options_check_file(command, settings->model, error);
+    if (!status)
+        status = open_inputs(settings, error);
+    if (status)
+        return status;
+    if (settings->before_sandbox)
+        settings->before_sandbox();
+    follow_link(settings);
+    if (settings->session || settings->save_dir)
+        umask(S_IRWXG | S_IRWXO);
+    return enter_sandbox(settings, error);
 }
 
 /* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not
@@ -111,7 +151,7 @@ bool smol_settings_parse(const struct command_line *command, int argc, char **ar
     smol_status failed = parse(command, argc, argv, settings, &shown, &error);
     read_clock(settings);
     if (!failed && !shown)
-        failed = give_up_rights(settings, &error);
+        failed = prepare(command, settings, &error);
     *status = smol_command_status(failed, &error);
     return !shown && *status == SMOL_OK;
 }

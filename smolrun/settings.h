@@ -8,14 +8,20 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "cli/input.h"
 #include "cli/options.h"
+#include "cli/sandbox.h"
 #include "smol.h"
 
 /* The settings of all sub-commands; each uses those that its table names. */
 struct settings {
     const char *model; /* FILE.smol */
+    int model_fd;      /* the same, open; closed by smol_load_model */
     const char *text;  /* the second word, or NULL */
-    bool text_is_file; /* it names a file to read */
+    bool text_is_file; /* it names a file to read: text_file */
+    struct input text_file;
+    int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */
+    struct sandbox sandbox;
     smol_model_params open;
     smol_context_params context;
     /* generate */
@@ -47,6 +53,7 @@ struct settings {
     int given;
     /* perplexity, which saves its logits in `output` */
     const char *kl_from;
+    struct input kl_file; /* the same, open */
     /* bench; 0: not given */
     uint32_t n_prefill, n_decode, depth;
     /* generate, bench; 0: not given */
@@ -57,8 +64,9 @@ enum { MAX_SEQUENCES = 64, MAX_THREADS = 256 };
 
 #define FIELD(name) offsetof(struct settings, name)
 
-extern const char *const smol_kv_words[];     /* in the order of smol_kv */
-extern const char *const smol_verify_words[]; /* in the order of smol_verify */
+extern const char *const smol_kv_words[];      /* in the order of smol_kv */
+extern const char *const smol_verify_words[];  /* in the order of smol_verify */
+extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_mode */
 
 /* Rows that several tables share. */
 #define RULE_THREADS                                                                               \
@@ -159,8 +167,13 @@ extern const char *const smol_verify_words[]; /* in the order of smol_verify */
         "no-mmap", 0, NULL, "read the blob into memory instead of mapping it", OPTION_FLAG,        \
             FIELD(open.no_mmap), 0, 0, NULL                                                        \
     }
+#define RULE_SANDBOX                                                                               \
+    {                                                                                              \
+        "sandbox", 0, "WHEN", "drop rights: `require` it, `on` as far as possible, or `off` (on)", \
+            OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, smol_sandbox_words                           \
+    }
 /* Of every command that opens a model. */
-#define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST
+#define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST, RULE_SANDBOX
 
 /* Parses a sub-command's words into *settings, which holds the defaults, and enters the sandbox
  * that these allow (sandbox.h). False: there is nothing left to do but to return *status, after

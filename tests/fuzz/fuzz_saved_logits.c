@@ -85,7 +85,9 @@ static smol_status read_all(const struct saved_text *text, const struct built *f
     struct saved_reader reader;
     const size_t first = HEADER_SIZE + text->n_ids * sizeof *text->ids, row = row_size_of(text);
     const char *path = fuzz_write("spoilt", file->data, file->size);
-    smol_status status = smol_saved_open(path, text, &reader, error);
+    struct input input;
+    CLAIM(smol_input_open(path, &input, error) == SMOL_OK);
+    smol_status status = smol_saved_open(&input, text, &reader, error);
     for (size_t i = 0; !status && i < text->n_rows; i++) {
         status = smol_saved_next(&reader, error);
         for (size_t j = 0; !status && j < text->vocab_size; j++)

@@ -5,14 +5,16 @@ import hashlib
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
+import threading
 import time
 
 import pytest
 from internal import BUILD
 
-OK, USAGE, FILE, DAMAGED = 0, 2, 3, 4
+OK, USAGE, FILE, DAMAGED, UNSUPPORTED = 0, 2, 3, 4, 5
 # What C libraries try and can do without; and terminals, which these tests do not have.
 HARMLESS = re.compile(r"(<\.\.\. )?(clone3\b.*ENOSYS|ioctl\b.*ENOTTY)")
 
@@ -132,7 +134,11 @@ def refused_in(log):
     return [call for call in calls[entered:] if re.search(" = -1 (EPERM|EACCES|ENOSYS|ENOTTY)", call)]
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS + TIMED if "FOLDER" not in line])
+# Inputs are opened before the sandbox is entered, so those that are missing end it outside.
+ENTERING = [line for line in COMMANDS + TIMED if not re.search("FOLDER|MISSING( |$)", line)]
+
+
+@pytest.mark.parametrize("line", ENTERING)
 def test_no_call_that_is_needed_is_refused(program, words, line, tmp_path):
     refused = refused_calls(program, words(line), tmp_path / "log")
     assert [call for call in refused if not HARMLESS.match(call)] == []
@@ -178,6 +184,36 @@ def test_another_word_than_off_is_wrong_usage(blob):
     assert smolrun(blob, "Once", "-n", "1", environment={"SMOL_SANDBOX": ""}).returncode == OK
 
 
+def test_what_is_missing_is_told_and_may_be_required(blob):
+    """This kernel may lack Landlock; then --sandbox require says so and runs nothing."""
+    told = smolrun(blob, "Once", "-n", "1", "--stats").stderr.decode()
+    (state,) = re.findall(r"^sandbox   (.*)$", told, re.M)
+    assert re.fullmatch(r"on(; (files|system calls) are not restricted \((Landlock|seccomp): [\w ]+\))*", state)
+    required = smolrun(blob, "Once", "-n", "1", "--sandbox", "require")
+    if state == "on":
+        assert required.returncode == OK
+    else:
+        said = f"smolrun: --sandbox require: {state[4:]}: use --sandbox on to run nevertheless\n"
+        assert (required.returncode, required.stderr.decode()) == (UNSUPPORTED, said)
+    for words, environment in ((["--sandbox", "off"], {}), ([], {"SMOL_SANDBOX": "off"})):
+        told = smolrun(blob, "Once", "-n", "1", "--stats", *words, environment=environment).stderr
+        assert b"\nsandbox   off\n" in told
+    told = smolrun(blob, "Once", "-n", "1", "--stats", "--sandbox", "on", environment={"SMOL_SANDBOX": "off"}).stderr
+    assert f"\nsandbox   {state}\n".encode() in told
+
+
+def with_descriptors(n):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+
+
+def test_too_few_descriptors_are_not_called_a_missing_file(blob):
+    for n in (4, 5):
+        done = smolrun(blob, "Once", "-n", "1", preexec_fn=with_descriptors(n))
+        if done.returncode != OK:
+            assert done.returncode == FILE and b"Too many open files" in done.stderr.splitlines()[-1], done.stderr
+    assert smolrun(blob, "Once", "-n", "1", preexec_fn=with_descriptors(8)).returncode == OK
+
+
 # --- the names that files have --------------------------------------------------------------------
 
 
@@ -192,6 +228,44 @@ def test_a_blob_may_be_named_in_every_way(blob, tmp_path):
     with open(blob, "rb") as file:
         done = smolrun(f"/dev/fd/{file.fileno()}", "Once", "-n", "4", pass_fds=[file.fileno()])
     assert (done.returncode, done.stdout) == (OK, expected), done.stderr
+
+
+@pytest.mark.parametrize("sandbox", ["on", "off"])
+def test_a_blob_that_is_replaced_while_smolrun_starts_is_opened_once(blob, tmp_path, sandbox):
+    """Another file is renamed over it right after the first open; what was opened is what runs."""
+    expected = smolrun(blob, "Once", "-n", "4").stdout
+    shutil.copy(blob, tmp_path / "a.smol")
+    (tmp_path / "a.smol.new").write_bytes(b"no blob")
+    environment = {"LD_PRELOAD": str(BUILD / "tests/change.so"), "CHANGE": f"1 swap 0 {tmp_path / 'a.smol'}"}
+    done = smolrun(tmp_path / "a.smol", "Once", "-n", "4", "--sandbox", sandbox, environment=environment)
+    assert (done.returncode, done.stdout) == (OK, expected), done.stderr
+    assert (tmp_path / "a.smol").read_bytes() == b"no blob"
+
+
+def test_a_blob_may_be_replaced_all_the_time(blob, tmp_path):
+    expected = smolrun(blob, "Once", "-n", "2").stdout
+    path, copies = tmp_path / "a.smol", [tmp_path / "b.smol", tmp_path / "c.smol"]
+    for name in (path, *copies):
+        shutil.copy(blob, name)
+    ended, replaced = threading.Event(), 0
+
+    def replace():
+        nonlocal replaced
+        while not ended.is_set():
+            os.link(copies[replaced % 2], tmp_path / "next")
+            os.replace(tmp_path / "next", path)
+            replaced += 1
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        for _ in range(50):
+            done = smolrun(path, "Once", "-n", "2", "--threads", "1")
+            assert (done.returncode, done.stdout) == (OK, expected), done.stderr
+    finally:
+        ended.set()
+        thread.join()
+    assert replaced > 50
 
 
 def test_an_output_may_be_named_in_every_way(blob, tmp_path):

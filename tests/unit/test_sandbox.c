@@ -32,7 +32,8 @@
 
 enum { LANDLOCK_CREATE_RULESET = 444, MAX_TRIALS = 64 };
 
-static char model[512], text[512], other[512], folder[80], output[90], draft[100];
+static char model[512], other[512], folder[80], output[90], draft[100];
+static int model_fd; /* opened before the sandbox is entered */
 
 /* ---- trials ---- */
 
@@ -153,6 +154,11 @@ static long create_a_file(void)
     return open(output, O_WRONLY | O_CREAT | O_EXCL, 0600);
 }
 
+static long open_the_model_again(void)
+{
+    return open(model, O_RDONLY);
+}
+
 static long read_another_file(void)
 {
     return open(other, O_RDONLY);
@@ -224,6 +230,7 @@ static const struct trial refused[] = {
 
 /* These need Landlock. */
 static const struct trial hidden[] = {
+    {"the model", open_the_model_again, EACCES},
     {"another file", read_another_file, EACCES},
     {"own memory", read_own_memory, EACCES},
     {"a folder", list_a_folder, EACCES},
@@ -255,11 +262,17 @@ static int run_apart(void (*body)(void), long shared[MAX_TRIALS])
     return status;
 }
 
+static struct sandbox sandbox;
+
+static smol_status enter(enum sandbox_mode mode, const char *out, smol_error *error)
+{
+    return smol_sandbox_enter(mode, out, false, &sandbox, error);
+}
+
 static void enter_with(const char *out)
 {
     smol_error error;
-    const char *const inputs[] = {model, NULL, text};
-    if (smol_sandbox_enter(inputs, COUNT(inputs), out, false, &error))
+    if (enter(SANDBOX_ON, out, &error))
         _exit(100);
 }
 
@@ -384,15 +397,10 @@ static long start_a_thread(void)
                : 0;
 }
 
-static long open_the_text(void)
-{
-    return open(text, O_RDONLY | O_CLOEXEC);
-}
-
 static long map_the_model(void)
 {
     char read_bytes[9];
-    int fd = open(model, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = fcntl(model_fd, F_DUPFD_CLOEXEC, 0); /* as smol_model_open_fd does */
     char *data = mmap(NULL, 9, PROT_READ, MAP_SHARED, fd, 0);
     bool same = data != MAP_FAILED && read(fd, read_bytes, 9) == 9 && !memcmp(data, read_bytes, 9);
     return same && memcmp(data, "the model", 9) == 0 ? close(fd) : -1;
@@ -423,10 +431,9 @@ static long count_processors(void)
 }
 
 static const struct trial allowed[] = {
-    {"a thread", start_a_thread, 0},   {"the model", map_the_model, 0},
-    {"the text", open_the_text, 0},    {"a signal", raise_a_signal, 0},
-    {"the clock", read_the_clock, 0},  {"getrusage", ask_for_usage, 0},
-    {"affinity", count_processors, 0},
+    {"a thread", start_a_thread, 0}, {"the model", map_the_model, 0},
+    {"a signal", raise_a_signal, 0}, {"the clock", read_the_clock, 0},
+    {"getrusage", ask_for_usage, 0}, {"affinity", count_processors, 0},
 };
 
 static void try_allowed(void)
@@ -539,8 +546,9 @@ static const struct trial open_world[] = {{"a socket", try_socket, 0},
 
 static void try_switched_off(void)
 {
-    setenv("SMOL_SANDBOX", "off", 1);
-    enter_with(NULL);
+    smol_error error;
+    if (enter(SANDBOX_OFF, NULL, &error))
+        _exit(100);
     try_all(open_world, COUNT(open_world));
 }
 
@@ -550,21 +558,26 @@ static void it_can_be_switched_off(void **state)
     expect(open_world, COUNT(open_world), try_switched_off);
 }
 
-static void try_another_word(void)
-{
-    smol_error error;
-    setenv("SMOL_SANDBOX", "false", 1);
-    results[0] = smol_sandbox_enter(NULL, 0, NULL, false, &error);
-    results[1] = strstr(error.message, "SMOL_SANDBOX=false") != NULL;
-}
-
-static void another_word_than_off_is_wrong_usage(void **state)
+static void the_environment_can_switch_it_off(void **state)
 {
     (void)state;
-    long found[MAX_TRIALS];
-    assert_int_equal(run_apart(try_another_word, found), 0);
-    assert_int_equal(found[0], SMOL_ERROR_USAGE);
-    assert_int_equal(found[1], 1);
+    smol_error error;
+    enum sandbox_mode mode;
+    const struct {
+        const char *word;
+        enum sandbox_mode mode;
+    } words[] = {{"off", SANDBOX_OFF}, {"", SANDBOX_ON}};
+    for (size_t i = 0; i < COUNT(words); i++) {
+        setenv("SMOL_SANDBOX", words[i].word, 1);
+        assert_int_equal(smol_sandbox_from_environment(&mode, &error), SMOL_OK);
+        assert_int_equal(mode, words[i].mode);
+    }
+    setenv("SMOL_SANDBOX", "false", 1);
+    assert_int_equal(smol_sandbox_from_environment(&mode, &error), SMOL_ERROR_USAGE);
+    assert_non_null(strstr(error.message, "SMOL_SANDBOX=false"));
+    unsetenv("SMOL_SANDBOX");
+    assert_int_equal(smol_sandbox_from_environment(&mode, &error), SMOL_OK);
+    assert_int_equal(mode, SANDBOX_ON);
 }
 
 /* As in a container that refuses these calls, or an old kernel that does not have them. */
@@ -583,27 +596,68 @@ static void refuse_filters_with(uint32_t number)
         _exit(101);
 }
 
+static void expect_missing(int reason)
+{
+    char state[200];
+    smol_error error;
+    refuse_filters_with((uint32_t)reason);
+    if (enter(SANDBOX_ON, NULL, &error) || sandbox.files != reason || sandbox.calls != reason ||
+        smol_sandbox_is_weak(&sandbox) != (reason == EMFILE))
+        _exit(100);
+    smol_sandbox_describe(&sandbox, state, sizeof state);
+    if (!strstr(state, "Landlock: ") || !strstr(state, strerror(reason)))
+        _exit(101);
+    if (enter(SANDBOX_REQUIRE, NULL, &error) != SMOL_ERROR_UNSUPPORTED ||
+        !strstr(error.message, "--sandbox require: files are not restricted (Landlock: ") ||
+        !strstr(error.message, "seccomp: "))
+        _exit(102);
+    try_all(open_world, COUNT(open_world));
+}
+
 static void try_without_support(void)
 {
-    refuse_filters_with(ENOSYS);
-    enter_with(NULL);
-    try_all(open_world, COUNT(open_world));
+    expect_missing(ENOSYS);
 }
 
 static void try_with_support_refused(void)
 {
-    refuse_filters_with(EPERM);
-    enter_with(NULL);
-    try_all(open_world, COUNT(open_world));
+    expect_missing(EPERM);
 }
 
-static void a_kernel_that_lacks_or_refuses_it_is_no_error(void **state)
+static void try_without_descriptors(void)
+{
+    expect_missing(EMFILE);
+}
+
+static void what_is_missing_is_told_and_an_error_only_where_all_is_required(void **state)
 {
     (void)state;
     if (!has_filter())
         return;
     expect(open_world, COUNT(open_world), try_without_support);
     expect(open_world, COUNT(open_world), try_with_support_refused);
+    expect(open_world, COUNT(open_world), try_without_descriptors);
+}
+
+/* Landlock is there, but there is no descriptor left for the rule. */
+static void try_without_a_descriptor_for_the_rule(void)
+{
+    smol_error error;
+    const struct rlimit few = {(rlim_t)model_fd + 2, (rlim_t)model_fd + 2};
+    setrlimit(RLIMIT_NOFILE, &few);
+    results[0] = enter(SANDBOX_ON, output, &error);
+    results[1] = sandbox.files;
+}
+
+static void a_rule_that_cannot_be_added_is_told(void **state)
+{
+    (void)state;
+    long found[MAX_TRIALS];
+    if (!has_landlock())
+        return;
+    assert_int_equal(run_apart(try_without_a_descriptor_for_the_rule, found), 0);
+    assert_int_equal(found[0], SMOL_OK);
+    assert_int_equal(found[1], EMFILE);
 }
 
 /* ---- */
@@ -613,12 +667,12 @@ static int set_up(void **state)
     int failed = temporary_set_up(state);
     unsetenv("SMOL_SANDBOX");
     strcpy(model, temporary_write_text(&temporary, "model", "the model"));
-    strcpy(text, temporary_write_text(&temporary, "text", "the text"));
     strcpy(other, temporary_write_text(&temporary, "other", "another file"));
     snprintf(folder, sizeof folder, "%s/out", temporary.folder);
     snprintf(output, sizeof output, "%s/output", folder);
     snprintf(draft, sizeof draft, "%s.draft", output);
-    return failed || mkdir(folder, 0700);
+    model_fd = open(model, O_RDONLY | O_CLOEXEC);
+    return failed || model_fd < 0 || mkdir(folder, 0700);
 }
 
 int main(void)
@@ -633,8 +687,9 @@ int main(void)
         cmocka_unit_test(abort_ends_the_process),
         cmocka_unit_test(files_are_made_and_replaced_in_the_output_s_folder_alone),
         cmocka_unit_test(it_can_be_switched_off),
-        cmocka_unit_test(another_word_than_off_is_wrong_usage),
-        cmocka_unit_test(a_kernel_that_lacks_or_refuses_it_is_no_error),
+        cmocka_unit_test(the_environment_can_switch_it_off),
+        cmocka_unit_test(what_is_missing_is_told_and_an_error_only_where_all_is_required),
+        cmocka_unit_test(a_rule_that_cannot_be_added_is_told),
     };
     if (SANITIZED) {
         puts("# SKIPPED: sanitizers need what the sandbox refuses");

@@ -32,7 +32,9 @@ static void save(const char *path)
 static smol_status read_all(smol_error *error)
 {
     struct saved_reader reader;
-    smol_status status = smol_saved_open(temporary.path, &text, &reader, error);
+    struct input input;
+    assert_int_equal(smol_input_open(temporary.path, &input, error), SMOL_OK);
+    smol_status status = smol_saved_open(&input, &text, &reader, error);
     for (size_t i = 0; !status && i < N_ROWS; i++) {
         status = smol_saved_next(&reader, error);
         if (!status)
