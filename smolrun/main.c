@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -22,9 +23,26 @@ static const struct {
     {"explain", smol_command_explain},
 };
 
+enum { LEAST_STACK = 128 << 10 }; /* bytes, of the main thread and of each other */
+
+/* With less, a large frame would end the process by a signal. */
+static smol_status check_stack(smol_error *error)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= LEAST_STACK)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_MEMORY,
+                     "the stack is limited to %llu KiB, but %d KiB are needed: raise the limit "
+                     "(ulimit -s 8192)",
+                     (unsigned long long)limit.rlim_cur >> 10, LEAST_STACK >> 10);
+}
+
 int main(int argc, char **argv)
 {
+    smol_error error;
     smol_standard_reserve();
+    if (check_stack(&error))
+        return smol_command_status(error.status, &error);
     /* A reader that goes away then shows as a failed write, which ends things in order. */
     signal(SIGPIPE, SIG_IGN);
     smol_output_remove_on_signals();
@@ -32,7 +50,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    smol_error error;
     if (smol_options_no_command("smolrun", argc, argv, &error))
         return smol_command_status(error.status, &error);
     return smol_command_generate(argc, argv);

@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 from blobs import spoiled
-from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, OK, ROOT, UNSUPPORTED, USAGE
+from internal import BUILD, CONTEXT_FULL, DAMAGED, FILE, MEMORY, OK, ROOT, UNSUPPORTED, USAGE
 from programs import assert_fails, on_terminal, smolrun, wiped
 
 pytestmark = pytest.mark.quick
@@ -391,6 +391,25 @@ def test_a_damaged_blob_is_status_4(blob, tmp_path, option):
     assert_fails(smolrun(damaged, PROMPT, option), DAMAGED, "damaged.smol")
     damaged.write_bytes(b"")
     assert_fails(smolrun(damaged, PROMPT, option), DAMAGED, "damaged.smol")
+
+
+def test_the_stack_that_is_needed_is_checked_and_suffices(blob):
+    def with_stack(kib, *words, **options):
+        limit = kib << 10
+        return smolrun(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (limit, limit)), **options)
+
+    said = "the stack is limited to 64 KiB, but 128 KiB are needed: raise the limit (ulimit -s 8192)"
+    assert_fails(with_stack(64, blob, "Once"), MEMORY, said)
+    nested = {"role": "user", "content": "Once", "x": json.loads("[" * 50 + "1" + "]" * 50)}
+    requests = [{"messages": [nested], "max_tokens": 4}, {"prompt": "Once " * 200, "max_tokens": 4, "logprobs": 20}]
+    text = "\n".join(map(json.dumps, requests * 30)).encode()
+    done = with_stack(128, blob, "--jsonl", "--sequences", 64, "--threads", 3, input=text)
+    assert done.returncode == OK and b'"error"' not in done.stdout
+    for words in (["--chat", "Once"], ["Once " * 200], ["Once", "--json"]):
+        assert with_stack(128, blob, *words, "-n", 4, "--threads", 3).returncode == OK
+    for words in (["explain", blob, "Once", "-n", 4], ["bench", blob, "-p", 256, "-n", 4, "--sequences", 64],
+                  ["perplexity", blob, "-"], ["tokenize", blob, "Once " * 1000], ["chat", blob, "-n", 4]):  # fmt: skip
+        assert with_stack(128, *words, input=b"Once upon a time " * 50).returncode == OK
 
 
 def test_an_unknown_kernel_set_fails(blob):
