@@ -28,7 +28,7 @@ void smol_live_line_draw(struct live_line *line, const char *format, ...)
 
 void smol_live_line_end(struct live_line *line)
 {
-    if (line->shown)
+    if (line->shown && line->width > 0)
         fprintf(stderr, "\r%*s\r", line->width, "");
     line->width = 0;
 }

@@ -1,9 +1,10 @@
-/* smolrun explain: how sure the model was of each token, and what it would have said instead. */
+/* smolrun explain: per-token probabilities and alternatives. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/json_out.h"
+#include "cli/live_line.h"
 #include "cli/print.h"
 #include "cli/quote.h"
 #include "cli/standard.h"
@@ -30,8 +31,10 @@ static const struct option_rule rules[] = {
 static const struct command_line command = {
     .program = "smolrun",
     .words = "explain FILE.smol PROMPT",
-    .about = "Continues PROMPT and prints for each token its probability, its rank (1: the most\n"
-             "likely) and what else was likely. PROMPT is as for generation: -: standard input.\n",
+    .about =
+        "Continues PROMPT and prints the text, then for each token its probability, its rank\n"
+        "(1: the most likely) and the most likely alternatives. PROMPT is as for generation; -\n"
+        "reads standard input.\n",
     .notes = "Probabilities are the model's own, before temperature and the other settings change\n"
              "what is sampled. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
              "yellow, others red; not where NO_COLOR is set. Rows are no wider than the terminal.\n"
@@ -52,6 +55,9 @@ struct explanation {
     size_t vocab_size;
     float *rows; /* (MAX_ROWS, vocab_size) */
     struct json_out json;
+    struct choice *choices; /* (n_choices), those of the prompt first; not for JSON */
+    size_t n_choices, room;
+    struct live_line line; /* the number of generated tokens */
     smol_error text_error; /* of the first token whose text could not be read, or OK */
     struct tally nll;      /* of all that were explained */
     struct tally given_nll, generated_nll;
@@ -122,11 +128,11 @@ static void print_percent(double probability, int width, int digits)
         printf("%*.*f %%", width, digits, 100 * probability);
 }
 
-/* A prompt's first token has a row without figures: no logits stand before it. */
+/* A prompt's first token has a row without numbers: no logits precede it. */
 static void print_first(struct explanation *e)
 {
     print_token(e, e->prompt[0], TOKEN_WIDTH);
-    printf("  %8s  %5s  (nothing stands before it)\n", "-", "-");
+    printf("  %8s  %5s  (nothing precedes it)\n", "-", "-");
 }
 
 static void print_choice(struct explanation *e, const struct choice *choice)
@@ -196,6 +202,30 @@ static void close_part(struct explanation *e)
         smol_json_close(&e->json, ']');
 }
 
+static smol_status keep_choice(struct explanation *e, const struct choice *choice,
+                               smol_error *error)
+{
+    if (e->n_choices == e->room) {
+        size_t room = e->room ? 2 * e->room : 64;
+        struct choice *choices = realloc(e->choices, room * sizeof *choices);
+        if (!choices)
+            return smol_fail_memory(error, "the tokens");
+        e->choices = choices;
+        e->room = room;
+    }
+    e->choices[e->n_choices++] = *choice;
+    return SMOL_OK;
+}
+
+static smol_status finish_printing(struct explanation *e, smol_error *error)
+{
+    if (e->text_error.status) {
+        *error = e->text_error;
+        return error->status;
+    }
+    return smol_standard_flush(error);
+}
+
 /* The token `id`, by the logits of where it stands; counted among `kin` too. */
 static smol_status explain_token(struct explanation *e, const float *logits, uint32_t id,
                                  struct tally *kin, smol_error *error)
@@ -203,15 +233,10 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
     const struct choice choice = smol_choice(logits, e->vocab_size, id);
     tally_add(&e->nll, -choice.token.log_probability);
     tally_add(kin, -choice.token.log_probability);
-    if (e->settings->json)
-        print_json_choice(e, &choice);
-    else
-        print_choice(e, &choice);
-    if (e->text_error.status) {
-        *error = e->text_error;
-        return error->status;
-    }
-    return smol_standard_flush(error);
+    if (!e->settings->json)
+        return keep_choice(e, &choice, error);
+    print_json_choice(e, &choice);
+    return finish_printing(e, error);
 }
 
 /* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after
@@ -224,8 +249,6 @@ static smol_status read_prompt(struct explanation *e, smol_error *error)
     smol_status status = SMOL_OK;
     size_t n = 0;
     open_part(e, "prompt");
-    if (!e->settings->json)
-        print_first(e);
     for (size_t done = 0; !status && done < e->n_prompt; done += n) {
         n = e->n_prompt - done < MAX_ROWS ? e->n_prompt - done : MAX_ROWS;
         status = smol_eval(context, e->prompt + done, n, n, e->rows, error);
@@ -236,8 +259,6 @@ static smol_status read_prompt(struct explanation *e, smol_error *error)
     if (status)
         return status;
     close_part(e);
-    if (!e->settings->json && e->settings->max_tokens > 0)
-        putchar('\n');
     memmove(e->rows, e->rows + (n - 1) * e->vocab_size, e->vocab_size * sizeof *e->rows);
     return SMOL_OK;
 }
@@ -260,6 +281,7 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
     if (status)
         return status;
     e->n_generated++;
+    smol_live_line_draw(&e->line, "generated %zu tokens", e->n_generated);
     if (smol_model_is_stop_id(e->loaded.model, id))
         finish(e, SMOL_FINISH_STOP);
     else if (e->n_generated == e->settings->max_tokens)
@@ -274,7 +296,10 @@ static smol_status next_token(struct explanation *e, smol_sampler *sampler, smol
 static smol_status generate(struct explanation *e, smol_error *error)
 {
     smol_sampler *sampler;
-    smol_status status = smol_sampler_create(&e->settings->sampler, &sampler, error);
+    smol_sampler_params params;
+    smol_status status = smol_settings_sampling(e->settings, e->loaded.model, &params, error);
+    if (!status)
+        status = smol_sampler_create(&params, &sampler, error);
     if (status)
         return status;
     open_part(e, "tokens");
@@ -298,36 +323,78 @@ static void print_tally(const char *kind, const struct tally *nll)
                nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
 }
 
-static void print_end(struct explanation *e)
+/* The text as generation prints it, without the stop token; with --given, the prompt's before it.
+ */
+static smol_status print_whole_text(const struct explanation *e, smol_error *error)
 {
-    if (e->settings->json) {
-        smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
-        smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
-        smol_json_close(&e->json, '}');
+    bool given = e->settings->given;
+    size_t n_first = given ? e->n_prompt - 1 : 0, n = 0, size;
+    uint32_t *ids = malloc((1 + e->n_choices) * sizeof *ids);
+    char *text;
+    if (!ids)
+        return smol_fail_memory(error, "the text");
+    if (given)
+        ids[n++] = e->prompt[0];
+    for (size_t i = 0; i < e->n_choices; i++)
+        if (i < n_first || !smol_model_is_stop_id(e->loaded.model, e->choices[i].token.id))
+            ids[n++] = e->choices[i].token.id;
+    smol_status status = smol_detokenize(e->loaded.model, ids, n, 0, &text, &size, error);
+    free(ids);
+    if (status)
+        return status;
+    if (size > 0) {
+        smol_terminal_print(text, size);
+        fputs("\n\n", stdout);
+    }
+    smol_free(text);
+    return SMOL_OK;
+}
+
+static smol_status print_table(struct explanation *e, smol_error *error)
+{
+    size_t n_given = e->settings->given ? e->n_prompt - 1 : 0;
+    fit_rows(e);
+    smol_status status = print_whole_text(e, error);
+    if (status)
+        return status;
+    print_heading();
+    if (e->settings->given)
+        print_first(e);
+    for (size_t i = 0; i < e->n_choices; i++) {
+        if (e->settings->given && i == n_given)
+            putchar('\n');
+        print_choice(e, &e->choices[i]);
     }
     putchar('\n');
-    if (!e->settings->json) {
-        print_tally("given ", &e->given_nll);
-        print_tally(e->settings->given ? "generated " : "", &e->generated_nll);
-    }
+    print_tally("given ", &e->given_nll);
+    print_tally(e->settings->given ? "generated " : "", &e->generated_nll);
+    return finish_printing(e, error);
+}
+
+static smol_status print_json_end(struct explanation *e, smol_error *error)
+{
+    smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
+    smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
+    smol_json_close(&e->json, '}');
+    putchar('\n');
+    return smol_standard_flush(error);
 }
 
 static smol_status explain_prompt(struct explanation *e, smol_error *error)
 {
     e->color = !e->settings->json && smol_terminal_colors();
     e->json.file = stdout;
-    fit_rows(e);
     if (e->settings->json)
         smol_json_open(&e->json, '{');
-    else
-        print_heading();
     smol_status status = read_prompt(e, error);
+    smol_load_hide_progress(&e->loaded);
+    e->line = smol_live_line_start(e->settings->json);
     if (!status)
         status = generate(e, error);
+    smol_live_line_end(&e->line);
     if (status)
         return status;
-    print_end(e);
-    return smol_standard_flush(error);
+    return e->settings->json ? print_json_end(e, error) : print_table(e, error);
 }
 
 static smol_status explain(struct explanation *e, smol_error *error)
@@ -364,7 +431,8 @@ static smol_status explain(struct explanation *e, smol_error *error)
 
 int smol_command_explain(int argc, char **argv)
 {
-    struct settings settings = {.max_tokens = 32, .sampler = {.top_p = 1, .seed = 42}};
+    struct settings settings = {
+        .max_tokens = 32, .sampler = {.top_p = 1, .seed = 42}, .show_reading = true};
     struct explanation e = {.settings = &settings};
     smol_error error;
     int exit_status;
@@ -372,6 +440,7 @@ int smol_command_explain(int argc, char **argv)
         return exit_status;
     smol_status status = explain(&e, &error);
     smol_free(e.prompt);
+    free(e.choices);
     smol_unload(&e.loaded);
     return smol_command_status(status, &error);
 }

@@ -80,8 +80,6 @@ static const struct command_line command = {
 /* One generation and what it has brought so far. */
 struct run {
     const struct settings *settings;
-    int argc;
-    char **argv; /* what they were read from */
     struct loaded loaded;
     struct session_file file;  /* of --session */
     size_t n_kept;             /* tokens of it that the prompt goes on from */
@@ -97,6 +95,7 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
 {
     struct run *run = user;
     const struct settings *settings = run->settings;
+    smol_load_hide_progress(&run->loaded);
     if (settings->json)
         return smol_answer_text(&run->answer, text, size, id);
     if (!settings->ids) {
@@ -199,6 +198,7 @@ static smol_status generate(struct run *run, smol_sampler *sampler, const uint32
     };
     smol_status status =
         smol_generate(run->loaded.context, sampler, prompt, n, &params, result, error);
+    smol_load_hide_progress(&run->loaded);
     if (!status)
         status = finish_output(run, error);
     if (!status)
@@ -246,8 +246,7 @@ static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *er
     smol_free(session.data);
     if (status || !is_resumed(run))
         return status;
-    size_t max_tokens = settings->max_tokens;
-    return smol_settings_reread(&command, run->argc, run->argv, sampler, &max_tokens, error);
+    return smol_settings_resample(settings, run->loaded.model, sampler, error);
 }
 
 static smol_status run_prompt(struct run *run, smol_error *error)
@@ -300,11 +299,14 @@ int smol_command_generate(int argc, char **argv)
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
-    struct run run = {.settings = &settings, .argc = argc, .argv = argv};
+    settings.show_reading = !settings.jsonl;
+    struct run run = {.settings = &settings};
     smol_error error;
     smol_status status = check_words(&settings, &error);
     if (!status)
         status = smol_load(&settings, &run.loaded, &error);
+    if (!status)
+        status = smol_settings_sampling(&settings, run.loaded.model, &settings.sampler, &error);
     if (!status)
         status = settings.jsonl ? smol_batch_run(&settings, &run.loaded, &error)
                                 : run_prompt(&run, &error);

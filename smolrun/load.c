@@ -1,6 +1,7 @@
 /* Loading, and statistics, see load.h. */
 #include "smolrun/load.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -36,14 +37,40 @@ smol_status smol_load_model(const struct settings *settings, smol_model **model,
     return status;
 }
 
+/* Draws how far a prompt has been read once that has taken a second, ten times a second. */
+static int show_prompt(void *user, uint64_t done, uint64_t total)
+{
+    struct loaded *loaded = user;
+    double now = clock_seconds();
+    if (now - loaded->reading.start >= 1 && now - loaded->reading.drawn >= 0.1) {
+        loaded->reading.drawn = now;
+        smol_live_line_draw(&loaded->reading.line,
+                            "reading the prompt: %" PRIu64 " of %" PRIu64 " tokens", done, total);
+    }
+    return 0;
+}
+
+void smol_load_hide_progress(struct loaded *loaded)
+{
+    smol_live_line_end(&loaded->reading.line);
+    loaded->reading.line.shown = false;
+}
+
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error)
 {
     double start = clock_seconds();
     *loaded = (struct loaded){.sandbox = &settings->sandbox};
     smol_status status = smol_load_model(settings, &loaded->model, error);
+    smol_context_params params = settings->context;
+    if (settings->show_reading) {
+        loaded->reading.line = smol_live_line_start(false);
+        params.on_progress = show_prompt;
+        params.user = loaded;
+    }
     if (!status)
-        status = smol_context_create(loaded->model, &settings->context, &loaded->context, error);
-    loaded->load_seconds = clock_seconds() - start;
+        status = smol_context_create(loaded->model, &params, &loaded->context, error);
+    loaded->reading.start = clock_seconds();
+    loaded->load_seconds = loaded->reading.start - start;
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "cli/live_line.h"
 #include "smolrun/settings.h"
 
 struct loaded {
@@ -11,16 +12,24 @@ struct loaded {
     smol_context *context;
     double load_seconds;
     const struct sandbox *sandbox; /* of the settings */
+    struct {
+        struct live_line line;
+        double start, drawn; /* seconds */
+    } reading;               /* of a prompt, with settings->show_reading */
 };
 
 /* Opens the model alone; warnings go to standard error. Errors: as smol_model_open, USAGE (the
  * output is the blob). */
 smol_status smol_load_model(const struct settings *settings, smol_model **model, smol_error *error);
 
-/* Fills *loaded. Call smol_unload after an error too. Errors: as smol_load_model and
- * smol_context_create. */
+/* Fills *loaded, which must not move from then on. Call smol_unload after an error too. Errors: as
+ * smol_load_model and smol_context_create. */
 smol_status smol_load(const struct settings *settings, struct loaded *loaded, smol_error *error);
 void smol_unload(struct loaded *loaded);
+
+/* The prompt has been read: removes the line about it from the terminal, if it is there. Call it
+ * before anything is printed. */
+void smol_load_hide_progress(struct loaded *loaded);
 
 /* --- statistics, for --stats and a chat's /stats ------------------------------------------- */
 

@@ -57,6 +57,39 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
     return smol_sampler_set_params(sampler, &settings.sampler, error);
 }
 
+/* Changes *params as --model-defaults and the options say. */
+static smol_status override(const struct settings *settings, const smol_model *model,
+                            smol_sampler_params *params, smol_error *error)
+{
+    bool shown;
+    struct settings again = {.sampler = *params};
+    if (settings->model_defaults) {
+        again.sampler = smol_model_default_sampler(model);
+        again.sampler.seed = params->seed;
+    }
+    if (again.sampler.top_p == 0) /* none, to the library */
+        again.sampler.top_p = 1;
+    smol_status status =
+        parse(settings->command, settings->argc, settings->argv, &again, &shown, error);
+    *params = again.sampler;
+    return status;
+}
+
+smol_status smol_settings_sampling(const struct settings *settings, const smol_model *model,
+                                   smol_sampler_params *params, smol_error *error)
+{
+    *params = settings->sampler;
+    return settings->model_defaults ? override(settings, model, params, error) : SMOL_OK;
+}
+
+smol_status smol_settings_resample(const struct settings *settings, const smol_model *model,
+                                   smol_sampler *sampler, smol_error *error)
+{
+    smol_sampler_params params = smol_sampler_get_params(sampler);
+    smol_status status = override(settings, model, &params, error);
+    return status ? status : smol_sampler_set_params(sampler, &params, error);
+}
+
 /* A session is read and then replaced, so where its name is a link, that is meant for the file
  * which the link leads to; this one's folder is what the sandbox has to allow. */
 static void follow_link(struct settings *settings)
@@ -143,6 +176,9 @@ bool smol_settings_parse(const struct command_line *command, int argc, char **ar
 {
     smol_error error;
     bool shown;
+    settings->command = command;
+    settings->argc = argc;
+    settings->argv = argv;
     if (argc < 2) {
         smol_options_usage(command);
         *status = SMOL_ERROR_USAGE;

@@ -15,6 +15,9 @@
 
 /* The settings of all sub-commands; each uses those that its table names. */
 struct settings {
+    const struct command_line *command; /* parsed from its words argv[0..argc) */
+    int argc;
+    char **argv;
     const char *model; /* FILE.smol */
     int model_fd;      /* the same, open; closed by smol_load_model */
     const char *text;  /* the second word, or NULL */
@@ -26,6 +29,7 @@ struct settings {
     smol_context_params context;
     /* generate */
     smol_sampler_params sampler;
+    int model_defaults;
     size_t max_tokens;
     struct option_texts stop;
     int slide;
@@ -40,6 +44,7 @@ struct settings {
     char session_file[PATH_MAX]; /* where that is a link: what it leads to */
     struct tm now;               /* the local time, where there is a chat */
     int stats;
+    bool show_reading;            /* of a long prompt, on a terminal */
     void (*before_sandbox)(void); /* of a chat, or NULL */
     /* generate, bench */
     int json;
@@ -103,6 +108,11 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     {                                                                                              \
         "json", 0, NULL, "print one JSON object", OPTION_FLAG, FIELD(json), 0, 0, NULL             \
     }
+#define RULE_MODEL_DEFAULTS                                                                        \
+    {                                                                                              \
+        "model-defaults", 0, NULL, "sample as the model's authors recommend; other options win",   \
+            OPTION_FLAG, FIELD(model_defaults), 0, 0, NULL                                         \
+    }
 #define RULE_TEMP                                                                                  \
     {                                                                                              \
         "temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)",            \
@@ -149,7 +159,9 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
             OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
     }
 /* Of every command that samples, and that takes a prompt. */
-#define RULES_SAMPLING RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
+#define RULES_SAMPLING                                                                             \
+    RULE_MODEL_DEFAULTS, RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY,       \
+        RULE_SEED
 #define RULES_PROMPT RULE_CHAT, RULE_SYSTEM, RULE_TEMPLATE_ARG
 #define RULE_REQUIRE_DIGEST                                                                        \
     {                                                                                              \
@@ -181,9 +193,21 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
+<<<<<<< HEAD
 /* Parses words again after smol_settings_parse, so that they win over what the sampler was restored
  * with: its parameters and *max_tokens stay where the words do not say otherwise. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
                                  smol_sampler *sampler, size_t *max_tokens, smol_error *error);
+=======
+/* How to sample: as the options say, and with --model-defaults, where they say nothing, as the
+ * model does. */
+smol_status smol_settings_sampling(const struct settings *settings, const smol_model *model,
+                                   smol_sampler_params *params, smol_error *error);
+
+/* The same for a sampler that was restored from a session: where neither the options nor the model
+ * say anything, it stays as it is. */
+smol_status smol_settings_resample(const struct settings *settings, const smol_model *model,
+                                   smol_sampler *sampler, smol_error *error);
+>>>>>>> e0741b2 (smolrun: --model-defaults; progress of reading a prompt; explain prints the text first)
 
 #endif

@@ -10,8 +10,6 @@ enum { MAX_SET = 8 };
 
 struct chat {
     const struct settings *settings;
-    int argc;
-    char **argv; /* what they were read from */
     struct loaded loaded;
     smol_sampler *sampler;
     struct conversation conversation;

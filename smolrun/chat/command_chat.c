@@ -63,7 +63,7 @@ static const struct command_line command = {
 
 /* --- /set --------------------------------------------------------------------------------- */
 
-static const struct option_rule set_rules[] = {RULE_ANSWER_TOKENS, RULES_SAMPLING};
+static const struct option_rule set_rules[] = {RULE_ANSWER_TOKENS, RULES_SAMPLER};
 enum { N_SET = sizeof set_rules / sizeof set_rules[0] };
 _Static_assert((int)N_SET <= (int)MAX_SET, "chat.set has room for each");
 
@@ -112,8 +112,9 @@ smol_status smol_chat_set(struct chat *chat, const char *name, const char *value
 
 smol_status smol_chat_reread(struct chat *chat, smol_error *error)
 {
-    smol_status status = smol_settings_reread(&command, chat->argc, chat->argv, chat->sampler,
-                                              &chat->max_tokens, error);
+    smol_status status =
+        smol_settings_resample(chat->settings, chat->loaded.model, chat->sampler, error);
+    chat->max_tokens = chat->settings->max_tokens;
     return status ? status : apply_set(chat, error);
 }
 
@@ -152,9 +153,12 @@ static smol_status check_save_dir(const struct settings *settings, smol_error *e
 static smol_status prepare(struct chat *chat, smol_error *error)
 {
     const struct settings *settings = chat->settings;
+    smol_sampler_params sampling;
     smol_status status = smol_load(settings, &chat->loaded, error);
     if (!status)
-        status = smol_sampler_create(&settings->sampler, &chat->sampler, error);
+        status = smol_settings_sampling(settings, chat->loaded.model, &sampling, error);
+    if (!status)
+        status = smol_sampler_create(&sampling, &chat->sampler, error);
     smol_chat_cancel(chat->loaded.context);
     if (!status && settings->save_dir)
         status = check_save_dir(settings, error);
@@ -289,8 +293,7 @@ int smol_command_chat(int argc, char **argv)
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
         return exit_status;
-    struct chat chat = {
-        .settings = &settings, .argc = argc, .argv = argv, .max_tokens = settings.max_tokens};
+    struct chat chat = {.settings = &settings, .max_tokens = settings.max_tokens};
     smol_error error = {.status = SMOL_OK};
     smol_status status = run(&chat, &error);
     smol_conversation_clear(&chat.conversation, true);

@@ -175,7 +175,7 @@ def test_a_model_without_a_template_is_refused(tmp_path, blob):
 def test_stats_go_to_standard_error(blob):
     for done in (run("chat", blob, "--stats", input="Hello\n"), run(blob, "Hello", "--stats", "-n", 5)):
         assert done.returncode == OK and "tokens/s" not in done.stdout
-        assert re.findall(r"^\w+", done.stderr, re.M) == "load prefill decode context memory".split()
+        assert re.findall(r"^\w+", done.stderr, re.M) == "load prefill decode context sandbox memory".split()
 
 
 # --- the end of the context -----------------------------------------------------------------------
