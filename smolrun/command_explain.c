@@ -323,8 +323,20 @@ static void print_tally(const char *kind, const struct tally *nll)
                nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
 }
 
-/* The text as generation prints it, without the stop token; with --given, the prompt's before it.
- */
+/* Prints text[0..size) in quotes, as a line. */
+static smol_status print_line(const char *text, size_t size, smol_error *error)
+{
+    size_t most = 4 * size + 3; /* columns: a byte takes at most four */
+    char *line = malloc(QUOTE_BYTES(most));
+    if (!line)
+        return smol_fail_memory(error, "the text");
+    smol_quote(text, size, most, line);
+    printf("%s\n\n", line);
+    free(line);
+    return SMOL_OK;
+}
+
+/* The text as generation prints it, without the stop token; with --given, after the prompt. */
 static smol_status print_whole_text(const struct explanation *e, smol_error *error)
 {
     bool given = e->settings->given;
@@ -342,12 +354,10 @@ static smol_status print_whole_text(const struct explanation *e, smol_error *err
     free(ids);
     if (status)
         return status;
-    if (size > 0) {
-        smol_terminal_print(text, size);
-        fputs("\n\n", stdout);
-    }
+    if (size > 0)
+        status = print_line(text, size, error);
     smol_free(text);
-    return SMOL_OK;
+    return status;
 }
 
 static smol_status print_table(struct explanation *e, smol_error *error)

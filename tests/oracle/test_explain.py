@@ -110,7 +110,8 @@ def percent(text):
 def test_the_table_has_the_same_figures(demo_blob):
     arguments = "explain", demo_blob("int8"), PROMPT, "-n", 12, *SAMPLED
     figures = json.loads(output(*arguments, "--json"))
-    lines = output(*arguments).splitlines()
+    text, blank, *lines = output(*arguments).splitlines()
+    assert json.loads(text) == "".join(token["text"] for token in figures["tokens"]) and not blank
     assert lines[0].split() == ["token", "prob", "rank", "instead"] and len(lines) == 1 + 12 + 2
     for line, token in zip(lines[1:13], figures["tokens"]):
         text, probability, rank, others = ROW.match(line).groups()
@@ -126,7 +127,8 @@ def test_the_table_has_the_same_figures(demo_blob):
 def test_given_tokens_are_all_there_and_counted_apart(demo_blob):
     arguments = "explain", demo_blob("int8"), PROMPT, "-n", 5, "--given"
     figures = json.loads(output(*arguments, "--json"))
-    lines = output(*arguments).splitlines()
+    text, blank, *lines = output(*arguments).splitlines()
+    assert json.loads(text) == PROMPT + "".join(token["text"] for token in figures["tokens"]) and not blank
     first = re.match(r'("[^"]*") +- +- +\(', lines[1])
     given = [json.loads(ROW.match(line)[1]) for line in lines[2 : lines.index("")]]
     assert given == [token["text"] for token in figures["prompt"]]
@@ -170,7 +172,7 @@ def test_colours_are_for_terminals_and_never_with_no_color(demo_blob):
     figures = json.loads(output(*arguments, "--json"))
     coloured = on_terminal(arguments)
     assert "\x1b" not in plain
-    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == plain and not coloured.startswith("\x1b")
     expected = [
         32 if token["probability"] >= 0.75 else 33 if token["probability"] >= 0.25 else 31
         for token in figures["tokens"]
