@@ -146,7 +146,7 @@ $(BUILD)/tests/check_kernels: $(KERNEL_TEST_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 
 tests: c_tests $(BUILD)/tests/libsmol_internal.so $(BUILD)/tests/smolrun-shared ## build the tests
 # without Python: everything that builds with sanitizers run
-c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so)
+c_tests: unit_tests fuzz_targets $(addprefix $(BUILD)/tests/,replay soak damage change.so clock.so)
 unit_tests: check_kernels $(TESTS)
 # The tests that make calls fail replace these.
 comma := ,
@@ -219,7 +219,7 @@ $(BUILD)/tests/fault.so: tests/fault/shim.c
 	$(LINK) -shared -o $@ $<
 
 # Another that changes a file while it is open.
-$(BUILD)/tests/change.so: tests/fault/change.c
+$(BUILD)/tests/change.so $(BUILD)/tests/clock.so: $(BUILD)/tests/%.so: tests/fault/%.c
 	@mkdir -p $(@D)
 	$(LINK) -shared -o $@ $<
 

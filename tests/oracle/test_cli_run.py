@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -267,6 +268,49 @@ def test_a_context_longer_than_the_model_s_is_wrong_usage(blob):
     assert smolrun(blob, PROMPT, "--ctx", CONTEXT, "-n", 1).returncode == OK
 
 
+def recommended(tmp_path, **values):
+    """The bundled model with a generation_config.json that recommends how to sample."""
+    source = shutil.copytree(ROOT / "demo/model", tmp_path / "checkpoint")
+    path = source / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    subprocess.run([BUILD / "smolconv", "--quiet", source, tmp_path / "a.smol"], check=True)
+    return tmp_path / "a.smol"
+
+
+def test_model_defaults_are_those_of_generation_config_and_options_win(tmp_path):
+    blob = recommended(tmp_path, do_sample=True, temperature=0.9, top_k=30, top_p=0.9, repetition_penalty=1.1)
+    full = ["--temp", "0.9", "--top-k", 30, "--top-p", "0.9", "--repeat-penalty", "1.1", "--seed", 5]
+    assert output(blob, PROMPT, "--model-defaults", "--seed", 5) == output(blob, PROMPT, *full)
+    assert output(blob, PROMPT) == output(blob, PROMPT, "--temp", 0) != output(blob, PROMPT, *full)
+    for words in (["--temp", "0.4"], ["--top-k", 3], ["--seed", 6], ["--top-p", "0.5"]):
+        assert output(blob, PROMPT, *words, "--seed", 5, "--model-defaults") == output(
+            blob, PROMPT, *full[:-2], *words, "--seed", 5
+        )
+    requests = b'{"prompt": "Once upon a time"}\n{"prompt": "Once upon a time", "temperature": 0.4}\n'
+    found = [json.loads(line)["text"] for line in output(
+        blob, "--jsonl", "--model-defaults", "--seed", 5, input=requests).splitlines()]  # fmt: skip
+    assert [text + "\n" for text in found] == [output(blob, PROMPT, *full), output(blob, PROMPT, *full, "--temp", "0.4")]
+    explained = json.loads(output("explain", blob, PROMPT, "--model-defaults", "--seed", 5, "--json"))
+    assert [token["id"] for token in explained["tokens"]] == json.loads(
+        output(blob, PROMPT, *full, "-n", 32, "--json"))["ids"]  # fmt: skip
+
+
+def test_model_defaults_without_recommendations_are_greedy(blob, greedy):
+    assert output(blob, PROMPT, "-n", 60, "--model-defaults") == greedy["text"] + "\n"
+
+
+def test_a_terminal_is_told_how_far_a_long_prompt_is_read(blob):
+    """Once reading takes more than a second: here each look at the clock does."""
+    words, slow = (blob, "Once " * 200, "-n", 2, "--threads", 1), {"LD_PRELOAD": str(BUILD / "tests/clock.so")}
+    drawn, rest = wiped(on_terminal(words, errors=subprocess.STDOUT, **slow))
+    n = len(output("tokenize", blob, "Once " * 200).split())
+    counts = [int(re.fullmatch(rf"reading the prompt: (\d+) of {n} tokens", text)[1]) for text in drawn]
+    assert counts and counts == sorted(set(counts)) and 0 < counts[-1] < n
+    assert rest == output(*words)
+    assert "reading" not in on_terminal(words, errors=subprocess.STDOUT)
+    assert smolrun(*words, env={**os.environ, **slow}).stderr == b""
+
+
 # --- usage ------------------------------------------------------------------------------------
 
 
@@ -294,7 +338,7 @@ def test_without_arguments_and_with_help_the_commands_are_listed():
 
 
 def test_help_names_every_option_and_no_other():
-    options = """-n --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
+    options = """-n --model-defaults --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --ctx --slide
         --keep --threads --kv --chat --system --template-arg --session --jsonl --sequences --ids --json --stats --verify
         --no-mmap --require-digest --sandbox -h --version""".split()
     assert re.findall(r"^  (--?[a-z-]+)", output("--help"), re.M) == options

@@ -43,12 +43,17 @@ static const struct command_line command = {
 static struct settings parse(char *line)
 {
     char *words[16] = {"smolrun"};
-    int n = 1, status;
+    const char *found[2];
+    int n = 1;
+    bool shown;
     for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
         words[n++] = word;
     struct settings settings = {0};
-    assert_true(smol_settings_parse(&command, n, words, &settings, &status));
-    assert_int_equal(status, 0);
+    smol_status status = smol_options_parse(&command, n, words, &settings, found, &shown, NULL);
+    assert_int_equal(status, SMOL_OK);
+    assert_false(shown);
+    settings.model = found[0];
+    settings.text = found[1];
     return settings;
 }
 
