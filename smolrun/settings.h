@@ -159,9 +159,8 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
             OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
     }
 /* Of every command that samples, and that takes a prompt. */
-#define RULES_SAMPLING                                                                             \
-    RULE_MODEL_DEFAULTS, RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY,       \
-        RULE_SEED
+#define RULES_SAMPLER RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
+#define RULES_SAMPLING RULE_MODEL_DEFAULTS, RULES_SAMPLER
 #define RULES_PROMPT RULE_CHAT, RULE_SYSTEM, RULE_TEMPLATE_ARG
 #define RULE_REQUIRE_DIGEST                                                                        \
     {                                                                                              \
@@ -193,12 +192,11 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
-<<<<<<< HEAD
 /* Parses words again after smol_settings_parse, so that they win over what the sampler was restored
  * with: its parameters and *max_tokens stay where the words do not say otherwise. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
                                  smol_sampler *sampler, size_t *max_tokens, smol_error *error);
-=======
+
 /* How to sample: as the options say, and with --model-defaults, where they say nothing, as the
  * model does. */
 smol_status smol_settings_sampling(const struct settings *settings, const smol_model *model,
@@ -208,6 +206,5 @@ smol_status smol_settings_sampling(const struct settings *settings, const smol_m
  * say anything, it stays as it is. */
 smol_status smol_settings_resample(const struct settings *settings, const smol_model *model,
                                    smol_sampler *sampler, smol_error *error);
->>>>>>> e0741b2 (smolrun: --model-defaults; progress of reading a prompt; explain prints the text first)
 
 #endif
