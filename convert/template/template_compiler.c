@@ -161,11 +161,22 @@ static void emit_slot(struct compiler *c, const struct node *node, enum template
     emit(c, node, code, c->function->number != symbol->function, symbol->slot);
 }
 
+/* Reports why a variable is missing in the scope or around it. */
+static void fail_scope(struct compiler *c, const struct node *node, const struct scope *scope)
+{
+    while (scope && !scope->too_many)
+        scope = scope->outer;
+    if (scope)
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "so many variables are not supported");
+    else
+        fail_memory(c);
+}
+
 /* Starts a scope: its variables get the values that they start with. */
 static void enter_scope(struct compiler *c, const struct node *node, struct scope *scope)
 {
-    if (scope->failed)
-        fail_memory(c);
+    if (scope->failed || scope->too_many)
+        fail_scope(c, node, scope);
     c->scope = scope;
     for (struct symbol *symbol = scope->symbols; symbol; symbol = symbol->next) {
         if (symbol->start == START_PARAMETER)
@@ -193,8 +204,8 @@ static struct scope inner_scope(struct compiler *c)
 static const struct symbol *symbol_of(struct compiler *c, const struct node *name)
 {
     const struct symbol *symbol = smol_scope_find(c->scope, name->text, name->size);
-    if (!symbol) /* only when memory ran out */
-        fail_memory(c);
+    if (!symbol)
+        fail_scope(c, name, c->scope);
     return symbol;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/template.h"
+
 struct scope smol_scope(struct scope *outer, uint32_t function, uint32_t *n_slots)
 {
     return (struct scope){.outer = outer, .function = function, .n_slots = n_slots};
@@ -38,6 +40,10 @@ struct symbol *smol_scope_find(struct scope *scope, const char *name, size_t siz
 static struct symbol *add(struct scope *scope, const char *name, size_t size,
                           enum symbol_start start)
 {
+    if (*scope->n_slots >= TEMPLATE_MAX_STACK) { /* searches stay short, too */
+        scope->too_many = true;
+        return NULL;
+    }
     struct symbol *symbol = calloc(1, sizeof *symbol);
     if (!symbol) {
         scope->failed = true;

@@ -27,7 +27,8 @@ struct scope {
     uint32_t function;   /* whose slots it takes */
     uint32_t *n_slots;   /* of that function so far */
     struct symbol *symbols, **end;
-    bool failed; /* out of memory */
+    bool failed;   /* out of memory */
+    bool too_many; /* more variables than a function may have */
 };
 
 struct scope smol_scope(struct scope *outer, uint32_t function, uint32_t *n_slots);

@@ -147,6 +147,25 @@ static void a_template_may_be_one_long_line(void **state)
     free(source);
 }
 
+/* Where each name is looked for among all others, this takes minutes. */
+static void variables_are_limited(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"{{n%06d}}", "{%% set n%06d=1 %%}",
+                                        "{%% for n%06d in x %%}{%% endfor %%}"};
+    char *source = malloc(TEMPLATE_MAX_SOURCE + 64);
+    assert_non_null(source);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t size = 0;
+        for (int n = 0; size < TEMPLATE_MAX_SOURCE - 64; n++)
+            size += (size_t)sprintf(source + size, parts[i], n);
+        compile_bytes(source, size);
+        assert_non_null(strstr(reason, i == 2 ? "so " : "so many variables are not supported"));
+        forget();
+    }
+    free(source);
+}
+
 static void bytes_that_are_no_text_are_named(void **state)
 {
     (void)state;
@@ -480,6 +499,7 @@ int main(void)
         cmocka_unit_test(what_is_not_supported_is_named_with_its_place),
         cmocka_unit_test(the_end_of_a_template_may_come_anywhere),
         cmocka_unit_test(a_template_may_be_one_long_line),
+        cmocka_unit_test(variables_are_limited),
         cmocka_unit_test(bytes_that_are_no_text_are_named),
         cmocka_unit_test(nesting_is_limited),
         cmocka_unit_test(every_changed_byte_is_refused_or_harmless),
