@@ -66,8 +66,8 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
                          tokenizer->size, made->tokenizer, made->n_tokenizer, error);
 }
 
-/* Of the front, the magic and the digest were compared when the blob was opened; a difference is
- * named by what lies behind them. */
+/* Skips the front's magic and digest, which were compared when the blob was opened: the bytes after
+ * them tell where the difference is. */
 smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, size_t size,
                                smol_error *error)
 {

@@ -100,7 +100,7 @@ static smol_status write_weights(struct conversion *c, bool quiet, smol_error *e
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 
-/* Of a file, this syncs it, which takes as long as the disk does. */
+/* Syncs a file, which takes as long as the disk does. */
 static smol_status finish_blob(struct conversion *c, smol_error *error)
 {
     struct blob_writer *writer = c->writer;

@@ -68,7 +68,7 @@ smol_status smol_source_compile_tokenizer(struct source *source, smol_error *err
 smol_status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
                                        smol_error *error);
 
-/* What has become of a step that read the tensors and ended with `status`, see file_settle. */
+/* The result of a step that read the tensors and ended with `status`, see file_settle. */
 smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error);
 
 /* Gives everything back; a zeroed source is fine. */

@@ -33,7 +33,7 @@ static size_t count_values(const uint8_t *text, size_t size)
 
 /* When memory runs out jansson may lose a character and go on, blame the text, or, where that was
  * half of an escape, abort. So its allocations are watched, and once one has failed in a load, so
- * do those behind it. */
+ * do all that follow. */
 static _Thread_local bool loading, out_of_memory;
 
 static void *watched_malloc(size_t size)

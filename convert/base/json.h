@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 
-/* What a file was when it was read: for the provenance, which must not speak of what it has become
- * since. */
+/* The size and digest that a file had when it was read: the provenance describes that file, even if
+ * it has changed since. */
 struct json_mark {
     uint64_t size; /* 0: there is no such file */
     uint64_t digest;
@@ -21,7 +21,7 @@ struct json_mark {
 smol_status smol_json_load(const char *path, json_t **object, struct json_mark *mark,
                            smol_error *error);
 
-/* The same for text[0..size), which is in memory already; `path` is for messages. */
+/* Reads text[0..size) instead of a file; `path` is for messages. */
 smol_status smol_json_parse(const char *path, const void *text, size_t size, json_t **object,
                             smol_error *error);
 

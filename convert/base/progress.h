@@ -1,5 +1,5 @@
-/* What a command that takes long says on standard error: how far it is, where that is a terminal,
- * and in the end what it did. */
+/* Messages of long commands on standard error: a progress bar on a terminal, and a summary at the
+ * end. */
 #ifndef SMOL_CONVERT_BASE_PROGRESS_H
 #define SMOL_CONVERT_BASE_PROGRESS_H
 

@@ -37,7 +37,7 @@ bool smol_setting_is_null(const struct json_settings *settings, const char *key)
 smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
                               const char *key, const json_t *value, const char *remedy);
 
-/* The same for what the key must be: "path: key must be `expected`, found value". */
+/* Reports what a key must be: "path: key must be `expected`, found value". */
 smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
                                 const char *key, const json_t *value, const char *expected);
 
@@ -55,7 +55,7 @@ smol_status smol_setting_flag(const struct json_settings *settings, const char *
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value);
 
-/* The same where the reference refuses integers. */
+/* A number min..max where the reference refuses integers. */
 smol_status smol_setting_fraction(const struct json_settings *settings, const char *key, double min,
                                   double max, double *value);
 

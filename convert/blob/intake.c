@@ -100,7 +100,7 @@ static smol_status take_front(struct intake *intake, const uint8_t **data, size_
 
 /* --- chunks ------------------------------------------------------------------------------- */
 
-/* Bytes of the chunk that is due. */
+/* Bytes of the next chunk. */
 static size_t chunk_length(const struct intake *intake)
 {
     uint64_t rest = intake->blob.header->file_size - intake->checked;

@@ -24,7 +24,7 @@ struct blob_writer {
     uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
 };
 
-/* What a section holds; data NULL: filled in later. */
+/* The contents of a section; data NULL: filled in later. */
 struct section_data {
     const void *data;
     uint64_t size;
@@ -72,7 +72,7 @@ static uint64_t count_chunks(const struct blob_contents *contents)
     return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
 }
 
-/* What the contents need of a reader: bits of enum blob_feature. */
+/* Features that a reader of the contents needs: bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |

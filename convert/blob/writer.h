@@ -55,7 +55,7 @@ smol_status smol_writer_open_sink(const struct blob_sink *sink,
                                   const struct blob_contents *contents, struct blob_writer **writer,
                                   smol_error *error);
 
-/* Appends bytes of the weights section: the tensors one behind the other, each as
+/* Appends bytes of the weights section: the tensors one after the other, each as
  * smol_tensor_layout says, an alias left out. */
 smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
                                smol_error *error);
@@ -63,7 +63,7 @@ smol_status smol_writer_append(struct blob_writer *writer, const void *data, siz
 /* Writes the front; a file is committed, and appears whole. Frees the writer, also on error. */
 smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error);
 
-/* Gives up: nothing is left behind. NULL is fine. */
+/* Discards the blob and removes its file. NULL is fine. */
 void smol_writer_abort(struct blob_writer *writer);
 
 #endif

@@ -25,7 +25,7 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
  * first. Families agree on what part of a block a name belongs to, but not on which norm it is. */
 bool smol_checkpoint_find(const char *name, struct tensor_key *key);
 
-/* What is to be added to each element of a checkpoint's tensor; not 0 only for norms. */
+/* The offset to add to each element of a checkpoint's tensor; 0 for all but norms. */
 float smol_checkpoint_offset(const struct family *family, enum tensor_role role);
 
 /* Whether a tensor that no role has may be there: old checkpoints carry RoPE's frequencies as

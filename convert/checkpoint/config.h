@@ -1,4 +1,4 @@
-/* What a checkpoint's JSON files say about the model, with every default resolved:
+/* The model that a checkpoint's JSON files describe, with every default resolved:
  * config.json, generation_config.json, tokenizer_config.json. */
 #ifndef SMOL_CONVERT_CONFIG_H
 #define SMOL_CONVERT_CONFIG_H
@@ -25,7 +25,7 @@ struct config {
     uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
     float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */
     uint32_t max_positions;           /* max_position_embeddings */
-    uint32_t wanted_context;          /* what the caller asked for; 0: nothing */
+    uint32_t wanted_context;          /* --context; 0: none */
     enum longrope longrope;
     struct blob_generation generation;
     /* The union of the eos ids of config.json, generation_config.json and tokenizer_config.json,

@@ -1,4 +1,4 @@
-/* What sets single layers apart, see config_model.h: windows, and layers that do not rotate. */
+/* The differences between layers, see config_model.h: windows, and layers that do not rotate. */
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"

@@ -147,7 +147,7 @@ static smol_status read_type(const struct json_settings *object, const char **ty
     return status;
 }
 
-/* What the type cannot do without. */
+/* A key that the type of rotary embedding needs. */
 static smol_status require(const struct json_settings *object, const char *key)
 {
     if (smol_setting(object, key))
@@ -280,7 +280,7 @@ static smol_status read_longrope(const struct json_settings *object, uint32_t co
 }
 
 /* longrope has two lists of factors, and the reference takes the one that the length of a prompt
- * calls for. A blob has one: what the caller asked for decides, and for how long texts it is good
+ * calls for. A blob has one: --context decides, and the length of texts that it is good for
  * follows. */
 static void choose_longrope(uint32_t original_context, struct config *result)
 {
@@ -347,7 +347,7 @@ static smol_status check_yarn(const struct places *places, const struct json_set
                      "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
 }
 
-/* What an object of rope_parameters or rope_scaling describes; *rope has its theta. */
+/* Reads an object of rope_parameters or rope_scaling; *rope has its theta. */
 static smol_status read_rope(const struct places *places, const struct json_settings *object,
                              struct config *result, struct rope *rope)
 {

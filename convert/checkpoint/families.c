@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* clang-format off */
-/* What all families call the same. */
+/* Names that all families share. */
 #define SHARED_NAMES                                                                               \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \

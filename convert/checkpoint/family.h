@@ -38,7 +38,7 @@ enum family_bias {
 enum family_windows {
     WINDOWS_NEVER,
     WINDOWS_ALL,       /* every layer; sliding_window null: none */
-    WINDOWS_FROM_N,    /* where use_sliding_window is set: layer n (from 0) and those behind it */
+    WINDOWS_FROM_N,    /* where use_sliding_window is set: layer n (from 0) and later ones */
     WINDOWS_NO_ROPE,   /* where use_sliding_window is set: the layers that do not rotate */
     WINDOWS_BUT_EACH_N /* all but each n-th */
 };
@@ -63,7 +63,7 @@ struct family {
     uint32_t tied_embeddings;
     bool needs_kv_heads; /* num_key_value_heads may not be null */
 
-    /* What its blocks are made of. */
+    /* Its blocks. */
     const char *activation_key;
     enum activation activation; /* the default */
     enum family_bias attention_bias;
@@ -95,7 +95,7 @@ struct family {
     struct family_fused fused[FAMILY_MAX_FUSED];
 };
 
-/* The families in turn, from 0 on; NULL behind the last. */
+/* The families in turn, from 0 on; NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
 /* The family whose architecture, or model_type, is `name`; NULL: it is not supported. */

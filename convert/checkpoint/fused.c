@@ -77,7 +77,7 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* The tensors that were not split, behind the parts. */
+/* Adds the tensors that were not split after the parts. */
 static void keep_others(struct split *split)
 {
     for (size_t i = 0; i < split->all->n_tensors; i++)

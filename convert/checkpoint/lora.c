@@ -1,6 +1,6 @@
-/* Opening and merging an adapter, see lora.h. Which matrices it changes is what its tensors say; of
- * its settings, those that decide what they mean are read, those that decide nothing any more are
- * ignored, and whatever else is set is refused: it may change the result. */
+/* Opening and merging an adapter, see lora.h. Its tensors tell which matrices it changes. Settings
+ * that decide what the tensors mean are read, settings without an effect are ignored, and any other
+ * setting is refused, because it may change the result. */
 #include "convert/checkpoint/lora.h"
 
 #include <float.h>
@@ -43,8 +43,8 @@ static bool is_nothing(const json_t *value)
            (json_is_array(value) && json_array_size(value) == 0);
 }
 
-/* What was settled in training, or is for other places; fan_in_fan_out concerns no matrix here, as
- * PEFT too finds; the adapter's tensors say which modules, layers and targets there are. */
+/* Settings of training, or for other purposes. fan_in_fan_out concerns no matrix here, as in PEFT.
+ */
 static const char *const ignored[] = {
     "auto_mapping",        "base_model_name_or_path",
     "ensure_weight_tying", "fan_in_fan_out",
@@ -224,7 +224,7 @@ static smol_status find_scale(const struct lora_settings *s, const char *module,
                      "%s: the scale of %.128s is not a finite number", file->path, module);
 }
 
-/* Whether a name of the list is the module's, or its end behind a dot. */
+/* Whether a name of the list is the module's, or its end after a dot. */
 static bool is_listed(const json_t *list, const char *module)
 {
     size_t n = json_array_size(list), length = strlen(module);
@@ -257,7 +257,7 @@ static bool is_transformed(const json_t *layers, const char *module)
     return false;
 }
 
-/* What PEFT would leave out on loading must not be merged. */
+/* A module that PEFT skips on loading must not be merged. */
 static smol_status check_target(const struct lora_settings *s, const char *module)
 {
     bool is_target = !json_is_array(s->targets) || is_listed(s->targets, module);

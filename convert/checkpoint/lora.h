@@ -12,7 +12,7 @@
 
 enum { LORA_MAX_RANK = 1 << 20 };
 
-/* What is added to a matrix (rows, cols), or to a part of one. */
+/* The change of a matrix (rows, cols), or of a part of one. */
 struct lora_pair {
     const struct safetensors_tensor *a; /* (rank, cols); NULL: nothing is */
     const struct safetensors_tensor *b; /* (rows, rank), or of the whole matrix */

@@ -27,7 +27,7 @@ struct rope {
  * elements rotate. */
 void smol_rope_frequencies(const struct rope *rope, uint32_t dim, float *inv_freq);
 
-/* What cosine and sine are multiplied by. */
+/* The factor of cosine and sine. */
 float smol_rope_scale(const struct rope *rope);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * The measure is the reference, the `safetensors` package 0.8, and not the format's README: white
  * space in front of the header passes. On purpose we are stricter in four things:
- * - A tensor's name twice, or one of its three fields twice (fields that nobody reads and the
+ * - A tensor's name twice, or one of its three fields twice (unknown fields and the
  *   strings of __metadata__ may repeat): the reference takes the last of the names, other
  *   JSON readers the first, and a scanner for malware may have looked at the other one.
  * - A description that is a list, or a dtype that is an object: serde accepts such spellings of a

@@ -20,10 +20,10 @@ struct safetensors_tensor {
     unsigned rank; /* 0: a scalar */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
-    uint64_t begin, end; /* where they lie in the data behind the header */
+    uint64_t begin, end; /* where they lie in the data after the header */
     uint64_t size;       /* bytes: end - begin */
-    /* Of a part of a tensor that was split (fused.h), that tensor's name and rows, and the row at
-     * which the part starts; otherwise zero. */
+    /* For a part of a split tensor (fused.h): that tensor's name and rows, and the row at which the
+     * part starts; otherwise zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
 };
@@ -35,7 +35,7 @@ struct safetensors {
     struct safetensors_tensor *tensors; /* in the order of their data */
     size_t n_tensors;
     const struct safetensors_tensor **by_name; /* the same, in the order of their names */
-    char *names;                               /* the arena behind the names; of a file */
+    char *names;                               /* the memory of the names; of a file */
 };
 
 /* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
@@ -46,7 +46,7 @@ struct safetensors {
  * kind, named), SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_open(const char *path, struct safetensors *reader, smol_error *error);
 
-/* The same for a file that is open already. The reader takes the view over, also on an error, and
+/* Reads a file that is open already. The reader takes the view over, also on an error, and
  * leaves it zeroed. */
 smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
                                        struct safetensors *reader, smol_error *error);

@@ -183,7 +183,7 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
     return status;
 }
 
-/* What is left of another version may be what the index should list. */
+/* A shard left over from another version may be one that the index should list. */
 static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
     DIR *entries = opendir(folder);

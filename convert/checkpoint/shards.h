@@ -26,9 +26,9 @@ struct shards {
 /* Whether `path` has an index's name. */
 bool smol_shards_is_index(const char *path);
 
-/* Opens the safetensors file or the index `path`. An index is believed in nothing: its shards lie
- * beside it and nowhere else, and it says of every tensor in them where it is, and of no other;
- * their size is what it says, and no shard of the same series is missing or left over. On an error
+/* Opens the safetensors file or the index `path`. Every statement of an index is checked: its
+ * shards lie beside it, it lists each of their tensors in the right shard and no others, their
+ * sizes add up to its total, and no shard of the same series is missing or left over. On an error
  * nothing stays open. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (one
  * shard of several, a file of another kind, more than MAX_SHARDS), SMOL_ERROR_MEMORY. */
 smol_status smol_shards_open(const char *path, struct shards *shards, smol_error *error);
@@ -39,7 +39,7 @@ uint64_t smol_shards_size(const struct shards *shards);
 /* Whether `path` is one of the files, or the index. */
 bool smol_shards_has(const struct shards *shards, const char *path);
 
-/* What has become of a step that ended with `status`, see file_settle. */
+/* The result of a step that ended with `status`, see file_settle. */
 smol_status smol_shards_settle(const struct shards *shards, smol_status status, smol_error *error);
 
 /* Gives everything back; zeroed shards are fine. */

@@ -26,7 +26,7 @@ typedef struct tile_fault tile_block(const struct safetensors_tensor *source,
                                      uint8_t *out);
 tile_block smol_tile_block;
 
-/* The same for one instruction set; called by smol_tile_block and by tests. */
+/* smol_tile_block for one instruction set; also called by tests. */
 tile_block smol_tile_block_baseline;
 #if defined(__x86_64__)
 tile_block smol_tile_block_avx2; /* where the processor has it */
@@ -39,7 +39,7 @@ tile_block smol_tile_block_avx2; /* where the processor has it */
 typedef bool tile_round_trip(const float *values, uint64_t n, float *out);
 tile_round_trip smol_tile_round_trip;
 
-/* The same for one instruction set, as above. */
+/* smol_tile_round_trip for one instruction set. */
 tile_round_trip smol_tile_round_trip_baseline;
 #if defined(__x86_64__)
 tile_round_trip smol_tile_round_trip_avx2;

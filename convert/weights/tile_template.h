@@ -46,7 +46,7 @@ static struct tile_fault find_not_finite(const float *values, uint64_t n, uint64
 /* --- tiling a row ------------------------------------------------------------------------- */
 
 /* Group number `group` of a row of `cols` values: in its place, or copied into `padded` with zeros
- * behind where the row ends within it. */
+ * appended where the row ends within it. */
 static inline const float *whole_group(const float *values, uint64_t cols, uint64_t group,
                                        float padded[GROUP_INPUTS])
 {

@@ -11,7 +11,7 @@
 void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t row, uint64_t col,
                  uint64_t n, float *out);
 
-/* Of an int8 matrix: the step of a row's group of GROUP_INPUTS elements. */
+/* The step of a row's group of GROUP_INPUTS elements in an int8 matrix. */
 float smol_untile_scale(const struct blob_tensor *layout, const uint8_t *data, uint64_t row,
                         uint64_t group);
 

@@ -41,7 +41,7 @@ struct tile_batch {
     struct tile_piece pieces[BATCH_PIECES];
 };
 
-/* What one thread found wrong with the batch. */
+/* The first fault that one thread found in the batch. */
 struct finding {
     uint32_t piece;
     struct tile_fault fault;
@@ -154,7 +154,7 @@ static void work(void *argument, struct pool_thread *thread)
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-/* That of the first piece, so that the report does not depend on the threads; or NULL. */
+/* The fault of the first piece, so that the report does not depend on the threads; or NULL. */
 static const struct finding *first_finding(const struct weight_stream *s, unsigned n_threads)
 {
     const struct finding *first = NULL;
