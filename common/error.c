@@ -35,6 +35,6 @@ smol_status smol_fail_errno(smol_error *error, const char *path, const char *act
     bool memory = errno == ENOMEM;
     return smol_fail(error, memory ? SMOL_ERROR_MEMORY : SMOL_ERROR_FILE,
                      "%.300s: cannot %s (%s): %s", path, action, strerror(errno),
-                     memory ? "free some memory or use a smaller model"
+                     memory ? "free memory or use a smaller model"
                             : "check the path, its permissions and the disk");
 }

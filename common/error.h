@@ -30,7 +30,7 @@ static inline void error_clear(smol_error *error)
  * see that the result is not SMOL_OK. */
 static inline smol_status smol_fail_memory(smol_error *error, const char *what)
 {
-    smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for %s: free some or use a smaller model",
+    smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for %s: free memory or use a smaller model",
               what);
     return SMOL_ERROR_MEMORY;
 }

@@ -26,7 +26,7 @@ static smol_status look_at(const char *name, struct file_view *view, smol_error 
                          S_ISDIR(info.st_mode) ? "a folder" : "a device, pipe or socket");
     if ((uint64_t)info.st_size > SIZE_MAX / 2)
         return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: too large for this machine (%lld bytes): use a 64-bit one", name,
+                         "%s: too large for this machine (%lld bytes): use a 64-bit machine", name,
                          (long long)info.st_size);
     view->size = (size_t)info.st_size;
     view->modified = info.st_mtim;
@@ -117,15 +117,15 @@ smol_status smol_file_check(const struct file_view *view, const char *name, smol
     bool shorter = (uint64_t)now.st_size < view->size;
     if (lost || shorter)
         return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: cannot be read at offset %zu any more (%s): restore it and start "
-                         "again",
+                         "%s: can no longer be read at offset %zu (%s): restore it and start again",
                          name, lost ? offset : (size_t)now.st_size,
-                         shorter ? "it became shorter" : "the disk or the network fails");
+                         shorter ? "it was truncated" : "the disk or the network failed");
     if (!is_as_it_was(view, &now))
-        return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: was written to while it was in use: start again; to replace it, "
-                         "rename another file over it",
-                         name);
+        return smol_fail(
+            error, SMOL_ERROR_FILE,
+            "%s: was modified while in use: start again; to replace it, rename another "
+            "file over it",
+            name);
     return SMOL_OK;
 }
 
@@ -142,7 +142,7 @@ static smol_status read_some(const char *path, const struct file_view *view, voi
         if (n < 0)
             return smol_fail_errno(error, path, "read");
         if (n == 0)
-            return smol_fail(error, SMOL_ERROR_FILE, "%s: became shorter while it was read", path);
+            return smol_fail(error, SMOL_ERROR_FILE, "%s: was truncated while being read", path);
         done += (size_t)n;
     }
     return SMOL_OK;
@@ -173,8 +173,8 @@ static smol_status read_all(const char *path, const struct file_view *view, uint
         return smol_fail_errno(error, path, "stat");
     return is_as_it_was(view, &now)
                ? SMOL_OK
-               : smol_fail(error, SMOL_ERROR_FILE,
-                           "%s: was written to while it was read: try again", path);
+               : smol_fail(error, SMOL_ERROR_FILE, "%s: was modified while being read: try again",
+                           path);
 }
 
 /* Reads the file that was opened with `status`, and closes it. */

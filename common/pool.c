@@ -258,7 +258,7 @@ smol_status smol_pool_create(unsigned n_threads, struct pool **out, smol_error *
 {
     *out = NULL;
     if (n_threads < 1 || n_threads > POOL_MAX_THREADS)
-        return smol_fail(error, SMOL_ERROR_USAGE, "%u threads: use 1 to %d", n_threads,
+        return smol_fail(error, SMOL_ERROR_USAGE, "%u threads: must be from 1 to %d", n_threads,
                          POOL_MAX_THREADS);
     struct pool *pool = smol_calloc(1, sizeof *pool + (n_threads - 1) * sizeof pool->workers[0]);
     if (pool)

@@ -32,7 +32,7 @@ static smol_status check_ranges(const struct range *ranges, size_t n, smol_error
 {
     for (size_t i = 0; i < n; i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be %u to %u",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "%s is %u: must be from %u to %u",
                              ranges[i].name, ranges[i].value, ranges[i].low, ranges[i].high);
     return SMOL_OK;
 }
@@ -99,13 +99,14 @@ static smol_status check_blocks(const struct blob_model *m, smol_error *error)
     if (status)
         return status;
     if ((m->blocks & BLOCK_QK_NORM_HEADS) && (m->blocks & BLOCK_QK_NORM_ALL))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "blocks is %u: two kinds of q and k norms",
-                         m->blocks);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "blocks is %u: both kinds of q and k norms at once", m->blocks);
     if (m->rotary_dim % 2)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "rotary_dim is %u: must be even",
                          m->rotary_dim);
     if (m->n_rope_tables == 1 && f32_bits(m->rope_scale[1]))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_scale[1] is %g: there is no second table",
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "rope_scale[1] is %g: must be 0 without a second table",
                          (double)m->rope_scale[1]);
     return check_reals(m, error);
 }
@@ -118,7 +119,7 @@ smol_status smol_model_check(const struct blob_model *m, smol_error *error)
     if (status)
         return status;
     if (m->dtype != DTYPE_F32 && m->dtype != DTYPE_BF16 && m->dtype != DTYPE_INT8)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "dtype is %u: unknown", m->dtype);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "dtype is %u: unknown type", m->dtype);
     if (m->n_heads % m->n_kv_heads)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "n_heads is %u: not a multiple of n_kv_heads %u", m->n_heads,
@@ -129,10 +130,11 @@ smol_status smol_model_check(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "bos_id is %u: not below vocab_size %u",
                          m->bos_id, m->vocab_size);
     if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "rms_norm_eps is %g: must be 0 to 1",
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "rms_norm_eps is %g: must be at least 0 and below 1",
                          (double)m->rms_norm_eps);
     if (!(m->rope_theta >= 1 && m->rope_theta <= 1e30))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_theta is %g: must be 1 to 1e30",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "rope_theta is %g: must be from 1 to 1e30",
                          m->rope_theta);
     for (size_t i = 0; i < sizeof m->reserved; i++)
         if (m->reserved[i])
@@ -150,14 +152,16 @@ smol_status smol_layers_check(const struct blob_model *m, const uint8_t *layers,
         used |= layers[i];
         if (layers[i] > ALL_LAYER_BITS ||
             ((layers[i] & LAYER_NO_ROTATION) && (layers[i] & LAYER_SECOND_TABLE)))
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has bits %u", i, layers[i]);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "layer %u has invalid bits %u", i,
+                             layers[i]);
     }
     if (!(used & LAYER_WINDOWED) != !m->sliding_window)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "sliding_window is %u, which %s layer has",
-                         m->sliding_window, used & LAYER_WINDOWED ? "a" : "no");
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "sliding_window is %u, but %s layer is windowed", m->sliding_window,
+                         used & LAYER_WINDOWED ? "a" : "no");
     if (!(used & LAYER_SECOND_TABLE) != (m->n_rope_tables < 2))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "n_rope_tables is %u, and %s layer needs a second", m->n_rope_tables,
+                         "n_rope_tables is %u, but %s layer uses a second", m->n_rope_tables,
                          used & LAYER_SECOND_TABLE ? "a" : "no");
     return SMOL_OK;
 }

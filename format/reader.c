@@ -65,7 +65,7 @@ static const struct {
      "the Hugging Face checkpoint"},
     {"\0\0{\"", 4, 6, SMOL_ERROR_UNSUPPORTED, /* a length below 2^48, and JSON */
      "a safetensors file, not a .smol blob: make one with `smolconv FOLDER OUT.smol` from the "
-     "folder that it lies in"},
+     "checkpoint's folder"},
 };
 
 static smol_status refuse_other_kind(const struct blob *blob, const uint8_t *data, uint64_t size,
@@ -90,7 +90,7 @@ static smol_status check_magic(const struct blob *blob, const uint8_t *data, uin
     if (size > 0 && size < BLOB_MAGIC_SIZE && memcmp(data, BLOB_MAGIC, size) == 0)
         return damaged(blob, error, "truncated within the header", size);
     if (size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0)
-        return damaged(blob, error, "line ends were changed: copy it as a binary file", 4);
+        return damaged(blob, error, "line endings were changed: copy it as a binary file", 4);
     return refuse_other_kind(blob, data, size, error);
 }
 
@@ -105,7 +105,7 @@ static smol_status check_start(const struct blob *blob, const struct blob_header
             header->major, header->minor, BLOB_MAJOR);
     if (header->data_offset % BLOB_CHUNK_SIZE || header->data_offset > header->file_size ||
         header->data_offset > BLOB_MAX_FRONT || header->data_offset < sizeof *header)
-        return damaged(blob, error, "data_offset is out of place", 40);
+        return damaged(blob, error, "data_offset is out of range", 40);
     return SMOL_OK;
 }
 
@@ -159,10 +159,10 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
         uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
         uint64_t limit = front ? header->data_offset : header->file_size;
         if (section->kind != kinds[i] || section->reserved)
-            return damaged_section(blob, error, kinds[i],
-                                   "the table has another entry in its place", place);
+            return damaged_section(blob, error, kinds[i], "missing from the table, or out of order",
+                                   place);
         if (section->offset != start || !range_within(start, section->size, limit))
-            return damaged_section(blob, error, kinds[i], "out of place", place);
+            return damaged_section(blob, error, kinds[i], "wrong offset or size", place);
         /* what lies in the data is checked together with the tokenizer */
         if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
             return damaged_section(blob, error, kinds[i], "the padding before it is not zero", end);
@@ -171,7 +171,7 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
     if (find_section(blob, SECTION_TOKENIZER)->offset != header->data_offset)
         return damaged(blob, error, "the data sections do not start at data_offset", 32);
     if (end != header->file_size)
-        return damaged(blob, error, "bytes behind the last section", end);
+        return damaged(blob, error, "bytes after the last section", end);
     return SMOL_OK;
 }
 
@@ -181,7 +181,8 @@ static smol_status take(const struct blob *blob, enum section_kind kind, size_t 
 {
     const struct blob_section *section = find_section(blob, kind);
     if (section->size % unit)
-        return damaged_section(blob, error, kind, "an odd size", section->offset);
+        return damaged_section(blob, error, kind, "its size is not a whole number of elements",
+                               section->offset);
     *data = blob->front + section->offset;
     *n = section->size / unit;
     return SMOL_OK;
@@ -194,7 +195,7 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (blocks == smol_model_is_plain(blob->model))
         return damaged_section(blob, error, SECTION_MODEL,
-                               "its fields and the feature of blocks do not go together", offset);
+                               "its fields do not match the blocks feature", offset);
     if (!blocks)
         return SMOL_OK;
     size_t n = 0;
@@ -203,13 +204,14 @@ static smol_status check_layers(struct blob *blob, smol_error *error)
     if (status)
         return status;
     if (n != blob->model->n_layers)
-        return damaged_section(blob, error, SECTION_LAYERS, "does not fit n_layers", place);
+        return damaged_section(blob, error, SECTION_LAYERS, "its size does not match n_layers",
+                               place);
     smol_error reason;
     if (smol_layers_check(blob->model, blob->layers, &reason))
         return damaged_section(blob, error, SECTION_LAYERS, reason.message, place);
     struct blob_model reduced = *blob->model;
     if (!smol_model_reduce(&reduced, blob->layers))
-        return damaged_section(blob, error, SECTION_MODEL, "nothing needs the feature of blocks",
+        return damaged_section(blob, error, SECTION_MODEL, "nothing in it needs the blocks feature",
                                offset);
     return SMOL_OK;
 }
@@ -223,7 +225,7 @@ static smol_status check_model(struct blob *blob, smol_error *error)
         return status;
     uint64_t offset = find_section(blob, SECTION_MODEL)->offset;
     if (n != 1)
-        return damaged_section(blob, error, SECTION_MODEL, "the wrong size", offset);
+        return damaged_section(blob, error, SECTION_MODEL, "wrong size", offset);
     smol_error reason;
     if (smol_model_check(blob->model, &reason))
         return damaged_section(blob, error, SECTION_MODEL, reason.message, offset);
@@ -239,7 +241,8 @@ static smol_status check_inv_freq(struct blob *blob, smol_error *error)
     if (status)
         return status;
     if (n != smol_inv_freq_count(blob->model))
-        return damaged_section(blob, error, SECTION_INV_FREQ, "does not fit the model", offset);
+        return damaged_section(blob, error, SECTION_INV_FREQ, "its size does not match the model",
+                               offset);
     for (size_t i = 0; i < n; i++)
         if (!(blob->inv_freq[i] >= 0 && blob->inv_freq[i] <= 1))
             return damaged_section(blob, error, SECTION_INV_FREQ, "out of range", offset);
@@ -287,7 +290,7 @@ static smol_status check_small_sections(struct blob *blob, smol_error *error)
     if (status)
         return status;
     if (n != 1 || !generation_is_valid(blob->generation))
-        return damaged_section(blob, error, SECTION_GENERATION, "malformed defaults",
+        return damaged_section(blob, error, SECTION_GENERATION, "malformed generation defaults",
                                find_section(blob, SECTION_GENERATION)->offset);
     return take(blob, SECTION_PROVENANCE, 1, (const void **)&blob->provenance, &blob->n_provenance,
                 error);
@@ -324,10 +327,10 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         expected.offset = alias ? blob->tensors[0].offset : end;
         if (memcmp(&expected, &blob->tensors[i], sizeof expected))
-            return damaged_tensor(blob, error, SECTION_TENSORS, key,
-                                  "is not what the model calls for", place + i * sizeof expected);
+            return damaged_tensor(blob, error, SECTION_TENSORS, key, "does not match the model",
+                                  place + i * sizeof expected);
         if (!alias && !checked_add(end, expected.size, &end))
-            return damaged_section(blob, error, SECTION_TENSORS, "tensors overflow", place);
+            return damaged_section(blob, error, SECTION_TENSORS, "tensor sizes overflow", place);
         smol_tensor_next(blob->model, &key);
     }
     if (end != weights->offset + weights->size)
@@ -387,10 +390,10 @@ static smol_status join_scanner(struct blob *blob, smol_error *error)
 {
     bool wanted = blob->tokenizer.header.pretokenizer == PRETOKENIZE_SCANNER;
     blob->tokenizer.scanner = blob->scanner;
-    return wanted == (blob->n_scanner > 0)
-               ? SMOL_OK
-               : damaged_section(blob, error, SECTION_TOKENIZER, "does not go with the scanner",
-                                 blob->tokenizer_section->offset);
+    return wanted == (blob->n_scanner > 0) ? SMOL_OK
+                                           : damaged_section(blob, error, SECTION_TOKENIZER,
+                                                             "does not match the scanner section",
+                                                             blob->tokenizer_section->offset);
 }
 
 static smol_status check_tokenizer(struct blob *blob, smol_error *error)
@@ -402,7 +405,7 @@ static smol_status check_tokenizer(struct blob *blob, smol_error *error)
         return status;
     uint64_t end = section->offset + section->size;
     if (!all_zero(blob->file.data + end, find_section(blob, SECTION_WEIGHTS)->offset - end))
-        return damaged_section(blob, error, SECTION_TOKENIZER, "the padding behind it is not zero",
+        return damaged_section(blob, error, SECTION_TOKENIZER, "the padding after it is not zero",
                                end);
     smol_error reason;
     if (smol_tokenizer_tables_open(blob->file.data + section->offset, section->size,
@@ -445,7 +448,7 @@ static smol_status check_size(const struct blob_header *header, size_t size, con
     if (header->file_size == size)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: has %zu bytes, should have %" PRIu64 " (%s): fetch it again", name, size,
+                     "%s: has %zu bytes, expected %" PRIu64 " (%s): fetch it again", name, size,
                      header->file_size, size < header->file_size ? "truncated" : "bytes appended");
 }
 
@@ -537,10 +540,11 @@ smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, 
     smol_status status =
         use_mmap ? smol_file_map(path, &file, error) : read_file(path, &file, error);
     if (status && smol_is_folder(path))
-        return smol_fail(error, SMOL_ERROR_FILE,
-                         "%s: a folder, not a .smol blob: if a checkpoint is in it, make one with "
-                         "`smolconv FOLDER OUT.smol`",
-                         path);
+        return smol_fail(
+            error, SMOL_ERROR_FILE,
+            "%s: a folder, not a .smol blob: convert a checkpoint with `smolconv FOLDER "
+            "OUT.smol`",
+            path);
     return status ? status : smol_blob_open_view(&file, path, verify, blob, error);
 }
 

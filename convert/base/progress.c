@@ -62,10 +62,10 @@ void smol_progress_delta(uint64_t bytes, uint64_t blob)
 void smol_progress_goes_on(const char *path, uint64_t size, bool is_whole, uint64_t position)
 {
     if (is_whole)
-        fprintf(stderr, "smolconv: %s: is whole already\n", path);
+        fprintf(stderr, "smolconv: %s: is already complete\n", path);
     else if (size > 0)
-        fprintf(stderr, "smolconv: %s: the first %.1f MB are good: going on at byte %" PRIu64 "\n",
+        fprintf(stderr, "smolconv: %s: the first %.1f MB are good: resuming at byte %" PRIu64 "\n",
                 path, (double)size / 1e6, position);
     else
-        fprintf(stderr, "smolconv: %s: nothing in it can be used: starting over\n", path);
+        fprintf(stderr, "smolconv: %s: nothing in it is usable: starting over\n", path);
 }

@@ -125,7 +125,7 @@ smol_status smol_intake_take(struct intake *intake, const void *data, size_t siz
         size_t length = chunk_length(intake), missing = length - intake->n_partial;
         if (length == 0)
             return smol_fail(error, SMOL_ERROR_DAMAGED,
-                             "%s: bytes behind the end (offset %" PRIu64 "): fetch it again",
+                             "%s: bytes after the end (offset %" PRIu64 "): fetch it again",
                              intake->name, intake->checked);
         size_t n = missing < size ? missing : size;
         if (n == length) { /* whole, straight from the caller's memory */

@@ -128,7 +128,7 @@ static void print_blocks(const struct blob *blob, FILE *out)
 static void print_text_rules(const struct blob_text *rules, FILE *out)
 {
     static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
-    fprintf(out, "%-18s %" PRIu32 " steps before added tokens, %" PRIu32 " behind", "text",
+    fprintf(out, "%-18s %" PRIu32 " steps before added tokens, %" PRIu32 " after", "text",
             rules->n_steps, rules->n_late_steps);
     if (rules->n_letters)
         fprintf(out, ", NFC");
@@ -137,7 +137,7 @@ static void print_text_rules(const struct blob_text *rules, FILE *out)
             fprintf(out, ", %s", flags[i]);
     if (rules->unknown_id != NO_TOKEN)
         fprintf(out, ", unknown is %" PRIu32, rules->unknown_id);
-    fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " behind\n", rules->n_before,
+    fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " after\n", rules->n_before,
             rules->n_behind);
 }
 
@@ -431,7 +431,7 @@ static void print_statistics(const struct statistics *s, FILE *out)
 {
     const double reals[] = {s->mean, s->variance, s->min, s->max, s->sum};
     if (!s->is_known) {
-        fprintf(out, "%-*s", 112, " elements of this type are not read as numbers");
+        fprintf(out, "%-*s", 112, " elements of this type cannot be read as numbers");
         return;
     }
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++)
@@ -465,11 +465,12 @@ static void describe_statistics(const struct subject *subject, const struct stat
     }
     for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++)
         print_not_finite(&subject->tensors[i], &all[i], out);
-    fprintf(out, "outliers: farther than %d standard deviations from the mean\n",
-            OUTLIER_DEVIATIONS);
+    fprintf(out, "outliers: more than %d standard deviations from the mean\n", OUTLIER_DEVIATIONS);
     if (estimated)
-        fprintf(out, "int8, ~: its source is not in the blob; rmse and SNR are estimates from the "
-                     "scales, max is a bound\n");
+        fprintf(
+            out,
+            "int8, ~: the blob does not contain its source; rmse and SNR are estimates from the "
+            "scales, max is a bound\n");
 }
 
 /* --- the summary -------------------------------------------------------------------------- */

@@ -43,7 +43,7 @@ static smol_status print_summary(FILE *out, const struct diff_side *a, const str
     bool with_settings = a->model && b->model;
     bool same = !found->n_settings && !found->n_tokenizer && !found->n_tensors;
     if (same)
-        fprintf(out, "\nthe same%s", found->other_provenance ? " but for the provenance" : "");
+        fprintf(out, "\nthe same%s", found->other_provenance ? " except for the provenance" : "");
     else
         fprintf(out,
                 "\ndifferent: settings %" PRIu64 ", tokenizer %" PRIu64 ", tensors %" PRIu64
@@ -52,7 +52,8 @@ static smol_status print_summary(FILE *out, const struct diff_side *a, const str
                 a->n_tensors > b->n_tensors ? a->n_tensors : b->n_tensors);
     if (!same)
         print_chunks(out, a, b);
-    fprintf(out, "%s\n", with_settings ? "" : " (tensors only: safetensors hold nothing else)");
+    fprintf(out, "%s\n",
+            with_settings ? "" : " (tensors only: a safetensors file has nothing else)");
     return same ? SMOL_OK : SMOL_ERROR_MISMATCH;
 }
 

@@ -227,7 +227,8 @@ static void compare_bytes(struct listing *listing, const struct model_tensor *a,
         values = smol_diff_values(a, b);
         print_values(listing, a, &values);
     } else {
-        fprintf(listing->out, "other bytes: %s is not compared as numbers", smol_tensor_dtype(a));
+        fprintf(listing->out, "other bytes: %s is cannot be compared as numbers",
+                smol_tensor_dtype(a));
     }
     if (a->tiled)
         print_chunks(listing, a, b);

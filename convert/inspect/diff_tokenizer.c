@@ -206,7 +206,7 @@ static void diff_merges(const struct tokenizer_tables *a, const struct tokenizer
     }
     if (of_a.n_ranks) {
         snprintf(left, sizeof left, "%" PRIu32 " of those in both", of_a.n_ranks);
-        smol_diff_row(table, "merges of another rank", left, "");
+        smol_diff_row(table, "merge ranks", left, "");
     }
 }
 
@@ -220,7 +220,7 @@ static void show_splitting(const struct tokenizer_tables *t, char *out)
                  scanner->n_states);
     else
         snprintf(out, DIFF_CELL, "as GPT-2%s",
-                 t->header.pretokenizer & PRETOKENIZE_DIGITS ? ", digits alone" : "");
+                 t->header.pretokenizer & PRETOKENIZE_DIGITS ? ", single digits" : "");
 }
 
 /* Whether two scanners cut alike as far as their tables say. */
@@ -265,7 +265,7 @@ static void diff_splitting(const struct tokenizer_tables *a, const struct tokeni
 /* In the order of struct blob_text. */
 static const char *const text_fields[] = {
     "flags",        "unknown",       "split",   "strip",        "strip at most", "name probes",
-    "ids before",   "ids behind",    "steps",   "late steps",   "name slots",    "pool",
+    "ids before",   "ids after",     "steps",   "late steps",   "name slots",    "pool",
     "letter index", "letter blocks", "letters", "letter texts", "pairs",
 };
 
@@ -282,7 +282,7 @@ static void diff_text(const struct diff_side *a, const struct diff_side *b,
     if (b->n_text)
         memcpy(y, b->text, sizeof y);
     if (memcmp(x, y, sizeof x) == 0)
-        smol_diff_row(table, "text tables", "of the same size, with other contents", "");
+        smol_diff_row(table, "text tables", "same size, other contents", "");
     for (unsigned i = 0; i < N_FIELDS; i++) {
         if (x[i] == y[i])
             continue;
@@ -315,5 +315,5 @@ void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
     diff_merges(x, y, table);
     diff_splitting(x, y, table);
     if (table->n == before)
-        smol_diff_row(table, "tables", "the same contents, laid out in another way", "");
+        smol_diff_row(table, "tables", "same contents, other layout", "");
 }

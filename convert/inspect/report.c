@@ -78,7 +78,7 @@ static void add_head(struct report *report)
     add_text(page, title_of(&report->subject));
     smol_page_print(page, "</h1>\n<p>%s</p>\n", kinds[report->subject.kind]);
     if (report->subject.reason.status) {
-        smol_page_add(page, "<p>It cannot be converted: ");
+        smol_page_add(page, "<p>This checkpoint cannot be converted: ");
         add_text(page, report->subject.reason.message);
         smol_page_add(page, "</p>\n");
     }
@@ -123,7 +123,7 @@ static void add_memory(struct report *report)
     char text[AMOUNT];
     if (subject->n_needs == 0)
         return;
-    smol_page_add(page, "<h2>Memory</h2>\n<p>The blob, with the keys and values of a text.</p>\n"
+    smol_page_add(page, "<h2>Memory</h2>\n<p>The blob, and the keys and values of a text.</p>\n"
                         "<table>\n<tr><th>matrices</th><th>blob</th>");
     for (size_t i = 0; i < subject->n_contexts; i++)
         smol_page_print(page, "<th>with %s tokens</th>",
@@ -166,7 +166,7 @@ static void add_histograms(struct report *report)
     struct page *page = &report->page;
     size_t n = 0;
     char text[AMOUNT];
-    smol_page_add(page, "<h2>Weights</h2>\n<p>How the elements of each kind of tensor are spread, "
+    smol_page_add(page, "<h2>Weights</h2>\n<p>The distribution of each kind of tensor, "
                         "over all layers. The axis ends five standard deviations from the mean, or "
                         "at the farthest element.</p>\n<div class=\"many\">\n");
     for (size_t g = 0; g < report->groups.n; g++) {
@@ -236,7 +236,7 @@ static void add_plot(struct report *report, const double *values, const char *un
     smol_page_print(&report->page, "<figure><h3>%s</h3>\n", smol_part_name(part));
     smol_plot_lines(&report->page, &plot);
     if (left_out > 0)
-        smol_page_print(&report->page, "<p>%zu more are not drawn.</p>\n", left_out);
+        smol_page_print(&report->page, "<p>%zu more are not shown.</p>\n", left_out);
     smol_page_add(&report->page, "</figure>\n");
 }
 
@@ -244,7 +244,7 @@ static void add_plot(struct report *report, const double *values, const char *un
 static void add_single_errors(struct report *report)
 {
     struct page *page = &report->page;
-    const char *before = "<p>Beside the layers: ";
+    const char *before = "<p>Outside the layers: ";
     enum { MOST = 12 };
     size_t n = 0;
     for (size_t g = 0; g < report->groups.n; g++) {
@@ -268,12 +268,11 @@ static void add_errors(struct report *report)
     bool estimated = false;
     for (size_t i = 0; i < report->subject.n_tensors; i++)
         estimated |= report->all[i].int8.kind == ERROR_ESTIMATED;
-    smol_page_add(
-        &report->page,
-        "<h2>What int8 costs</h2>\n<p>The signal-to-noise ratio, and the root mean square "
-        "of the error, of each matrix in int8, by layer. ");
     smol_page_add(&report->page,
-                  estimated ? "The source of an int8 blob is not in it: these are estimates, from "
+                  "<h2>Error of int8</h2>\n<p>The signal-to-noise ratio, and the root mean square "
+                  "of the error, of each matrix in int8, by layer. ");
+    smol_page_add(&report->page,
+                  estimated ? "An int8 blob does not contain its source: these are estimates from "
                               "its scales.</p>\n"
                             : "Measured as a conversion would quantize it.</p>\n");
     smol_page_add(&report->page, "<div class=\"two\">\n");
@@ -331,7 +330,7 @@ static void add_row(struct report *report, size_t i)
 static void add_table(struct report *report)
 {
     smol_page_print(&report->page,
-                    "<h2>Tensors</h2>\n<p>Variance with n &#8722; 1. Outliers are farther than %d "
+                    "<h2>Tensors</h2>\n<p>Variance with n &#8722; 1. Outliers are more than %d "
                     "standard deviations from the mean.</p>\n",
                     OUTLIER_DEVIATIONS);
     smol_page_add(&report->page,
@@ -454,7 +453,7 @@ static smol_status check_output(const struct subject *subject, const char *outpu
                       smol_shards_has(&subject->source.shards, output);
     if (!is_weights && !smol_same_file(output, subject->path))
         return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is what the report is of: name another output",
+    return smol_fail(error, SMOL_ERROR_USAGE, "%s: is the input of the report: name another output",
                      output);
 }
 

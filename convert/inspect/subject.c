@@ -190,8 +190,8 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
         return SMOL_OK;
     uint32_t most = subject->blob->model->context_length;
     if (context > most)
-        return smol_fail(error, SMOL_ERROR_USAGE, "--context %u: the model has at most %u", context,
-                         most);
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--context %u: the model's longest text is %u tokens", context, most);
     add_context(subject, 2048);
     add_context(subject, 8192);
     add_context(subject, context ? context : most);

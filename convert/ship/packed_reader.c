@@ -73,7 +73,7 @@ smol_status smol_packed_skip(struct packed_reader *r, uint64_t size, smol_error 
     size -= pass(r, size);
     if (r->is_file && size > 0) {
         if (lseek(r->input.fd, (off_t)size, SEEK_CUR) < 0)
-            return smol_fail_errno(error, r->input.name, "go to a place in");
+            return smol_fail_errno(error, r->input.name, "seek in");
         r->position += size;
         return SMOL_OK;
     }
@@ -109,7 +109,8 @@ static smol_status refuse(const struct packed_reader *r, const char *what, uint6
                           smol_error *error)
 {
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                     "%s: %s (offset %" PRIu64 "), `smolconv pack` makes none: use `zstd -d`",
+                     "%s: %s (offset %" PRIu64
+                     "), which `smolconv pack` does not make: use `zstd -d`",
                      r->input.name, what, offset);
 }
 
@@ -132,11 +133,11 @@ static smol_status refuse_magic(const struct packed_reader *r, const uint8_t *da
 {
     if (memcmp(data, BLOB_MAGIC, sizeof magic) == 0)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: a .smol blob, not packed: use it as it is", r->input.name);
+                         "%s: a .smol blob, not packed: use it as is", r->input.name);
     if (magic >> 4 == SEEK_TABLE_MAGIC >> 4)
         return refuse(r, "a skippable frame", offset, error);
     if (magic >> 4 == ZSTD_MAGICNUMBER >> 4 || magic == 0xfd2fb51e)
-        return refuse(r, "a frame of an old release of zstd", offset, error);
+        return refuse(r, "a frame in an old format of zstd", offset, error);
     return damaged(r, "not a zstd frame", offset, error);
 }
 
@@ -149,9 +150,9 @@ static smol_status check_header(const struct packed_reader *r, const uint8_t *da
         return r->ended ? cut_off(r, offset, error)
                         : damaged(r, "a malformed frame", offset, error);
     if (content == ZSTD_CONTENTSIZE_UNKNOWN)
-        return refuse(r, "a frame that does not say how much it holds", offset, error);
+        return refuse(r, "a frame without its content size", offset, error);
     if (content > PACKED_PIECE)
-        return refuse(r, "a frame that holds more than 262144 bytes", offset, error);
+        return refuse(r, "a frame of more than 262144 bytes", offset, error);
     if (content == 0)
         return refuse(r, "an empty frame", offset, error);
     if (ZSTD_getDictID_fromFrame(data, size))

@@ -54,7 +54,7 @@ static smol_status check_magic(const struct patching *p, smol_error *error)
     if (memcmp(magic, DELTA_MAGIC, BLOB_MAGIC_SIZE) == 0)
         return SMOL_OK;
     if (memcmp(magic, DELTA_MAGIC, 4) == 0)
-        return damaged(p, error, "line ends were changed: copy it as a binary file", 4);
+        return damaged(p, error, "line endings were changed: copy it as a binary file", 4);
     if (memcmp(magic, BLOB_MAGIC, 4) == 0)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "%.300s: a blob, not a delta: the order is OLD DELTA NEW", p->input->name);
@@ -102,12 +102,12 @@ static smol_status check_old(const struct patching *p, smol_error *error)
         return SMOL_OK;
     if (is_blob(p->old_blob, new))
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "%.200s: is what %.200s makes: there is nothing to do", p->old_blob->path,
-                         p->input->name);
+                         "%.200s: already is the blob that %.200s makes: nothing to do",
+                         p->old_blob->path, p->input->name);
     return smol_fail(error, SMOL_ERROR_USAGE,
-                     "%.120s: not the blob that %.120s was made for (which has %" PRIu64
-                     " bytes and front digest %016" PRIx64 ", not %" PRIu64 " and %016" PRIx64
-                     "): find that one",
+                     "%.120s: not the blob that %.120s was made for (expected %" PRIu64
+                     " bytes and front digest %016" PRIx64 ", found %" PRIu64 " and %016" PRIx64
+                     "): use the blob that it was made for",
                      p->old_blob->path, p->input->name, old->file_size, old->front_digest,
                      p->old_blob->header->file_size, p->old_blob->header->front_digest);
 }
@@ -153,9 +153,9 @@ static smol_status read_part(struct patching *p, smol_error *error)
     if (smol_delta_digest(record) != part->digest)
         return damaged(p, error, "digest of a part does not match", place);
     if (part->method >= DELTA_METHODS)
-        return damaged(p, error, "a part is made in an unknown way", place);
+        return damaged(p, error, "a part has an unknown method", place);
     if (!sizes_are_valid(p, part))
-        return damaged(p, error, "a part's sizes make no sense", place);
+        return damaged(p, error, "a part has invalid sizes", place);
     return SMOL_OK;
 }
 
@@ -223,13 +223,13 @@ static smol_status check_end(const struct patching *p, smol_error *error)
     if (status)
         return status;
     if (!is_blob(smol_intake_front(p->intake), &p->header.new_blob))
-        return damaged(p, error, "makes another blob than it says",
+        return damaged(p, error, "makes another blob than its header names",
                        offsetof(struct delta_header, new_blob));
     uint8_t more;
     size_t n = 0;
     status = smol_input_read(p->input, &more, 1, &n, error);
     if (!status && (n > 0 || p->input->position != p->header.file_size))
-        return damaged(p, error, n > 0 ? "bytes behind the end" : "file_size is wrong",
+        return damaged(p, error, n > 0 ? "bytes after the end" : "file_size is wrong",
                        p->input->position - n);
     return status;
 }

@@ -67,7 +67,7 @@ static smol_status check_frame(const struct unpacking *u, uint32_t i, smol_error
     if (u->size % PACKED_PIECE)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: frames of different sizes (offset %" PRIu64
-                         "), `smolconv pack` makes none: use `zstd -d`",
+                         "), which `smolconv pack` does not make: use `zstd -d`",
                          u->reader.input.name, offset);
     return SMOL_OK;
 }
@@ -258,8 +258,11 @@ static smol_status find_place(struct unpacking *u, smol_error *error)
         memcmp(u->content, BLOB_MAGIC, BLOB_MAGIC_SIZE) != 0)
         return status;
     if (size > n || memcmp(u->content, first, size) != 0)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%s: starts another blob than the one kept",
-                         u->reader.input.name);
+        return smol_fail(
+            error, SMOL_ERROR_DAMAGED,
+            "%s: begins another blob than the unfinished output: remove that output, or fetch the "
+            "right file",
+            u->reader.input.name);
     u->reader.position = 0;
     return smol_packed_skip(&u->reader, u->table.end, error);
 }
@@ -285,13 +288,13 @@ static smol_status check_table(struct unpacking *u, smol_error *error)
         status = smol_packed_read(&u->reader, bytes, size + 1, &n, error);
     if (!status && memcmp(bytes, due, n < size ? n : size) != 0)
         status = smol_fail(error, SMOL_ERROR_DAMAGED,
-                           "%s: its seek table does not fit its frames (offset %" PRIu64
+                           "%s: its seek table does not match its frames (offset %" PRIu64
                            "): fetch it again",
                            u->reader.input.name, u->table.end);
     else if (!status && n != size)
         status =
             smol_fail(error, SMOL_ERROR_DAMAGED, "%s: %s the seek table (offset %" PRIu64 "): %s",
-                      u->reader.input.name, n < size ? "ends within" : "bytes behind",
+                      u->reader.input.name, n < size ? "ends within" : "bytes after",
                       u->table.end + n, n < size ? "fetch the rest" : "fetch it again");
     free(due);
     free(bytes);
@@ -304,7 +307,7 @@ static smol_status check_end(struct unpacking *u, smol_error *error)
         return check_table(u, error);
     if (u->reader.start < u->reader.end)
         smol_fail(error, SMOL_ERROR_DAMAGED,
-                  "%s: frames are missing in front of the seek table (offset %" PRIu64
+                  "%s: frames are missing before the seek table (offset %" PRIu64
                   "): fetch it again",
                   u->reader.input.name, u->reader.position);
     return error->status;
@@ -373,7 +376,7 @@ static void report_rest(struct unpacking *u, const char *output, struct unpack_r
     smol_error reason = *error;
     smol_fail(error, reason.status,
               "%.250s; %.80s.part is kept: continue with byte %" PRIu64 " (curl -r %" PRIu64
-              "- ...), or remove it if the packed file is another now",
+              "- ...), or remove it if the packed file has changed",
               reason.message, smol_base_name(output), rest->position, rest->position);
 }
 

@@ -108,7 +108,7 @@ def apply(old, data, digest):
         at += 40 + coded_size
     need(len(new) >= 64, "no blob")
     need(struct.unpack_from("<Q8xQ", new, 8) == (new_digest, len(new)), "another blob")
-    need(at == len(data) == file_size, "bytes behind the end")
+    need(at == len(data) == file_size, "bytes after the end")
     return bytes(new)
 
 

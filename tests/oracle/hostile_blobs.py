@@ -41,7 +41,7 @@ BLOBS += [
     Case("1 empty", b"", DAMAGED, ("x.smol: ",)),
     Case("1 cut off within the magic", MAGIC[:5], DAMAGED, ("truncated within the header",)),
     Case("1 line ends changed", lambda: base("1.0-int8").replace(b"\r\n", b"\n", 1), DAMAGED,
-         ("line ends were changed",)),
+         ("line endings were changed",)),
     Case("1 another magic", b"SMOL" + bytes(100), DAMAGED, ("x.smol: not ",)),
     Case("1 GGUF", b"GGUF\3\0\0\0" + bytes(100), UNSUPPORTED, ("GGUF",)),
     Case("1 a gibibyte of nothing", Sparse(b"", GIB), DAMAGED, ("x.smol: ",)),
@@ -63,7 +63,7 @@ spoilt("4 file_size of 2^64 - 1 [53630]", head(24, "Q", 2**64 - 1), "truncated")
 spoilt("4 file_size 0", head(24, "Q", 0), "convert again", digests=as_it_is)
 for offset in (0, 32, 64, 65535, 65537, 2**63, 2**64 - CHUNK):
     spoilt(f"5 data_offset {offset} [alias] [align] [53630]", head(32, "Q", offset),
-           "data_offset is out of place", digests=as_it_is)  # fmt: skip
+           "data_offset is out of range", digests=as_it_is)  # fmt: skip
 spoilt("6 the front's digest", head(8, "Q", 1), "digest of header and tables", digests=as_it_is)
 spoilt("6 a changed table", head(400, "B", 1), "digest of header and tables", digests=as_it_is)
 spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
@@ -75,25 +75,25 @@ spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "the ta
 spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "the table has another entry")
 spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "the table has another entry")
 for kind in KINDS:
-    spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "out of place",
+    spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "wrong offset or size",
            digests=repair_front)  # fmt: skip
     spoilt(f"10 section {kind} 64 bytes later", lambda b, k=kind: b.offset(k, b.at(k) + 64),
-           "out of place")  # fmt: skip
-spoilt("10 section 2 lies in section 1", lambda b: b.offset(INV_FREQ, b.at(MODEL)), "out of place")
+           "wrong offset or size")  # fmt: skip
+spoilt("10 section 2 lies in section 1", lambda b: b.offset(INV_FREQ, b.at(MODEL)), "wrong offset or size")
 for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
     for size in (2**64 - 1, 2**64 - 65536, 2**63, 1 << 40):
         spoilt(
             f"10 section {kind} of {size} bytes [53630] [27940] [length]",
             lambda b, k=kind, s=size: b.put(b.entry(k) + 16, "Q", s),
-            "out of place",
+            "wrong offset or size",
         )
 spoilt("10 the tokenizer's size wraps to nothing [27940]",
-       lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "out of place")  # fmt: skip
+       lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "wrong offset or size")  # fmt: skip
 spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
 spoilt("10 a byte behind the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
 spoilt("10 a byte between the data sections", lambda b: b.put(b.at(WEIGHTS) - 1, "B", 1), "padding")
 spoilt("11 the data starts before the tokenizer", head(32, "Q", 2 * CHUNK), "do not start at")
-spoilt("11 bytes behind the weights", lambda b: b.append(bytes(64)), "behind the last section")
+spoilt("11 bytes behind the weights", lambda b: b.append(bytes(64)), "after the last section")
 
 # --- model ------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ def field_case(name, value, *words, rule="12", mark=""):
     spoilt(f"{rule} {name} is {value}{mark}", lambda b: b.model(name, value), *words)
 
 
-spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "odd size")
+spoilt("12 a model of 127 bytes [length]", lambda b: b.resize(MODEL, 127), "whole number of elements")
 spoilt("12 no model", lambda b: b.resize(MODEL, 0), "convert again")
 for name, low, high in [
     ("family", 0, 2), ("dtype", 0, 4), ("n_layers", 0, 1025), ("hidden_size", 0, 2**20 + 1),
@@ -125,14 +125,14 @@ for value in (NAN, -1.0, 1.0, INFINITY):
 for value in (NAN, 0.0, 1e31, INFINITY):
     field_case("rope_theta", value, "rope_theta")
 spoilt("12 the last reserved byte", lambda b: b.put(b.at(MODEL) + 127, "B", 1), "reserved")
-spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq: does not fit")
-spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq: does not fit")
+spoilt("13 an entry too many", lambda b: b.resize(INV_FREQ, 12), "inv_freq: its size does not match")
+spoilt("13 an entry too few [length]", lambda b: b.resize(INV_FREQ, 4), "inv_freq: its size does not match")
 for value in (NAN, INFINITY, -0.5, 1.5):
     spoilt(f"13 inv_freq of {value}", lambda b, v=value: b.put(b.at(INV_FREQ), "f", v), "inv_freq")
-spoilt("14 half an id", lambda b: b.resize(STOP, 6), "odd size")
+spoilt("14 half an id", lambda b: b.resize(STOP, 6), "whole number of elements")
 spoilt("14 an id twice", lambda b: b.put(b.at(STOP), "II", 2, 2), "section stop: ids")
 spoilt("14 an id that there is not", lambda b: b.put(b.at(STOP), "II", 1, 41), "section stop: ids")
-spoilt("15 no generation section", lambda b: b.resize(GENERATION, 60), "odd size")
+spoilt("15 no generation section", lambda b: b.resize(GENERATION, 60), "whole number of elements")
 spoilt("15 an unknown bit", lambda b: b.put(b.at(GENERATION), "I", 64), "generation")
 spoilt("15 a default that is absent", lambda b: b.put(b.at(GENERATION), "I", 0), "generation")
 spoilt("15 do_sample 2", lambda b: b.put(b.at(GENERATION) + 4, "I", 2), "generation")
@@ -163,7 +163,7 @@ for bits in (0, 3 + 4, 4, 1 + 4, 8, 255):
 in_blocks("norms that there are not", lambda b: b.model("blocks", 1), "wrong number of tensors")
 in_blocks("no norms, which there are", lambda b: b.model("blocks", 2), "wrong number of tensors")
 in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2), "inv_freq")
-in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: does not fit")
+in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: its size does not match")
 in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "go together")
 
@@ -186,21 +186,21 @@ for place, kind, value, what in [
     for i in (0, 2):
         spoilt(f"16 tensor {i}: {what}",
                lambda b, i=i, p=place, k=kind, v=value: b.put(b.tensor(i)[0] + p, k, v),
-               "is not what the model calls for")  # fmt: skip
+               "does not match the model")  # fmt: skip
 field_case("n_layers", 1, "wrong number of tensors", rule="16")
 field_case("n_layers", 1024, "wrong number of tensors", rule="16", mark=" [23605]")
-field_case("vocab_size", 2**24, "is not what", rule="16", mark=" [33298]")
+field_case("vocab_size", 2**24, "does not match the model", rule="16", mark=" [33298]")
 spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
-       "is not what", of="1.0-f32")  # fmt: skip
+       "does not match the model", of="1.0-f32")  # fmt: skip
 spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
 spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
-       "is not what", of="1.0-bf16")  # fmt: skip
+       "does not match the model", of="1.0-bf16")  # fmt: skip
 spoilt("16 room behind the tensors", grow_weights, "do not fill the weights section")
 spoilt("17 a digest too many [23605]", lambda b: b.resize(DIGESTS, b.size(DIGESTS) + 8),
        "wrong number of chunk digests")  # fmt: skip
 spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of chunk digests",
        digests=repair_front)  # fmt: skip
-spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "odd size")
+spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "whole number of elements")
 
 # --- weights ----------------------------------------------------------------------------------
 

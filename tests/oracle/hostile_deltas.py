@@ -34,9 +34,9 @@ def part(method, new_size, coded=b"", old=(0, 0), coded_size=None, digest=None):
 
 BEHIND_THE_PART = 80 + 40 + len(frame(base("1.0-bf16")))  # as this release of zstd compresses
 DELTA_WORDS = {
-    "3": "digest of the header", "8": "digest of a part", "10": "sizes make no sense",
+    "3": "digest of the header", "8": "digest of a part", "10": "invalid sizes",
     "12": "cannot be decompressed", "13": "the new blob", "14": "the new blob",
-    "15": "makes another blob", "16": f"(offset {BEHIND_THE_PART})",
+    "15": "makes another blob than its header names", "16": f"(offset {BEHIND_THE_PART})",
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ header_case("a good one", status=OK)
 delta_case("1 empty", lambda b: b"")
 delta_case("1 cut off within the header", lambda b: delta(b, [])[:79])
 delta_case("1 a blob", lambda b: b, "not a delta", status=USAGE)
-delta_case("1 line ends changed", lambda b: delta(b, []).replace(b"\r\n", b"\n", 1), "line ends")
+delta_case("1 line ends changed", lambda b: delta(b, []).replace(b"\r\n", b"\n", 1), "line endings")
 header_case("2 another major version", "2.0", status=UNSUPPORTED, rest=(2, 0, 0, 0, 0))
 header_case("3 the header's digest", digest=1)
 header_case("4 a needed feature", "0x4", status=UNSUPPORTED, rest=(1, 0, 0, 4, 0))
@@ -77,7 +77,7 @@ for size in (1179649, 2**31, 2**32 - 1):
 part_case("7 coded bytes cut off", lambda b: part(1, len(b), frame(b))[:-1])
 part_case("8 a part's digest", lambda b: part(1, len(b), frame(b), digest=1))
 for method in (4, 2**32 - 1):
-    part_case(f"9 method {method}", lambda b, m=method: part(m, len(b), frame(b)), "unknown way")
+    part_case(f"9 method {method}", lambda b, m=method: part(m, len(b), frame(b)), "unknown method")
 part_case("10 a part of nothing [zero]", lambda b: part(0, 0))
 part_case("10 more than is missing", lambda b: part(0, len(b) + 1, old=(0, len(b) + 1)))
 part_case("10 a size of 2^64 - 1 [53630]", lambda b: part(0, 2**64 - 1, old=(0, 2**64 - 1)))

@@ -580,7 +580,7 @@ class Blob:
             self.places[kind] = (offset, size)
             end = start + size
         need(self.places[TOKENIZER][0] == self.data_offset, "data_offset")
-        need(end == len(self.data), "bytes behind the last section")
+        need(end == len(self.data), "bytes after the last section")
 
     def section(self, kind):
         offset, size = self.places[kind]

@@ -307,9 +307,9 @@ def test_a_damaged_delta_is_refused(tmp_path, update):
         refuses(tmp_path, old, bad, 4, "bad.smoldelta")
     for extra in (b"\0", data):
         bad.write_bytes(data + extra)
-        refuses(tmp_path, old, bad, 4, "bad.smoldelta", "bytes behind the end")
+        refuses(tmp_path, old, bad, 4, "bad.smoldelta", "bytes after the end")
     bad.write_bytes(data.replace(b"\r\n", b"\n", 1))
-    refuses(tmp_path, old, bad, 4, "bad.smoldelta", "line ends")
+    refuses(tmp_path, old, bad, 4, "bad.smoldelta", "line endings")
 
 
 def test_what_is_no_file_and_what_cannot_be_written(tmp_path, update):
@@ -609,7 +609,7 @@ def test_parts_larger_than_the_limits_are_refused(tmp_path, base, update):
 def test_bytes_behind_the_last_part_are_refused(tmp_path, pair):
     _, old, new = pair
     parts = example_parts(old, new)
-    both_refuse(tmp_path, pair, delta(xxh3, old, new, [*parts, (COPY, b"", 8, 0, 8)]), "behind")
+    both_refuse(tmp_path, pair, delta(xxh3, old, new, [*parts, (COPY, b"", 8, 0, 8)]), "after the end")
     both_refuse(tmp_path, pair, delta(xxh3, old, new, parts[:-1]), "truncated")
     both_refuse(tmp_path, pair, delta(xxh3, old, new, []), "truncated")
 
@@ -636,7 +636,7 @@ def test_a_small_delta_for_a_huge_blob_ends_with_the_front_that_does_not_fit(tmp
     _, old, new = pair
     huge = (COPY, b"", len(old), 0, len(old))
     data = delta(xxh3, old, new, [huge] * 1000, new_size=2**60)
-    both_refuse(tmp_path, pair, data, "bytes behind the end", kind=None)
+    both_refuse(tmp_path, pair, data, "bytes after the end", kind=None)
 
 
 # --- the document -------------------------------------------------------------------------------

@@ -338,7 +338,7 @@ def check_pair(line, x, y):
     if x.shape != y.shape:
         assert line == f"shape {list(x.shape)} | {list(y.shape)}"
     elif x.dtype == y.dtype and names[0] in OPAQUE:
-        assert line == f"other bytes: {names[0]} is not compared as numbers"
+        assert line == f"other bytes: {names[0]} is cannot be compared as numbers"
     elif set(names) & OPAQUE:
         assert line == f"{names[0]} | {names[1]}, not compared"
     else:
@@ -508,7 +508,7 @@ def test_another_provenance_is_shown_and_is_no_difference(tmp_path, demo_blob):
     config.write_text(config.read_text() + " ")
     blob = convert(source, tmp_path / "b.smol")
     found = diff(demo_blob(), blob)
-    assert (found.status, found.summary) == (0, "the same but for the provenance")
+    assert (found.status, found.summary) == (0, "the same except for the provenance")
     due = [
         f"  {letter}  {line}"
         for letter, path in (("A", demo_blob()), ("B", blob))
@@ -572,7 +572,7 @@ def test_merges_are_compared_as_pairs_of_tokens(demo_blob, retokenized):
     n = {m[:2] for m in read_blob(demo_blob()).tokenizer.merges if m[0] != NO_TOKEN}
     left = {m[:2] for m in read_blob(blob).tokenizer.merges if m[0] != NO_TOKEN}
     assert cells.pop("merges") == (str(len(n)), str(len(left)))
-    assert cells.pop("merges of another rank") == ("2 of those in both",)
+    assert cells.pop("merge ranks") == ("2 of those in both",)
     ((pair,),) = [n - left]
     tokenizer = read_blob(demo_blob()).tokenizer
     name = "merge " + " ".join(quoted(tokenizer.bytes_of(i)) for i in pair)

@@ -143,10 +143,10 @@ class Trial:
 
 
 SHORTER = (
-    r"cannot be read at offset \d+ any more \(it became shorter\): restore it and start again"
-    r"|became shorter while it was read"
+    r"can no longer be read at offset \d+ \(it was truncated\): restore it and start again"
+    r"|was truncated while being read"
 )
-WRITTEN = "was written to while it was (in use: start again|read: try again)"
+WRITTEN = "was modified while (in use: start again|being read: try again)"
 
 
 @pytest.mark.parametrize("tool, words, changed", COMMANDS)

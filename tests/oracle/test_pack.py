@@ -313,7 +313,7 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
         4, ["data damaged", "bytes 524288"],
         lambda b: packed(b[: 2 * PIECE] + b[3 * PIECE : 4 * PIECE] + b[2 * PIECE : 3 * PIECE]),
     ),
-    "a frame too many": (4, ["bytes behind the end"], lambda b: packed(b + b[:PIECE])),
+    "a frame too many": (4, ["bytes after the end"], lambda b: packed(b + b[:PIECE])),
     "no seek table": (4, ["ends within the seek table"], lambda b: without_table(packed(b))),
     "two files": (4, ["bytes behind the seek table"], lambda b: packed(b) * 2),
     "bytes behind": (4, ["bytes behind the seek table"], lambda b: packed(b) + b"\n"),
@@ -348,7 +348,7 @@ def test_each_byte_of_the_seek_table_counts(tmp_path, demo_blob, pack):
         result = smolconv("unpack", "-", tmp_path / "out", input=bytes(bad))
         assert result.returncode in (4, 5), at
         if at >= start + 4:  # behind the magic
-            assert_fails(result, 4, "seek table does not fit its frames")
+            assert_fails(result, 4, "seek table does not match its frames")
         assert list(tmp_path.iterdir()) == []
 
 
@@ -440,7 +440,7 @@ def test_a_file_goes_on_as_a_pipe_does(tmp_path, demo_blob, pack):
     assert_fails(result, 4, "cut.zst: ends within a frame", f"continue with byte {place} ")
     result = smolconv("unpack", "--resume", pack(blob), out)
     lines = result.stderr.decode().splitlines()
-    assert lines[0].endswith(f"out.smol.part: the first 1.3 MB are good: going on at byte {place}")
+    assert lines[0].endswith(f"out.smol.part: the first 1.3 MB are good: resuming at byte {place}")
     assert result.returncode == 0 and len(lines) == 2 and out.read_bytes() == blob.read_bytes()
     out.unlink()
     assert smolconv("unpack", "--resume", cut, out).returncode == 4
@@ -627,7 +627,7 @@ def test_starting_over_is_said(tmp_path, demo_blob, pack):
     packed_file = pack(demo_blob("int8"))
     result = smolconv("unpack", "--resume", packed_file, tmp_path / "out.smol")
     assert result.returncode == 0
-    assert b"out.smol.part: nothing in it can be used: starting over\n" in result.stderr
+    assert b"out.smol.part: nothing in it is usable: starting over\n" in result.stderr
 
 
 def test_the_part_of_another_program_is_left_alone(tmp_path, demo_blob, pack):

@@ -237,7 +237,7 @@ def test_what_is_not_supported_has_a_page_that_says_so(tmp_path):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "<relu6>"}))
     page = Page(folder, out=tmp_path / "r.html")
-    assert "It cannot be converted: " in page.text and "&lt;relu6&gt;" in page.text
+    assert "This checkpoint cannot be converted: " in page.text and "&lt;relu6&gt;" in page.text
 
 
 def test_a_page_has_a_name_and_replaces_nothing(tmp_path, demo_blob):

@@ -439,7 +439,7 @@ static void line_ends_changed_by_a_text_transfer_are_recognised(void **state)
                                           "\x89SML\r\r\n\x1a\r\n", "\x89SML\r\r\x1a\r"};
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
         memcpy(file, damaged[i], strlen(damaged[i]));
-        refuses_file(file, sizeof file, SMOL_ERROR_DAMAGED, "line ends were changed");
+        refuses_file(file, sizeof file, SMOL_ERROR_DAMAGED, "line endings were changed");
     }
     refuses_file("\x89SML\r\n", 6, SMOL_ERROR_DAMAGED, "truncated"); /* cut at the control-Z */
 }
@@ -490,7 +490,7 @@ static void the_headers_rules_are_checked(void **state)
     static const uint64_t offsets[] = {0, 64, 65535, 65537, 1ull << 40, UINT64_MAX & ~0xffffull};
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         header()->data_offset = offsets[i];
-        refuses("data_offset is out of place");
+        refuses("data_offset is out of range");
     }
     header()->reserved = 1;
     refuses("reserved");
@@ -517,15 +517,15 @@ static void sections_must_be_the_known_ones_in_order(void **state)
     static const uint32_t kinds[] = {0, 8, 31, 34, UINT32_MAX}; /* 8, 34: not used yet */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         section(SECTION_STOP)->kind = kinds[i];
-        refuses("section stop: the table has another entry in its place (offset 112)");
+        refuses("section stop: missing from the table, or out of order (offset 112)");
     }
     section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* twice */
-    refuses("section stop: the table has another entry in its place (offset 112)");
+    refuses("section stop: missing from the table, or out of order (offset 112)");
     struct blob_section *stop_ids = section(SECTION_STOP), saved = *stop_ids;
     stop_ids[0] = stop_ids[1], stop_ids[1] = saved; /* out of order */
-    refuses("section stop: the table has another entry in its place (offset 112)");
+    refuses("section stop: missing from the table, or out of order (offset 112)");
     section(SECTION_MODEL)->reserved = 1;
-    refuses("section model: the table has another entry in its place (offset 64)");
+    refuses("section model: missing from the table, or out of order (offset 64)");
 }
 
 static void sections_must_lie_one_behind_the_other(void **state)
@@ -534,15 +534,15 @@ static void sections_must_lie_one_behind_the_other(void **state)
     static const struct {
         enum section_kind kind;
         const char *part;
-    } sections[] = {{SECTION_MODEL, "section model: out of place (offset 64)"},
-                    {SECTION_INV_FREQ, "section inv_freq: out of place (offset 88)"},
-                    {SECTION_STOP, "section stop: out of place (offset 112)"},
-                    {SECTION_GENERATION, "section generation: out of place (offset 136)"},
-                    {SECTION_PROVENANCE, "section provenance: out of place (offset 160)"},
-                    {SECTION_TENSORS, "section tensors: out of place (offset 184)"},
-                    {SECTION_DIGESTS, "section digests: out of place (offset 208)"},
-                    {SECTION_TOKENIZER, "section tokenizer: out of place (offset 232)"},
-                    {SECTION_WEIGHTS, "section weights: out of place (offset 256)"}};
+    } sections[] = {{SECTION_MODEL, "section model: wrong offset or size (offset 64)"},
+                    {SECTION_INV_FREQ, "section inv_freq: wrong offset or size (offset 88)"},
+                    {SECTION_STOP, "section stop: wrong offset or size (offset 112)"},
+                    {SECTION_GENERATION, "section generation: wrong offset or size (offset 136)"},
+                    {SECTION_PROVENANCE, "section provenance: wrong offset or size (offset 160)"},
+                    {SECTION_TENSORS, "section tensors: wrong offset or size (offset 184)"},
+                    {SECTION_DIGESTS, "section digests: wrong offset or size (offset 208)"},
+                    {SECTION_TOKENIZER, "section tokenizer: wrong offset or size (offset 232)"},
+                    {SECTION_WEIGHTS, "section weights: wrong offset or size (offset 256)"}};
     static const uint64_t moves[] = {1, 64, 65536, -64ull, -65536ull, 1ull << 63};
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
         for (size_t j = 0; j < sizeof moves / sizeof moves[0]; j++) {
@@ -557,11 +557,11 @@ static void sections_must_lie_within_their_part_of_the_file(void **state)
     static const uint64_t sizes[] = {65536, 1ull << 40, UINT64_MAX, UINT64_MAX - 65535};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         section(SECTION_MODEL)->size = sizes[i];
-        refuses("section model: out of place");
+        refuses("section model: wrong offset or size");
         section(SECTION_WEIGHTS)->size = sizes[i];
-        refuses("section weights: out of place");
+        refuses("section weights: wrong offset or size");
         section(SECTION_TOKENIZER)->size = sizes[i];
-        refuses(i ? "section tokenizer: out of place"
+        refuses(i ? "section tokenizer: wrong offset or size"
                   : "section tokenizer: the section does not end with its last table");
     }
 }
@@ -576,14 +576,14 @@ static void bytes_between_sections_must_be_zero(void **state)
     image.bytes[image.data_offset - 1] = 1;
     refuses("section tokenizer: the padding before it is not zero");
     image.bytes[section(SECTION_WEIGHTS)->offset - 1] = 1;
-    refuses("section tokenizer: the padding behind it is not zero");
+    refuses("section tokenizer: the padding after it is not zero");
 }
 
 static void nothing_may_follow_the_last_section(void **state)
 {
     (void)state;
     section(SECTION_WEIGHTS)->size -= 64;
-    refuses("bytes behind the last section");
+    refuses("bytes after the last section");
 }
 
 /* --- rules of the front sections ---------------------------------------------------------- */
@@ -599,25 +599,25 @@ static void front_sections_must_have_the_size_of_their_contents(void **state)
 {
     (void)state;
     shrink(SECTION_MODEL, 127);
-    refuses("section model: an odd size");
+    refuses("section model: its size is not a whole number of elements");
     shrink(SECTION_INV_FREQ, 8);
-    refuses("section inv_freq: does not fit the model");
+    refuses("section inv_freq: its size does not match the model");
     section(SECTION_INV_FREQ)->size = 16;
-    refuses("section inv_freq: does not fit the model");
+    refuses("section inv_freq: its size does not match the model");
     shrink(SECTION_INV_FREQ, 11);
-    refuses("section inv_freq: an odd size");
+    refuses("section inv_freq: its size is not a whole number of elements");
     section(SECTION_STOP)->size = 13;
-    refuses("section stop: an odd size");
+    refuses("section stop: its size is not a whole number of elements");
     shrink(SECTION_GENERATION, 60);
-    refuses("section generation: an odd size");
+    refuses("section generation: its size is not a whole number of elements");
     shrink(SECTION_TENSORS, section(SECTION_TENSORS)->size - 1);
-    refuses("section tensors: an odd size");
+    refuses("section tensors: its size is not a whole number of elements");
     section(SECTION_TENSORS)->size -= 64;
-    refuses("section digests: out of place");
+    refuses("section digests: wrong offset or size");
     section(SECTION_DIGESTS)->size = 24;
     refuses("wrong number of chunk digests");
     section(SECTION_DIGESTS)->size = 17;
-    refuses("section digests: an odd size");
+    refuses("section digests: its size is not a whole number of elements");
 }
 
 /* Makes a front section `delta` bytes (a multiple of 64) larger or smaller and moves what lies
@@ -645,11 +645,11 @@ static void resized_front_sections_are_refused_even_in_place(void **state)
         int delta;
         const char *part;
     } cases[] = {
-        {SECTION_MODEL, 128, "section model: the wrong size"},
-        {SECTION_MODEL, -128, "section model: the wrong size"},
-        {SECTION_INV_FREQ, 64, "section inv_freq: does not fit the model"},
-        {SECTION_GENERATION, 64, "section generation: malformed defaults"},
-        {SECTION_GENERATION, -64, "section generation: malformed defaults"},
+        {SECTION_MODEL, 128, "section model: wrong size"},
+        {SECTION_MODEL, -128, "section model: wrong size"},
+        {SECTION_INV_FREQ, 64, "section inv_freq: its size does not match the model"},
+        {SECTION_GENERATION, 64, "section generation: malformed generation defaults"},
+        {SECTION_GENERATION, -64, "section generation: malformed generation defaults"},
         {SECTION_TENSORS, 64, "wrong number of tensors"},
         {SECTION_TENSORS, -64, "wrong number of tensors"},
     };
@@ -683,7 +683,7 @@ static void hyper_parameters_are_checked_at_open(void **state)
     model->logit_softcap = 1;
     refuses("rotary_dim is 0");
     smol_model_fill(model);
-    refuses("section model: its fields and the feature of blocks do not go together");
+    refuses("section model: its fields do not match the blocks feature");
 }
 
 static void inv_freq_must_be_between_0_and_1(void **state)
@@ -711,22 +711,22 @@ static void generation_defaults_must_be_what_they_say(void **state)
     (void)state;
     struct blob_generation *g = section_data(SECTION_GENERATION);
     g->present |= 1 << 6;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->present &= ~(uint32_t)GENERATION_TOP_K; /* absent, but not zero */
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->min_p = 0.5f;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->present |= GENERATION_DO_SAMPLE;
     g->do_sample = 2;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->temperature = NAN;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->temperature = INFINITY;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->temperature = -1;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
     g->reserved[35] = 1;
-    refuses("section generation: malformed defaults");
+    refuses("section generation: malformed generation defaults");
 }
 
 static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **state)
@@ -737,7 +737,7 @@ static void every_field_of_every_tensor_must_be_what_the_model_calls_for(void **
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < n; i++, smol_tensor_next(&odd_model, &key)) {
         char name[MAX_NAME], part[128];
-        snprintf(part, sizeof part, "section tensors: tensor %s is not what the model calls for",
+        snprintf(part, sizeof part, "section tensors: tensor %s does not match the model",
                  smol_tensor_name(key, name));
         for (size_t byte = 0; byte < sizeof(struct blob_tensor); byte++) {
             ((struct blob_tensor *)section_data(SECTION_TENSORS))[i].reserved[0] = 0;
@@ -760,9 +760,9 @@ static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
     model->mlp_bias = 0;
     refuses("wrong number of tensors");
     model->tied_embeddings = 1; /* the alias leaves its bytes over */
-    refuses("tensor output is not what");
+    refuses("tensor output does not match the model");
     model->vocab_size = 1 << 24;
-    refuses("tensor embed is not what");
+    refuses("tensor embed does not match the model");
 }
 
 static void the_tensors_must_fill_the_weights_section(void **state)
@@ -924,22 +924,22 @@ static void layers_must_fit_the_model(void **state)
     uint8_t *layers = section_data(SECTION_LAYERS);
     struct blob_model *model = section_data(SECTION_MODEL);
     layers[1] = 8;
-    refuses("section layers: layer 1 has bits 8");
+    refuses("section layers: layer 1 has invalid bits 8");
     layers[0] = LAYER_NO_ROTATION | LAYER_SECOND_TABLE;
-    refuses("section layers: layer 0 has bits 6");
+    refuses("section layers: layer 0 has invalid bits 6");
     layers[0] = LAYER_SECOND_TABLE;
-    refuses("sliding_window is 2, which no layer has");
+    refuses("sliding_window is 2, but no layer is windowed");
     model->sliding_window = 0;
-    refuses("sliding_window is 0, which a layer has");
+    refuses("sliding_window is 0, but a layer is windowed");
     layers[0] = LAYER_WINDOWED;
-    refuses("n_rope_tables is 2, and no layer needs a second");
+    refuses("n_rope_tables is 2, but no layer uses a second");
     model->n_rope_tables = 1;
     model->rope_scale[1] = 0;
-    refuses("n_rope_tables is 1, and a layer needs a second");
+    refuses("n_rope_tables is 1, but a layer uses a second");
     shrink(SECTION_LAYERS, 1);
-    refuses("section layers: does not fit n_layers");
+    refuses("section layers: its size does not match n_layers");
     section(SECTION_LAYERS)->size = 3;
-    refuses("section layers: does not fit n_layers");
+    refuses("section layers: its size does not match n_layers");
     header()->required_features = 0;
     refuses("wrong number of sections");
 }
@@ -954,12 +954,12 @@ static void a_feature_must_be_needed(void **state)
     model->attention_bias = BIAS_QKVO;
     memset((char *)model + start, 0, sizeof *model - start);
     smol_model_fill(model);
-    refuses("section model: nothing needs the feature of blocks");
+    refuses("section model: nothing in it needs the blocks feature");
     memset(section_data(SECTION_LAYERS), 0, 2);
     model->activation = ACTIVATION_SILU;
     model->attention_bias = BIAS_QKVO;
     memset((char *)model + start, 0, sizeof *model - start);
-    refuses("section model: its fields and the feature of blocks do not go together");
+    refuses("section model: its fields do not match the blocks feature");
 }
 
 static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
@@ -1030,12 +1030,12 @@ static void the_largest_model_in_a_tiny_file_is_refused(void **state)
     (void)state;
     struct blob_model *model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_F32);
-    refuses("section inv_freq: does not fit the model");
+    refuses("section inv_freq: its size does not match the model");
     model = section_data(SECTION_MODEL);
     *model = largest_model(DTYPE_INT8);
     model->head_dim = 6;
     model->n_layers = 2;
-    refuses("is not what the model calls for");
+    refuses("does not match the model");
 }
 
 /* --- what only verification sees ---------------------------------------------------------- */

@@ -183,7 +183,7 @@ static void bytes_behind_the_end_are_refused(void **state)
             assert_int_equal(smol_intake_take(intake, longer, size, &error), SMOL_OK);
         smol_status status =
             smol_intake_take(intake, whole ? longer + size : longer, whole ? 1 : size + 1, &error);
-        complains(status, SMOL_ERROR_DAMAGED, "bytes behind the end");
+        complains(status, SMOL_ERROR_DAMAGED, "bytes after the end");
         free(longer);
         smol_intake_close(intake);
     }
@@ -281,7 +281,7 @@ static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
         struct intake *intake = new_intake();
         assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), SMOL_OK);
         complains(smol_intake_take(intake, bytes + sizeof bad - 1, 1, &error), SMOL_ERROR_DAMAGED,
-                  "data_offset is out of place");
+                  "data_offset is out of range");
         smol_intake_close(intake);
     }
     set_header(good);

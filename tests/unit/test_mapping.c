@@ -110,11 +110,11 @@ static bool complains(const struct file *file, const char *part)
 static bool complains_of(const struct file *file, size_t offset, const char *reason)
 {
     char part[128];
-    snprintf(part, sizeof part, "cannot be read at offset %zu any more (%s)", offset, reason);
+    snprintf(part, sizeof part, "can no longer be read at offset %zu (%s)", offset, reason);
     return complains(file, part);
 }
 
-static const char shorter[] = "it became shorter", failing[] = "the disk or the network fails";
+static const char shorter[] = "it was truncated", failing[] = "the disk or the network failed";
 
 static bool is_well(const struct file *file)
 {
@@ -172,9 +172,9 @@ static void change_files(void)
                 renamed = map_new_file("renamed"), removed = map_new_file("removed");
     smol_mapping_guard();
     EXPECT(utimensat(AT_FDCWD, touched.path, long_ago, 0) == 0);
-    EXPECT(complains(&touched, "was written to while it was in use"));
+    EXPECT(complains(&touched, "was modified while in use"));
     shorten(&grown, grown.view.size + 1);
-    EXPECT(complains(&grown, "was written to while it was in use"));
+    EXPECT(complains(&grown, "was modified while in use"));
     EXPECT(rename(touched.path, renamed.path) == 0 && is_well(&renamed));
     EXPECT(unlink(removed.path) == 0 && chmod(grown.path, 0400) == 0 && is_well(&removed));
 }

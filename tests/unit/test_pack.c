@@ -220,7 +220,7 @@ static void every_byte_that_is_appended_is_refused(void **state)
     for (int byte = 0; byte < 256; byte += samples_only() ? 16 : 1) {
         longer[packed.size] = (uint8_t)byte;
         assert_int_equal(unpack(longer, packed.size + 1, false, &rest), SMOL_ERROR_DAMAGED);
-        complains(SMOL_ERROR_DAMAGED, "bytes behind the seek table");
+        complains(SMOL_ERROR_DAMAGED, "bytes after the seek table");
     }
     memcpy(longer + packed.size, packed.data, 200); /* a second file */
     assert_int_equal(unpack(longer, packed.size + 200, false, &rest), SMOL_ERROR_DAMAGED);
