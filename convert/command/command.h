@@ -1,4 +1,4 @@
-/* The sub-commands of smolconv. Each takes its own words (argv[0] is its name) and returns the exit
+/* The sub-commands of smolconv. Each parses its own words (argv[0] is its name) and returns a
  * status, with an error that main prints. */
 #ifndef SMOL_CONVERT_COMMAND_COMMAND_H
 #define SMOL_CONVERT_COMMAND_COMMAND_H
@@ -40,25 +40,25 @@ smolconv_command smolconv_verify;
             OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
     }
 
-/* How a checkpoint is read: FIELD(source) is a struct source_options. */
+/* Options for reading a checkpoint; FIELD(source) is a struct source_options. */
 #define RULES_SOURCE                                                                               \
     RULE_CONFIG,                                                                                   \
         {"lora",                                                                                   \
          0,                                                                                        \
          "DIR[:SCALE]",                                                                            \
-         "merge the LoRA adapter in DIR into the weights, SCALE times",                            \
+         "merge the LoRA adapter in DIR, times SCALE, into the weights",                           \
          OPTION_TEXTS,                                                                             \
          FIELD(source.lora),                                                                       \
          0,                                                                                        \
          0,                                                                                        \
          NULL},                                                                                    \
         {"template",  0,                                                                           \
-         "NAME",      "which of several chat templates (as in transformers)",                      \
+         "NAME",      "use the chat template NAME, where there are several",                       \
          OPTION_TEXT, FIELD(source.template_name),                                                 \
          0,           0,                                                                           \
          NULL},                                                                                    \
     {                                                                                              \
-        "chat-template", 0, "FILE", "a chat template to take instead of the checkpoint's",         \
+        "chat-template", 0, "FILE", "use the chat template in FILE, not the checkpoint's",         \
             OPTION_TEXT, FIELD(source.template_file), 0, 0, NULL                                   \
     }
 

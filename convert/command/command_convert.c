@@ -9,11 +9,11 @@
 static const char *const dtype_words[] = {"f32", "bf16", "int8", NULL}; /* as enum blob_dtype */
 
 static const struct option_rule rules[] = {
-    {"dtype", 0, "TYPE", "how matrices are stored: int8, bf16 or f32 (int8)", OPTION_CHOICE,
-     FIELD(dtype), DTYPE_F32, 0, dtype_words},
+    {"dtype", 0, "TYPE", "store matrices as int8, bf16 or f32 (int8)", OPTION_CHOICE, FIELD(dtype),
+     DTYPE_F32, 0, dtype_words},
     RULE_THREADS,
     RULES_SOURCE,
-    {"context", 0, "N", "how long texts get, in tokens: chooses longrope's factors", OPTION_COUNT,
+    {"context", 0, "N", "longest text, in tokens: selects the factors of longrope", OPTION_COUNT,
      FIELD(source.context), 1, 1 << 24, NULL},
     RULE_FORCE("OUT.smol"),
     RULE_QUIET,
@@ -22,21 +22,22 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "INPUT OUT.smol",
-    .about = "Converts a Hugging Face checkpoint into a .smol blob.\n"
-             "INPUT: the checkpoint's folder (or what the cache of the Hub has for one), or the\n"
-             "model.safetensors in it, or the model.safetensors.index.json that lists its\n"
-             "shards.\n",
-    .commands = "  smolconv diff        how two models differ\n"
-                "  smolconv inspect     describe a blob, a safetensors file or a checkpoint\n"
-                "  smolconv report      a model as a page for a browser\n"
-                "  smolconv verify      whether a blob is whole, and came from a checkpoint\n"
+    .about =
+        "Converts a Hugging Face checkpoint into a .smol blob.\n"
+        "INPUT is the checkpoint's folder (or its folder in the cache of the Hub), the\n"
+        "model.safetensors in it, or the model.safetensors.index.json that lists its shards.\n",
+    .commands = "  smolconv inspect     describe a blob, a safetensors file or a checkpoint\n"
+                "  smolconv verify      check a blob, or that it was made from a checkpoint\n"
+                "  smolconv diff        compare two models\n"
+                "  smolconv report      describe a model on a page for a browser\n"
                 "  smolconv pack        compress a blob for shipping\n"
-                "  smolconv unpack      restore it, while it arrives\n"
-                "  smolconv delta       what makes one blob out of another\n"
-                "  smolconv patch       makes it\n",
+                "  smolconv unpack      restore a packed blob while it arrives\n"
+                "  smolconv delta       make a delta between two blobs\n"
+                "  smolconv patch       make the new blob from the old one and a delta\n",
     .notes =
-        "Exit status: 0 done, 1 the answer is no, 2 wrong usage, 3 a file missing, unreadable or\n"
-        "unwritable, 4 a file damaged or breaking its format, 5 not supported, 6 out of memory.\n",
+        "Exit status: 0 done, 1 the models differ or a blob is not from its checkpoint, 2 wrong\n"
+        "usage, 3 a file missing, unreadable or unwritable, 4 a file damaged or malformed, 5 not\n"
+        "supported, 6 out of memory.\n",
     .min_words = 2,
     .max_words = 2,
     .rules = rules,

@@ -1,4 +1,4 @@
-/* smolconv delta OLD NEW OUT.smoldelta: what makes one blob out of another. */
+/* smolconv delta OLD NEW OUT.smoldelta: writes the changes from one blob to another. */
 #include <stddef.h>
 
 #include "convert/command/command.h"
@@ -15,8 +15,8 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "delta OLD.smol NEW.smol OUT.smoldelta",
-    .about = "Writes what NEW.smol has that OLD.smol has not: `smolconv patch` makes NEW.smol out\n"
-             "of OLD.smol and OUT.smoldelta. Both blobs are verified first.\n",
+    .about = "Writes the changes from OLD.smol to NEW.smol: `smolconv patch` makes NEW.smol from\n"
+             "OLD.smol and OUT.smoldelta. Both blobs are verified first.\n",
     .notes = "",
     .min_words = 3,
     .max_words = 3,

@@ -8,16 +8,16 @@
 static const struct command_line line = {
     .program = "smolconv",
     .words = "diff A B",
-    .about = "Shows how two models differ. A and B are each a .smol blob, a safetensors file or a\n"
+    .about = "Compares two models. A and B are each a .smol blob, a safetensors file or a\n"
              "checkpoint's folder, of the same kind or not.\n",
     .notes =
-        "Compared are hyper-parameters, stop ids and generation defaults, the tokenizer, and of\n"
-        "each tensor its shape and numbers: how many differ, the largest difference and where\n"
-        "it is, the mean difference, and of two blobs the 64 KiB chunks that changed. int8 is\n"
-        "compared by the numbers that it stands for; 0 equals -0. With a safetensors file,\n"
-        "tensors only.\n\n"
-        "Exit status: 0 the same (the provenances of two blobs may differ, and are shown),\n"
-        "1 they differ, 3 and up as for smolconv.\n",
+        "It compares hyper-parameters, stop ids and generation defaults, the tokenizer, and each\n"
+        "tensor's shape and elements. For a tensor it shows how many elements differ, the largest\n"
+        "difference and its place, the mean difference, and, for two blobs, the changed chunks of\n"
+        "64 KiB. int8 elements count as the numbers that they stand for; 0 equals -0. With a\n"
+        "safetensors file it compares tensors only.\n\n"
+        "Exit status: 0 no difference (the provenances of two blobs may differ, and are shown),\n"
+        "1 a difference, 3 and up as for smolconv.\n",
     .min_words = 2,
     .max_words = 2,
 };

@@ -10,8 +10,8 @@
 enum { DEFAULT_LEVEL = 9 };
 
 static const struct option_rule rules[] = {
-    {"level", 0, "N", "zstd's level, 1 (fast) to 22 (small) (9)", OPTION_COUNT, FIELD(level), 1, 22,
-     NULL},
+    {"level", 0, "N", "compression level of zstd, 1 (fast) to 22 (small) (9)", OPTION_COUNT,
+     FIELD(level), 1, 22, NULL},
     RULE_THREADS,
     RULE_FORCE("OUT.smol.zst"),
     RULE_QUIET,
@@ -20,8 +20,8 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "pack FILE.smol OUT.smol.zst",
-    .about = "Checks a blob and compresses it for shipping. `smolconv unpack` restores it, and so\n"
-             "does `zstd -d`.\n",
+    .about = "Verifies a blob and compresses it for shipping. `smolconv unpack` or `zstd -d`\n"
+             "restores it.\n",
     .notes = "",
     .min_words = 2,
     .max_words = 2,

@@ -4,11 +4,11 @@
 #include "convert/command/command.h"
 #include "convert/ship/patch.h"
 
-struct settings {
+struct patch_options {
     int force;
 };
 
-#define FIELD(name) offsetof(struct settings, name)
+#define FIELD(name) offsetof(struct patch_options, name)
 
 static const struct option_rule rules[] = {
     RULE_FORCE("NEW.smol, which may be OLD.smol"),
@@ -17,9 +17,9 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "patch OLD.smol FILE.smoldelta NEW.smol",
-    .about = "Makes NEW.smol out of OLD.smol and what `smolconv delta` wrote (-: standard input).\n"
-             "NEW.smol appears only when every byte of it is known to be right.\n",
-    .notes = "A delta for another blob than OLD.smol is wrong usage, exit status 2.\n",
+    .about = "Makes NEW.smol from OLD.smol and a file that `smolconv delta` wrote (-: standard\n"
+             "input). NEW.smol appears only after every byte of it has been checked.\n",
+    .notes = "The exit status is 2 if the delta was made for another blob than OLD.smol.\n",
     .min_words = 3,
     .max_words = 3,
     .rules = rules,
@@ -28,10 +28,10 @@ static const struct command_line line = {
 
 smol_status smolconv_patch(int argc, char **argv, smol_error *error)
 {
-    struct settings settings = {0};
+    struct patch_options options = {0};
     const char *words[3];
     bool shown;
-    smol_status status = smol_options_parse(&line, argc, argv, &settings, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     return status || shown ? status
-                           : smol_patch(words[0], words[1], words[2], settings.force, error);
+                           : smol_patch(words[0], words[1], words[2], options.force, error);
 }

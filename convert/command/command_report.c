@@ -17,12 +17,10 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "report FILE -o PAGE",
-    .about =
-        "Writes what FILE is as one page of HTML, without scripts and with nothing outside "
-        "it:\n"
-        "its size and memory, histograms of its weights, int8's error by layer, statistics of\n"
-        "every tensor, its settings and provenance. FILE is a .smol blob, a safetensors file\n"
-        "or a checkpoint's folder.\n",
+    .about = "Writes a page of HTML that describes FILE: size and memory, histograms of the\n"
+             "weights, the error of int8 by layer, statistics of every tensor, settings and\n"
+             "provenance. The page has no scripts and loads nothing. FILE is a .smol blob, a\n"
+             "safetensors file or a checkpoint's folder.\n",
     .notes = "The page is the same, byte for byte, for any number of threads.\n",
     .min_words = 1,
     .max_words = 1,
@@ -39,6 +37,6 @@ smol_status smolconv_report(int argc, char **argv, smol_error *error)
     if (status || shown)
         return status;
     if (!options.output)
-        return smol_fail(error, SMOL_ERROR_USAGE, "report: no page to write: name it with -o PAGE");
+        return smol_fail(error, SMOL_ERROR_USAGE, "report: no output: name the page with -o PAGE");
     return smol_report(path, &options, error);
 }

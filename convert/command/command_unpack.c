@@ -9,7 +9,7 @@
 #define FIELD(name) offsetof(struct unpack_options, name)
 
 static const struct option_rule rules[] = {
-    {"resume", 0, NULL, "keep what is unfinished, as OUT.smol.part; go on with it", OPTION_FLAG,
+    {"resume", 0, NULL, "keep an unfinished output as OUT.smol.part, and resume it", OPTION_FLAG,
      FIELD(resume), 0, 0, NULL},
     RULE_THREADS,
     RULE_FORCE("OUT.smol"),
@@ -19,13 +19,14 @@ static const struct option_rule rules[] = {
 static const struct command_line line = {
     .program = "smolconv",
     .words = "unpack FILE.smol.zst OUT.smol",
-    .about = "Restores what `smolconv pack` has compressed, and checks it as it arrives.\n"
-             "FILE.smol.zst: a file, a pipe, or - for standard input.\n",
-    .notes = "With --resume, the byte of FILE.smol.zst to continue with is printed on standard\n"
-             "output if something is missing in the end:\n"
-             "  curl URL | smolconv unpack --resume - OUT.smol\n"
-             "  curl -r BYTE- URL | smolconv unpack --resume - OUT.smol\n"
-             "  smolconv unpack --resume - OUT.smol </dev/null     prints it again\n",
+    .about = "Restores a blob that `smolconv pack` compressed, and checks it as it arrives.\n"
+             "FILE.smol.zst is a file, a pipe, or - for standard input.\n",
+    .notes =
+        "With --resume, if the input ends early, standard output gets the byte of FILE.smol.zst\n"
+        "from which to continue:\n"
+        "  curl URL | smolconv unpack --resume - OUT.smol\n"
+        "  curl -r BYTE- URL | smolconv unpack --resume - OUT.smol\n"
+        "  smolconv unpack --resume - OUT.smol </dev/null     prints it again\n",
     .min_words = 2,
     .max_words = 2,
     .rules = rules,

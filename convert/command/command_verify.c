@@ -1,4 +1,4 @@
-/* smolconv verify FILE.smol: whether a blob is whole, and whether it came from a checkpoint. */
+/* smolconv verify FILE.smol: checks a blob, and on request that it was made from a checkpoint. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,18 +23,19 @@ static const struct option_rule rules[] = {
     {"source", 0, "DIR", "convert the checkpoint DIR again, in memory, and compare every byte",
      OPTION_TEXT, FIELD(checkpoint), 0, 0, NULL},
     RULES_SOURCE,
-    {"threads", 0, "N", "threads for that (one per available processor)", OPTION_COUNT,
+    {"threads", 0, "N", "threads for --source (one per available processor)", OPTION_COUNT,
      FIELD(n_threads), 1, POOL_MAX_THREADS, NULL},
 };
 
 static const struct command_line line = {
     .program = "smolconv",
     .words = "verify FILE.smol",
-    .about = "Checks every digest and every rule of the format.\n",
-    .notes = "With --source, exit status 0 means that FILE.smol came from DIR: each byte is what\n"
-             "this release makes of it, but for the release that the provenance names, which may\n"
-             "be another and is then reported. 1: it did not; the first difference is named.\n"
-             "A damaged FILE.smol is status 4 either way.\n",
+    .about = "Checks every digest of a blob and every rule of the format.\n",
+    .notes =
+        "With --source, exit status 0 means that FILE.smol was made from DIR: converting DIR\n"
+        "gives the same bytes, except for the release in the provenance, which is reported if\n"
+        "it is another. Exit status 1 means that it was not; the first difference is shown.\n"
+        "A damaged FILE.smol is status 4 either way.\n",
     .min_words = 1,
     .max_words = 1,
     .rules = rules,
@@ -60,7 +61,7 @@ static smol_status verify_source(const char *path, const struct blob *blob,
     }
     printf(", but by smolconv ");
     smol_print_text(stdout, release, n);
-    printf(": this is %s, which makes the same bytes but for its number\n", SMOL_VERSION);
+    printf(": this is %s, which makes the same bytes except for its number\n", SMOL_VERSION);
     return SMOL_OK;
 }
 

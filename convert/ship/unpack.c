@@ -258,11 +258,9 @@ static smol_status find_place(struct unpacking *u, smol_error *error)
         memcmp(u->content, BLOB_MAGIC, BLOB_MAGIC_SIZE) != 0)
         return status;
     if (size > n || memcmp(u->content, first, size) != 0)
-        return smol_fail(
-            error, SMOL_ERROR_DAMAGED,
-            "%s: begins another blob than the unfinished output: remove that output, or fetch the "
-            "right file",
-            u->reader.input.name);
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: begins another blob than the unfinished output",
+                         u->reader.input.name);
     u->reader.position = 0;
     return smol_packed_skip(&u->reader, u->table.end, error);
 }

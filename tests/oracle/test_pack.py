@@ -292,9 +292,9 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
     "one large frame": (5, ["more than 262144", *REMEDY], lambda b: frame(b)),
     "larger frames": (5, ["more than 262144", *REMEDY], lambda b: packed(b, piece=PIECE * 4)),
     "smaller frames": (5, ["different sizes", *REMEDY], lambda b: packed(b, piece=PIECE // 4)),
-    "no sizes": (5, ["how much it holds", *REMEDY], lambda b: packed(b, content_size=0)),
+    "no sizes": (5, ["without its content size", *REMEDY], lambda b: packed(b, content_size=0)),
     "a dictionary": (5, ["needs a dictionary", *REMEDY], lambda b: with_dictionary(packed(b))),
-    "an old release": (5, ["old release", *REMEDY], lambda b: b"\x27\xb5\x2f\xfd" + bytes(99)),
+    "an old release": (5, ["old format of zstd", *REMEDY], lambda b: b"\x27\xb5\x2f\xfd" + bytes(99)),
     "skippable first": (5, ["skippable", *REMEDY], lambda b: skippable(0x184D2A50) + packed(b)),
     "a table first": (4, ["frames are missing"], lambda b: seek_table([]) + packed(b)),
     "skippable between": (
@@ -315,8 +315,8 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
     ),
     "a frame too many": (4, ["bytes after the end"], lambda b: packed(b + b[:PIECE])),
     "no seek table": (4, ["ends within the seek table"], lambda b: without_table(packed(b))),
-    "two files": (4, ["bytes behind the seek table"], lambda b: packed(b) * 2),
-    "bytes behind": (4, ["bytes behind the seek table"], lambda b: packed(b) + b"\n"),
+    "two files": (4, ["bytes after the seek table"], lambda b: packed(b) * 2),
+    "bytes behind": (4, ["bytes after the seek table"], lambda b: packed(b) + b"\n"),
     "packed twice": (5, ["smolconv unpack"], lambda b: packed(packed(b))),
 }
 
@@ -523,7 +523,7 @@ def test_a_file_that_has_changed_since_is_noticed(tmp_path, demo_blob, pack, beg
     level_1.unlink()
     shutil.copy(begun[0], tmp_path)
     for name, data in others.items():
-        words = ["starts another blob"] if name != "packed otherwise" else ["not a zstd frame"]
+        words = ["begins another blob"] if name != "packed otherwise" else ["not a zstd frame"]
         refused_and_kept(unpack_some(tmp_path, data), 4, begun, tmp_path, *words)
         refused_and_kept(unpack_some(tmp_path, data[begun[1] :]), 4, begun, tmp_path)
 

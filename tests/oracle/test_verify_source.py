@@ -116,7 +116,7 @@ def test_another_release_is_reported_and_fine(tmp_path, demo_blob):
     result = verify(blob, DEMO)
     assert (result.returncode, result.stderr) == (0, "")
     assert "by smolconv 9.8.7" in result.stdout
-    assert "the same bytes but for its number" in result.stdout
+    assert "the same bytes except for its number" in result.stdout
 
     def steer(data):
         at = offset + len("converter: smolconv ")
