@@ -11,7 +11,7 @@
 struct buffer {
     char *text; /* (size), owned (smol_free); NULL while empty */
     size_t size, capacity;
-    bool failed; /* out of memory: parts are missing, and nothing is added any more */
+    bool failed; /* out of memory: parts are missing, and nothing more is added */
 };
 
 void smol_buffer_add(struct buffer *buffer, const char *text, size_t size);

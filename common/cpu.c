@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 
-/* What is asked for below, as bits of `known`. CPUID takes microseconds in a virtual machine, where
+/* The features below, as bits of `known`. CPUID takes microseconds in a virtual machine, where
  * it traps, and every digest of a chunk asks: so once. (The compiler's own builtins remember too,
  * but bring 6 KB that know every processor by its name.) */
 enum { ASKED = 1, AVX2 = 2, AVX512 = 4, SHA = 8 };

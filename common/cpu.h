@@ -1,4 +1,4 @@
-/* What the processor can do, as far as anything here asks. */
+/* The instruction sets of the processor that this code can use. */
 #ifndef SMOL_COMMON_CPU_H
 #define SMOL_COMMON_CPU_H
 

@@ -24,7 +24,7 @@ struct file_view {
     struct mapping *mapping;
 };
 
-/* Maps the regular file `path`. The mapping shows later changes to the file, so nobody may
+/* Maps the regular file `path`. The mapping shows later changes to the file, so no process may
  * change it meanwhile. After an error the view is zeroed. Errors: SMOL_ERROR_FILE,
  * SMOL_ERROR_MEMORY. */
 smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error);
@@ -54,8 +54,8 @@ smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct fil
  * Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error);
 
-/* What has become of a step that ended with `status`: that, unless smol_file_check has something to
- * say, which may be why. */
+/* The result of a step that ended with `status`: that status, unless smol_file_check has something
+ * to say, which may be why. */
 static inline smol_status file_settle(const struct file_view *view, const char *name,
                                       smol_status status, smol_error *error)
 {

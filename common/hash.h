@@ -9,7 +9,7 @@
 uint64_t smol_digest(const void *data, size_t size);
 
 #if defined(__x86_64__)
-/* The same, compiled for AVX2: for smol_digest alone, where the processor has it. */
+/* smol_digest compiled for AVX2. Only smol_digest calls it, where the processor has AVX2. */
 uint64_t smol_digest_avx2(const void *data, size_t size);
 #endif
 

@@ -11,7 +11,7 @@ struct listener {
     void *user;
 };
 
-/* To be called while there is more to do; no listener, or no function: nobody listens. Returns
+/* Call it while there is more to do. Without a listener or a function it does nothing. Returns
  * whether the step is to end. */
 static inline bool listener_cancels(const struct listener *listener, uint64_t done, uint64_t total)
 {

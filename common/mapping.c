@@ -20,7 +20,7 @@ enum { FREE, CHANGING, LISTED, STATES = 4 };
 #define NOT_LOST SIZE_MAX
 
 struct mapping {
-    struct mapping *next; /* for ever */
+    struct mapping *next; /* never changes */
     atomic_uint state;
     atomic_uintptr_t start;
     atomic_size_t size;
@@ -34,7 +34,7 @@ static _Atomic(struct mapping *) list = &first;
 
 /* --- the list ------------------------------------------------------------------------------- */
 
-/* A free place, or a new one; in state CHANGING, so nobody else's. */
+/* A free place, or a new one; in state CHANGING, so no other thread takes it. */
 static struct mapping *take_place(void)
 {
     for (struct mapping *place = atomic_load(&list); place; place = place->next) {

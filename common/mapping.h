@@ -1,4 +1,4 @@
-/* Mapped memory that the system may fail to bring: a file that became shorter, or a disk that
+/* Mapped memory that the system may fail to bring: a file that was truncated, or a disk that
  * fails, makes reading it raise SIGBUS, which ends the process. A program that wants an error
  * instead asks for the guard, once. All mappings are on a list that the guard's signal handler
  * reads; this list and the handler are all the global state there is. */
@@ -14,7 +14,7 @@ struct mapping;
  * memory. Thread-safe, as all here. */
 struct mapping *smol_mapping_add(const void *start, size_t size);
 
-/* Takes it off the list. Nobody uses it any more, and it is not unmapped yet. */
+/* Takes it off the list, when it is no longer used and not yet unmapped. */
 void smol_mapping_remove(struct mapping *mapping);
 
 /* Installs a handler for SIGBUS, once for the process. Of a listed mapping that could not be read

@@ -21,10 +21,11 @@ struct memory_source {
  * library, and no other thread may be in it. */
 void smol_memory_use(const struct memory_source *source);
 
-/* Of smol.h too, hence not hidden. */
+/* Part of smol.h too, hence not hidden. */
 __attribute__((visibility("default"))) void smol_free(void *memory);
 
-/* What gcc's analyzer needs to know to find leaks; clang has no such attribute. */
+/* Tells gcc's analyzer what frees the memory, so that it finds leaks; clang has no such attribute.
+ */
 #if defined(__GNUC__) && !defined(__clang__)
 #define FREED_WITH_SMOL_FREE __attribute__((malloc(smol_free, 1)))
 #else

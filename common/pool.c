@@ -157,7 +157,7 @@ bool smol_pool_claim(struct pool_stage *stage)
 {
     struct pool_thread *thread = stage->thread;
     if (stage->n == 0)
-        return false; /* nobody could open the next stage: it takes no number */
+        return false; /* no thread could open the next stage: it takes no number */
     for (unsigned i = 0; i < thread->n_threads; i++)
         if (claim_from(stage, (thread->index + i) % thread->n_threads))
             return true;

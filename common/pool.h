@@ -2,7 +2,7 @@
  *
  * A stage is a number of items that the threads claim one by one: each takes its own share of them,
  * neighbours in order, then what is left of the others' shares. A stage is over when all its items
- * are done, whoever did them: nobody waits for a thread that has no item. So a thread that the
+ * are done by any thread: no thread waits for one that has no item. So a thread that the
  * system has taken off its processor, or that never woke, holds up nothing, and on a crowded
  * machine a team is as fast as the threads that really run. */
 #ifndef SMOL_COMMON_POOL_H

@@ -93,7 +93,7 @@ void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n)
     hash->size += (uint64_t)n * SHA256_BLOCK;
 }
 
-/* What follows the whole blocks of a message: the rest of it, a bit 1, zeros, and the length in
+/* The end of a message, after its whole blocks: the rest of it, a bit 1, zeros, and the length in
  * bits, big-endian, at the end of the last block. */
 static void add_end(struct sha256 *hash, const uint8_t *rest, size_t n_rest)
 {

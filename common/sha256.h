@@ -1,5 +1,5 @@
-/* SHA-256 (FIPS 180-4): the digest that tells whether a file is the one that somebody vouched for.
- * Unlike XXH3 (hash.h) nobody can make another file to a given digest. */
+/* SHA-256 (FIPS 180-4): the digest that identifies a trusted file. Unlike with XXH3 (hash.h), no
+ * attacker can make another file with a given digest. */
 #ifndef SMOL_COMMON_SHA256_H
 #define SMOL_COMMON_SHA256_H
 
@@ -15,7 +15,7 @@ void smol_sha256(const void *data, size_t size, char text[SHA256_TEXT_SIZE]);
 /* Takes n blocks of SHA256_BLOCK bytes into the state: one function for each kind of processor. */
 typedef void sha256_take(uint32_t state[8], const uint8_t *blocks, size_t n);
 
-/* The same in pieces: start, then add what makes up the data, then end. */
+/* Hashes data in pieces: start, add each piece, end. */
 struct sha256 {
     uint32_t state[8];
     sha256_take *take;
@@ -24,7 +24,7 @@ struct sha256 {
 void smol_sha256_start(struct sha256 *hash);
 /* n whole blocks. */
 void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n);
-/* What is left of the data, rest[0..size), of any size. */
+/* Adds the rest of the data, rest[0..size), of any size. */
 void smol_sha256_end(struct sha256 *hash, const void *rest, size_t size,
                      char text[SHA256_TEXT_SIZE]);
 

@@ -1,4 +1,4 @@
-/* What little is asked of threads outside of pool.h. With `make THREADS=no` (SMOL_NO_THREADS) there
+/* The few thread functions used outside pool.h. With `make THREADS=no` (SMOL_NO_THREADS) there
  * are none, and nothing of pthread is called. */
 #ifndef SMOL_COMMON_THREADS_H
 #define SMOL_COMMON_THREADS_H

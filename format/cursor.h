@@ -1,4 +1,4 @@
-/* Tables of a section, one behind the other: each starts at the first multiple of BLOB_ALIGN behind
+/* Tables of a section, one after the other: each starts at the first multiple of BLOB_ALIGN after
  * the one before, with zeros between. */
 #ifndef SMOL_FORMAT_CURSOR_H
 #define SMOL_FORMAT_CURSOR_H

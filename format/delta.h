@@ -12,19 +12,19 @@
 enum {
     DELTA_MAJOR = 1,
     DELTA_MINOR = 0,
-    /* What one part may ask for, unless it only copies. */
+    /* Limits of one part, unless it only copies. */
     DELTA_MAX_NEW = 1 << 20,   /* bytes of NEW */
     DELTA_MAX_OLD = 1 << 22,   /* bytes of OLD */
     DELTA_MAX_CODED = 9 << 17, /* bytes of the delta: DELTA_MAX_NEW and an eighth */
 };
 
-/* What a blob is known by: the front holds a digest of every other byte. */
+/* Identifies a blob: the front contains a digest of every other byte. */
 struct delta_blob {
     uint64_t front_digest, file_size; /* as in its struct blob_header */
 };
 
-/* Starts the delta. Parts follow, each right behind the one before; together they make NEW from its
- * first byte to its last. */
+/* Starts the delta. Parts follow, each directly after the one before; together they make NEW from
+ * its first byte to its last. */
 struct delta_header {
     uint8_t magic[BLOB_MAGIC_SIZE];
     uint64_t digest; /* XXH3-64 of the rest of this header */

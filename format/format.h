@@ -35,7 +35,7 @@ struct blob_header {
 };
 enum { BLOB_DIGEST_START = 16 };
 
-/* What a file asks of its reader beyond version 1.0. */
+/* Features of a file that a reader needs beyond version 1.0. */
 enum blob_feature {
     FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
     FEATURE_TEMPLATE = 1 << 1, /* SECTION_TEMPLATE */
@@ -69,7 +69,7 @@ struct blob_section {
     uint32_t kind;
     uint32_t reserved;
     uint64_t offset; /* multiple of BLOB_ALIGN (front) or BLOB_CHUNK_SIZE (data) */
-    uint64_t size;   /* bytes, without the padding behind */
+    uint64_t size;   /* bytes, without the padding after it */
 };
 
 enum blob_family { FAMILY_LLAMA = 1 };
@@ -88,14 +88,14 @@ enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
 
 /* Where norms stand, other than before attention and before the MLP. */
 enum block_bit {
-    BLOCK_NORM_OUTPUTS = 1 << 0,   /* behind attention and the MLP, before the residual is added */
+    BLOCK_NORM_OUTPUTS = 1 << 0,   /* after attention and the MLP, before the residual is added */
     BLOCK_NO_INPUT_NORMS = 1 << 1, /* attention and the MLP read the residual stream itself */
     BLOCK_QK_NORM_HEADS = 1 << 2,  /* each query and key head by itself */
     BLOCK_QK_NORM_ALL = 1 << 3,    /* all query heads as one vector, and all key heads */
     ALL_BLOCK_BITS = (1 << 4) - 1,
 };
 
-/* What sets a layer apart. */
+/* Properties of a single layer. */
 enum layer_bit {
     LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions */
     LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
@@ -154,7 +154,7 @@ struct blob_generation {
     uint8_t reserved[36];
 };
 
-/* What a tensor is for. format/layout.c has the order in which a blob holds them. */
+/* The purpose of a tensor. format/layout.c has their order in a blob. */
 enum tensor_role {
     ROLE_EMBED = 0, /* (vocab_size, hidden_size) */
     ROLE_ATTN_NORM, /* (hidden_size) */
@@ -188,7 +188,7 @@ enum tensor_layout {
     LAYOUT_TILES = 1,  /* row blocks of 16, see FORMAT.md */
 };
 
-/* Tensors lie in the weights section in the order of this table, one behind the other. */
+/* Tensors lie in the weights section in the order of this table, one after the other. */
 struct blob_tensor {
     uint32_t role;   /* enum tensor_role */
     uint32_t layer;  /* 0 for roles that are not per layer */

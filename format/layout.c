@@ -5,7 +5,7 @@
 
 #include "common/checked.h"
 
-/* What a role is; rows and cols name the hyper-parameters that give its shape. */
+/* A role: rows and cols name the hyper-parameters that give its shape. */
 enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB };
 enum presence {
     ALWAYS,
@@ -47,7 +47,7 @@ static const struct role_info {
     [ROLE_MLP_OUT_NORM] = {"mlp_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
 };
 
-/* The role behind each, as a layer uses them; behind the last of a layer, where the layers end. */
+/* The role after each, as a layer uses them; after the last of a layer, where the layers end. */
 static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EMBED] = ROLE_ATTN_NORM,
     [ROLE_ATTN_NORM] = ROLE_ATTN_Q,

@@ -86,7 +86,7 @@ static smol_status check_reals(const struct blob_model *m, smol_error *error)
     return SMOL_OK;
 }
 
-/* What FEATURE_BLOCKS brings. */
+/* Checks the fields that FEATURE_BLOCKS adds. */
 static smol_status check_blocks(const struct blob_model *m, smol_error *error)
 {
     const struct range ranges[] = {
@@ -179,7 +179,7 @@ void smol_model_fill(struct blob_model *model)
     model->rope_scale[0] = 1;
 }
 
-/* The same model with its fields from `blocks` on left zero. */
+/* The model with its fields from `blocks` on set to zero. */
 static struct blob_model unsaid(const struct blob_model *model)
 {
     struct blob_model copy = {0};

@@ -22,7 +22,7 @@ static smol_status damaged(const struct blob *blob, smol_error *error, const cha
                      what, offset);
 }
 
-/* The same for what lies in a section. */
+/* Like damaged, for something in a section. */
 static smol_status damaged_section(const struct blob *blob, smol_error *error, uint32_t kind,
                                    const char *what, uint64_t offset)
 {
@@ -31,7 +31,7 @@ static smol_status damaged_section(const struct blob *blob, smol_error *error, u
                      blob->path, smol_section_name(kind), what, offset);
 }
 
-/* The same for a tensor, of which `what` is said at `offset`. */
+/* Like damaged, for a tensor: `what` is wrong at `offset`. */
 static smol_status damaged_tensor(const struct blob *blob, smol_error *error, uint32_t kind,
                                   struct tensor_key key, const char *what, uint64_t offset)
 {
@@ -40,7 +40,7 @@ static smol_status damaged_tensor(const struct blob *blob, smol_error *error, ui
     return damaged_section(blob, error, kind, text, offset);
 }
 
-/* The first byte is 0, and each one equals the one behind it: memcmp looks at many at a time. */
+/* The first byte is 0, and each one equals the next: memcmp looks at many at a time. */
 static bool all_zero(const uint8_t *data, uint64_t size)
 {
     return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
@@ -188,7 +188,7 @@ static smol_status take(const struct blob *blob, enum section_kind kind, size_t 
     return SMOL_OK;
 }
 
-/* What FEATURE_BLOCKS brings, which must be there for a reason. */
+/* Checks what FEATURE_BLOCKS adds; the model must need it. */
 static smol_status check_layers(struct blob *blob, smol_error *error)
 {
     bool blocks = blob->header->required_features & FEATURE_BLOCKS;
@@ -652,7 +652,7 @@ static uint64_t chunk_start(const struct blob *blob, size_t chunk)
     return blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
 }
 
-/* Of the last one less may be left. */
+/* The last one may be shorter. */
 static uint64_t chunk_size(const struct blob *blob, size_t chunk)
 {
     uint64_t rest = blob->header->file_size - chunk_start(blob, chunk);

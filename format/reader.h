@@ -58,13 +58,13 @@ struct blob {
 smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
                            smol_error *error);
 
-/* The same for a file that is open already. The blob takes the view over, also on an error, and
- * leaves it zeroed; `path` is for messages. */
+/* Opens a blob from a file that is already open. The blob takes the view over, also on an error,
+ * and leaves it zeroed; `path` is for messages. */
 smol_status smol_blob_open_view(struct file_view *file, const char *path, enum verify verify,
                                 struct blob *blob, smol_error *error);
 
-/* The same for the bytes data[0..size), aligned to BLOB_ALIGN; they stay the caller's and outlive
- * the blob, unchanged. `name` is for messages. */
+/* Opens a blob from the bytes data[0..size), aligned to BLOB_ALIGN; they stay the caller's and
+ * outlive the blob, unchanged. `name` is for messages. */
 smol_status smol_blob_open_bytes(const void *data, size_t size, const char *name,
                                  enum verify verify, struct blob *blob, smol_error *error);
 
@@ -93,8 +93,8 @@ smol_status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t s
 smol_status smol_blob_check_chunk(const struct blob *blob, size_t chunk, const uint8_t *data,
                                   smol_error *error);
 
-/* What the byte of the file at `offset` belongs to: "header", "section stop", "weights, tensor
- * layers.3.attn_q". Padding belongs to what it follows. Returns `name`. */
+/* Names the part of the file that the byte at `offset` belongs to: "header", "section stop",
+ * "weights, tensor layers.3.attn_q". Padding belongs to what it follows. Returns `name`. */
 enum { MAX_PLACE = MAX_NAME + 32 };
 const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[MAX_PLACE]);
 

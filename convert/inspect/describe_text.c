@@ -95,7 +95,7 @@ static void print_layers(const struct blob *blob, const char *name, enum layer_b
         fprintf(out, "\n");
 }
 
-/* What sets the model apart from a plain one. */
+/* The fields in which the model differs from a plain one. */
 static void print_blocks(const struct blob *blob, FILE *out)
 {
     const struct blob_model *m = blob->model;
@@ -124,7 +124,7 @@ static void print_blocks(const struct blob *blob, FILE *out)
     print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
 }
 
-/* What a text section asks for, in the order in which it happens. */
+/* The rules of a text section, in the order in which they apply. */
 static void print_text_rules(const struct blob_text *rules, FILE *out)
 {
     static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
@@ -231,7 +231,7 @@ static void print_line(FILE *out, const char *name, const char *text)
 
 /* --- blobs -------------------------------------------------------------------------------- */
 
-/* What the file says of itself; anybody can write that. */
+/* The file's own statement, which anyone can write. */
 static void print_provenance(const struct blob *blob, FILE *out)
 {
     const char *line, *text = blob->provenance;
@@ -440,7 +440,7 @@ static void print_statistics(const struct statistics *s, FILE *out)
     print_error(&s->int8, out);
 }
 
-/* What is left out of a tensor's statistics. */
+/* The elements left out of a tensor's statistics. */
 static void print_not_finite(const struct model_tensor *tensor, const struct statistics *s,
                              FILE *out)
 {

@@ -19,7 +19,7 @@ static void print_side(FILE *out, char letter, const struct diff_side *side)
         fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
 }
 
-/* Of two blobs with the same layout, the chunks of data that are not the same, by their digests. */
+/* Counts the chunks that differ by their digests, of two blobs with the same layout. */
 static void print_chunks(FILE *out, const struct diff_side *a, const struct diff_side *b)
 {
     const struct blob *x = &a->file.blob, *y = &b->file.blob;
@@ -31,7 +31,7 @@ static void print_chunks(FILE *out, const struct diff_side *a, const struct diff
     fprintf(out, ", chunks %zu of %zu", n, y->n_chunks);
 }
 
-/* What was found. */
+/* Numbers of differences. */
 struct summary {
     uint64_t n_settings, n_tokenizer, n_tensors;
     bool other_provenance;

@@ -22,13 +22,13 @@ struct diff_table {
 /* Adds a row: what it is about, and what it is in A and B. */
 void smol_diff_row(struct diff_table *table, const char *name, const char *a, const char *b);
 
-/* The same for a row of a group, of which only the first are shown, up to smol_diff_end_group,
- * which says how many more there were. */
+/* Adds a row of a group. Only the first rows of a group are shown; smol_diff_end_group prints how
+ * many more there are. */
 void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b);
 void smol_diff_end_group(struct diff_table *table);
 
-/* Whether the group has as many rows as are shown; if so, counts one more. To be asked before a
- * row's text is made, where there may be a million. */
+/* Whether the group has as many rows as are shown; if so, counts one more. Call it before making a
+ * row's text where there may be a million rows. */
 bool smol_diff_group_is_full(struct diff_table *table);
 
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */

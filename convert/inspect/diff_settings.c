@@ -182,7 +182,8 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
     diff_scales(&left, &right, table);
 }
 
-/* Those of a plain model follow from theta and head_dim; a blob from elsewhere may have others. */
+/* The frequencies of a plain model follow from theta and head_dim; a blob from elsewhere may have
+ * others. */
 static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
                           struct diff_table *table)
 {

@@ -33,7 +33,7 @@ struct diff_side {
     size_t n_tokenizer; /* bytes of the section: the header, the spans, the other tables */
     struct model_tensor *tensors; /* (n_tensors) */
     size_t n_tensors;
-    char (*names)[MAX_NAME]; /* behind the names of roles */
+    char (*names)[MAX_NAME]; /* storage of the names of roles */
 };
 
 /* Opens `path`, a checkpoint if it is a folder; every digest of a blob is checked. On an error
@@ -44,7 +44,7 @@ smol_status smol_diff_side_open(const char *path, struct diff_side *side, smol_e
 smol_status smol_diff_side_list(struct diff_side *side, const struct diff_side *other,
                                 smol_error *error);
 
-/* What has become of a step that ended with `status`, see file_settle. */
+/* The result of a step that ended with `status`, see file_settle. */
 smol_status smol_diff_side_settle(const struct diff_side *side, smol_status status,
                                   smol_error *error);
 

@@ -72,7 +72,7 @@ static void pad(FILE *out, size_t used, size_t width)
     fprintf(out, "%*s", used < width ? (int)(width - used) : 0, "");
 }
 
-/* Before what may stand behind the places. */
+/* Pads to the column after the places. */
 static void reach_column(struct listing *listing)
 {
     pad(listing->out, 0, listing->pending);
@@ -137,7 +137,7 @@ static void print_values(struct listing *listing, const struct model_tensor *ten
     listing->pending = used < PLACE_WIDTH ? PLACE_WIDTH - used : 0;
 }
 
-/* What has no column, at the end of a line. */
+/* Remarks without a column, at the end of a line. */
 static void end_line(struct listing *listing, const struct model_tensor *a,
                      const struct model_tensor *b, const struct diff_values *values)
 {
@@ -169,7 +169,7 @@ static bool same_bytes(const struct model_tensor *a, const struct model_tensor *
     return smol_tensor_size(a) == 0 || memcmp(a->data, b->data, smol_tensor_size(a)) == 0;
 }
 
-/* Of the chunks of b's file that hold bytes of the tensor, those with changed ones. */
+/* Counts the chunks of b's file with bytes of the tensor, and those with changed bytes. */
 static void print_chunks(struct listing *listing, const struct model_tensor *a,
                          const struct model_tensor *b)
 {

@@ -91,7 +91,7 @@ static void show_added(const struct added_token *added, char *out)
             n += snprintf(out + n, DIFF_CELL - (size_t)n, ", %s", flags[i]);
 }
 
-/* Below 0, 0, above 0 as a stands before, at or behind b; both tables are in this order. */
+/* Below 0, 0, above 0 as a comes before, equals or comes after b; both tables are in this order. */
 static int compare_added(const struct tokenizer_tables *of_a, const struct added_token *a,
                          const struct tokenizer_tables *of_b, const struct added_token *b)
 {

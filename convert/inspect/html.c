@@ -46,7 +46,7 @@ void smol_page_print(struct page *page, const char *format, ...)
     flush_piece(page);
 }
 
-/* What is markup's own, spelled out; NULL for all else. */
+/* The entity of a character of markup; NULL for all others. */
 static const char *entity_of(uint32_t c)
 {
     switch (c) {

@@ -1,5 +1,5 @@
-/* Writes a page of HTML that is XML too, piece by piece, into a file under construction. What goes
- * wrong on the way is kept until the end. */
+/* Writes a page of HTML that is XML too, piece by piece, into a file under construction. An error
+ * is kept until the end. */
 #ifndef SMOL_CONVERT_HTML_H
 #define SMOL_CONVERT_HTML_H
 
@@ -18,7 +18,7 @@ struct page {
     smol_error *error;
 };
 
-/* Adds markup. The formatted text is at most 255 bytes, none of it a stranger's. */
+/* Adds markup. The formatted text is at most 255 bytes, none of it untrusted. */
 void smol_page_add(struct page *page, const char *markup);
 void smol_page_print(struct page *page, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

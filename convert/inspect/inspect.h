@@ -1,4 +1,4 @@
-/* What is in a file, for people and scripts. */
+/* Inspects a file or a checkpoint, for people and scripts. */
 #ifndef SMOL_CONVERT_INSPECT_H
 #define SMOL_CONVERT_INSPECT_H
 

@@ -22,7 +22,7 @@ double smol_sum(const double *values, size_t n)
     return lanes[0];
 }
 
-/* What a sum loses is exact in double (Knuth's two-sum). */
+/* The rounding error of a sum is exact in double (Knuth's two-sum). */
 void smol_add(struct long_sum *sum, double value)
 {
     double total = sum->sum + value, part = total - sum->sum;
@@ -82,7 +82,7 @@ struct moments smol_moments(double *values, size_t n, uint64_t start)
 {
     struct moments moments = {0};
     double deviations[MOST];
-    /* a sum of finite numbers may overflow: then this looks in vain */
+    /* a sum of finite numbers may overflow: then this finds none */
     if (isfinite(smol_sum(values, n)))
         moments.n = n;
     else

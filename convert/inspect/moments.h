@@ -10,7 +10,7 @@ struct long_sum {
     double sum, rest;
 };
 
-/* Of a number of elements. Zeroed: of none. */
+/* Running count, sum, mean square deviation and bounds of elements. Starts zeroed. */
 struct moments {
     uint64_t n; /* the finite ones; what follows is of these */
     uint64_t n_zeros;
@@ -29,7 +29,7 @@ void smol_add(struct long_sum *sum, double value);
  * to the front where there are others; their number is `n` in the result. */
 struct moments smol_moments(double *values, size_t n, uint64_t start);
 
-/* Adds those of another part, which comes behind (Chan, Golub and LeVeque, 1979). */
+/* Adds the moments of the next part (Chan, Golub and LeVeque, 1979). */
 void smol_moments_merge(struct moments *moments, const struct moments *other);
 
 #endif

@@ -240,7 +240,7 @@ static void add_plot(struct report *report, const double *values, const char *un
     smol_page_add(&report->page, "</figure>\n");
 }
 
-/* What stands beside the layers. */
+/* Lists the matrices outside the layers. */
 static void add_single_errors(struct report *report)
 {
     struct page *page = &report->page;

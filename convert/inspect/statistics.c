@@ -10,7 +10,7 @@
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"
 
-/* What int8 does to a part of a matrix, or, of an int8 blob's, what its scales say. */
+/* The error of int8 in a part of a matrix, or, for an int8 blob, its estimate from the scales. */
 struct losses {
     bool unfit; /* int8 cannot hold it */
     struct long_sum signal, noise;

@@ -1,4 +1,4 @@
-/* What the elements of tensors are like, and what int8 costs them. */
+/* Statistics of tensors' elements, and the error of int8. */
 #ifndef SMOL_CONVERT_STATISTICS_H
 #define SMOL_CONVERT_STATISTICS_H
 
@@ -10,7 +10,7 @@
 #include "common/pool.h"
 #include "convert/inspect/model_tensor.h"
 
-/* What is known of int8's error. */
+/* How the error of int8 is known. */
 enum error_kind {
     ERROR_NONE,      /* nothing: no matrix of floats, or not one that int8 can hold */
     ERROR_MEASURED,  /* the matrix was quantized as a conversion does it, and compared */
@@ -30,7 +30,7 @@ struct int8_error {
 
 enum { OUTLIER_DEVIATIONS = 6 };
 
-/* Of the elements that are finite; those that are not are counted. What has no value (a mean of
+/* Statistics of the finite elements; the others are counted. A figure without value (a mean of
  * nothing, a variance of one element, a sum beyond double) is NaN or infinite. */
 struct statistics {
     bool is_known;              /* the elements are numbers that we read; if not, all is zero */

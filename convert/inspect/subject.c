@@ -249,8 +249,8 @@ static smol_status find_template(struct subject *subject, const struct source_op
     return status;
 }
 
-/* What there is of a checkpoint that is not supported; nothing where the reason lies in the weights
- * themselves. */
+/* Opens the weights of a checkpoint that is not supported; nothing where the reason lies in the
+ * weights themselves. */
 static smol_status open_weights(struct subject *subject, const struct source_options *options,
                                 smol_error *error)
 {

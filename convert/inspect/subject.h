@@ -1,4 +1,4 @@
-/* What is looked at: a blob, a safetensors file or a checkpoint, open. */
+/* The subject of an inspection: a blob, a safetensors file or a checkpoint, open. */
 #ifndef SMOL_CONVERT_SUBJECT_H
 #define SMOL_CONVERT_SUBJECT_H
 
@@ -14,7 +14,7 @@
 
 enum subject_kind { SUBJECT_BLOB, SUBJECT_CHECKPOINT, SUBJECT_SAFETENSORS };
 
-/* What tensors are for; and what else takes bytes. */
+/* Purposes of tensors, and other uses of bytes. */
 enum part {
     PART_EMBEDDING,
     PART_ATTENTION,
@@ -55,7 +55,7 @@ struct subject {
     const struct blob *blob; /* the settings; NULL: none are known */
     struct model_tensor *tensors;
     size_t n_tensors;
-    char (*names)[MAX_NAME]; /* behind the names of a blob's */
+    char (*names)[MAX_NAME]; /* storage of the names of a blob's tensors */
     uint64_t n_parameters;
     struct part_sum parts[PART_COUNT];
     uint32_t contexts[SUBJECT_CONTEXTS]; /* (n_contexts), ascending */
@@ -73,7 +73,7 @@ smol_status smol_subject_open(const char *path, const struct source_options *opt
                               uint32_t context, enum verify verify, struct subject *subject,
                               smol_error *error);
 
-/* What has become of a step that ended with `status`, see file_settle. */
+/* The result of a step that ended with `status`, see file_settle. */
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,
                                 smol_error *error);
 

@@ -34,7 +34,7 @@ struct tensor_groups {
     char (*names)[MAX_NAME];      /* the roles' names of tensors that have one, (n_tensors) */
 };
 
-/* Errors: SMOL_ERROR_MEMORY; smol_groups_free is due all the same. */
+/* Errors: SMOL_ERROR_MEMORY; call smol_groups_free in any case. */
 smol_status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
                              smol_error *error);
 void smol_groups_free(struct tensor_groups *groups);

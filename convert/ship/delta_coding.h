@@ -22,13 +22,13 @@ uint64_t smol_delta_digest(const struct delta_record *record);
 smol_status smol_delta_encode(struct delta_record *record, const uint8_t *old, const uint8_t *bytes,
                               int level, smol_error *error);
 
-/* What decoding needs, for one thread. */
+/* State of decoding, for one thread. */
 struct delta_decoder {
     void *zstd;           /* ZSTD_DCtx */
     uint8_t *differences; /* (DELTA_MAX_NEW) */
 };
 
-/* Errors: SMOL_ERROR_MEMORY; to be closed in any case. */
+/* Errors: SMOL_ERROR_MEMORY; close it in any case. */
 smol_status smol_delta_decoder_open(struct delta_decoder *decoder, smol_error *error);
 void smol_delta_decoder_close(struct delta_decoder *decoder);
 

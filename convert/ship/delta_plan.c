@@ -14,7 +14,7 @@ struct delta_plan {
     struct delta_region *regions; /* (n_regions), in the order of NEW, without gaps */
     size_t n_regions;
     size_t region;            /* where the next unit is */
-    uint64_t done;            /* bytes of that region that are behind us */
+    uint64_t done;            /* bytes of that region that are done */
     struct delta_piece ahead; /* the unit after the last piece; size 0: none */
 };
 
@@ -113,7 +113,7 @@ void smol_delta_plan_close(struct delta_plan *plan)
 
 /* --- pieces ------------------------------------------------------------------------------- */
 
-/* The next unit of the region that is due, or what is left of that; size 0 at the end. */
+/* The next unit of the current region, or the rest of that unit; size 0 at the end. */
 static struct delta_piece next_unit(struct delta_plan *plan)
 {
     if (plan->region == plan->n_regions)

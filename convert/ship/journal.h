@@ -1,5 +1,5 @@
-/* What an unfinished output remembers of the packed file that it comes from: where in it each frame
- * ended. It lies behind the end of the blob to be, see format/PACKED.md. */
+/* The journal of an unfinished output: where each frame ended in the packed file. It lies after the
+ * end of the blob to be, see format/PACKED.md. */
 #ifndef SMOL_CONVERT_JOURNAL_H
 #define SMOL_CONVERT_JOURNAL_H
 

@@ -45,7 +45,7 @@ void smol_packed_close(struct packed_reader *r)
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
-/* Reads once, behind what is there; for that there must be room. */
+/* Reads once, after the bytes at hand; there must be room. */
 static smol_status fill(struct packed_reader *r, smol_error *error)
 {
     size_t n = 0;
@@ -212,7 +212,7 @@ static void make_room(struct packed_reader *r)
 }
 
 /* A frame is looked at from its first byte each time, so there must be a reason to: enough has come
- * since, or nothing comes for a while. An error behind good frames is found again by the next call.
+ * since, or nothing comes for a while. An error after good frames is found again by the next call.
  */
 smol_status smol_packed_frames(struct packed_reader *r, uint32_t max, struct packed_frame *frames,
                                uint32_t *n, smol_error *error)

@@ -24,7 +24,7 @@ struct packed_reader {
     bool is_file;      /* what is passed need not be read */
     uint8_t *data;     /* (capacity) */
     size_t start, end; /* what has arrived and has not been passed: data[start, end) */
-    bool ended;        /* nothing comes behind it */
+    bool ended;        /* nothing comes after it */
     uint64_t position; /* of data[start] in the packed file; the caller may know better */
 };
 

@@ -247,7 +247,7 @@ static smol_status run(struct patching *p, smol_error *error)
     return status ? status : check_end(p, error);
 }
 
-/* What comes out is called after the delta, where the remedy lies. */
+/* The new blob is named after the delta, as a fresh delta is the remedy. */
 static void name_result(const struct input *input, char name[MAX_NAME_SIZE])
 {
     snprintf(name, MAX_NAME_SIZE, "%s: the new blob", input->name);

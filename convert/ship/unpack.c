@@ -128,7 +128,7 @@ static smol_status take_all_frames(struct unpacking *u, smol_error *error)
     return status;
 }
 
-/* --- going on with what was kept ---------------------------------------------------------- */
+/* --- resuming an unfinished output -------------------------------------------------------- */
 
 static smol_status start_over(struct unpacking *u, smol_error *error)
 {
@@ -171,7 +171,7 @@ static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
     return status;
 }
 
-/* Goes on behind the last frame that is both in the journal and good in the output: a power cut may
+/* Resumes after the last frame that is both in the journal and good in the output: a power cut may
  * have lost any part of either. */
 static smol_status take_journaled(struct unpacking *u, const struct blob_header *header,
                                   smol_error *error)
@@ -196,11 +196,11 @@ static smol_status take_whole(struct unpacking *u, const struct blob_header *hea
                               smol_error *error)
 {
     uint8_t byte;
-    size_t behind = 0;
+    size_t n_after = 0;
     uint64_t n = count_pieces(header->file_size), good = 0;
     smol_status status =
-        smol_output_read(&u->output, header->file_size, &byte, sizeof byte, &behind, error);
-    if (!status && behind == 0)
+        smol_output_read(&u->output, header->file_size, &byte, sizeof byte, &n_after, error);
+    if (!status && n_after == 0)
         status = take_kept(u, n, header->file_size, &good, error);
     u->is_whole = good == n;
     return status;
@@ -243,8 +243,8 @@ static smol_status find_kept(struct unpacking *u, smol_error *error)
     return status;
 }
 
-/* The input may go on where the output ends, or start anew: then its first frame is the first one
- * again, and what is known can be passed. */
+/* The input may continue where the output ends, or start again: then its first frame is the first
+ * one again, and what is known can be passed. */
 static smol_status find_place(struct unpacking *u, smol_error *error)
 {
     uint8_t *first = u->content + PACKED_PIECE;
@@ -274,7 +274,7 @@ static smol_status go_on(struct unpacking *u, smol_error *error)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-/* The seek table must be the one that the frames call for, with nothing behind it. */
+/* The seek table must be the one that the frames call for, with nothing after it. */
 static smol_status check_table(struct unpacking *u, smol_error *error)
 {
     uint8_t *due = NULL, *bytes = NULL;

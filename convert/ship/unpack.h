@@ -9,7 +9,7 @@
 
 struct unpack_options {
     uint32_t n_threads;
-    int resume; /* 1: keep what is unfinished, and go on with what was kept */
+    int resume; /* 1: keep an unfinished output, and resume it */
     int force;  /* 1: overwrite the output */
     int quiet;  /* 1: no progress bar, no notes, no summary */
 };
@@ -22,7 +22,7 @@ struct unpack_rest {
 
 /* Unpacks `input`, a file, a pipe, or "-" for standard input, into the blob `output`, which appears
  * whole and verified or not at all. Each chunk is checked as it arrives. With `resume`, what has
- * arrived is kept after an error (*rest), and the next call goes on from there; its input may start
+ * arrived is kept after an error (*rest), and the next call resumes there; its input may start
  * at that byte or at the packed file's first.
  *
  * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), the blob's front, up to

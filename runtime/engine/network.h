@@ -17,8 +17,8 @@ struct network {
     struct layer *layers;    /* (n_layers) */
 };
 
-/* Indexes the tensors of an open blob, which must outlive the network. After an error the network is
- * to be freed. Errors: SMOL_ERROR_MEMORY. */
+/* Indexes the tensors of an open blob, which must outlive the network. After an error the network
+ * is to be freed. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_network_init(struct network *network, const struct blob *blob, smol_error *error);
 
 /* A zeroed network is fine. */
