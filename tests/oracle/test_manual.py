@@ -265,7 +265,7 @@ def test_what_is_installed_is_found_and_taken_away(tmp_path):
     found = {str(p.relative_to(tmp_path / "usr/share")) for p in tmp_path.rglob("*") if p.is_file()}
     shells = {f"{folder}/{prefix}{program}{suffix}" for program in gen_docs.PROGRAMS for folder, prefix, suffix in (
         ("bash-completion/completions", "", ""), ("zsh/site-functions", "_", ""), ("fish/vendor_completions.d", "", ".fish"))}  # fmt: skip
-    assert found == shells | {f"man/man1/{page}.1" for page in PAGES}
+    assert found == shells | {f"man/man1/{page}.1" for page in [*PAGES, "smol-fetch"]}
     page = run("man", "-M", tmp_path / "usr/share/man", "smolconv-pack", env=dict(os.environ, LC_ALL="C"))
     assert "compresses a blob for shipping" in page.stdout
     make("uninstall-docs")
