@@ -6,7 +6,7 @@
 #include "smolrun/load.h"
 #include "smolrun/session_file.h"
 
-enum { MAX_SET = 8 };
+enum { SETTABLE = 8 };
 
 struct chat {
     const struct settings *settings;
@@ -18,7 +18,7 @@ struct chat {
     size_t max_tokens;        /* of an answer: -n, or /set n */
     size_t n_keep;            /* tokens of the last prompt that stay when its answer slides */
     bool is_cut;              /* the last answer ended early, and the context ends with it */
-    char *set[MAX_SET];       /* options of /set, by their place in its table; owned, or NULL */
+    char *set[SETTABLE];      /* options of /set, by their place in its table; owned, or NULL */
     size_t n_known, n_read;   /* of the last prompt: tokens that were in the context, and others */
     struct session_file file; /* of --session */
     bool quit;

@@ -65,7 +65,7 @@ static const struct command_line command = {
 
 static const struct option_rule set_rules[] = {RULE_ANSWER_TOKENS, RULES_SAMPLER};
 enum { N_SET = sizeof set_rules / sizeof set_rules[0] };
-_Static_assert((int)N_SET <= (int)MAX_SET, "chat.set has room for each");
+_Static_assert((int)N_SET <= (int)SETTABLE, "chat.set has room for each");
 
 static const struct command_line set_line = {
     .program = "smolrun", .words = "chat", .rules = set_rules, .n_rules = N_SET};

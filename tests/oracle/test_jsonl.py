@@ -206,6 +206,8 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
         assert answers(blob, [{"messages": messages} | way | same], *words) == [chats[3] | {"index": 0}]
     one = smolrun(blob, "--chat", "Once upon a time", *thinks, "-n", 8, "--ids")
     assert one.stdout.decode().split() == list(map(str, chats[3]["ids"])), one.stderr
+    talk = smolrun("chat", blob, *thinks, "-n", 8, input=b"Once upon a time\n")
+    assert talk.stdout.decode() == chats[3]["text"] + "\n", talk.stderr
 
 
 def test_contents_of_parts_are_for_templates_that_take_them(tmp_path):
