@@ -1,7 +1,7 @@
 /* UTF-8, see utf8.h. */
 #include "common/utf8.h"
 
-/* What may follow a lead byte: length of the sequence and the range of the second byte
+/* The bytes that may follow a lead byte: length of the sequence and the range of the second byte
  * (Unicode 15, table 3-7). Length 0: not a lead byte. */
 struct lead {
     uint8_t length, second_low, second_high;

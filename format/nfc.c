@@ -12,7 +12,7 @@
 /* A decomposed character: its combining class above its code point. */
 enum { CLASS_SHIFT = 24, POINT_MASK = (1 << CLASS_SHIFT) - 1, N_CLASSES = 256 };
 
-struct segment {
+struct nfc_segment {
     const struct nfc_tables *tables;
     uint32_t *marks;   /* (capacity), n in use */
     uint32_t *scratch; /* (capacity) */
@@ -74,7 +74,7 @@ static uint32_t compose(const struct nfc_tables *tables, uint32_t first, uint32_
 
 /* --- a segment ------------------------------------------------------------------------------ */
 
-static bool reserve(struct segment *segment, size_t n_more)
+static bool reserve(struct nfc_segment *segment, size_t n_more)
 {
     if (n_more <= segment->capacity - segment->n)
         return true;
@@ -91,13 +91,13 @@ static bool reserve(struct segment *segment, size_t n_more)
     return true;
 }
 
-static void push(struct segment *segment, uint32_t point)
+static void push(struct nfc_segment *segment, uint32_t point)
 {
     uint32_t class = letter_of(segment->tables, point)->combining_class;
     segment->marks[segment->n++] = class << CLASS_SHIFT | point;
 }
 
-static void decompose(struct segment *segment, uint32_t point)
+static void decompose(struct nfc_segment *segment, uint32_t point)
 {
     const struct nfc_letter *letter = letter_of(segment->tables, point);
     if (is_syllable(point)) {
@@ -114,7 +114,7 @@ static void decompose(struct segment *segment, uint32_t point)
     }
 }
 
-static bool fill(struct segment *segment, const uint8_t *text, size_t size)
+static bool fill(struct nfc_segment *segment, const uint8_t *text, size_t size)
 {
     segment->n = 0;
     for (size_t i = 0; i < size;) {
@@ -144,7 +144,7 @@ static void sort(uint32_t *marks, size_t n, uint32_t *scratch)
 }
 
 /* Sorts each run of marks whose class is not 0. */
-static void reorder(struct segment *segment)
+static void reorder(struct nfc_segment *segment)
 {
     uint32_t *marks = segment->marks;
     for (size_t i = 0; i < segment->n;) {
@@ -161,7 +161,7 @@ static void reorder(struct segment *segment)
 
 /* Joins each mark with the last character of class 0 before it, if the two compose and nothing of
  * the mark's class or above stands between them. */
-static void recompose(struct segment *segment)
+static void recompose(struct nfc_segment *segment)
 {
     uint32_t *marks = segment->marks;
     size_t n = 0, base = SIZE_MAX;
@@ -180,7 +180,7 @@ static void recompose(struct segment *segment)
     segment->n = n;
 }
 
-static void write(const struct segment *segment, struct buffer *out)
+static void write(const struct nfc_segment *segment, struct buffer *out)
 {
     uint8_t bytes[UTF8_MAX];
     for (size_t i = 0; i < segment->n; i++)
@@ -215,7 +215,7 @@ size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, 
 
 void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size, struct buffer *out)
 {
-    struct segment segment = {.tables = tables};
+    struct nfc_segment segment = {.tables = tables};
     while (size > 0) {
         size_t start = smol_nfc_unchanged(tables, text, size), length;
         smol_buffer_add(out, (const char *)text, start);

@@ -20,7 +20,7 @@ static smol_status check_header(const struct blob_scanner *h, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "n_classes is out of range (%" PRIu32 ")",
                          h->n_classes);
     if (h->row <= h->n_classes || h->row > 256 || (h->row & (h->row - 1)))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "no length for a row (%" PRIu32 ")", h->row);
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "invalid row length (%" PRIu32 ")", h->row);
     if (h->n_class_blocks > CLASS_INDEX_SIZE || h->n_states > SCANNER_MAX_ENTRIES / h->row)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "tables are too large");
     return SMOL_OK;
@@ -58,7 +58,7 @@ static smol_status check_classes(const struct scanner_tables *tables, smol_error
     const struct blob_scanner *h = &tables->header;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= h->n_class_blocks)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (U+%04" PRIX32 ")",
                              i * 256);
     for (size_t i = 0; i < (size_t)h->n_class_blocks * 256; i++)
         if (tables->class_blocks[i] >= h->n_classes)
@@ -69,7 +69,7 @@ static smol_status check_classes(const struct scanner_tables *tables, smol_error
     return SMOL_OK;
 }
 
-/* The rest of a row, behind the end's symbol, is not used. */
+/* The rest of a row, after the end's symbol, is not used. */
 static bool has_clean_end(const struct blob_scanner *h, const uint16_t *row)
 {
     for (uint32_t i = h->n_classes + 1; i < h->row; i++)
@@ -91,7 +91,7 @@ static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_
     return has_clean_end(h, starts) && (*last_start == 1 || stage->flags & STAGE_BEHIND);
 }
 
-/* Each transition leads to state 0, or to one that a scan does not start in; nothing comes behind
+/* Each transition leads to state 0, or to one that a scan does not start in; nothing comes after
  * the end; and a match has at least one character. */
 static bool row_is_valid(const struct blob_scanner *h, uint32_t n_states, uint32_t last_start,
                          uint32_t state, const uint16_t *row)
@@ -127,7 +127,7 @@ static smol_status check_stages(const struct scanner_tables *tables, smol_error 
         n_before += stage->n_states;
     }
     return n_before == h->n_states ? SMOL_OK
-                                   : smol_fail(error, SMOL_ERROR_DAMAGED, "states of no stage");
+                                   : smol_fail(error, SMOL_ERROR_DAMAGED, "states without a stage");
 }
 
 smol_status smol_scanner_tables_open(const uint8_t *data, size_t size,
@@ -135,7 +135,7 @@ smol_status smol_scanner_tables_open(const uint8_t *data, size_t size,
 {
     *tables = (struct scanner_tables){0};
     if (size < sizeof tables->header)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too small for its header");
     memcpy(&tables->header, data, sizeof tables->header);
     smol_status status = check_header(&tables->header, error);
     if (!status)

@@ -32,7 +32,8 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     if (h->flags & ~(uint32_t)ALL_FLAGS)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown flags (%#" PRIx32 ")", h->flags);
     if (!(h->flags & TEXT_CHARACTERS) && (h->flags & TEXT_BYTE_FALLBACK || h->split))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "words of bytes that fall back, or are cut");
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "byte fallback and split need words of characters");
     if (!is_scalar(h->split) || !is_scalar(h->strip) || h->n_strip > TEXT_MAX_STRIP ||
         !h->strip != !h->n_strip)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "no such character (split or strip)");
@@ -90,8 +91,8 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
         return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "the section does not end with its last table (%zu, %zu bytes)",
-                         cursor.end, size);
+                         "the section must end with its last table (%zu, %zu bytes)", cursor.end,
+                         size);
     return SMOL_OK;
 }
 
@@ -239,7 +240,7 @@ smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_
                                   smol_error *error)
 {
     if (size < sizeof tables->header)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too small for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
     const struct blob_text *h = &tables->header;

@@ -25,13 +25,13 @@ struct text_tables {
     uint32_t id_bound;     /* every id in the section is below this */
 };
 
-/* What a blob without the section has: nothing is done to a text. */
+/* The tables of a blob without the section: nothing is done to a text. */
 static inline struct text_tables text_tables_none(void)
 {
     return (struct text_tables){.header.unknown_id = NO_TOKEN};
 }
 
-/* Checks the section data[0..size), aligned to 64 bytes, which nobody changes from here on, and
+/* Checks the section data[0..size), aligned to 64 bytes, which must not change from here on, and
  * fills *tables. Afterwards every rule of FORMAT.md holds, but that ids have tokens (see
  * smol_tokenizer_tables_open). Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,

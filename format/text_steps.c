@@ -1,4 +1,5 @@
-/* What is done to a text before it is cut, see text.h. A step that changes nothing copies nothing.
+/* The steps that a text takes before it is cut, see text.h. A step that changes nothing copies
+ * nothing.
  */
 #include <string.h>
 

@@ -18,7 +18,7 @@ static smol_status check_header(const struct blob_tokenizer *header, uint32_t vo
                          header->n_tokens, vocab_size);
     if (header->n_merge_slots == 0 || (header->n_merge_slots & (header->n_merge_slots - 1)))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "merge slots are not a power of two (%" PRIu32 ")", header->n_merge_slots);
+                         "merge slots must be a power of two (%" PRIu32 ")", header->n_merge_slots);
     if (header->max_probe > MERGE_MAX_PROBE)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "max_probe is too large (%" PRIu32 ")",
                          header->max_probe);
@@ -66,13 +66,13 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct tokenize
         return SMOL_ERROR_DAMAGED;
     if (cursor.end != size)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "the section does not end with its last table (%zu, %zu "
+                         "the section must end with its last table (%zu, %zu "
                          "bytes)",
                          cursor.end, size);
     return SMOL_OK;
 }
 
-/* What a file may hold: more with a text section. */
+/* The flags that a file may have: more with a text section. */
 struct allowed {
     unsigned token_flags, added_flags, classes;
 };
@@ -96,11 +96,11 @@ static smol_status check_spans(const struct tokenizer_tables *tables, const stru
             return smol_fail(error, SMOL_ERROR_DAMAGED, "bad entry (token %" PRIu32 ")", id);
     for (unsigned byte = 0; byte < 256; byte++)
         if (tables->byte_tokens[byte] >= header->n_tokens && tables->byte_tokens[byte] != NO_TOKEN)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such token (of byte %u)", byte);
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such token (byte %u)", byte);
     return SMOL_OK;
 }
 
-/* That the search for a slot's own pair ends in this slot shows three things: it is near enough
+/* If the search for a slot's own pair ends in this slot, three things hold: it is near enough
  * to its home, no empty slot cuts it off, and no other slot holds the same pair. */
 static bool slot_is_valid(const struct tokenizer_tables *tables, uint32_t slot)
 {
@@ -173,14 +173,14 @@ static smol_status check_classes(const struct tokenizer_tables *tables,
     uint32_t n_blocks = tables->header.n_class_blocks;
     for (uint32_t i = 0; i < CLASS_INDEX_SIZE; i++)
         if (tables->class_index[i] >= n_blocks)
-            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (of U+%04" PRIX32 ")",
+            return smol_fail(error, SMOL_ERROR_DAMAGED, "no such class block (U+%04" PRIX32 ")",
                              i * 256);
     for (size_t i = 0; i < (size_t)n_blocks * 256; i++)
         if (!classes_are_valid(tables->class_blocks[i], allowed))
             return smol_fail(error, SMOL_ERROR_DAMAGED, "unknown character class (class byte %zu)",
                              i);
     if (!(tokenizer_classes(tables, ' ') & CLASS_SPACE))
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "the space is no white space");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "the space (U+0020) must be white space");
     return SMOL_OK;
 }
 
@@ -202,7 +202,7 @@ smol_status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_
 {
     const struct allowed allowed = allowed_with(text);
     if (size < sizeof tables->header)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "no room for its header");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "too small for its header");
     memset(tables, 0, sizeof *tables);
     memcpy(&tables->header, data, sizeof tables->header);
     tables->rules = text ? *text : text_tables_none();
@@ -214,6 +214,6 @@ smol_status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_
         (status = check_classes(tables, &allowed, error)))
         return status;
     if (tables->rules.id_bound > tables->header.n_tokens)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "the text section knows more tokens");
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "the text section has ids without a token");
     return SMOL_OK;
 }

@@ -81,7 +81,7 @@ static inline unsigned tokenizer_classes(const struct tokenizer_tables *tables, 
                : 0;
 }
 
-/* What two neighbours become. */
+/* The token that two neighbours become. */
 struct merge {
     uint32_t rank; /* or NO_RANK: they stay two */
     uint32_t merged;

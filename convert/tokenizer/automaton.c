@@ -30,7 +30,7 @@ struct maker {
     const struct steps *steps;
     uint32_t n_symbols;
     uint32_t n_behinds, behinds[MAX_BEHINDS];    /* what the assertions go by */
-    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* which of them hold behind a symbol */
+    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* which of them hold after a symbol */
     struct state *states;                        /* (MAX_STATES) */
     uint32_t n_states, n_starts; /* 0 finds nothing more; the next n_starts are for the start */
     uint32_t *lists;             /* (MAX_LISTED) */
@@ -56,7 +56,7 @@ static bool holds(const struct maker *m, const struct step *step, uint32_t behin
     return behind >> i & 1;
 }
 
-/* Puts the step behind all on the new state's list, which starts at lists[n_listed]. */
+/* Puts the step after all others on the new state's list, which starts at lists[n_listed]. */
 static void list_step(struct maker *m, uint32_t step, uint32_t *n)
 {
     if (m->listed[step] == m->round)
@@ -148,7 +148,7 @@ static smol_status make_transitions(struct maker *m, smol_error *error)
             if (to == NO_STATE)
                 return too_large(error);
             if (match && i <= m->n_starts)
-                return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "may match where there is nothing");
+                return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "may match the empty string");
             m->next[(size_t)i * m->n_symbols + symbol] = (uint16_t)(to << 1 | match);
         }
     }
@@ -168,7 +168,7 @@ static smol_status find_behinds(struct maker *m, smol_error *error)
         if (step->kind != STEP_BEHIND || k < m->n_behinds)
             continue;
         if (m->n_behinds == MAX_BEHINDS)
-            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks behind for too many things");
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks behind for too many classes");
         m->behinds[m->n_behinds++] = step->symbols;
     }
     for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
@@ -234,7 +234,7 @@ static smol_status make_states(struct maker *m, smol_error *error)
 
 /* States are told apart in rounds: those that differ in their group, or lead to different ones, are
  * in different groups from then on (Moore, 1956). */
-struct groups {
+struct state_groups {
     const struct maker *m;
     uint32_t *of, *next_of; /* (n_states): the group of each state */
     uint32_t *first;        /* (n_states): a state of each new group */
@@ -243,13 +243,13 @@ struct groups {
     uint32_t n;
 };
 
-static uint32_t leads_to(const struct groups *g, uint32_t state, uint32_t symbol)
+static uint32_t leads_to(const struct state_groups *g, uint32_t state, uint32_t symbol)
 {
     uint16_t entry = g->m->next[(size_t)state * g->m->n_symbols + symbol];
     return g->of[entry >> 1] << 1 | (entry & 1);
 }
 
-static bool are_equal(const struct groups *g, uint32_t a, uint32_t b)
+static bool are_equal(const struct state_groups *g, uint32_t a, uint32_t b)
 {
     bool equal = g->of[a] == g->of[b];
     for (uint32_t symbol = 0; equal && symbol < g->m->n_symbols; symbol++)
@@ -258,7 +258,7 @@ static bool are_equal(const struct groups *g, uint32_t a, uint32_t b)
 }
 
 /* A round; false when it changed nothing. Groups keep the order of their first states. */
-static bool tell_apart(struct groups *g)
+static bool tell_apart(struct state_groups *g)
 {
     uint32_t n_before = g->n;
     memset(g->buckets, 0xff, sizeof g->buckets);
@@ -283,7 +283,7 @@ static bool tell_apart(struct groups *g)
 }
 
 /* All groups there are; that of state 0 is 0, and the states to start in have one each. */
-static smol_status group_states(struct groups *g, smol_error *error)
+static smol_status group_states(struct state_groups *g, smol_error *error)
 {
     const struct maker *m = g->m;
     uint64_t work = 0;
@@ -298,7 +298,7 @@ static smol_status group_states(struct groups *g, smol_error *error)
     return SMOL_OK;
 }
 
-static smol_status write_tables(const struct groups *g, struct automaton *automaton,
+static smol_status write_tables(const struct state_groups *g, struct automaton *automaton,
                                 smol_error *error)
 {
     const struct maker *m = g->m;
@@ -318,7 +318,7 @@ static smol_status write_tables(const struct groups *g, struct automaton *automa
 
 static smol_status reduce(const struct maker *m, struct automaton *automaton, smol_error *error)
 {
-    struct groups g = {.m = m};
+    struct state_groups g = {.m = m};
     g.of = calloc(m->n_states + 1, sizeof *g.of);
     g.next_of = calloc(m->n_states + 1, sizeof *g.next_of);
     g.first = calloc(m->n_states + 1, sizeof *g.first);

@@ -49,7 +49,7 @@ void smol_class_map_free(struct class_map *map);
  * nothing more to find. Start from zeros. */
 struct automaton {
     uint16_t *next;   /* (n_states, n_symbols), owned */
-    uint16_t *starts; /* (n_symbols), owned: the state to start in behind a character of that class;
+    uint16_t *starts; /* (n_symbols), owned: the state to start in after a character of that class;
                          the last one: at the start of the text. No transition leads to one */
     uint32_t n_states, n_symbols;
 };

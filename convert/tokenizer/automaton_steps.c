@@ -14,7 +14,7 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
 {
     struct steps *steps = b->steps;
     if (steps->n == MAX_STEPS)
-        return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "repeats too much");
+        return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED, "has too many repetitions");
     if (steps->n == steps->capacity) {
         size_t capacity = steps->capacity ? 2 * steps->capacity : 64;
         struct step *grown = realloc(steps->steps, capacity * sizeof *grown);
@@ -28,7 +28,7 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
     return SMOL_OK;
 }
 
-/* Adds what `node` does before it goes on at *at, which becomes where it starts. */
+/* Adds what `node` does before it continues at *at, which becomes where it starts. */
 static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at);
 
 static uint32_t symbols_of(uint32_t set, bool negated, bool edge)
@@ -141,8 +141,8 @@ static smol_status add_possessive(struct builder *b, const struct pattern_node *
     return status;
 }
 
-/* What gives nothing back. That makes no difference if there is one way only, or if nothing comes
- * behind that could fail. */
+/* A group that gives nothing back. That makes no difference if it matches in one way only, or if
+ * nothing after it could fail. */
 static smol_status add_atomic(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes, *body = &nodes[node->left];
@@ -151,7 +151,7 @@ static smol_status add_atomic(struct builder *b, const struct pattern_node *node
     if (body->kind == PATTERN_REPEAT && !body->lazy && nodes[body->left].kind == PATTERN_SET)
         return add_possessive(b, body, at);
     return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED,
-                     "a possessive or atomic group of more than a character");
+                     "a possessive or atomic group of more than one character");
 }
 
 static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)

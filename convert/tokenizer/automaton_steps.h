@@ -8,9 +8,9 @@
 enum step_kind {
     STEP_MATCH,  /* the pattern has matched */
     STEP_TAKE,   /* takes a character of `symbols` */
-    STEP_FORK,   /* goes on at `next`; if that fails, at `other` */
-    STEP_AHEAD,  /* goes on if the next symbol is one of `symbols` */
-    STEP_BEHIND, /* goes on if the symbol before is one of `symbols` */
+    STEP_FORK,   /* continues at `next`; if that fails, at `other` */
+    STEP_AHEAD,  /* continues if the next symbol is one of `symbols` */
+    STEP_BEHIND, /* continues if the symbol before is one of `symbols` */
 };
 
 struct step {

@@ -130,7 +130,7 @@ static void add_categories(struct code_set *set, uint32_t categories)
     smol_set_settle(set);
 }
 
-/* What is in one of the two, but not in both. */
+/* The code points of one of the two, without those of both. */
 static void differ(struct code_set *set, const struct code_range *ranges, size_t n)
 {
     struct code_set outside = {0}, common = {0};

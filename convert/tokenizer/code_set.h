@@ -26,10 +26,10 @@ void smol_set_add(struct code_set *set, uint32_t first, uint32_t last);
 void smol_set_add_all(struct code_set *set, const struct code_set *other);
 void smol_set_settle(struct code_set *set);
 
-/* The set becomes what it is not. */
+/* The set becomes its complement. */
 void smol_set_invert(struct code_set *set);
 
-/* What is in both; `other` may change too. */
+/* The set keeps what `other` has too; `other` may change. */
 void smol_set_intersect(struct code_set *set, struct code_set *other);
 
 bool smol_set_has(const struct code_set *set, uint32_t code_point);

@@ -7,7 +7,7 @@
 
 #include "convert/tokenizer/json_part.h"
 
-enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables behind it stay within reach of 32 bits */
+enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables after it stay within reach of 32 bits */
 
 struct merge_reader {
     const char *path;
@@ -18,9 +18,10 @@ struct merge_reader {
 
 static smol_status fail_form(const struct merge_reader *r, size_t index)
 {
-    return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                     "%s: a merge is not two tokens (entry %zu of model.merges): download it again",
-                     r->path, index);
+    return smol_fail(
+        r->error, SMOL_ERROR_DAMAGED,
+        "%s: a merge must be two tokens (entry %zu of model.merges): download it again", r->path,
+        index);
 }
 
 static smol_status find_token(const struct merge_reader *r, const char *data, size_t size,

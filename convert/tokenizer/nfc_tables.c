@@ -16,7 +16,7 @@ enum {
 };
 _Static_assert(MAX_LETTERS <= UINT16_MAX, "letters are numbered in 16 bits");
 
-/* What is known of each code point on the way. */
+/* The letters while they are being collected, by code point. */
 struct nfc_maker {
     struct nfc_arrays *arrays;
     struct nfc_letter *by_point; /* (N_CODE_POINTS), those with a decomposition by themselves */

@@ -54,7 +54,7 @@ struct pattern {
 smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
                                smol_error *error);
 
-/* The same for a text that stands for itself. */
+/* As above, for a text that matches itself. */
 smol_status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
                                  smol_error *error);
 

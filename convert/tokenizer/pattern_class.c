@@ -1,4 +1,4 @@
-/* What stands for one character in a pattern: escapes and classes. See pattern_parser.h. */
+/* Escapes and classes, which stand for one character of a pattern. See pattern_parser.h. */
 #include <string.h>
 
 #include "convert/tokenizer/code_set.h"
@@ -23,7 +23,7 @@ static smol_status read_hex(struct pattern_parser *p, unsigned min, unsigned max
     for (; n < max && p->at < p->size && hex_digit(p->text[p->at]) >= 0; n++)
         *value = *value << 4 | (uint32_t)hex_digit(p->text[p->at++]);
     if (n < min || *value > LAST_CODE_POINT || (*value >= 0xd800 && *value < 0xe000))
-        return smol_parser_refuse(p, "a number that is no character's");
+        return smol_parser_refuse(p, "a number that is not a character");
     return SMOL_OK;
 }
 
@@ -51,7 +51,7 @@ static smol_status read_property(struct pattern_parser *p, bool negated, struct 
     if (!end || end == name || strchr("\\:[", *name))
         return smol_parser_refuse(p, "a property without a name");
     if (!smol_unicode_set(name, (size_t)(end - name), &one->set))
-        return smol_parser_refuse(p, "a property that is not known");
+        return smol_parser_refuse(p, "an unknown property");
     p->at += (size_t)(end - name) + 1;
     return SMOL_OK;
 }
@@ -104,13 +104,12 @@ smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set)
         return smol_parser_full(p);
     }
     if (smol_unicode_folds_to_many(set))
-        return smol_parser_refuse(p,
-                                  "ignoring the case of a character that has several as its other");
+        return smol_parser_refuse(p, "ignoring the case of a character that equals several others");
     smol_unicode_fold(set);
     return SMOL_OK;
 }
 
-/* [:name:], from behind the "[:" on. */
+/* [:name:], after the "[:". */
 static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
 {
     bool negated = smol_parser_skip(p, "^");
@@ -125,7 +124,7 @@ static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
     p->at += size;
     if (!smol_unicode_set(full, size + 1, &set) || !smol_parser_skip(p, ":]")) {
         smol_set_free(&set);
-        return smol_parser_refuse(p, "a class that is not known");
+        return smol_parser_refuse(p, "an unknown class");
     }
     if (negated)
         smol_set_invert(&set);
@@ -188,8 +187,8 @@ static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
     return status;
 }
 
-/* What has been read so far of a class: of its operands between &&, those before, and the one that
- * is being read. */
+/* The part of a class that has been read: of its operands between &&, those before, and the one
+ * that is being read. */
 struct class_operands {
     struct code_set before, sum;
     bool has_before, is_empty;
@@ -239,7 +238,7 @@ static smol_status read_members(struct pattern_parser *p, struct class_operands 
     }
 }
 
-/* A class from behind its "[" on; where case is ignored, only the outermost sees to it. */
+/* A class, after its "["; where case is ignored, only the outermost class handles it. */
 static smol_status read_class(struct pattern_parser *p, bool outermost, struct code_set *set)
 {
     struct class_operands operands = {.is_empty = true};

@@ -88,7 +88,8 @@ static smol_status note_fold(struct pattern_parser *p, uint32_t character)
     bool counted = p->at < p->size && p->text[p->at] == '{';
     if (smol_unicode_is_fold_of_one(p->folds, p->n_folds) ||
         (counted && smol_unicode_is_fold_of_one(twice, 2)))
-        return smol_parser_refuse(p, "ignoring the case of letters that are also one character's");
+        return smol_parser_refuse(p,
+                                  "ignoring the case of letters that together equal one character");
     return SMOL_OK;
 }
 
@@ -137,7 +138,7 @@ static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, ui
     return add_set(p, (struct pattern_node){.kind = kind, .edge = edge}, &set, node);
 }
 
-/* The start of a line; behind a line feed at the end of the text, no line starts. */
+/* The start of a line; after a line feed at the end of the text, no line starts. */
 static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
@@ -241,7 +242,7 @@ static smol_status parse_flags(struct pattern_parser *p)
     }
 }
 
-/* A group from behind its "(" on, without the ")". */
+/* A group after its "(", without the ")". */
 static smol_status parse_inside(struct pattern_parser *p, uint32_t *node)
 {
     smol_status status;
@@ -343,7 +344,7 @@ static bool read_count(struct pattern_parser *p, uint32_t *count)
     return found;
 }
 
-/* {n}, {n,}, {,m} or {n,m}, from behind the "{" on. */
+/* {n}, {n,}, {,m} or {n,m}, after the "{". */
 static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *repeat, bool *fixed)
 {
     bool has_min = read_count(p, &repeat->min), has_max = has_min;
@@ -352,18 +353,18 @@ static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *r
     if (!*fixed)
         has_max = read_count(p, &repeat->max);
     if (!smol_parser_skip(p, "}") || !(has_min || has_max))
-        return smol_parser_refuse(p, "a { that does not count: write \\{");
+        return smol_parser_refuse(p, "a { that does not begin a count: write \\{");
     if (!has_max)
         repeat->max = REPEAT_FOREVER;
     if (repeat->min > PATTERN_MAX_REPEAT ||
         (repeat->max > PATTERN_MAX_REPEAT && repeat->max != REPEAT_FOREVER))
         return smol_parser_refuse(p, "a count that is too large");
-    return repeat->max < repeat->min ? smol_parser_refuse(p, "a count whose end is below its start")
+    return repeat->max < repeat->min ? smol_parser_refuse(p, "a count that ends below its start")
                                      : SMOL_OK;
 }
 
-/* Reads one of ? * + {n,m}, and what is behind it: a ? makes it lazy, a + possessive. Behind a
- * count, the reference's syntax takes + as another repetition, and behind {n} the ? too. */
+/* Reads one of ? * + {n,m}, and what follows it: a ? makes it lazy, a + possessive. After a
+ * count, the reference's syntax takes + as another repetition, and after {n} the ? too. */
 static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_node *repeat,
                                     bool *possessive, bool *found)
 {
@@ -399,9 +400,9 @@ static smol_status repeat_node(struct pattern_parser *p, struct pattern_node rep
     const struct pattern_node *body = node_at(p, *node);
     bool twice = body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC;
     if (body->kind == PATTERN_AHEAD || body->kind == PATTERN_BEHIND)
-        return smol_parser_refuse(p, "repeating what takes no character");
+        return smol_parser_refuse(p, "repeating something that takes no character");
     if (body->nullable && repeat.max > 1)
-        return smol_parser_refuse(p, "repeating what may be empty");
+        return smol_parser_refuse(p, "repeating something that may be empty");
     if (twice && (repeat.lazy || possessive || body->lazy || body->kind == PATTERN_ATOMIC))
         return smol_parser_refuse(p, "repeating a lazy or possessive repetition");
     repeat.left = *node;

@@ -1,4 +1,4 @@
-/* What the files that read a pattern share. */
+/* The reader of patterns, for pattern_parse.c and pattern_class.c. */
 #ifndef SMOL_CONVERT_PATTERN_PARSER_H
 #define SMOL_CONVERT_PATTERN_PARSER_H
 
@@ -20,7 +20,7 @@ struct pattern_parser {
 /* The character at p->at, which moves on; NO_CHARACTER at the end. */
 uint32_t smol_parser_next(struct pattern_parser *p);
 
-/* Whether the text goes on with `word`, which is then passed over. */
+/* Whether the text continues with `word`, which is then skipped. */
 bool smol_parser_skip(struct pattern_parser *p, const char *word);
 
 /* SMOL_ERROR_UNSUPPORTED: `what`, with the place. */
@@ -29,17 +29,17 @@ smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what)
 /* The complaint that no node or set could be added. */
 smol_status smol_parser_full(const struct pattern_parser *p);
 
-/* What stands for one character: a set, or the character itself. */
+/* A pattern of one character: a set, or the character itself. */
 struct class_member {
     uint32_t character;  /* NO_CHARACTER: it is a set */
     struct code_set set; /* owned; settled */
     bool negated;        /* what is not in the set */
 };
 
-/* Reads what is behind a backslash, for classes and outside. */
+/* Reads an escape after its backslash, in classes and outside. */
 smol_status smol_parser_escape(struct pattern_parser *p, bool in_class, struct class_member *one);
 
-/* Reads a class from behind its "[" on, and gives what it matches. */
+/* Reads a class after its "[": the set of characters that it matches. */
 smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set);
 
 /* Lets the set take in the other case of its characters if p ignores case; refuses characters that

@@ -57,7 +57,7 @@ struct reader {
     smol_error *error;
     struct scanner_plan *plan;
     const json_t *parts[SCANNER_MAX_STAGES]; /* where the plan's stages come from */
-    bool in_bytes;                           /* behind ByteLevel */
+    bool in_bytes;                           /* after ByteLevel */
 };
 
 static smol_status refuse(const struct reader *r, const json_t *part)

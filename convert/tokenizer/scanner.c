@@ -83,7 +83,7 @@ static smol_status make_automata(struct tables *t, const struct scanner_plan *pl
         };
         n_states += automaton->n_states;
         if (n_states * t->header.row > SCANNER_MAX_ENTRIES)
-            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the tables get too large");
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the tables are too large");
     }
     t->header.n_states = (uint32_t)n_states;
     return SMOL_OK;

@@ -13,7 +13,7 @@ static smol_status read_flag(const json_t *root, const char *path, const char *k
     if (!part_is_set(value) || json_is_boolean(value))
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "%s: %s is neither true nor false (of model): download it again", path, key);
+                     "%s: %s must be true or false (in model): download it again", path, key);
 }
 
 static smol_status read_model(const json_t *root, const char *path, struct text_rules *rules,
@@ -22,7 +22,7 @@ static smol_status read_model(const json_t *root, const char *path, struct text_
     const json_t *unknown = json_object_get(json_object_get(root, "model"), "unk_token");
     if (part_is_set(unknown) && !json_is_string(unknown))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: unk_token is not a text (of model): download it again", path);
+                         "%s: unk_token must be a string (in model): download it again", path);
     rules->unknown = (struct json_text){json_string_value(unknown), json_string_length(unknown)};
     smol_status status = read_flag(root, path, "byte_fallback", &rules->byte_fallback, error);
     if (!status)
@@ -198,19 +198,20 @@ static smol_status add_ids(const json_t *template, const char *path, const json_
     const json_t *list = json_object_get(token, "ids");
     if (!text || !json_is_array(list))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "%s: the template names a token without ids (%.80s of post_processor): "
+                         "%s: the template names a token without ids (%.80s, in post_processor): "
                          "download it again",
                          path, text ? text : "?");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
         if (*n == TEXT_MAX_AROUND)
-            return part_refuse(path, "a template of so many tokens", template, error);
+            return part_refuse(path, "a template with so many tokens", template, error);
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) >= NO_TOKEN)
-            return smol_fail(error, SMOL_ERROR_DAMAGED,
-                             "%s: the template has no id for a token (%.80s of post_processor): "
-                             "download it again",
-                             path, text);
+            return smol_fail(
+                error, SMOL_ERROR_DAMAGED,
+                "%s: the template has no valid id for a token (%.80s, in post_processor): "
+                "download it again",
+                path, text);
         ids[(*n)++] = (uint32_t)json_integer_value(id);
     }
     return SMOL_OK;

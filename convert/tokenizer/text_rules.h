@@ -22,7 +22,7 @@ struct rule_steps {
     uint32_t n;
 };
 
-/* What is made of a token to show it: first each replacement by itself, then bytes. */
+/* How a token is shown: first each replacement by itself, then bytes. */
 struct decoder_rules {
     struct rule_step replacements[TEXT_MAX_STEPS]; /* of kind STEP_REPLACE */
     uint32_t n;

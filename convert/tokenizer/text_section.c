@@ -49,7 +49,7 @@ static smol_status place_steps(struct text_builder *b, const struct rule_steps *
     return b->pool.failed ? smol_fail_memory(b->error, "the normalizer") : SMOL_OK;
 }
 
-/* What the reader checks too: steps that make texts ever longer are no normalizer. */
+/* Refuses steps that make texts much longer, as the reader of a blob does. */
 static smol_status check_growth(const struct text_builder *b, const struct rule_steps *rules,
                                 uint64_t *growth)
 {
@@ -210,7 +210,7 @@ static smol_status copy_around(struct text_builder *b, const uint32_t *ids, uint
     for (uint32_t i = 0; i < n; i++) {
         if (ids[i] >= vocabulary->n_tokens)
             return smol_fail(b->error, SMOL_ERROR_DAMAGED,
-                             "%s: there is no token %u, which is to stand around a text "
+                             "%s: token %u, to be put around a text, does not exist "
                              "(post_processor): download it again",
                              b->path, ids[i]);
         out[i] = ids[i];
@@ -226,7 +226,7 @@ static bool covers_all_bytes(const struct vocabulary *vocabulary)
     return true;
 }
 
-/* The token of what has none. */
+/* The token for characters without one. */
 static smol_status find_unknown(struct text_builder *b, const struct text_rules *rules,
                                 const json_t *root, const struct vocabulary *vocabulary)
 {
@@ -315,9 +315,10 @@ static smol_status lay_out(struct text_builder *b, struct text_section *section)
     for (size_t i = 0; i < N_TABLES; i++)
         size = round_up(size, BLOB_ALIGN) + tables[i].size;
     if (b->pool.size > BLOB_MAX_FRONT || size > BLOB_MAX_FRONT)
-        return smol_fail(b->error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: too many names of tokens (%zu bytes): use another model", b->path,
-                         b->pool.size);
+        return smol_fail(
+            b->error, SMOL_ERROR_UNSUPPORTED,
+            "%s: the names of its tokens are too long in all (%zu bytes): use another model",
+            b->path, b->pool.size);
     section->data = aligned_alloc(BLOB_ALIGN, round_up(size, BLOB_ALIGN));
     if (!section->data)
         return smol_fail_memory(b->error, "the text section");

@@ -69,8 +69,8 @@ static smol_status read_vocab(struct vocabulary_reader *r)
         const json_t *id = json_object_iter_value(i);
         if (!json_is_integer(id))
             return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                             "%s: token %.80s has no integer as its id: download it again", r->path,
-                             token.data);
+                             "%s: token %.80s must have an integer as its id: download it again",
+                             r->path, token.data);
         smol_status status = give_id(r, token, json_integer_value(id));
         if (status)
             return status;
@@ -87,7 +87,7 @@ static smol_status read_flag(struct vocabulary_reader *r, const json_t *entry, c
     if (json_is_boolean(value))
         return SMOL_OK;
     return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                     "%s: added token %.80s lacks its flag %s: download it again", r->path,
+                     "%s: added token %.80s has no flag %s: download it again", r->path,
                      json_string_value(json_object_get(entry, "content")), key);
 }
 
@@ -165,8 +165,8 @@ static smol_status check_addition_id(struct vocabulary_reader *r, const json_t *
     const json_t *id = json_object_get(entry, "id");
     if (!json_is_integer(id) || json_integer_value(id) != expected)
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                         "%s: added token %.80s does not say the id it gets (%" JSON_INTEGER_FORMAT
-                         "): download it again",
+                         "%s: added token %.80s must have the id of its text in the vocabulary "
+                         "(%" JSON_INTEGER_FORMAT "): download it again",
                          r->path, addition->content.data, expected);
     if (!known) {
         smol_status status = give_id(r, addition->content, expected);
@@ -187,7 +187,7 @@ static smol_status read_addition(struct vocabulary_reader *r, const json_t *entr
     const struct json_text *content = &addition->content;
     if (json_object_getn(r->contents, content->data, content->size))
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                         "%s: added token %.80s is listed twice: download it again", r->path,
+                         "%s: added token %.80s appears twice: download it again", r->path,
                          content->data);
     if (json_object_setn_new(r->contents, content->data, content->size,
                              json_boolean(addition->flags & ADDED_SPECIAL)))
@@ -205,7 +205,7 @@ static smol_status read_additions(struct vocabulary_reader *r, const json_t *roo
     const json_t *list = json_object_get(root, "added_tokens");
     if (list && !json_is_array(list))
         return smol_fail(r->error, SMOL_ERROR_DAMAGED,
-                         "%s: added_tokens is not a list: download it again", r->path);
+                         "%s: added_tokens must be a list: download it again", r->path);
     r->contents = json_object();
     r->additions = calloc(json_array_size(list) + 1, sizeof *r->additions);
     smol_status status = SMOL_OK;

@@ -148,7 +148,7 @@ static unsigned classes_at(const struct added_search *search, size_t at, size_t 
     return tokenizer_classes(search->tables, point);
 }
 
-/* The same for the character that ends at `end`. */
+/* As above, for the character that ends at `end`. */
 static unsigned classes_before(const struct added_search *search, size_t end, size_t *length)
 {
     size_t start = end;

@@ -40,7 +40,7 @@ static size_t list_spellings(struct added_builder *b, const struct tokenizer_tab
     return n_bytes;
 }
 
-/* Makes the states behind `state`, whose strings are one byte longer. Until then its tokens are
+/* Makes the children of `state`, whose strings are one byte longer. Until then its tokens are
  * listed from `children` on; theirs are afterwards. */
 static void add_children(struct added_builder *b, uint32_t state)
 {

@@ -2,7 +2,7 @@
  * tokens are.
  *
  * An Aho-Corasick automaton over the tokens' bytes from last to first reads the text from its end
- * to its start. Behind the byte at a place its state stands for the longest string that starts
+ * to its start. After the byte at a place its state stands for the longest string that starts
  * there and is the end of a token; the longest token at the place is a prefix of that string, or
  * the string itself, and the state knows it. */
 #ifndef SMOL_RUNTIME_TOKENIZER_ADDED_AUTOMATON_H
@@ -21,7 +21,7 @@ struct added_state {
     uint8_t byte; /* that the string starts with */
 };
 
-/* Of the tokens of one kind, entries [first, end) of their table. */
+/* The automaton of one kind of tokens, entries [first, end) of their table. */
 struct added_automaton {
     uint32_t first, end;
     uint32_t longest_token;     /* bytes */

@@ -47,8 +47,8 @@ static size_t contraction_length(const uint8_t *text, size_t size)
     }
 }
 
-/* What the pattern tells apart: letters, numbers, white space and, with none of these bits, the
- * rest. */
+/* The kinds that the pattern tells apart: letters, numbers, white space and, with none of these
+ * bits, the rest. */
 enum { KINDS = CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE };
 
 /* The length of the run of characters of `kind` at the start, the first of which is known to be one
@@ -71,7 +71,7 @@ size_t smol_word_length(const struct tokenizer_tables *tables, const uint8_t *pi
     size_t length = contraction_length(piece, size);
     if (length)
         return length;
-    size_t lead = piece[0] == ' ' && size > 1; /* a space that may belong to the word behind it */
+    size_t lead = piece[0] == ' ' && size > 1; /* a space that may belong to the word after it */
     size_t last;
     unsigned kind = classes_at(tables, piece + lead, size - lead, &length) & KINDS;
     if (kind != CLASS_SPACE)

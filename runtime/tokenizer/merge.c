@@ -57,7 +57,7 @@ static size_t merge_short(const struct tokenizer_tables *tables, uint32_t *ids, 
 /* --- long words ----------------------------------------------------------------------------- */
 
 /* A place in the word, linked to its neighbours. */
-struct symbol {
+struct word_symbol {
     uint32_t id;             /* NO_TOKEN once merged into the one on the left */
     uint32_t previous, next; /* or NONE */
 };
@@ -95,16 +95,16 @@ static uint64_t heap_pop(struct heap *heap)
 }
 
 /* The merge of the symbol at `position` with its right neighbour. */
-static struct merge merge_at(const struct tokenizer_tables *tables, const struct symbol *symbols,
-                             uint32_t position)
+static struct merge merge_at(const struct tokenizer_tables *tables,
+                             const struct word_symbol *symbols, uint32_t position)
 {
-    const struct symbol *symbol = &symbols[position];
+    const struct word_symbol *symbol = &symbols[position];
     if (symbol->id == NO_TOKEN || symbol->next == NONE)
         return (struct merge){NO_RANK, 0};
     return tokenizer_merge(tables, symbol->id, symbols[symbol->next].id);
 }
 
-static void push_pair(const struct tokenizer_tables *tables, const struct symbol *symbols,
+static void push_pair(const struct tokenizer_tables *tables, const struct word_symbol *symbols,
                       uint32_t position, struct heap *heap)
 {
     struct merge merge = merge_at(tables, symbols, position);
@@ -112,9 +112,9 @@ static void push_pair(const struct tokenizer_tables *tables, const struct symbol
         heap_push(heap, (uint64_t)merge.rank << 32 | position);
 }
 
-static void join_with_next(struct symbol *symbols, uint32_t position, uint32_t merged)
+static void join_with_next(struct word_symbol *symbols, uint32_t position, uint32_t merged)
 {
-    struct symbol *left = &symbols[position], *right = &symbols[left->next];
+    struct word_symbol *left = &symbols[position], *right = &symbols[left->next];
     left->id = merged;
     left->next = right->next;
     right->id = NO_TOKEN;
@@ -125,7 +125,7 @@ static void join_with_next(struct symbol *symbols, uint32_t position, uint32_t m
 enum { MERGE_WORK = 16 }; /* of a merge, as a watch counts */
 
 /* False when the watch ended it. */
-static bool merge_all(const struct tokenizer_tables *tables, struct symbol *symbols,
+static bool merge_all(const struct tokenizer_tables *tables, struct word_symbol *symbols,
                       struct heap *heap, struct encode_watch *watch)
 {
     while (heap->n > 0) {
@@ -147,13 +147,14 @@ static bool merge_all(const struct tokenizer_tables *tables, struct symbol *symb
 static smol_status merge_long(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
                               struct encode_watch *watch, smol_error *error)
 {
-    struct symbol *symbols = smol_calloc(*n, sizeof *symbols); /* calloc checks the product */
+    struct word_symbol *symbols = smol_calloc(*n, sizeof *symbols); /* calloc checks the product */
     struct heap heap = {smol_calloc(*n, 2 * sizeof *heap.entries), 0};
     smol_status status = SMOL_OK;
     if (symbols && heap.entries && *n < NONE) {
         uint32_t last = (uint32_t)*n - 1;
         for (uint32_t i = 0; i <= last; i++)
-            symbols[i] = (struct symbol){ids[i], i > 0 ? i - 1 : NONE, i < last ? i + 1 : NONE};
+            symbols[i] =
+                (struct word_symbol){ids[i], i > 0 ? i - 1 : NONE, i < last ? i + 1 : NONE};
         for (uint32_t i = 0; i <= last; i++)
             push_pair(tables, symbols, i, &heap);
         if (!merge_all(tables, symbols, &heap, watch))

@@ -61,13 +61,13 @@ static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w
 }
 
 /* A pattern may look far ahead and find nothing, from every place again: `a*b|a` in a text of a's.
- * So what a walk went through in vain, if that was far, is marked as hopeless, and walks end where
- * they come to a mark. There is one for each state and stretch of the text: it is for the first
- * character that starts in the stretch. So there is no state in which a stretch is walked through
- * twice in vain, but for the few steps that are not far. */
+ * So a long walk without a match is marked as hopeless, and walks end where they come to a mark.
+ * There is a mark for each state and stretch of the text; it is for the first character that starts
+ * in the stretch. So no state walks through a stretch twice without a match, except for the few
+ * steps that are not far. */
 enum { STRETCH = 64, FAR = 64 };
 
-/* Walks on until there is nothing more to find (true), or the last match is far behind. */
+/* Walks until there is nothing more to find (true), or the last match is far away. */
 static inline bool walk_near(const struct scan *scan, bool bytes, struct walk *walk)
 {
     struct walk w = *walk;
@@ -147,10 +147,10 @@ static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_er
 /* --- segments ------------------------------------------------------------------------------- */
 
 /* The next stretch that is a match or lies between two; empty at the end of the text. */
-static smol_status next_segment(struct scan *scan, struct segment *segment, smol_error *error)
+static smol_status next_segment(struct scan *scan, struct scan_segment *segment, smol_error *error)
 {
     *segment = scan->match;
-    scan->match = (struct segment){0};
+    scan->match = (struct scan_segment){0};
     if (segment->end > segment->start)
         return SMOL_OK;
     size_t start = scan->at, at = start, end = start, length;
@@ -160,11 +160,11 @@ static smol_status next_segment(struct scan *scan, struct segment *segment, smol
         class_at(scan, at, scan->stage->flags & STAGE_BYTES, &length);
         end = at += length;
     }
-    *segment = (struct segment){start, at, false};
+    *segment = (struct scan_segment){start, at, false};
     if (end > at && at > start)
-        scan->match = (struct segment){at, end, true};
+        scan->match = (struct scan_segment){at, end, true};
     else if (end > at)
-        *segment = (struct segment){at, end, true};
+        *segment = (struct scan_segment){at, end, true};
     scan->at = end;
     return status;
 }
@@ -185,7 +185,8 @@ static bool joins(const struct scan *scan, bool is_match)
 }
 
 /* Takes a segment in, or all that is left if it is empty; true when *piece is one that is whole. */
-static bool take_segment(struct scan *scan, const struct segment *segment, struct segment *piece)
+static bool take_segment(struct scan *scan, const struct scan_segment *segment,
+                         struct scan_segment *piece)
 {
     bool is_match = segment->is_match != ((scan->stage->flags & STAGE_INVERT) != 0);
     if (scan->stage->behaviour == SPLIT_ISOLATED || scan->stage->behaviour == SPLIT_REMOVED) {
@@ -227,14 +228,14 @@ void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, 
 
 smol_status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, smol_error *error)
 {
-    struct segment segment, piece;
+    struct scan_segment segment, piece;
     smol_status status;
     do {
         if ((status = next_segment(scan, &segment, error)))
             return status;
         if (take_segment(scan, &segment, &piece) && piece.end > piece.start)
             break;
-        piece = (struct segment){scan->size, scan->size, false};
+        piece = (struct scan_segment){scan->size, scan->size, false};
     } while (segment.end > segment.start);
     *start = piece.start;
     *end = piece.end;

@@ -10,7 +10,7 @@
 #include "format/scanner.h"
 
 /* A stretch of the text that is a match of the stage's pattern, or lies between two. */
-struct segment {
+struct scan_segment {
     size_t start, end;
     bool is_match;
 };
@@ -24,11 +24,11 @@ struct scan {
     uint32_t end_symbol;
     const uint8_t *text; /* (size) */
     size_t size;
-    size_t at;            /* where the next match is looked for */
-    struct segment match; /* found, but something comes before it; empty if none */
-    struct segment piece; /* what the next segment may join; empty if there is none */
-    bool last_was_match;  /* the segment that came last */
-    uint8_t *hopeless;    /* see scanner.c; NULL while there was no need */
+    size_t at;                 /* where the next match is looked for */
+    struct scan_segment match; /* found, but something comes before it; empty if none */
+    struct scan_segment piece; /* what the next segment may join; empty if there is none */
+    bool last_was_match;       /* the segment that came last */
+    uint8_t *hopeless;         /* see scanner.c; NULL while there was no need */
 };
 
 /* Starts cutting text[0..size), UTF-8 (ill-formed parts are safe), by stage number `stage`. */

@@ -17,7 +17,7 @@ struct stop_string {
     size_t matched;   /* bytes of `text` that the stream ends with; below `size` between calls */
 };
 
-/* What a tokenizer's decoder remembers of the tokens so far. */
+/* The state of a decoder between tokens. */
 struct decoding {
     bool begun;          /* there was a token */
     uint32_t strip;      /* this character is left out ... */

@@ -58,7 +58,7 @@ static smol_status append(struct encoder *encoder, uint32_t id)
     return status;
 }
 
-/* What a word is made of before anything is merged. */
+/* The symbols of a word before they are merged. */
 struct symbols {
     const struct text_tables *rules;
     uint32_t *ids; /* room for one for each byte */
@@ -89,8 +89,8 @@ static void add_unknown(struct symbols *symbols)
     symbols->unknown = true;
 }
 
-/* The bytes of a character, if all have tokens. One that waits stays behind them, as in the
- * reference. */
+/* The bytes of a character, if all have tokens. An unknown one that waits stays after them, as in
+ * the reference. */
 static bool fall_back(const struct tokenizer_tables *tables, const uint8_t *bytes, size_t n,
                       struct symbols *symbols)
 {
@@ -285,7 +285,7 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
                           : SMOL_OK;
 }
 
-/* What is left when the tokens of `kind` are found: the others are in what it is normalized to. */
+/* A stretch without tokens of `kind`; those of the next kind are found in its normalized text. */
 static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
                                   unsigned kind, bool first)
 {

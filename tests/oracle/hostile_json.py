@@ -225,7 +225,7 @@ for _ in range(200):
 changed(TOKENS, "a pre-tokenizer in itself, 200 times [depth]", "pre_tokenizer", NESTED,
         "pre_tokenizer", status=UNSUPPORTED)  # fmt: skip
 for what, pattern, *words in [
-    ("a million repetitions [work]", "(?:a{999}){999}", "repeats too much"),
+    ("a million repetitions [work]", "(?:a{999}){999}", "has too many repetitions"),
     ("too many states [memory]", r"(?:\w{30}|\d){30}b", "states"),
     ("of a megabyte [length]", "a" * (1 << 20), "too long"),
     ("groups within groups [depth]", "(" * 8000 + "a" + ")" * 8000, "nested too deep"),

@@ -21,10 +21,10 @@ def in_tokenizer(name, value, *words, mark=""):
 spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "section tokenizer",
        digests=as_it_is)  # fmt: skip
 
-spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "no room")
+spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "too small for its header")
 spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "out of place")
 spoilt("19 room behind the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
-       "does not end with its last table")  # fmt: skip
+       "must end with its last table")  # fmt: skip
 in_tokenizer("n_tokens", 42, "more tokens than")
 in_tokenizer("n_tokens", 2**32 - 1, "more tokens than", mark=" [23605]")
 in_tokenizer("n_tokens", 0, mark=" [zero]")
@@ -56,7 +56,7 @@ for what, values in [
     spoilt(f"19 a token {what}", lambda b, v=values: b.put(b.table("token_spans") + 16, "IHH", *v),
            "bad entry (token 2)")  # fmt: skip
 spoilt("19 a byte's token that there is not", lambda b: b.put(b.table("byte_tokens"), "I", 38),
-       "no such token (of byte 0)")  # fmt: skip
+       "no such token (byte 0)")  # fmt: skip
 for what, place, value in [
     ("left", 0, 38), ("right", 4, 38), ("rank", 8, 1 << 20), ("merged", 12, 38),
     ("left is another, and it is not found", 0, 1), ("merged is no token", 12, NO_TOKEN),
@@ -114,7 +114,7 @@ spoilt(
     lambda b: b.put(
         b.table("class_blocks") + b.get(b.table("class_index"), "H") * 256 + 32, "B", 0
     ),
-    "the space is no white space",
+    "the space (U+0020) must be white space",
 )
 
 # --- text -------------------------------------------------------------------------------------
@@ -162,9 +162,9 @@ for name, change in [
     in_text(name, change)
 for name, value in [("unknown_id", 2**31), ("unknown_id", 2**32 - 2)]:
     spoilt(f"19 {name} is {value}", lambda b, n=name, v=value: b.text(n, v),
-           "knows more tokens", of="text")  # fmt: skip
+           "ids without a token", of="text")  # fmt: skip
 spoilt("19 an id around that has no token", lambda b: b.put(b.text_table("n_behind"), "I", 999),
-       "knows more tokens", of="text")  # fmt: skip
+       "ids without a token", of="text")  # fmt: skip
 spoilt("19 a byte of two bytes", lambda b: b.put(b.table("token_spans") + 4, "HH", 2, 4), "bad entry",
        of="text")  # fmt: skip
 spoilt("19 a token flag that is none", lambda b: b.put(b.table("token_spans") + 6, "H", 16), "bad entry",

@@ -492,7 +492,7 @@ def test_mistakes_are_refused_by_place(minimal, tmp_path, name, edit):
 def test_added_token_twice_is_refused(minimal, tmp_path):
     add(minimal, "<s>")
     add(minimal, "<s>", normalized=True)
-    with pytest.raises(ValueError, match="listed twice"):
+    with pytest.raises(ValueError, match="appears twice"):
         import_json(write(tmp_path, minimal), 10)
 
 

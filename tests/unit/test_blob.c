@@ -562,7 +562,7 @@ static void sections_must_lie_within_their_part_of_the_file(void **state)
         refuses("section weights: wrong offset or size");
         section(SECTION_TOKENIZER)->size = sizes[i];
         refuses(i ? "section tokenizer: wrong offset or size"
-                  : "section tokenizer: the section does not end with its last table");
+                  : "section tokenizer: the section must end with its last table");
     }
 }
 
@@ -788,7 +788,7 @@ static void the_tokenizers_rules_are_checked(void **state)
     section(SECTION_TOKENIZER)->size = 63;
     refuses("convert again"); /* what is cut off is no padding, or the header is missing */
     section(SECTION_TOKENIZER)->size += 64;
-    refuses("does not end with its last table");
+    refuses("must end with its last table");
 }
 
 /* --- ranges ------------------------------------------------------------------------------- */
