@@ -186,10 +186,10 @@ static void places_are_looked_around_at(void **state)
 static void what_cannot_be_followed_is_refused(void **state)
 {
     (void)state;
-    refuses("", "nothing");
-    refuses("a*", "nothing");
-    refuses("a||b", "nothing");
-    refuses("(?=a)", "nothing");
+    refuses("", "the empty string");
+    refuses("a*", "the empty string");
+    refuses("a||b", "the empty string");
+    refuses("(?=a)", "the empty string");
     refuses("(a)\\1", "escape");
     refuses("(?=ab)c", "more than one character");
     refuses("(?:a|ab)++c", "possessive");
