@@ -215,7 +215,7 @@ static void what_cannot_be_followed_is_refused(void **state)
     refuses("a{1001}", "count");
     refuses("a?{2}{2}{2}{2}b", "empty");
     refuses("a{2}{2}{2}{2}{2}", "repeating repetitions");
-    refuses("(?:a{900}){900}", "too much");
+    refuses("(?:a{900}){900}", "too many repetitions");
     refuses("(?:[ab]{30}|a){30}", "states");
     refuses("\\p{Klingon}", "property");
     refuses("\\p{\\w}", "property");
