@@ -369,11 +369,15 @@ INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smol-fetch) $(DES
 	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
 	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
 
+# Programs and the shared library are stripped. INSTALL="install --strip-program=true" leaves that to
+# others; other machines need their own strip there.
+INSTALL ?= install
 install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	install -d $(sort $(dir $(INSTALLED)))
-	install -m 755 $(BUILD)/smolconv $(BUILD)/smolrun scripts/smol-fetch $(DESTDIR)$(BINDIR)
+	$(INSTALL) -s -m 755 $(BUILD)/smolconv $(BUILD)/smolrun $(DESTDIR)$(BINDIR)
+	install -m 755 scripts/smol-fetch $(DESTDIR)$(BINDIR)
 	install -m 644 $(BUILD)/libsmol.a $(DESTDIR)$(LIBDIR)
-	install -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
+	$(INSTALL) -s -m 755 $(BUILD)/libsmol.so $(SHARED_LIBRARY).$(VERSION)
 	ln -sf libsmol.so.$(VERSION) $(SHARED_LIBRARY).$(SOVERSION)
 	ln -sf libsmol.so.$(SOVERSION) $(SHARED_LIBRARY)
 	install -m 644 smol.h $(DESTDIR)$(INCLUDEDIR)

@@ -75,6 +75,14 @@ def test_links_lead_to_the_library_by_its_soname(installed):
     assert set(re.findall(r"Name: (SMOL_\w+)", elf)) == {"SMOL_0"}
 
 
+def test_what_is_installed_is_stripped(installed):
+    for name in ("bin/smolconv", "bin/smolrun", "lib/libsmol.so"):
+        sections = subprocess.run(
+            ["readelf", "--wide", "--sections", installed / name], check=True, capture_output=True
+        ).stdout
+        assert b".dynsym" in sections and b".symtab" not in sections and b".debug" not in sections
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     """A PREFIX that smol was installed to."""
