@@ -285,3 +285,19 @@ def test_the_blob_may_lie_where_the_output_goes(blob, tmp_path):
     shutil.copy(blob, tmp_path / "a.smol")
     done = smolrun("logits", "a.smol", "Once", "-o", "out", cwd=tmp_path)
     assert done.returncode == OK, done.stderr
+
+
+@pytest.mark.parametrize("command", [("tokenize", "BLOB", "Once"), ("BLOB", "Once", "-n", "2"), ("BLOB", "--jsonl")])
+def test_the_blob_is_opened_once_before_the_sandbox(command, blob, tmp_path):
+    """So a file renamed over it while smolrun starts is never refused."""
+    log = tmp_path / "log"
+    words = [blob if word == "BLOB" else word for word in command]
+    tracer = ["strace", "-f", "-qq", "-e", "trace=openat,seccomp,landlock_restrict_self", "-o", log]
+    done = run(tracer[0], [*tracer[1:], BUILD / "smolrun", *words], input=b'{"prompt": "Once", "max_tokens": 1}\n')
+    if not log.exists() or b"ptrace" in done.stderr:
+        pytest.skip(f"nothing can be traced here: {done.stderr.decode()}")
+    assert done.returncode == OK, done.stderr
+    calls = log.read_text().splitlines()
+    opened = [i for i, call in enumerate(calls) if f'"{blob}"' in call]
+    entered = [i for i, call in enumerate(calls) if "seccomp(" in call or "landlock_restrict_self(" in call]
+    assert len(opened) == 1 and opened[0] < min(entered), calls
