@@ -255,8 +255,8 @@ static bool follow(const struct template_function *f, const struct template_oper
         return false;
     next.stack = (uint32_t)stack;
     bool keeps = op->code == OP_AND || op->code == OP_OR;
-    bool behind = op->code == OP_NEXT;
-    struct height target = {next.stack + keeps - behind, next.captures, true};
+    bool drops_item = op->code == OP_NEXT; /* where it jumps */
+    struct height target = {next.stack + keeps - drops_item, next.captures, true};
     if (op->code == OP_RETURN)
         return now.stack == 0 && now.captures == 0;
     if (effect.jumps && !agree(&heights[op->b], target))
@@ -300,7 +300,7 @@ static smol_status check_functions(const struct template_code *code, smol_error 
     }
     smol_free(heights);
     if (!status && start != h->n_operations)
-        status = smol_fail(error, SMOL_ERROR_DAMAGED, "operations behind the last function");
+        status = smol_fail(error, SMOL_ERROR_DAMAGED, "operations after the last function");
     return status;
 }
 

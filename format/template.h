@@ -9,7 +9,7 @@
 #include "common/error.h"
 
 /* The section starts with this struct; then come the tables, in the order of the counts here, each
- * right behind the one before. Function 0 is the template itself, the others are its macros. */
+ * right after the one before. Function 0 is the template itself, the others are its macros. */
 struct blob_template {
     uint32_t n_constants;  /* struct template_constant */
     uint32_t n_functions;  /* struct template_function; 0: the template could not be compiled */
@@ -38,7 +38,7 @@ struct template_constant {
 };
 
 struct template_function {
-    uint32_t start;        /* first operation; functions lie one behind the other */
+    uint32_t start;        /* first operation; functions are adjacent */
     uint32_t n_operations; /* at least 1 */
     uint32_t n_parameters; /* they are the first slots */
     uint32_t n_slots;
@@ -106,7 +106,7 @@ enum template_opcode {
     OP_OR,         /* (value -> value) when it is true, otherwise (value -> ) and on */
     /* loops */
     OP_LOOP,     /* (iterable -> loop) */
-    OP_NEXT,     /* (loop -> loop item), or to b with (loop -> loop) behind the last */
+    OP_NEXT,     /* (loop -> loop item), or to b with (loop -> loop) after the last */
     OP_KEEP,     /* (loop value -> loop) its item stays when that is true, see OP_REWIND */
     OP_REWIND,   /* (loop -> loop) starts again, with the items that were kept */
     OP_LOOP_END, /* (loop -> ) and to b when it had an item */
@@ -227,7 +227,7 @@ smol_status smol_template_open(const uint8_t *data, size_t size, struct template
                                smol_error *error);
 
 /* By how many values an operation, whose code is one, changes the height of the stack where the run
- * goes on behind it. */
+ * continues after it. */
 int64_t smol_template_growth(const struct template_operation *operation);
 
 /* Names of filters and tests as templates have them; aliases, such as "count", stand for the same

@@ -162,7 +162,7 @@ static bool read_list(struct machine *machine, const char *name, const char *jso
     for (uint32_t i = 0; good && i < list->n; i++)
         good = list->items[i].type == VALUE_DICT;
     return good ||
-           smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: a list of objects is due", name);
+           smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: must be a list of objects", name);
 }
 
 /* Text of the caller's; a copy where it is not UTF-8. */
@@ -216,7 +216,7 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
     if (!good)
         return false;
     if (list->n == 0)
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: at least one is due");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "messages: expected at least one");
     struct value *items = smol_template_alloc(machine, list->n, sizeof *items);
     for (uint32_t i = 0; items && i < list->n; i++)
         if (!prepare_message(machine, &list->items[i], i + 1, list_at, &items[i]))
@@ -237,7 +237,7 @@ static bool set_all(struct machine *machine, const smol_chat_params *params, uns
                                  strlen(params->variables_json), &more))
         return false;
     if (more.type != VALUE_DICT)
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: an object is due");
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: must be an object");
     values[3] = value_boolean(params->add_generation_prompt != 0);
     if (!read_messages(machine, params, list_at, &values[0]) ||
         !read_list(machine, "tools", params->tools_json, &values[1]) ||
@@ -418,8 +418,8 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
     return machine.status;
 }
 
-/* Of the messages behind the last answer: what is before it was told of when it was new, and each
- * turn brings the whole conversation. */
+/* Logs ill-formed messages after the last answer. Each turn passes the whole conversation: earlier
+ * messages were logged when they were new. */
 static void log_ill_formed(const smol_model *model, const smol_chat_params *params)
 {
     const smol_chat_message *messages = params->messages;

@@ -102,7 +102,7 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
     f->dead = code == OP_JUMP || code == OP_RETURN;
 }
 
-/* A jump of any kind; `height` of the stack where it leads to, relative to that behind it. */
+/* A jump of any kind; `height` of the stack where it leads to, relative to that after it. */
 static void emit_jump(struct compiler *c, const struct node *node, enum template_opcode code,
                       unsigned a, struct label *label, int height)
 {
@@ -167,7 +167,7 @@ static void fail_scope(struct compiler *c, const struct node *node, const struct
     while (scope && !scope->too_many)
         scope = scope->outer;
     if (scope)
-        fail(c, node, SMOL_ERROR_UNSUPPORTED, "so many variables are not supported");
+        fail(c, node, SMOL_ERROR_UNSUPPORTED, "more variables than 1024 are not supported");
     else
         fail_memory(c);
 }
@@ -237,7 +237,7 @@ static void store(struct compiler *c, const struct node *target)
     }
 }
 
-/* Declares the names of a target in a scope that starts behind the assignment. */
+/* Declares the names of a target in a scope that starts after the assignment. */
 static void declare_target(struct compiler *c, struct scope *scope, const struct node *target)
 {
     if (!target)
@@ -681,7 +681,7 @@ static void compile_default(struct compiler *c, const struct node *parameter, un
     place_label(c, &given);
 }
 
-/* The names of a function's arguments, one constant behind the other. */
+/* Adds the names of a function's arguments as consecutive constants. */
 static uint32_t name_parameters(struct compiler *c, const struct node *list)
 {
     uint32_t first = 0;
@@ -953,7 +953,7 @@ smol_status smol_template_without_code(const struct template_input *input, const
     smol_status status = make_section(input, why, section, error);
     if (status)
         return status;
-    /* the section's last bytes, and the only text behind the name */
+    /* the section's last bytes, and the only text after the name */
     char *terminated = realloc(section->data, section->size + 1);
     if (!terminated) {
         free(section->data);

@@ -37,7 +37,7 @@ struct template_input {
 
 /* Compiles a template, or two. What is not supported gives a section without code, which says why,
  * and SMOL_OK too: *reason, the section's, is then a terminated text ("line L, column C: ...", of
- * two templates behind the name of one), otherwise NULL. Errors: SMOL_ERROR_MEMORY. */
+ * two templates after the name of one), otherwise NULL. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_template_compile(const struct template_input *input,
                                   struct template_section *section, const char **reason,
                                   smol_error *error);

@@ -304,7 +304,7 @@ static int64_t read_hex(const struct lexer *lexer, size_t at, size_t n, size_t l
     return value;
 }
 
-/* Python's unicode-escape: the character behind a backslash at *at, which moves behind it; -1: none
+/* Python's unicode-escape: the character after a backslash at *at, which moves past it; -1: none
  * that is supported, -2: nothing, a line that goes on, -3: no escape, the backslash stays. */
 static int64_t read_escape(const struct lexer *lexer, size_t *at, size_t limit)
 {
@@ -342,7 +342,7 @@ static smol_status lex_string(struct lexer *lexer)
         end += 1 + (source->text[end] == '\\');
     if (end >= source->size)
         return smol_template_refuse(source, start, lexer->error, SMOL_ERROR_DAMAGED,
-                                    "a text without an end");
+                                    "a string without an end");
     for (size_t at = start + 1; at < end;) {
         size_t place = at;
         if (source->text[at] != '\\') {
@@ -353,7 +353,7 @@ static smol_status lex_string(struct lexer *lexer)
         int64_t c = read_escape(lexer, &at, end);
         if (c == -1)
             return smol_template_refuse(source, place, lexer->error, SMOL_ERROR_UNSUPPORTED,
-                                        "this escape in a text is not supported");
+                                        "this escape in a string is not supported");
         if (c == -3)
             pool[n++] = '\\';
         else if (c >= 0) /* no longer than what it is made of */
@@ -373,7 +373,7 @@ static smol_status balance(struct lexer *lexer, char c)
         if (lexer->n_open == sizeof lexer->open)
             return smol_template_refuse(
                 lexer->source, lexer->at, lexer->error, SMOL_ERROR_UNSUPPORTED,
-                "more than %zu brackets within each other are not supported", sizeof lexer->open);
+                "more than %zu nested brackets are not supported", sizeof lexer->open);
         lexer->open[lexer->n_open++] = closing[found - opening];
     } else if (strchr(closing, c)) {
         if (lexer->n_open == 0 || lexer->open[--lexer->n_open] != c)
@@ -441,7 +441,7 @@ static smol_status lex_tag(struct lexer *lexer, bool variable)
     lexer->at += 2 + (sign_at(lexer, start + 2) != '\0');
     lexer->n_open = 0;
     while (!status) {
-        /* the end is looked for first: its '-' is no operator, nor is the white space behind */
+        /* the end is looked for first: its '-' is no operator, nor is the white space after it */
         size_t next = skip_space(lexer, lexer->at);
         lexer->at = next;
         if ((end = end_of_tag(lexer, variable)))

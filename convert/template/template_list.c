@@ -141,7 +141,7 @@ static smol_status list_key(const struct json_settings *config, struct template_
         return list_entries(config, value, list, error);
     if (!json_is_string(value))
         return smol_setting_fail(config, SMOL_ERROR_DAMAGED, "chat_template", value,
-                                 "a text or a list of templates is due");
+                                 "expected a string or a list of templates");
     return add(list, "default", strlen("default"), strdup(config->path), value, error);
 }
 

@@ -118,7 +118,7 @@ static bool expect_operator(struct parser *p, const char *text)
     char what[32];
     if (skip_operator(p, text))
         return true;
-    snprintf(what, sizeof what, "\"%s\" is due here", text);
+    snprintf(what, sizeof what, "expected \"%s\"", text);
     fail(p, p->token->at, SMOL_ERROR_DAMAGED, what);
     return false;
 }
@@ -127,7 +127,7 @@ static const struct token *expect_name(struct parser *p)
 {
     if (p->token->type == TOKEN_NAME)
         return p->token++;
-    return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "a name is due here");
+    return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "expected a name");
 }
 
 /* A list of nodes that grows. */
@@ -195,7 +195,7 @@ static struct node *parse_string(struct parser *p)
     const struct token *token = p->token++;
     struct node *node = with_text(new_node(p, NODE_STRING, token->at), token);
     for (; node && p->token->type == TOKEN_STRING; p->token++)
-        node->size += p->token->size; /* they lie one behind the other in the pool */
+        node->size += p->token->size; /* they are adjacent in the pool */
     return node;
 }
 
@@ -274,7 +274,7 @@ static struct node *parse_primary(struct parser *p)
         return parse_items(p, NODE_LIST, "]");
     if (at_operator(p, "{"))
         return parse_items(p, NODE_DICT, "}");
-    return fail(p, token->at, SMOL_ERROR_DAMAGED, "an expression is due here");
+    return fail(p, token->at, SMOL_ERROR_DAMAGED, "expected an expression");
 }
 
 /* --- what follows an expression ----------------------------------------------------------- */
@@ -294,7 +294,7 @@ static void parse_arguments(struct parser *p, struct node *node)
                 grow(p, argument, argument->a->height);
             append(&named, argument);
         } else if (named.first) {
-            fail(p, at, SMOL_ERROR_DAMAGED, "an argument without a name behind one with a name");
+            fail(p, at, SMOL_ERROR_DAMAGED, "a positional argument after a named one");
         } else {
             append(&list, parse_expression(p));
         }
@@ -316,7 +316,7 @@ static struct node *parse_call(struct parser *p, struct node *callee)
     return node;
 }
 
-/* start:stop:step behind "[", each of which may be missing. */
+/* Reads start:stop:step after "[", each of which may be missing. */
 static struct node *parse_slice(struct parser *p, size_t at, struct node *value, struct node *start)
 {
     struct node *node = wrap(p, NODE_SLICE, at, value);
@@ -352,7 +352,7 @@ static struct node *parse_attribute(struct parser *p, struct node *value)
         return with_text(wrap(p, NODE_ATTRIBUTE, at, value), token);
     p->token--;
     if (token->type != TOKEN_INTEGER)
-        return fail(p, token->at, SMOL_ERROR_DAMAGED, "a name is due behind the dot");
+        return fail(p, token->at, SMOL_ERROR_DAMAGED, "expected a name after the dot");
     return join(p, NODE_ITEM, at, value, parse_primary(p));
 }
 
@@ -648,7 +648,7 @@ static struct node *parse_body(struct parser *p, const char *const ends[])
 {
     skip_operator(p, ":");
     if (p->token->type != TOKEN_BLOCK_END)
-        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "the end of the tag is due here");
+        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "expected the end of the tag");
     p->token++;
     return parse_statements(p, ends);
 }
@@ -709,7 +709,7 @@ static struct node *parse_for(struct parser *p, struct node *node)
     static const char *const ends[] = {"endfor", "else", NULL};
     node->a = parse_tuple(p, parse_name_target, at_target_end);
     if (!p->status && !skip_name(p, "in"))
-        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "\"in\" is due here");
+        return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "expected \"in\"");
     node->b = parse_tuple(p, parse_or, at_end);
     if (skip_name(p, "if"))
         node->c = parse_expression(p);
@@ -772,7 +772,7 @@ static struct node *parse_macro(struct parser *p, struct node *node)
         if (parameter && skip_operator(p, "="))
             parameter->a = parse_expression(p);
         else if (parameter && defaults)
-            fail(p, parameter->at, SMOL_ERROR_DAMAGED, "a default is due for this argument too");
+            fail(p, parameter->at, SMOL_ERROR_DAMAGED, "expected a default for this argument too");
         defaults = parameter && parameter->a;
         if (!at_operator(p, ")"))
             expect_operator(p, ",");
@@ -863,7 +863,7 @@ static struct node *parse_statement(struct parser *p)
         node = statements[i].parse(p, node);
     p->depth--;
     if (!p->status && p->token++->type != TOKEN_BLOCK_END)
-        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "the end of the tag is due here");
+        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "expected the end of the tag");
     return node;
 }
 
@@ -872,7 +872,7 @@ static struct node *parse_output(struct parser *p)
     size_t at = p->token++->at;
     struct node *node = wrap(p, NODE_OUTPUT, at, parse_expressions(p));
     if (!p->status && p->token++->type != TOKEN_VARIABLE_END)
-        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "an operator, or }}, is due here");
+        return fail(p, p->token[-1].at, SMOL_ERROR_DAMAGED, "expected an operator or }}");
     return node;
 }
 

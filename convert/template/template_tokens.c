@@ -42,7 +42,7 @@ static smol_status read_text(const struct json_settings *file, const char *key, 
     if (!token || *text)
         return SMOL_OK;
     return smol_setting_fail(file, SMOL_ERROR_DAMAGED, key, token,
-                             "a string is due, or an object with one as its content");
+                             "expected a string, or an object with a string as its content");
 }
 
 /* The tokens that every tokenizer may have, in an order of ours. */

@@ -1,5 +1,5 @@
-/* What chat templates call: filters, tests, methods and functions; and what lies behind a dot or
- * brackets. Each does what jinja2 and Python do, or says that it is not supported. */
+/* What chat templates call: filters, tests, methods and functions; and attributes and
+ * items. Each does what jinja2 and Python do, or says that it is not supported. */
 #ifndef SMOL_RUNTIME_TEMPLATE_CALL_H
 #define SMOL_RUNTIME_TEMPLATE_CALL_H
 
@@ -14,7 +14,7 @@ struct call {
 };
 
 /* Puts the arguments into `out` in the order of names[0..n_names); VALUE_MISSING where one is not
- * given. `callee` is for messages. Errors: too many, unknown, or given twice. */
+ * given. `callee` is for messages. Errors: too many, unknown or repeated arguments. */
 bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,
                     const char *const *names, uint32_t n_names, struct value *out);
 

@@ -627,8 +627,8 @@ static bool sum(struct machine *machine, const struct value *self, const struct 
 
 /* --- filters that are given filters and tests --------------------------------------------- */
 
-/* The arguments behind the first n. */
-static struct call behind(const struct call *call, uint32_t n)
+/* The arguments after the first n. */
+static struct call arguments_after(const struct call *call, uint32_t n)
 {
     struct call rest = *call;
     rest.positional += n;
@@ -662,7 +662,7 @@ static bool map_filter(struct machine *machine, const struct call *call, const s
     int filter = smol_template_find_filter((const char *)name->bytes, name->n);
     if (filter < 0)
         return smol_template_fail_unsupported(machine, "map with that filter");
-    const struct call rest = behind(call, 1);
+    const struct call rest = arguments_after(call, 1);
     for (uint32_t i = 0; i < list->n; i++)
         if (!smol_template_filter(machine, (enum template_filter)filter, &list->items[i], &rest,
                                   &mapped[i]))
@@ -704,13 +704,13 @@ static bool read_selection(struct machine *machine, enum template_filter filter,
                                   "selectattr or rejectattr: which attribute?");
     if (attribute)
         selection->path = call->positional;
-    selection->rest = behind(call, attribute);
+    selection->rest = arguments_after(call, attribute);
     if (selection->rest.n == 0)
         return true;
     const struct value *name = selection->rest.positional;
     if (is_text(name))
         selection->test = smol_template_find_test((const char *)name->bytes, name->n);
-    selection->rest = behind(&selection->rest, 1);
+    selection->rest = arguments_after(&selection->rest, 1);
     return selection->test >= 0 || smol_template_fail_unsupported(machine, "select with that test");
 }
 

@@ -24,7 +24,7 @@ bool smol_call_bind(struct machine *machine, const char *callee, const struct ca
         if (i == n_names || out[i].type != VALUE_MISSING)
             return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: argument '%.*s' %s", callee,
                                       (int)(name->n < 64 ? name->n : 64), (const char *)name->bytes,
-                                      i == n_names ? "is unknown" : "is given twice");
+                                      i == n_names ? "is unknown" : "appears twice");
         out[i] = call->named[2 * k + 1];
     }
     return true;

@@ -1,4 +1,4 @@
-/* What lies behind a dot or brackets, and the methods of Python's types. See template_call.h. */
+/* Attributes and items of values, and the methods of Python's types. See template_call.h. */
 #include <string.h>
 
 #include "common/utf8.h"
@@ -295,7 +295,7 @@ static bool list_method(struct machine *machine, const struct value_method *meth
         return no_arguments(machine, method->name, call);
     }
     if (call->n != 1 || call->n_named > 0)
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: one argument is due",
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: expected one argument",
                                   method->name);
     int64_t count = 0;
     for (uint32_t i = 0; i < list->n; i++) {
@@ -318,7 +318,8 @@ static bool loop_method(struct machine *machine, const struct value_method *meth
 {
     struct value_loop *loop = method->receiver.loop;
     if (call->n_named > 0 || (call->n == 0 && method->number == METHOD_LOOP_CYCLE))
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: arguments are due", method->name);
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: expected arguments",
+                                  method->name);
     if (method->number == METHOD_LOOP_CYCLE) {
         *out = call->positional[(loop->next + call->n - 1) % call->n];
         return true;

@@ -145,7 +145,7 @@ struct template_time {
 
 /* Text that grows, in the machine's memory: each byte with its mark. */
 struct text_builder {
-    uint8_t *bytes; /* (capacity), and as many marks behind */
+    uint8_t *bytes; /* (capacity), and as many marks after them */
     size_t n, capacity;
 };
 
@@ -155,7 +155,7 @@ struct template_block {
     uint64_t values[];
 };
 
-/* Made by naming code, error and steps; smol_template_free is due. */
+/* Made by naming code, error and steps; the caller frees it with smol_template_free. */
 struct machine {
     const struct template_code *code;
     smol_error *error;

@@ -8,12 +8,12 @@
 #include "runtime/template/template_call.h"
 #include "runtime/template/template_text.h"
 
-/* A call of a function: its slots lie on the stack, its own values behind them. */
+/* A call of a function: its slots lie on the stack, its own values after them. */
 struct frame {
     const struct template_function *function;
     uint32_t next;       /* operation */
     struct value *slots; /* (n_slots) */
-    struct value *top;   /* behind the last value, while another call runs */
+    struct value *top;   /* after the last value, while another call runs */
 };
 
 enum { MAX_CAPTURES = 256 }; /* of all calls together */
@@ -21,7 +21,7 @@ enum { MAX_CAPTURES = 256 }; /* of all calls together */
 struct vm {
     struct machine *machine;
     struct value *stack; /* (TEMPLATE_STACK) */
-    struct value *top;   /* behind the last value */
+    struct value *top;   /* after the last value */
     struct frame frames[TEMPLATE_MAX_CALLS];
     uint32_t n_frames;
     struct text_builder captures[MAX_CAPTURES]; /* the last one is written to */
@@ -224,8 +224,8 @@ static bool do_unpack(struct vm *vm, operation *op)
     if (!smol_value_iterate(vm->machine, &value, &list))
         return false;
     if (list.n != op->b)
-        return smol_template_fail(vm->machine, SMOL_ERROR_USAGE, "%u values where %u are due",
-                                  list.n, op->b);
+        return smol_template_fail(vm->machine, SMOL_ERROR_USAGE, "expected %u values, found %u",
+                                  op->b, list.n);
     for (uint32_t i = list.n; i > 0; i--)
         push(vm, list.items[i - 1]);
     return true;
@@ -331,14 +331,14 @@ static bool bind_parameters(struct vm *vm, const struct template_function *funct
         }
         if (!equal || slots[i - 1].type != VALUE_MISSING)
             return smol_template_fail(vm->machine, SMOL_ERROR_USAGE,
-                                      "macro %.*s: an argument is unknown, or given twice",
+                                      "macro %.*s: an argument is unknown or appears twice",
                                       (int)(name.n < 64 ? name.n : 64), (const char *)name.bytes);
         slots[i - 1] = call->named[2 * k + 1];
     }
     return true;
 }
 
-/* Starts a function; `call`, whose arguments lie behind the top of the stack, may be NULL. */
+/* Starts a function; `call`, whose arguments lie above the top of the stack, may be NULL. */
 static bool enter_function(struct vm *vm, uint32_t number, const struct call *call)
 {
     const struct template_function *function = &vm->machine->code->functions[number];
@@ -464,7 +464,7 @@ static struct value_loop *loop_at(struct vm *vm, const struct value *value)
 {
     if (value->type == VALUE_LOOP)
         return value->loop;
-    smol_template_fail(vm->machine, SMOL_ERROR_DAMAGED, "no loop where one is due");
+    smol_template_fail(vm->machine, SMOL_ERROR_DAMAGED, "expected a loop");
     return NULL;
 }
 

@@ -102,7 +102,7 @@ static void what_is_not_supported_is_named_with_its_place(void **state)
         {"a\n{{ x | groupby }}", "line 2, column 8: the filter \"groupby\" is not supported"},
         {"{{ x is sameas y }}", "line 1, column 9: the test \"sameas\" is not supported"},
         {"{% include 'x' %}", "line 1, column 4: the tag \"include\" is not supported"},
-        {"\xc3\xa9{{ 'x }}", "line 1, column 5: a text without an end"},
+        {"\xc3\xa9{{ 'x }}", "line 1, column 5: a string without an end"},
         {"{{ f(*x) }}", "line 1, column 6: * or ** before an argument is not supported"},
         {"{{ x | map('nope') }}", "line 1, column 12: the filter \"nope\" is not supported"},
         {"{{ x.__class__ }}",
@@ -160,7 +160,8 @@ static void variables_are_limited(void **state)
         for (int n = 0; size < TEMPLATE_MAX_SOURCE - 64; n++)
             size += (size_t)sprintf(source + size, parts[i], n);
         compile_bytes(source, size);
-        assert_non_null(strstr(reason, i == 2 ? "so " : "so many variables are not supported"));
+        assert_non_null(
+            strstr(reason, i == 2 ? "variables" : "more variables than 1024 are not supported"));
         forget();
     }
     free(source);
