@@ -71,6 +71,7 @@ class ChatParams(ctypes.Structure):
         ("now", ctypes.POINTER(Tm)),
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 
@@ -81,6 +82,7 @@ class ChatText(ctypes.Structure):
         ("text", ctypes.POINTER(ctypes.c_char)),
         ("size", ctypes.c_size_t),
         ("marks", ctypes.POINTER(ctypes.c_uint8)),
+        ("reserved", ctypes.c_uint64 * 2),
     ]
 
 
