@@ -151,7 +151,7 @@ uint32_t smol_context_pending(const smol_context *context)
     return context->n_ids > context->length ? context->ids[context->length] : SMOL_NO_TOKEN;
 }
 
-/* Of `rest` tokens the newest half, or half of that, until it is no more than `most`. */
+/* Halves `rest`, at least once, until it is at most `most`. */
 static size_t newest_part(size_t rest, size_t most)
 {
     do

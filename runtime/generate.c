@@ -130,7 +130,7 @@ static void take_time(smol_generation *g, bool stop)
         g->result.decode_seconds = now - g->first_token;
 }
 
-/* The newest token is behind the sequence: room for one more is there after each smol_eval. */
+/* The newest token follows the sequence: room for one more is there after each smol_eval. */
 static void put_newest(smol_generation *g, uint32_t id)
 {
     g->context->ids[g->context->length] = id;
@@ -240,8 +240,8 @@ static smol_eval_part next_part(const smol_generation *g, size_t room)
 }
 
 /* Fills parts with what those that have not finished need next, and which[i] with whose part i is:
- * a token each, then prompts in what is left of the last pass, or all of a prompt that nobody waits
- * behind. Returns how many parts. */
+ * a token each, then prompts in what is left of the last pass, or a whole prompt if it is the only
+ * one. Returns the number of parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {

@@ -1,4 +1,4 @@
-/* What the parts of the library share: the check of params, and the program's log. */
+/* Shared by the modules of the library: the check of params, and the program's log. */
 #ifndef SMOL_RUNTIME_LIBRARY_H
 #define SMOL_RUNTIME_LIBRARY_H
 

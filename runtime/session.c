@@ -1,6 +1,6 @@
 /* Saving and restoring, see smol.h; the bytes are those of format/SESSION.md. A session is read
  * once from its start to its end, each record is checked before it is used, and memory is asked for
- * as records arrive: no field of a stranger's file decides how much. */
+ * as records arrive: no field of an untrusted file decides how much. */
 #include "format/session.h"
 
 #include <string.h>
@@ -14,13 +14,13 @@
 
 /* --- what both ways share ----------------------------------------------------------------- */
 
-/* A record with the digests before and behind it: the way it is hashed and written. */
+/* A record between the digests before and after it, as it is hashed and written. */
 struct records {
     smol_on_write *write;
     smol_on_read *read;
     void *user;
-    uint8_t *memory;   /* digest before, record, digest behind; room for the largest */
-    uint64_t digest;   /* behind the last record */
+    uint8_t *memory;   /* digest before, record, digest after; room for the largest */
+    uint64_t digest;   /* after the last record */
     uint64_t position; /* bytes written or read */
     smol_error *error;
 };
@@ -258,7 +258,7 @@ static bool sampler_in_order(const struct session_header *header)
     return smol_sampler_check(&params, &ignored) == SMOL_OK;
 }
 
-/* What makes it a session of this blob and this kind of cache. */
+/* Checks that it is a session of this blob and this type of cache. */
 static smol_status check_identity(const smol_context *c, const struct session_header *header,
                                   smol_error *error)
 {

@@ -181,7 +181,7 @@ static size_t first_span(const struct engine *e, size_t layer, size_t position)
     return first_seen(e, layer, position) / SPAN;
 }
 
-/* What row j sees of the block that begins at `start`. */
+/* The positions that row j sees of the block that begins at `start`. */
 static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
 {
     size_t position = row_position(tile, j), behind = position + 1;

@@ -10,7 +10,7 @@ struct engine;
 struct pass;
 struct worker;
 
-/* What attention works in; part of an engine. */
+/* Working memory of attention; part of an engine. */
 struct attention_memory {
     float *threads;  /* (n_threads, floats of one thread's tile), see attention.c */
     float *partials; /* (n_spans, n_heads): of single tokens, see attention.c */

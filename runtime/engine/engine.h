@@ -1,5 +1,5 @@
-/* What forward passes run on: kernels, threads, and the activations of one pass. Contexts that are
- * evaluated together share one. */
+/* An engine runs forward passes: kernels, threads, and the activations of one pass. Contexts that
+ * are evaluated together share one. */
 #ifndef SMOL_RUNTIME_ENGINE_H
 #define SMOL_RUNTIME_ENGINE_H
 

@@ -258,7 +258,7 @@ static struct input gated_input(const struct pass *pass)
  * weights costs the time that memory takes to find its pace again. */
 enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
 
-/* Slices [begin, end) of one of the two products: out (slices, n, SLICE); 0 behind the last
+/* Slices [begin, end) of one of the two products: out (slices, n, SLICE); 0 after the last
  * channel. */
 static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
                             const struct blob_tensor *bias, const struct input *normed,
@@ -397,7 +397,7 @@ static void compute_logits(const struct worker *w, size_t from, size_t n)
 }
 
 /* Divides and caps the logits. A NaN or infinity among them is an error; it must not look like an
- * answer, as it would behind a cap. */
+ * answer, as it would after a cap. */
 static void finish_logits(const struct worker *w)
 {
     struct pass *pass = w->pass;

@@ -170,7 +170,7 @@ transpose_elements(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in
             memcpy(out + (c * out_stride + r) * size, in + (r * in_stride + c) * size, size);
 }
 
-/* Of elements of `size` bytes: a loop for each size, where that is a constant. */
+/* Transposes elements of `size` bytes, with a loop for each size, where it is a constant. */
 static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
                       size_t rows, size_t columns, size_t size)
 {

@@ -12,7 +12,7 @@
 /* A sequence in a pass: its next tokens, which are neighbouring rows, and its KV cache. */
 struct segment {
     struct kv_cache *kv;
-    const atomic_bool *cancelled; /* nobody needs its result any more */
+    const atomic_bool *cancelled; /* its result is no longer needed */
     const uint32_t *ids;          /* (n) */
     size_t n;                     /* at least 1 */
     size_t row;                   /* of the first one */
@@ -56,7 +56,7 @@ static inline size_t pass_position(const struct pass *pass, size_t t)
 /* A NaN or infinity in `what` at that layer and row: an error of the row's sequence. */
 void smol_pass_fail_numeric(struct pass *pass, const char *what, size_t layer, size_t t);
 
-/* That, if x[0..n) has one. */
+/* smol_pass_fail_numeric, if x[0..n) has a NaN or infinity. */
 void smol_pass_check_finite(struct pass *pass, const float *x, size_t n, const char *what,
                             size_t layer, size_t t);
 

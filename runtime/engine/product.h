@@ -42,7 +42,7 @@ void smol_multiply(const struct worker *w, const struct input *input,
                    const struct product *products, size_t n_products);
 
 /* out (n, stride) = the outputs of row blocks [begin, end), bias included, for each row of input.
- * Outputs behind the last row of `weight` are 0. */
+ * Outputs after the last row of `weight` are 0. */
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct input *input, size_t begin,
                           size_t end, float *out, size_t stride);

@@ -73,7 +73,7 @@ struct kernels {
     const char *name;
 
     /* Quantizes x (size) into token t of out: per group, scale = amax / 127 and step = x * (127 /
-     * amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives scale 0. Steps behind
+     * amax) rounded to nearest even; amax below 2^-100 counts as 0 and gives scale 0. Steps after
      * the end are 0. False when an element is NaN or infinite: what is in the token then is of no
      * use. */
     bool (*quantize)(const float *x, size_t size, const struct quantized *out, size_t t);
@@ -81,7 +81,7 @@ struct kernels {
     /* As quantize, for one group of the first n tokens: x (n, GROUP_INPUTS). */
     bool (*quantize_slice)(const float *x, size_t n, const struct quantized *out, size_t group);
 
-    /* n_blocks int8 row blocks, one behind the other, times x: out[t][r] for each token and the
+    /* n_blocks int8 row blocks, one after the other, times x: out[t][r] for each token and the
      * TILE_ROWS rows r of each block. Per group, in order: out += (float)dot * (weight scale *
      * activation scale), each operation rounded. out (x->n, out_stride). */
     void (*matmul_int8)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
@@ -125,7 +125,7 @@ struct kernels {
      *   values   = values * rescale + (sum over positions, in order from 0, of weight * v[i]);
      *              for int8, weight * v_scale[i] comes first
      *
-     * Positions behind all that a query sees are not read from V. Others that it does not see
+     * Positions after all that a query sees are not read from V. Others that it does not see
      * change nothing, since no partial sum here is ever -0. */
     void (*attend[KV_TYPES])(const struct attention *attention, const struct kv_block *block,
                              const struct kv_range *seen);

@@ -1,4 +1,4 @@
-/* What the kernel sets for aarch64 share: vector operations of its baseline, and the int8 product
+/* Shared by the kernel sets for aarch64: vector operations of its baseline, and the int8 product
  * but for its dot products. Included once by each set's file, which defines before
  *
  *   INT8_TOKENS        most tokens that share a pass over an int8 tile, 2 or 4
