@@ -471,7 +471,7 @@ MISTAKES = [
     ("special", partial(add, text="<s>", special=None)),
     ("unk_token d ", partial(put, ["model", "unk_token"], "d")),
     ("without ids (<s>", set_type("post_processor", "TemplateProcessing", single=BOS, special_tokens={})),
-    ("no id for a token (<s>", set_type(
+    ("no valid id for a token (<s>", set_type(
         "post_processor", "TemplateProcessing", single=BOS, special_tokens={"<s>": {"ids": ["0"]}}
     )),
     ("token 5", set_type(
