@@ -43,8 +43,8 @@ def adapt(base, folder, seed=1, dtype=torch.float32, **settings):
 
 
 def merged(base, adapter, factor=1.0):
-    """name: weights, as PEFT merges them."""
-    model = PeftModel.from_pretrained(load_reference(base), adapter)
+    """name: weights, as PEFT merges them, in double: the order of its sums does not count then."""
+    model = PeftModel.from_pretrained(load_reference(base).double(), adapter)
     for module in model.modules():
         if hasattr(module, "scale_layer"):
             module.scale_layer(factor)
