@@ -159,8 +159,7 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
         uint64_t start = round_up(end, front ? BLOB_ALIGN : BLOB_CHUNK_SIZE);
         uint64_t limit = front ? header->data_offset : header->file_size;
         if (section->kind != kinds[i] || section->reserved)
-            return damaged_section(blob, error, kinds[i], "missing from the table, or out of order",
-                                   place);
+            return damaged_section(blob, error, kinds[i], "unexpected entry in its place", place);
         if (section->offset != start || !range_within(start, section->size, limit))
             return damaged_section(blob, error, kinds[i], "wrong offset or size", place);
         /* what lies in the data is checked together with the tokenizer */

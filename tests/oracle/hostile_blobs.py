@@ -71,9 +71,9 @@ spoilt("7 a needed feature", head(40, "Q", 1 << 40), "features 0x10000000000",
 spoilt("8 the reserved field", head(56, "Q", 1), "reserved")
 for n in (0, 8, 10, 2**32 - 1, 0x0AAAAAAB):  # the last one times 24 is 8 beyond 2^32
     spoilt(f"9 {n} sections [23605]", head(20, "I", n), "wrong number of sections")
-spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "the table has another entry")
-spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "the table has another entry")
-spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "the table has another entry")
+spoilt("10 a kind that is free", lambda b: b.put(b.entry(STOP), "I", 8), "unexpected entry in its place")
+spoilt("10 a kind twice", lambda b: b.put(b.entry(STOP), "I", INV_FREQ), "unexpected entry in its place")
+spoilt("10 a reserved field", lambda b: b.put(b.entry(STOP) + 4, "I", 1), "unexpected entry in its place")
 for kind in KINDS:
     spoilt(f"10 section {kind} at 0 [alias]", lambda b, k=kind: b.offset(k, 0), "wrong offset or size",
            digests=repair_front)  # fmt: skip
@@ -165,7 +165,7 @@ in_blocks("no norms, which there are", lambda b: b.model("blocks", 2), "wrong nu
 in_blocks("less rotation than inv_freq has", lambda b: b.model("rotary_dim", 2), "inv_freq")
 in_blocks("a layer too few", lambda b: b.resize(LAYERS, 0), "layers: its size does not match")
 in_blocks("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
-in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "go together")
+in_blocks("a plain model", lambda b: b.put(b.at(MODEL) + 72, "48x"), "do not match the blocks feature")
 
 # --- tensors and digests ----------------------------------------------------------------------
 

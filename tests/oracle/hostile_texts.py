@@ -207,7 +207,7 @@ for what, place, kind, value, more in [
     in_scanner(f"{what} [{value}]", scanner_put(place, kind, value, more), "scanner: ")
 in_scanner("its end missing", lambda b: b.resize(SCANNER, 9400), "scanner: ")
 in_scanner("bytes behind it", lambda b: b.resize(SCANNER, 9472), "scanner: ")
-in_scanner("a tokenizer without it", lambda b: b.tokenizer("pretokenizer", 2), "does not go with")
+in_scanner("a tokenizer without it", lambda b: b.tokenizer("pretokenizer", 2), "does not match the scanner")
 in_scanner("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 
 # --- chat template ----------------------------------------------------------------------------

@@ -517,15 +517,15 @@ static void sections_must_be_the_known_ones_in_order(void **state)
     static const uint32_t kinds[] = {0, 8, 31, 34, UINT32_MAX}; /* 8, 34: not used yet */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         section(SECTION_STOP)->kind = kinds[i];
-        refuses("section stop: missing from the table, or out of order (offset 112)");
+        refuses("section stop: unexpected entry in its place (offset 112)");
     }
     section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* twice */
-    refuses("section stop: missing from the table, or out of order (offset 112)");
+    refuses("section stop: unexpected entry in its place (offset 112)");
     struct blob_section *stop_ids = section(SECTION_STOP), saved = *stop_ids;
     stop_ids[0] = stop_ids[1], stop_ids[1] = saved; /* out of order */
-    refuses("section stop: missing from the table, or out of order (offset 112)");
+    refuses("section stop: unexpected entry in its place (offset 112)");
     section(SECTION_MODEL)->reserved = 1;
-    refuses("section model: missing from the table, or out of order (offset 64)");
+    refuses("section model: unexpected entry in its place (offset 64)");
 }
 
 static void sections_must_lie_one_behind_the_other(void **state)
