@@ -216,7 +216,7 @@ def test_a_context_is_for_blobs_too(demo_blob):
     memory = described("--context", 100, DEMO)["memory"]
     assert found["memory"] == [need for need in memory if need["dtype"] == "int8"]
     result = smolconv("inspect", "--context", 513, path)
-    assert_fails(result, USAGE, "--context 513: the model has at most 512")
+    assert_fails(result, USAGE, "--context 513: the model's longest text is 512 tokens")
 
 
 def test_a_checkpoint_as_an_object():
