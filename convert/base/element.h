@@ -1,4 +1,4 @@
-/* The element types of safetensors files: a table, and their elements as f32. */
+/* The element types of safetensors files, and their conversion to f32. */
 #ifndef SMOL_CONVERT_BASE_ELEMENT_H
 #define SMOL_CONVERT_BASE_ELEMENT_H
 
@@ -10,7 +10,7 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-/* Sub-byte types count bits. */
+/* The element types of the format. Some are smaller than a byte. */
 enum safetensors_dtype {
     ST_BOOL,
     ST_F4,
@@ -36,25 +36,25 @@ enum safetensors_dtype {
     ST_U64,
 };
 
-/* The type that the format spells name[0..length). False: there is none. */
+/* Finds the type that the format calls name[0..length). Returns false for an unknown name. */
 bool smol_element_find(const char *name, size_t length, enum safetensors_dtype *dtype);
 
-/* Its name ("BF16"), and the bits of an element. */
+/* Return the name of a type ("BF16") and the size of an element in bits. */
 const char *smol_element_name(enum safetensors_dtype dtype);
 unsigned smol_element_bits(enum safetensors_dtype dtype);
 
-/* Whether a model's weights may have this type: a float that f32 holds exactly. */
+/* Returns whether weights may have this type: a float type whose values f32 holds exactly. */
 bool smol_element_is_weight(enum safetensors_dtype dtype);
 
-/* Below, inline: compiled for the instruction set of each caller. Loops run over GROUP_INPUTS
- * elements wherever that many are left, because compilers turn loops of a constant count into
- * vectors. */
+/* The functions below are inline, so that each caller compiles them for its own instruction set.
+ * Loops run over GROUP_INPUTS elements while that many are left, because compilers vectorize loops
+ * of a constant count. */
 
 static inline void widen_bf16(const uint8_t *restrict data, uint64_t n, float *restrict out)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint16_t half;
-        memcpy(&half, data + 2 * i, sizeof half); /* at any alignment */
+        memcpy(&half, data + 2 * i, sizeof half); /* `data` may be unaligned */
         out[i] = f32_from_bf16(half);
     }
 }
@@ -75,7 +75,8 @@ static inline void widen_f8(const uint8_t *restrict data, uint64_t n, float (*wi
         out[i] = widened(data[i]);
 }
 
-/* Elements [start, start + n) of `data`, which are of a weight's type, as f32: exactly. */
+/* Converts elements [start, start + n) of `data` to f32, exactly. `dtype` must be a type of
+ * weights. */
 static inline void element_widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t start,
                                  uint64_t n, float *out)
 {

@@ -1,4 +1,4 @@
-/* Files of other kinds, see foreign.h. */
+/* Recognition of files of other kinds, see foreign.h. */
 #include "convert/base/foreign.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 #define SAVE "save the model as safetensors with transformers (save_pretrained)"
 #define KERAS "a Keras file: " SAVE
 
-/* By their first bytes. */
+/* Kinds that the first bytes of a file identify. */
 static const struct {
     const char *magic;
     size_t size;
@@ -34,11 +34,11 @@ static const struct {
     {"\x89HDF", 4, KERAS},
 };
 
-/* By the end of their names, the most telling first. */
+/* Kinds that the end of a file name identifies, the most specific first. */
 static const struct {
     const char *end, *what;
 } names[] = {
-    /* in a folder without model.safetensors */
+    /* only in a folder without model.safetensors */
     {"adapter_model.safetensors",
      "a LoRA adapter: convert its base model and name this folder with --lora"},
     {".safetensors", "a safetensors file of another name: name the file itself; if it is one of "
@@ -58,7 +58,8 @@ static const struct {
 };
 enum { N_NAMES = sizeof names / sizeof names[0], FIRST_ANYWHERE = 2 };
 
-/* The first of names[from..N_NAMES) that `name` ends with; N_NAMES: there is none. */
+/* Returns the index of the first of names[from..N_NAMES) that `name` ends with, or N_NAMES if there
+ * is none. */
 static size_t find_name(const char *name, size_t from)
 {
     size_t length = strlen(name), i;
@@ -70,8 +71,7 @@ static size_t find_name(const char *name, size_t from)
     return i;
 }
 
-/* Protocols 2 to 5 begin with these bytes; older ones have no magic and were not used for models.
- */
+/* Recognises protocols 2 to 5. Older protocols have no magic; models do not use them. */
 static bool is_pickle(const uint8_t *data, size_t size)
 {
     return size >= 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5;

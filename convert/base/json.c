@@ -11,11 +11,13 @@
 #include "common/hash.h"
 #include "convert/base/foreign.h"
 
-/* A value costs jansson up to some 200 bytes of memory and as little as two bytes of text, so both
- * are bounded. The largest tokenizers have about two million values. */
+/* jansson uses up to 200 bytes of memory for a value, which may be only two bytes of text. So both
+ * the size and the number of values are limited. The largest tokenizers have about two million
+ * values. */
 enum { JSON_MAX_SIZE = 64 << 20, JSON_MAX_VALUES = 4000000 };
 
-/* Commas and opening brackets outside strings: at least as many as there are values, but one. */
+/* Counts commas and opening brackets outside strings. The number of values is at most this count
+ * plus 1. */
 static size_t count_values(const uint8_t *text, size_t size)
 {
     size_t n = 0;
@@ -31,9 +33,9 @@ static size_t count_values(const uint8_t *text, size_t size)
     return n;
 }
 
-/* When memory runs out jansson may lose a character and go on, blame the text, or, where that was
- * half of an escape, abort. So its allocations are watched, and once one has failed in a load, so
- * do all that follow. */
+/* When memory runs out, jansson may drop a character and continue, report a fault in the text or,
+ * within an escape sequence, abort. So these functions watch its allocations: after the first
+ * failure in a load, all later allocations of the load fail too. */
 static _Thread_local bool loading, out_of_memory;
 
 static void *watched_malloc(size_t size)
@@ -43,7 +45,7 @@ static void *watched_malloc(size_t size)
     return memory;
 }
 
-/* NULL with *cause, or with out_of_memory. */
+/* Returns NULL on an error, with *cause filled or out_of_memory set. */
 static json_t *load_json(const struct file_view *file, size_t flags, json_error_t *cause)
 {
     json_set_alloc_funcs(watched_malloc, free);
@@ -63,8 +65,8 @@ static bool is_of_number(uint8_t c)
     return (c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-';
 }
 
-/* The length of the number at the start of text[0..size), and whether it is an integer that 64 bits
- * cannot hold. */
+/* Returns the length of the number at the start of text[0..size). Sets *is_large if it is an
+ * integer that does not fit 64 bits. */
 static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
 {
     bool is_negative = text[0] == '-', is_integer = true;
@@ -80,12 +82,12 @@ static size_t measure_number(const uint8_t *text, size_t size, bool *is_large)
     return n;
 }
 
-/* A copy of the text whose integers beyond 64 bits are reals: "e0" is appended to each. The caller
- * frees copy->data. */
+/* Copies the text, with "e0" appended to each integer beyond 64 bits, which makes it a real. The
+ * caller frees copy->data. Returns false when memory runs out. */
 static bool copy_with_reals(const struct file_view *file, struct file_view *copy)
 {
     const uint8_t *text = file->data;
-    uint8_t *out = malloc(file->size + file->size / 8 + 1); /* 2 bytes for each 19 digits or more */
+    uint8_t *out = malloc(file->size + file->size / 8 + 1); /* 2 bytes more for each 19 digits */
     size_t size = file->size, n = 0;
     *copy = (struct file_view){.data = out};
     if (!out)
@@ -108,8 +110,8 @@ static bool copy_with_reals(const struct file_view *file, struct file_view *copy
     return true;
 }
 
-/* For a text with integers beyond 64 bits, which jansson does not take. Reading all integers as
- * reals finds the faults of the text in their places. */
+/* Loads a text with integers beyond 64 bits, which jansson refuses. The first load reads all
+ * integers as reals, so that errors are reported at their places in the original text. */
 static json_t *load_large(const struct file_view *file, json_error_t *cause)
 {
     struct file_view copy;
@@ -200,7 +202,7 @@ smol_status smol_json_load_optional(const char *path, json_t **object, struct js
     struct stat info;
     *object = NULL;
     *mark = (struct json_mark){0};
-    /* lstat: a link that leads nowhere is a mistake, not a missing file */
+    /* lstat: a dangling link is an error, not a missing file */
     if (lstat(path, &info) && errno == ENOENT)
         return SMOL_OK;
     return smol_json_load(path, object, mark, error);

@@ -38,7 +38,7 @@ bool smol_setting_is_null(const struct json_settings *settings, const char *key)
     return json_is_null(json_object_get(settings->object, key));
 }
 
-/* A value as messages show it: scalars as JSON has them, long strings cut. */
+/* A value for a message: scalars as in JSON, long strings truncated. */
 struct shown_value {
     char text[64];
 };
@@ -81,7 +81,7 @@ static bool may_be_null(const struct json_settings *settings, const char *key)
     return !settings->nullable;
 }
 
-/* The value that is to be read, which is NULL where the default counts. */
+/* Returns the value of `key`, or NULL if the default applies. */
 static json_t *given(const struct json_settings *settings, const char *key)
 {
     json_t *value = json_object_get(settings->object, key);

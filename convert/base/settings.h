@@ -1,5 +1,5 @@
-/* Keys of a checkpoint's JSON files, read by type. A value that is not what its key calls for is an
- * error that names both. `null` counts as absent where the reference takes it so. */
+/* Reads keys of a checkpoint's JSON files by type. A value of the wrong type is an error that names
+ * the key and the value. `null` counts as absent where transformers treats it so. */
 #ifndef SMOL_CONVERT_BASE_SETTINGS_H
 #define SMOL_CONVERT_BASE_SETTINGS_H
 
@@ -9,31 +9,32 @@
 #include "common/error.h"
 #include "convert/base/json.h"
 
-/* An object in one of the files. */
+/* An object in a JSON file. */
 struct json_settings {
-    json_t *object;     /* NULL: an optional file that is missing */
+    json_t *object;     /* NULL if an optional file is missing */
     char *path;         /* of the file */
-    const char *within; /* where in the file: "" or "rope_parameters." */
-    /* The keys that may be null, ending with a NULL; elsewhere null is a value of no type. NULL:
-     * all of them. */
+    const char *within; /* the object's place in the file: "" or "rope_parameters." */
+    /* The keys that may be null, terminated by NULL. null is an error for other keys. If the
+     * pointer itself is NULL, all keys may be null. */
     const char *const *nullable;
     smol_error *error;
     struct json_mark mark; /* the file's */
 };
 
-/* Opens `folder`/`name`; a missing file is an error only when `required`. The caller closes it,
- * after an error too. */
+/* Opens `folder`/`name`. A missing file is an error only if `required` is set. The caller calls
+ * smol_settings_close, also after an error. */
 smol_status smol_settings_open(const char *folder, const char *name, bool required,
                                struct json_settings *settings, smol_error *error);
 void smol_settings_close(struct json_settings *settings);
 
-/* The value of `key`, or NULL when it is absent or null (whatever the key), or the file missing. */
+/* Returns the value of `key`, or NULL if it is absent or null (for any key) or the file is
+ * missing. */
 json_t *smol_setting(const struct json_settings *settings, const char *key);
 
-/* Whether `key` is there and null: where a default is not meant. */
+/* Returns whether `key` is present and null, which excludes a default. */
 bool smol_setting_is_null(const struct json_settings *settings, const char *key);
 
-/* Reports the value of a key: "path: key is value: remedy". */
+/* Reports an unacceptable value: "path: key is value: remedy". */
 smol_status smol_setting_fail(const struct json_settings *settings, smol_status status,
                               const char *key, const json_t *value, const char *remedy);
 
@@ -41,25 +42,28 @@ smol_status smol_setting_fail(const struct json_settings *settings, smol_status 
 smol_status smol_setting_expect(const struct json_settings *settings, smol_status status,
                                 const char *key, const json_t *value, const char *expected);
 
-/* Each of these leaves *value, the default, alone when the key is absent or null and may be. */
+/* The functions below leave *value, the default, unchanged if the key is absent, or is null and may
+ * be null. */
 
-/* An integer min..max. SMOL_ERROR_DAMAGED below, SMOL_ERROR_UNSUPPORTED above. */
+/* Reads an integer from min to max. Errors: SMOL_ERROR_DAMAGED below min or of another type,
+ * SMOL_ERROR_UNSUPPORTED above max. */
 smol_status smol_setting_integer(const struct json_settings *settings, const char *key,
                                  uint32_t min, uint32_t max, uint32_t *value);
 
-/* true or false, as 1 or 0. */
+/* Reads true or false as 1 or 0. */
 smol_status smol_setting_flag(const struct json_settings *settings, const char *key,
                               uint32_t *value);
 
-/* A number min..max, written as an integer or not. SMOL_ERROR_DAMAGED outside. */
+/* Reads a number from min to max, with or without a decimal point. Errors: SMOL_ERROR_DAMAGED
+ * outside that range or of another type. */
 smol_status smol_setting_real(const struct json_settings *settings, const char *key, double min,
                               double max, double *value);
 
-/* A number min..max where the reference refuses integers. */
+/* Reads a number from min to max. Refuses integers, as transformers does. */
 smol_status smol_setting_fraction(const struct json_settings *settings, const char *key, double min,
                                   double max, double *value);
 
-/* A string; *value belongs to the settings. */
+/* Reads a string. *value belongs to the settings. */
 smol_status smol_setting_string(const struct json_settings *settings, const char *key,
                                 const char **value);
 
