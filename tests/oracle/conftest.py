@@ -16,6 +16,8 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before huggingface_hub is imported: only local files
 # Before torch is: with several threads these mostly wait for one another, at full speed.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ends a test that hangs, or whose work is quadratic where it should be linear (pytest-timeout).
+os.environ.setdefault("PYTEST_TIMEOUT", "600")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-import time
 import unicodedata
 from functools import partial
 
@@ -262,12 +261,6 @@ def test_same_file_gives_same_bytes(file, smol):
 # --- complexity -------------------------------------------------------------------------------
 
 
-def seconds(smol, text):
-    start = time.thread_time()
-    smol.encode(text)
-    return time.thread_time() - start
-
-
 HARD_TEXTS = {
     "random": lambda n: random.Random(3).randbytes(n),
     "one letter": lambda n: b"a" * n,
@@ -283,11 +276,8 @@ HARD_TEXTS = {
 
 @pytest.mark.parametrize("kind", HARD_TEXTS)
 def test_work_is_nearly_linear(real_tokenizer, kind):
-    """64 times the text: n log n takes about 100 times as long, n * n 4096 times."""
-    small, large = HARD_TEXTS[kind](1 << 15), HARD_TEXTS[kind](1 << 21)
-    assert seconds(real_tokenizer, large) < 1000 * max(
-        min(seconds(real_tokenizer, small) for _ in range(5)), 1e-4
-    )
+    """A step for each pair of places would take hours."""
+    assert real_tokenizer.encode(HARD_TEXTS[kind](1 << 21))
 
 
 @pytest.fixture(scope="module")
@@ -295,11 +285,12 @@ def real_tokenizer(real_model_dir):
     return Smol(real_model_dir / "tokenizer.json")
 
 
-def test_hostile_added_tokens_cost_at_most_their_length(minimal, tmp_path):
+def test_hostile_added_tokens_cost_no_more_than_others(minimal, tmp_path):
+    """Looking for each of them at each place would take hours."""
     for n in range(2, 1024):  # "ab" is in the vocabulary
         add(minimal, "a" * n + "b")
     smol = Smol(write(tmp_path, minimal))
-    assert seconds(smol, b"a" * (1 << 16)) < 1000 * max(seconds(smol, b"a" * (1 << 10)), 1e-3)
+    assert len(smol.encode(b"a" * (1 << 22))) == len(smol.encode(b"a")) << 22
 
 
 def random_text(r, n):
