@@ -10,17 +10,16 @@
 #include "smolrun/chat/signals.h"
 #include "smolrun/session_file.h"
 
-/* Tokens between two looks whether the user has had enough: as many as go through the layers at
- * once. */
+/* Tokens evaluated between two checks for Ctrl-C: as many as pass through the layers at once. */
 enum { STEP = 128 };
 
-/* --- what is answered --------------------------------------------------------------------- */
+/* --- the prompt --------------------------------------------------------------------------- */
 
-/* What of the conversation fits in the context. */
+/* The part of the conversation that fits in the context. */
 struct prompt {
     uint32_t *ids; /* (n), owned */
     size_t n;
-    size_t n_dropped; /* oldest messages that are left out: to be forgotten */
+    size_t n_dropped; /* oldest messages to leave out */
 };
 
 static smol_status read_conversation(const struct chat *chat, struct prompt *prompt,
@@ -32,10 +31,10 @@ static smol_status read_conversation(const struct chat *chat, struct prompt *pro
                                  chat->loaded.model, &prompt->ids, &prompt->n, error);
 }
 
-/* With --slide an answer has room for all of its tokens, but at most half of the context. A
- * conversation that does not leave so much loses its oldest turns until it takes half of what it
- * may take: whole ones, so that the rest is a conversation still, and many, as what is left has to
- * be read anew. */
+/* Tokenizes the conversation. With --slide, reserves room for max_tokens, at most half of the
+ * context. If the conversation leaves less room, drops its oldest turns until it takes at most half
+ * of the rest. Only whole turns are dropped, so that a conversation remains, and many at once,
+ * because the rest must be evaluated again. */
 static smol_status make_prompt(const struct chat *chat, struct prompt *prompt, smol_error *error)
 {
     size_t capacity = smol_context_capacity(chat->loaded.context), wanted;
@@ -71,7 +70,8 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     return chat->output_status || chat->answer.failed || smol_chat_interrupted();
 }
 
-/* All but the last step of the prompt; *done is how many tokens that is. */
+/* Evaluates all steps of the prompt except the last one. Stores the number of tokens evaluated in
+ * *done. */
 static smol_status read_prompt(struct chat *chat, const uint32_t *ids, size_t n, size_t *done,
                                smol_error *error)
 {
@@ -126,7 +126,8 @@ static smol_status answer_prompt(struct chat *chat, const struct prompt *prompt,
     return status;
 }
 
-/* Errors of the output come first: they ended the generation. */
+/* Returns the generation's error. An error of the output comes first, because it ended the
+ * generation. */
 static smol_status settle(struct chat *chat, smol_status status, smol_error *error)
 {
     if (chat->answer.failed && !status)
@@ -153,7 +154,7 @@ static void print_end(const struct chat *chat, const smol_generate_result *resul
                smol_context_capacity(chat->loaded.context));
 }
 
-/* Answers the prompt, or where it is NULL resumes the last answer. */
+/* Answers the prompt, or resumes the last answer if it is NULL. */
 static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_error *error)
 {
     smol_generate_result result = {.finish = SMOL_FINISH_CANCELLED};
@@ -170,7 +171,7 @@ static smol_status answer(struct chat *chat, const struct prompt *prompt, smol_e
     if (!status)
         print_end(chat, &result);
     else if (smol_chat_is_interactive())
-        smol_screen_end(); /* the error message begins a line */
+        smol_screen_end(); /* the error message begins on a new line */
     return status;
 }
 
@@ -183,7 +184,7 @@ smol_status smol_chat_continue(struct chat *chat, smol_error *error)
 {
     smol_chat_forget_interrupt();
     smol_status status = answer(chat, NULL, error);
-    if (status == SMOL_ERROR_CONTEXT_FULL) /* nothing was changed */
+    if (status == SMOL_ERROR_CONTEXT_FULL) /* nothing changed */
         chat->is_cut = true;
     return status ? status
                   : smol_conversation_extend(&chat->conversation, chat->answer.text,
@@ -197,7 +198,7 @@ smol_status smol_chat_answer(struct chat *chat, smol_error *error)
     smol_status status = make_prompt(chat, &prompt, error);
     if (!status)
         status = answer(chat, &prompt, error);
-    else if (status == SMOL_ERROR_CANCELLED) { /* by Ctrl-C, while the prompt was tokenized */
+    else if (status == SMOL_ERROR_CANCELLED) { /* Ctrl-C came while the prompt was tokenized */
         print_end(chat, &(smol_generate_result){.finish = SMOL_FINISH_CANCELLED});
         status = SMOL_OK;
     }

@@ -70,7 +70,7 @@ _Static_assert((int)N_SET <= (int)SETTABLE, "chat.set has room for each");
 static const struct command_line set_line = {
     .program = "smolrun", .words = "chat", .rules = set_rules, .n_rules = N_SET};
 
-/* Gives the sampler and max_tokens what was set, as options of a command line. */
+/* Applies the options of /set to the sampler and max_tokens, parsed as a command line. */
 static smol_status apply_set(struct chat *chat, smol_error *error)
 {
     char *argv[N_SET + 2] = {"chat"};
@@ -118,7 +118,7 @@ smol_status smol_chat_reread(struct chat *chat, smol_error *error)
     return status ? status : apply_set(chat, error);
 }
 
-/* --system. What was said in a session is not given up for it. */
+/* Applies --system. Refuses to discard the messages of a session. */
 static smol_status begin_with(struct chat *chat, const char *text, smol_error *error)
 {
     struct conversation *conversation = &chat->conversation;
@@ -169,7 +169,8 @@ static smol_status prepare(struct chat *chat, smol_error *error)
     return status;
 }
 
-/* At a terminal a mistake, or a conversation that is too long, does not end it. */
+/* Returns whether the chat continues after `status`. At a terminal, mistakes, a full context and
+ * numeric errors do not end it. */
 static bool goes_on(smol_status status)
 {
     return smol_chat_is_interactive() &&
@@ -179,7 +180,7 @@ static bool goes_on(smol_status status)
 
 static smol_status take_message(struct chat *chat, const struct buffer *text, smol_error *error)
 {
-    bool slash = text->text[0] == '/'; /* two of them stand for one */
+    bool slash = text->text[0] == '/'; /* two slashes mean one */
     smol_status status = smol_conversation_add(&chat->conversation, ROLE_USER, text->text + slash,
                                                text->size - slash, error);
     if (status)
@@ -202,7 +203,7 @@ static smol_status take_entry(struct chat *chat, struct buffer *text, smol_error
     return smol_chat_command(chat, text->text, error);
 }
 
-/* Prints the last turns of a conversation that was restored. */
+/* Prints the last messages of a restored conversation. */
 static void show_restored(const struct chat *chat)
 {
     enum { LAST = 4 };
@@ -214,7 +215,7 @@ static void show_restored(const struct chat *chat)
     smol_screen_show(&chat->conversation, LAST, true);
 }
 
-/* At a terminal: what runs, how the conversation is saved, and how far it is. */
+/* Prints, at a terminal, the model's name, how to save the conversation, and its length. */
 static void greet(const struct chat *chat)
 {
     const struct settings *settings = chat->settings;
@@ -257,8 +258,8 @@ static smol_status talk(struct chat *chat, smol_error *error)
     return status;
 }
 
-/* What was reached is saved after an error, too. At a terminal there is one more chance where it
- * cannot be. */
+/* Runs the chat and saves the conversation, even after an error. If saving fails at a terminal, the
+ * chat continues once more, so that the user can save elsewhere. */
 static smol_status run(struct chat *chat, smol_error *error)
 {
     smol_error unsaved = {.status = SMOL_OK};
@@ -276,7 +277,7 @@ static smol_status run(struct chat *chat, smol_error *error)
         saved = smol_chat_save(chat, &unsaved);
     }
     if (status)
-        smol_command_status(saved, &unsaved); /* the other one is what ended it */
+        smol_command_status(saved, &unsaved); /* `status` ended the chat */
     else if (saved)
         *error = unsaved;
     else if (chat->settings->stats)

@@ -143,7 +143,8 @@ void smol_conversation_pack(const struct conversation *conversation, struct buff
     }
 }
 
-/* A system message comes first or not at all; users and assistants take turns. */
+/* Returns whether a message of that role may come next. A system message comes first or not at all;
+ * users and assistants take turns. */
 static bool may_follow(const struct conversation *c, uint32_t role)
 {
     if (role == ROLE_SYSTEM)
@@ -157,7 +158,7 @@ bool smol_conversation_unpack(struct conversation *conversation, const void *byt
 {
     const char *data = bytes, *end;
     if (size < MAGIC_SIZE || memcmp(data, PACK_MAGIC, MAGIC_SIZE) != 0)
-        return false; /* NULL among them: a session without data */
+        return false; /* also if `bytes` is NULL: a session without data */
     for (end = data + size, data += MAGIC_SIZE; data < end;) {
         uint32_t head[2];
         if ((size_t)(end - data) < sizeof head)

@@ -1,4 +1,4 @@
-/* Editing lines, see editor.h. */
+/* Line editing, see editor.h. */
 #include "smolrun/chat/editor.h"
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@
 
 /* --- libedit ------------------------------------------------------------------------------ */
 
-/* What histedit.h declares; it has not changed since libedit's version 3. */
+/* The declarations of histedit.h in use, unchanged since version 3 of libedit. */
 struct history_event {
     int number;
     const char *text;
@@ -43,10 +43,10 @@ enum {
     EL_PROMPT_ESC = 21,
 };
 enum { H_SETSIZE = 1, H_GETSIZE = 2, H_ENTER = 10 };
-enum { CC_NORM = 0, CC_REFRESH = 4, CC_CURSOR = 5, CC_ERROR = 6 }; /* what a key's function says */
+enum { CC_NORM = 0, CC_REFRESH = 4, CC_CURSOR = 5, CC_ERROR = 6 }; /* results of a key's function */
 
-/* An editor of lines, its history, and what can be done with them: el_gets, el_set, el_wset,
- * el_wline, el_resize, el_end, el_winsertstr, el_cursor, el_wpush, history, history_end. */
+/* An editor, its history, and the functions of libedit in use: el_gets, el_set, el_wset, el_wline,
+ * el_resize, el_end, el_winsertstr, el_cursor, el_wpush, history, history_end. */
 struct libedit {
     void *editor, *history;
     const char *(*gets)(void *, int *);
@@ -59,9 +59,10 @@ struct libedit {
     void (*forget)(void *);
 };
 
-static void *library; /* stays: nobody unloads it while the program runs */
+static void *library; /* stays loaded until the program ends */
 
-/* dlsym's result as a function, which ISO C has no conversion for. */
+/* Stores the address of a library function in *function. Copies the bytes, because ISO C cannot
+ * convert dlsym's result to a function pointer. */
 static bool find(const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
@@ -69,8 +70,8 @@ static bool find(const char *name, void *function)
     return symbol != NULL;
 }
 
-/* Loads libedit and starts an editor at the terminal. False: there is no libedit. Close *edit in
- * any case. */
+/* Loads libedit and starts an editor at the terminal. Returns false without libedit. The caller
+ * closes *edit in either case. */
 static bool open_libedit(struct libedit *edit)
 {
     void *(*start)(const char *, FILE *, FILE *, FILE *), *(*new_history)(void);
@@ -100,15 +101,15 @@ static void close_libedit(struct libedit *edit)
 /* --- state -------------------------------------------------------------------------------- */
 
 static struct libedit edit;
-static bool leaving;     /* a line, because of Ctrl-C */
-static int entries_back; /* in the history, from the new line */
+static bool leaving;     /* Ctrl-C ends the line */
+static int entries_back; /* history entries between the current one and the new line */
 
 enum {
     HISTORY_ENTRIES = 1000,
-    KEPT = 1023, /* characters of a line that libedit keeps while it shows older ones */
+    KEPT = 1023, /* characters of the new line that libedit keeps while it shows older entries */
 };
 
-/* Free keys for what libedit's functions do whose own keys do more here. */
+/* Unused keys for libedit's own history functions, because the usual keys do more here. */
 #define OLDER L"\036p"
 #define NEWER L"\036n"
 
@@ -119,7 +120,7 @@ static char *tell_prompt(void *editor)
 {
     static char text[32];
     (void)editor;
-    /* \1 surrounds what takes no room on the screen; behind the last character libedit loses it */
+    /* \1 surrounds characters of no width; libedit drops them at the end of the prompt */
     snprintf(text, sizeof text, colored ? "\1\033[1m\1%c\1\033[0m\1%s" : "%c%s", prompt[0],
              prompt + 1);
     return text;
@@ -127,17 +128,17 @@ static char *tell_prompt(void *editor)
 
 /* --- the terminal ------------------------------------------------------------------------- */
 
-/* What it was before it was taken, and is between two lines. libedit switches between the latter
- * and what it takes to edit one. */
+/* The terminal's modes before the chat changed them, and between two lines. libedit switches
+ * between the latter and its own modes for editing. */
 static struct termios own, between_lines;
 static bool taken;
 
-/* May be called by a handler of signals, as all that follows up to stop_at_once. */
+/* May be called by a signal handler, like the functions below up to stop_at_once. */
 static void switch_pastes(bool on)
 {
     const char *sequence = on ? PASTE_MODE_ON : PASTE_MODE_OFF;
     ssize_t n = write(STDOUT_FILENO, sequence, strlen(sequence));
-    (void)n; /* of a terminal that is gone: whoever prints text says so */
+    (void)n; /* if the terminal is gone, printing reports it */
 }
 
 static void return_terminal(void)
@@ -160,9 +161,8 @@ static void stop_at_once(void)
     take_terminal_again();
 }
 
-/* Between two lines nothing that is typed is shown, and all of it is kept as it is for the next
- * one: a signal does not empty the terminal's queue either, as a paste of which the beginning is
- * lost would be keys. */
+/* Hides typed characters between two lines, and keeps them for the next line. A signal does not
+ * flush the terminal's queue: a paste without its beginning would be read as keys. */
 static void take_terminal(void)
 {
     if (!taken)
@@ -187,7 +187,7 @@ static void stop_amid_line(void)
 
 /* --- the screen --------------------------------------------------------------------------- */
 
-/* How many rows of the terminal are above that of the cursor, from the prompt on. */
+/* Returns the number of terminal rows from the start of the prompt to the row above the cursor. */
 static int rows_above(void)
 {
     size_t known = smol_terminal_columns();
@@ -210,8 +210,8 @@ static int rows_above(void)
     return row + (column == columns);
 }
 
-/* Terminals wrap anew what was written when their size changes, so the line is drawn again from
- * where the prompt has come to stand. */
+/* Draws the line again from the start of its prompt. Terminals wrap their text again when their
+ * size changes, which moves the prompt. */
 static void draw_resized(void)
 {
     int rows = rows_above();
@@ -222,17 +222,18 @@ static void draw_resized(void)
     edit.set(edit.editor, EL_REFRESH);
 }
 
-/* Others had the terminal: it is prepared, and the line drawn, in the row of the cursor. */
+/* Prepares the terminal again after other programs used it, and draws the line in the cursor's
+ * row. */
 static void draw_continued(void)
 {
     edit.set(edit.editor, EL_PREP_TERM, 0);
     prepare_for_line();
     edit.resize(edit.editor);
-    printf("\r\033[J"); /* they were perhaps nobody: it went on at once, or there was an answer */
+    printf("\r\033[J"); /* the line is still there if no other program wrote anything */
     edit.set(edit.editor, EL_REFRESH);
 }
 
-/* Says something below the line, and draws it again behind that. */
+/* Prints a message below the line, then draws the line again below the message. */
 static void say(const char *what)
 {
     printf("\n\033[Jsmolrun: %s\n", what);
@@ -241,7 +242,7 @@ static void say(const char *what)
 
 /* --- the line ----------------------------------------------------------------------------- */
 
-/* The first and the last of the line's pastes, owned, or NULL. */
+/* The first and the last paste in the line, owned, or NULL. */
 static wchar_t *pastes[2];
 
 static void keep_paste(int place, wchar_t *text)
@@ -256,7 +257,7 @@ static void forget_pastes(void)
     keep_paste(1, NULL);
 }
 
-/* Does what the key does that stands for a paste. */
+/* Handles PASTE_KEY: inserts the paste into the line. */
 static unsigned char insert_paste(void *editor, wint_t key)
 {
     const struct paste *paste = smol_keys_pasted();
@@ -275,7 +276,7 @@ static unsigned char insert_paste(void *editor, wint_t key)
     return inserted ? CC_REFRESH : CC_NORM;
 }
 
-/* Compares the line with what was pasted, as libedit tells nothing about its edits. */
+/* Compares the line with the pastes, because libedit does not report its edits. */
 static struct line_origin find_origin(bool has_rows)
 {
     const struct line_info *line = edit.line(edit.editor);
@@ -296,7 +297,8 @@ static struct line_origin find_origin(bool has_rows)
     return origin;
 }
 
-/* The row of a text of several that `place` is in: from its first character to behind its last. */
+/* Return the start and the end of the row that `place` is in. The end is after the row's last
+ * character. */
 static const wchar_t *row_start(const struct line_info *line, const wchar_t *place)
 {
     while (place > line->buffer && place[-1] != L'\n')
@@ -311,7 +313,8 @@ static const wchar_t *row_end(const struct line_info *line, const wchar_t *place
     return place;
 }
 
-/* Moves the cursor to the same column of the row above (-1) or below (1); false: there is none. */
+/* Moves the cursor to the same column of the row above (-1) or below (1). Returns false if there is
+ * no such row. */
 static bool move_to_row(int direction)
 {
     const struct line_info *line = edit.line(edit.editor);
@@ -326,9 +329,8 @@ static bool move_to_row(int direction)
     return true;
 }
 
-/* Does what the keys do that lead to what was typed before (-1), and back from there (1). A new
- * line stays where libedit would not bring it back whole: a long one, and one that was never left.
- */
+/* Handles the keys for older (-1) and newer (1) history entries. Does nothing where libedit would
+ * lose the new line: if the new line is longer than KEPT, or is already the newest. */
 static unsigned char move_in_history(int direction)
 {
     struct history_event event = {0};
@@ -357,7 +359,7 @@ static unsigned char go_down(void *editor, wint_t key)
 
 /* --- characters --------------------------------------------------------------------------- */
 
-/* Waits until there is input; false: Ctrl-C came. */
+/* Waits for input. Returns false after Ctrl-C. */
 static bool wait_for_input(void)
 {
     for (;;) {
@@ -378,9 +380,9 @@ static bool wait_for_input(void)
     }
 }
 
-/* What libedit has for its EL_GETCFN would miss a Ctrl-C between two reads. Bytes that are no
- * character become U+FFFD. Upon Ctrl-C the cursor goes to the line's end, as if by Ctrl-E, so that
- * all of it stays to be read above the next prompt. */
+/* Reads a character. Replaces libedit's own function, which would miss a Ctrl-C between two reads.
+ * Invalid bytes become U+FFFD. After Ctrl-C, moves the cursor to the end of the line, as Ctrl-E
+ * does, so that the whole line stays readable above the next prompt. */
 static int read_character(void *editor, wchar_t *character)
 {
     mbstate_t state = {0};
@@ -402,9 +404,9 @@ static int read_character(void *editor, wchar_t *character)
     return n;
 }
 
-/* --- opening it --------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------ */
 
-/* Characters are those of the user's locale; of one that knows ASCII only, UTF-8 all the same. */
+/* Uses the characters of the user's locale, or UTF-8 if the locale has another encoding. */
 static void set_characters(void)
 {
     setlocale(LC_CTYPE, "");
@@ -483,7 +485,7 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
     leaving = false;
     forget_pastes();
     entries_back = 0;
-    smol_keys_drop_paste(); /* one that Ctrl-C has ended */
+    smol_keys_drop_paste(); /* left by a line that Ctrl-C ended */
     smol_chat_at_stop(NULL);
     take_terminal();
     prepare_for_line();
@@ -491,7 +493,7 @@ bool smol_chat_editor_read(const char *with_prompt, struct buffer *text, struct 
     smol_chat_at_stop(stop_at_once);
     if (!line || n <= 0)
         return false;
-    while (n > 0 && line[n - 1] == '\n') /* a text that is pasted may end with some */
+    while (n > 0 && line[n - 1] == '\n') /* a paste may end with some */
         n--;
     *origin = find_origin(memchr(line, '\n', (size_t)n));
     smol_buffer_add(text, line, (size_t)n);

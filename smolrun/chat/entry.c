@@ -1,4 +1,4 @@
-/* Reading what the user types, see entry.h. */
+/* User input, see entry.h. */
 #include "smolrun/chat/entry.h"
 
 #include <stdint.h>
@@ -14,8 +14,8 @@
 #include "smolrun/lines.h"
 
 static bool interactive, edited;
-static struct lines lines;        /* where they are not edited */
-static struct line_origin origin; /* of the line that was read last */
+static struct lines lines;        /* without line editing */
+static struct line_origin origin; /* of the last line */
 
 /* --- opening ------------------------------------------------------------------------------ */
 
@@ -62,7 +62,7 @@ static enum entry out_of_memory(smol_error *error)
     return ENTRY_FAILED;
 }
 
-/* The next line; at a terminal LINE_LATER after Ctrl-C. */
+/* Reads the next line. At a terminal, its kind is LINE_LATER after Ctrl-C. */
 static smol_status next_line(struct line *line, smol_error *error)
 {
     smol_status status;
@@ -92,7 +92,7 @@ static enum entry read_plain(const char *prompt, struct buffer *text, smol_error
         smol_buffer_add(text, line.text, line.size);
         return ENTRY_TEXT;
     }
-    /* what was typed of a line is dropped; and a terminal may go on behind its end */
+    /* drops an unfinished line; a terminal can continue after an end of input */
     if (interactive)
         lines = (struct lines){.buffer = lines.buffer};
     return line.kind == LINE_LATER ? ENTRY_INTERRUPTED : ENTRY_END;
@@ -105,7 +105,7 @@ static enum entry read_edited(const char *prompt, struct buffer *text)
     return smol_chat_interrupted() ? ENTRY_INTERRUPTED : ENTRY_END;
 }
 
-/* Before a slash that a message begins with: two of them stand for one (take_message). */
+/* Doubles the slash at the start of a message, so that it is not a command (take_message). */
 static void add_slash(struct buffer *text)
 {
     smol_buffer_add(text, "/", 1);
@@ -115,7 +115,7 @@ static void add_slash(struct buffer *text)
         text->text[0] = '/';
 }
 
-/* Adds a line to *text, without its end. */
+/* Appends a line to *text, without its line end. */
 static enum entry read_line(const char *prompt, struct buffer *text, smol_error *error)
 {
     size_t start = text->size;
@@ -125,7 +125,7 @@ static enum entry read_line(const char *prompt, struct buffer *text, smol_error 
     if (interactive && entry != ENTRY_TEXT)
         putchar('\n');
     if (start == 0 && text->size > 0 && text->text[0] == '/' && origin.pasted_start)
-        add_slash(text); /* what is pasted is no command */
+        add_slash(text); /* a paste is not a command */
     if (text->failed)
         return out_of_memory(error);
     if (edited && entry == ENTRY_TEXT)
@@ -138,13 +138,13 @@ static enum entry read_line(const char *prompt, struct buffer *text, smol_error 
 static const char quotes[] = "\"\"\"";
 enum { N_QUOTES = sizeof quotes - 1 };
 
-/* Whether the end of the line is text, whatever its characters are. */
+/* Returns whether the end of the line is text, even if it looks like quotes or a backslash. */
 static bool has_text_end(void)
 {
     return origin.pasted_end || origin.recalled;
 }
 
-/* Whether text[from, size) ends with the quotes that end a block, typed by hand. */
+/* Returns whether text[from, size) ends with the closing quotes of a block, typed by hand. */
 static bool ends_with_quotes(const struct buffer *text, size_t from)
 {
     return text->size >= from + N_QUOTES && !has_text_end() &&
@@ -173,9 +173,9 @@ static void strip_newlines(struct buffer *text)
         text->size--;
 }
 
-/* Everything up to the closing quotes; the opening ones are there. It is text, even if it begins
- * with a slash. At a terminal a block that is too long is read to its end all the same: its lines
- * are no messages. */
+/* Reads a block up to its closing quotes; *text begins with the opening quotes. A block is text,
+ * even if it begins with a slash. At a terminal, a block that is too long is read to its end,
+ * because its lines are not messages. */
 static enum entry read_block(struct buffer *text, smol_error *error)
 {
     enum entry entry = ENTRY_TEXT;
@@ -198,14 +198,15 @@ static enum entry read_block(struct buffer *text, smol_error *error)
     if (entry == ENTRY_TEXT)
         text->size -= N_QUOTES;
     else if (entry == ENTRY_END)
-        entry = ENTRY_TEXT; /* what there is */
+        entry = ENTRY_TEXT; /* the block so far */
     strip_newlines(text);
     if (text->size > 0 && text->text[0] == '/')
         add_slash(text);
     return entry;
 }
 
-/* The lines that follow upon one that ends with a backslash; if too long, as a block. */
+/* Reads the lines that continue a line with a backslash at its end. Treats a message that is too
+ * long as read_block does. */
 static enum entry read_continued(struct buffer *text, smol_error *error)
 {
     enum entry entry = ENTRY_TEXT;

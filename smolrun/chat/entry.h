@@ -1,4 +1,4 @@
-/* What the user types: messages, from a terminal or from a pipe. */
+/* User input of a chat: messages, from a terminal or from a pipe. */
 #ifndef SMOL_SMOLRUN_CHAT_INPUT_H
 #define SMOL_SMOLRUN_CHAT_INPUT_H
 
@@ -7,30 +7,30 @@
 #include "cli/text.h"
 #include "smol.h"
 
-/* Looks whether there is a terminal, and prepares its editing of lines: before the sandbox is
- * entered (editor.h). */
+/* Checks for a terminal and prepares line editing. Call it before the sandbox is entered
+ * (editor.h). */
 void smol_chat_input_open(void);
 void smol_chat_input_close(void);
 
-/* Whether somebody sits at a terminal, reading and typing. */
+/* Returns whether standard input and standard output are a terminal. */
 bool smol_chat_is_interactive(void);
 
-/* How lines are edited, for /help. */
+/* Describes how lines are edited, for /help. */
 const char *smol_chat_editing(void);
 
-enum { MAX_MESSAGE = 1 << 20 }; /* bytes, all of its lines */
+enum { MAX_MESSAGE = 1 << 20 }; /* bytes of all lines */
 
-/* What comes of one look at the input. */
+/* Results of smol_chat_read. */
 enum entry { ENTRY_TEXT, ENTRY_END, ENTRY_INTERRUPTED, ENTRY_FAILED };
 
-/* Reads what the user has to say into *text, which is emptied first: a line; several where each but
- * the last ends with a backslash; or all between two lines with three double quotes. From the first
- * call on, Ctrl-C at a terminal does not end the program (signals.h), but the message. On
- * failure *error is set: MEMORY, FILE, USAGE (longer than MAX_MESSAGE). */
+/* Reads a message into *text, which is emptied first: one line; several lines, each but the last
+ * ending with a backslash; or all text between two sets of three double quotes. From the first call
+ * on, Ctrl-C at a terminal ends the message, not the program (signals.h). On failure sets *error:
+ * MEMORY, FILE, USAGE (longer than MAX_MESSAGE). */
 enum entry smol_chat_read(struct buffer *text, smol_error *error);
 
-/* Between two tokens of an answer: takes what is typed meanwhile for the next line, if it is much
- * (keys.h). */
+/* Reads ahead for the next line if much input is waiting (keys.h). Called between two tokens of an
+ * answer. */
 void smol_chat_read_ahead(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What was typed in chats, see history_file.h. */
+/* The history file, see history_file.h. */
 #include "smolrun/chat/history_file.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 enum { MAX_FILE = 1 << 20, MAX_ENTRY = 1 << 16 }; /* bytes */
 
-static int file = -1; /* there is none */
+static int file = -1; /* or -1 */
 
 static void exchange(char *text, size_t size, char from, char to)
 {
@@ -20,7 +20,7 @@ static void exchange(char *text, size_t size, char from, char to)
         *c = to;
 }
 
-/* Opens the file, with the folders that lead to it; -1: there is to be none. */
+/* Opens the file; creates it and its folders if necessary. Returns -1 if there is no history. */
 static int open_file(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -65,10 +65,10 @@ void smol_chat_history_open(void (*remember)(const char *entry))
         off_t start = info.st_size > MAX_FILE ? info.st_size - MAX_FILE : 0;
         ssize_t n = pread(file, text, MAX_FILE, start);
         text[n > 0 ? n : 0] = '\0';
-        if (start > 0) { /* it has grown large: it is cut down to the last entries */
+        if (start > 0) { /* a large file is cut down to its last entries */
             first = text + strcspn(text, "\n");
             if (ftruncate(file, 0) || write(file, first, strlen(first)) < 0)
-                first = text; /* it is a history: what is lost of it is no reason to stop */
+                first = text; /* a history that is lost is no reason to stop */
         }
         remember_lines(first, remember);
     }
@@ -91,7 +91,7 @@ void smol_chat_history_add(const char *entry, size_t size)
     if (!line.failed) {
         exchange(line.text, size, '\n', '\r');
         if (write(file, line.text, line.size) < 0) {
-            close(file); /* a full disk must not end the conversation */
+            close(file); /* a full disk must not end the chat */
             file = -1;
         }
     }

@@ -52,7 +52,7 @@ wchar_t *smol_paste_text(const struct paste *paste)
         uint32_t character;
         size_t length = smol_utf8_decode(bytes + i, size - i, &character);
         if (is_break(bytes[i])) {
-            /* two that differ are one: CR LF, or LF CR where the terminal exchanges them */
+            /* a pair is one break: CR LF, or LF CR if the terminal exchanges them */
             length += i + 1 < size && is_break(bytes[i + 1]) && bytes[i + 1] != bytes[i];
             text[n++] = L'\n';
         } else if (!is_control_character(character)) {
@@ -67,20 +67,20 @@ wchar_t *smol_paste_text(const struct paste *paste)
 /* --- bytes -------------------------------------------------------------------------------- */
 
 enum {
-    PIECE = 4096,    /* bytes of a paste that are read at once; a terminal's queue has as many */
-    AHEAD = 1 << 16, /* bytes that are read before their line is */
+    PIECE = 4096,    /* bytes of a paste to read at once; a terminal's queue holds as many */
+    AHEAD = 1 << 16, /* bytes that can be read ahead */
 };
 
 static struct {
-    char bytes[AHEAD + sizeof PASTE_BEGIN]; /* [at, n) were read, or given back, and not used */
+    char bytes[AHEAD + sizeof PASTE_BEGIN]; /* [at, n) were read or put back, but not used yet */
     size_t at, n;
-    bool escaped; /* the last one that was given was an escape */
+    bool escaped; /* the last byte returned was an escape */
 } input;
 
-static struct paste paste; /* the last one */
+static struct paste paste; /* the last paste */
 static bool (*wait_for_input)(void);
 
-static cc_t interrupt_key = _POSIX_VDISABLE; /* Ctrl-C, or what the user has in its place */
+static cc_t interrupt_key = _POSIX_VDISABLE; /* Ctrl-C, or the key that the user set */
 
 void smol_keys_take(void)
 {
@@ -109,8 +109,9 @@ void smol_keys_make_room(void)
     }
 }
 
-/* The next byte; 0: there is none, -1: Ctrl-C. Up to `most` are read at once: what is typed ahead
- * is left to the terminal, which may treat it otherwise while no line is read. */
+/* Reads the next byte. Returns 1, or 0 at the end of the input, or -1 after Ctrl-C. Reads at most
+ * `most` bytes at once and leaves the rest to the terminal, which may treat them differently while
+ * no line is read. */
 static int read_byte(char *byte, size_t most)
 {
     if (smol_chat_interrupted())
@@ -135,8 +136,8 @@ static bool is_interrupt(char byte)
 
 /* --- pastes ------------------------------------------------------------------------------- */
 
-/* What still comes of a paste that Ctrl-C ended must not be taken for what is typed. Its end may
- * never come, and then it is over when nothing comes for a while. */
+/* Skips the rest of a paste that Ctrl-C ended, so that it is not read as keys. If its end never
+ * comes, the paste is over when no input comes for a while. */
 static void skip_paste(void)
 {
     enum { PATIENCE = 300 }; /* milliseconds */
@@ -167,8 +168,8 @@ static int read_paste(void)
     return n == 0 ? 0 : -1;
 }
 
-/* What follows upon an escape and a bracket: reads on as long as it may become PASTE_BEGIN. The
- * escape was given already: it may mean something by itself. A bracket behind it never does. */
+/* Reads after an escape and a bracket, as long as the bytes match PASTE_BEGIN. The escape was
+ * already returned, because it may have a meaning by itself; the bracket after it has none. */
 static int read_sequence(char *byte)
 {
     enum { FIRST = 2, SIZE = sizeof PASTE_BEGIN - 1 };
@@ -180,7 +181,7 @@ static int read_sequence(char *byte)
             *byte = PASTE_KEY;
             return read_paste();
         }
-    if (n > 0) { /* it does not: what was read comes after the bracket, as if it had not been */
+    if (n > 0) { /* no match: the bytes are put back after the bracket */
         size_t others = matched - FIRST;
         memmove(input.bytes + others + 1, input.bytes + input.at, input.n - input.at);
         memcpy(input.bytes, &PASTE_BEGIN[FIRST], others);

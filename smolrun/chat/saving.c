@@ -45,7 +45,8 @@ static smol_status write_to(const struct chat *chat, const char *path, bool repl
     return status;
 }
 
-/* Tokens that stay when a restored answer is resumed and slides: its prompt is not known. */
+/* Returns how many tokens to keep when a restored answer is resumed and slides. The length of its
+ * prompt is not saved. */
 static size_t default_keep(const struct chat *chat)
 {
     size_t half = smol_context_capacity(chat->loaded.context) / 2;
@@ -53,8 +54,8 @@ static size_t default_keep(const struct chat *chat)
     return length < half ? length : half;
 }
 
-/* Takes over what was restored, and frees the session's data. A session that is not a chat's is of
- * use too: its tokens need not be read again. */
+/* Adopts a restored session, and frees its data. A session that is not a chat's is useful too: its
+ * tokens need not be evaluated again. */
 static smol_status adopt(struct chat *chat, smol_session *session, smol_error *error)
 {
     struct conversation loaded = {0};
@@ -89,8 +90,8 @@ static smol_status load_from(struct chat *chat, const char *path, smol_error *er
     return status ? status : adopt(chat, &session, error);
 }
 
-/* The folder in which /save and /load look for a name: *length bytes of the result, up to a slash.
- * NULL: there is none. */
+/* Returns the folder in which /save and /load look for a name: the first *length bytes of the
+ * result. NULL: no folder. */
 static const char *saving_folder(const struct chat *chat, int *length)
 {
     const struct settings *settings = chat->settings;
@@ -100,8 +101,8 @@ static const char *saving_folder(const struct chat *chat, int *length)
     return folder;
 }
 
-/* The file that /save and /load mean, owned: a name without a folder lies in that of --session or
- * --save-dir. NULL: none, which was printed. */
+/* Returns the path for /save and /load, which the caller frees. A name without a folder is a file
+ * in the folder of --session or --save-dir. Prints the error and returns NULL on failure. */
 static char *session_path(const struct chat *chat, const char *name)
 {
     int length = 0;
@@ -128,7 +129,7 @@ static char *session_path(const struct chat *chat, const char *name)
     return NULL;
 }
 
-/* Whether the folder that `path` lies in is one of those that the sandbox took away. */
+/* Returns whether the sandbox denies access to the folder of `path`. */
 static bool is_out_of_reach(const char *path)
 {
     char *folder = smol_path_folder(path);
@@ -140,7 +141,7 @@ static bool is_out_of_reach(const char *path)
     return refused;
 }
 
-/* Prints how it went; takes `path`. */
+/* Prints the result of saving or loading, and frees `path`. */
 static void report_saving(const struct chat *chat, const char *done, char *path, smol_status status,
                           const smol_error *error)
 {
@@ -158,7 +159,7 @@ static void report_saving(const struct chat *chat, const char *done, char *path,
     free(path);
 }
 
-/* Whether `path` is the file of --session, which need not exist yet. */
+/* Returns whether `path` is the file of --session, which need not exist yet. */
 static bool is_own(const struct chat *chat, const char *path)
 {
     const char *own = chat->file.path;

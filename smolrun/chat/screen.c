@@ -1,4 +1,4 @@
-/* Words and lines of a terminal, see screen.h. */
+/* Text output with line breaks between words, see screen.h. */
 #include "smolrun/chat/screen.h"
 
 #include <stdbool.h>
@@ -10,9 +10,9 @@
 #include "cli/text.h"
 #include "smolrun/chat/entry.h"
 
-/* The terminal's current line. Spaces are held back until a word follows them in the same line, and
- * a word until it ends or reaches the edge. A word at the start of a line has no better place, so
- * it is not held back. */
+/* The terminal's current line. Spaces are held back until a word follows them in the same line. A
+ * word is held back until it ends or reaches the edge, except at the start of a line, where it
+ * stays in any case. */
 static struct {
     size_t columns; /* of the terminal */
     size_t column;  /* of the cursor; `columns` after the last character that fits */
@@ -20,8 +20,8 @@ static struct {
     size_t gap_size;
     char word[256]; /* (size) */
     size_t size, width;
-    bool is_wide; /* the word's last character takes two columns: a line may be broken around it */
-    bool started; /* a part of the word is on the screen: the rest follows at once */
+    bool is_wide; /* the word's last character is two columns wide: a line may break around it */
+    bool started; /* a part of the word is on the screen: the rest is printed at once */
 } line;
 
 static void move_cursor(size_t width)
@@ -29,7 +29,7 @@ static void move_cursor(size_t width)
     line.column = line.column + width > line.columns ? width : line.column + width;
 }
 
-/* The columns that the gap takes from the cursor on. */
+/* Returns the number of columns that the gap takes from the cursor on. */
 static size_t gap_width(void)
 {
     size_t column = line.column;
@@ -50,8 +50,8 @@ static bool fits(void)
     return line.column + gap_width() + line.width <= line.columns;
 }
 
-/* Prints what is held of the word: its beginning in the next line if it does not fit in this one.
- * The terminal breaks a word that is longer than a line. */
+/* Prints the word so far. If a new word does not fit in this line, begins it in the next line. The
+ * terminal breaks a word that is longer than a line. */
 static void print_word(void)
 {
     if (line.size == 0)
@@ -104,7 +104,7 @@ static void add_character(const char *text, size_t size, size_t width)
 static size_t width_of(uint32_t character)
 {
     bool is_control = character < 0x20 || (character >= 0x7f && character < 0xa0);
-    return is_control ? 1 : smol_terminal_width(character); /* these are shown as U+FFFD */
+    return is_control ? 1 : smol_terminal_width(character); /* controls are shown as U+FFFD */
 }
 
 void smol_screen_print(const char *text, size_t size)
@@ -137,9 +137,9 @@ void smol_screen_end(void)
 
 /* --- conversations ------------------------------------------------------------------------ */
 
-enum { SHORTENED = 2000 }; /* bytes of a long message that are shown */
+enum { SHORTENED = 2000 }; /* bytes shown of a long message */
 
-/* As it was typed: the first line after "> ", the others after ". ". */
+/* Prints a message as it was typed: the first line after "> ", the others after ". ". */
 static void show_question(const char *text, size_t size)
 {
     for (const char *mark = "> ";; mark = ". ") {
@@ -162,7 +162,7 @@ static void show_message(const struct message *message, bool shortened)
     if (shortened && size > SHORTENED) {
         text += size - SHORTENED;
         size = SHORTENED;
-        while (size > 0 && ((unsigned char)*text & 0xc0) == 0x80) /* within a character */
+        while (size > 0 && ((unsigned char)*text & 0xc0) == 0x80) /* inside a character */
             text++, size--;
         puts("[...]");
     }

@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* those from STOPS on have their own effect until smol_chat_at_stop */
+/* the signals from STOPS on keep their default effect until smol_chat_at_stop */
 static const int signals[] = {SIGINT, SIGHUP, SIGTERM, SIGWINCH, SIGCONT, SIGTSTP, SIGQUIT};
 enum { N_SIGNALS = sizeof signals / sizeof signals[0], STOPS = N_SIGNALS - 2 };
 
 static volatile sig_atomic_t interrupted, ended, resized, continued;
 static volatile sig_atomic_t stop; /* the signal's number, or 0 */
 static void (*volatile at_stop)(void);
-static smol_context *cancelled; /* by Ctrl-C, or NULL */
+static smol_context *cancelled; /* the context that Ctrl-C cancels, or NULL */
 
 static void take_stop(int number)
 {
-    int error = errno; /* of who was interrupted */
+    int error = errno; /* of the interrupted code */
     stop = number;
     if (at_stop)
         at_stop();
@@ -41,7 +41,7 @@ static void note(int number)
         smol_context_cancel(cancelled, 1);
 }
 
-/* For signals[from, to); those that are ignored stay it. */
+/* Sets the handler of signals[from, to), except for signals that are ignored. */
 static void set_action(int from, int to, void (*handler)(int), int flags)
 {
     const struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
@@ -70,12 +70,12 @@ void smol_chat_stop(void)
     struct sigaction action;
     int number = stop;
     stop = 0;
-    if (number == 0) /* done by a handler that came between */
+    if (number == 0) /* a handler has already done it */
         return;
     sigaction(number, &own, &action);
     raise(number);
     sigaction(number, &action, NULL);
-    continued = 1; /* be it that it was not stopped, as nobody could make it go on */
+    continued = 1; /* also if it did not stop, because no parent could make it continue */
 }
 
 void smol_chat_cancel(smol_context *context)
@@ -102,12 +102,12 @@ void smol_chat_forget_interrupt(void)
 {
     if (ended)
         return;
-    interrupted = 0; /* before the other: what comes between is seen */
+    interrupted = 0; /* cleared first, so that a Ctrl-C in between is not lost */
     if (cancelled)
         smol_context_cancel(cancelled, 0);
 }
 
-/* The signals come during the wait only, so that none comes between the look at what was noted and
+/* Blocks the signals except during the wait, so that none comes between the check of the flags and
  * the wait. */
 static void wait_for_any(void)
 {

@@ -1,4 +1,4 @@
-/* Lines of a chat that begin with a slash, see chat.h. */
+/* Commands of a chat: lines that begin with a slash, see chat.h. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static smol_status set_system(struct chat *chat, const char *argument, smol_erro
 {
     const struct message *had = smol_conversation_system(&chat->conversation);
     if (!argument[0]) {
-        if (had) /* a session may have brought it */
+        if (had) /* it may come from a session */
             smol_screen_print(had->text, had->size);
         else
             smol_screen_print("no system message", 17);
@@ -46,7 +46,7 @@ static smol_status regenerate(struct chat *chat, const char *argument, smol_erro
     struct conversation *conversation = &chat->conversation;
     struct message old = conversation->messages[--conversation->n];
     smol_status status = smol_chat_answer(chat, error);
-    if (status) /* there is room for it: nothing was added */
+    if (status) /* there is room: nothing was added */
         conversation->messages[conversation->n++] = old;
     else
         free(old.text);
