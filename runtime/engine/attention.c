@@ -1,13 +1,13 @@
-/* Attention, see attention.h. Positions come in blocks of KV_BLOCK, and SPAN_BLOCKS blocks make a
- * span. Within a span, a query's softmax runs from block to block (the kernels' `attend`); the
- * results of the spans are combined from the first to the last. Blocks and spans lie at fixed
- * positions, so a query's result is the same bits whatever shares its batch and whoever computes
- * which span.
+/* Attention (see attention.h). Positions are grouped into blocks of KV_BLOCK, and blocks into spans
+ * of SPAN_BLOCKS. Within a span, a query's softmax runs from block to block (the kernels'
+ * `attend`); the results of the spans are combined from the first to the last. Blocks and spans
+ * start at fixed positions, so a query's result has the same bits whichever sequences share its
+ * batch and whichever thread computes which span.
  *
  * The queries of a segment that share a key-value head are its rows: (n tokens, heads per key-value
- * head). A tile is QUERY_TILE of these rows, which go through the cache together. A segment of
- * several tokens has tiles for items. A single token has few tiles, so its items are tiles and
- * spans, and the spans' results wait in `partials` until all are there. */
+ * head). A tile is QUERY_TILE of these rows, which pass through the cache together. In a segment of
+ * several tokens, each tile is one work item. A single token has few tiles, so each span of a tile
+ * is one work item, and `partials` holds the spans' results until all are complete. */
 #include "runtime/engine/attention.h"
 
 #include <float.h>
@@ -32,20 +32,21 @@ static size_t value_stride(const struct engine *e)
     return round_up(e->network->model.head_dim, 16);
 }
 
-/* Floats for the states of n queries: values, sums and maxima. */
+/* Returns the number of floats in the states of n queries: values, sums and maxima. */
 static size_t state_floats(const struct engine *e, size_t n)
 {
     return n * (value_stride(e) + 16) + round_up(n, 16);
 }
 
-/* Floats that a thread works in: a tile's queries and scores, and two states. */
+/* Returns the number of floats in one thread's working memory: a tile's queries and scores, and two
+ * states. */
 static size_t thread_floats(const struct engine *e)
 {
     size_t dim = e->network->model.head_dim;
     return round_up(QUERY_TILE * (dim + KV_BLOCK) + 2 * state_floats(e, QUERY_TILE), 16);
 }
 
-/* The states of `n` queries, laid into `memory`. */
+/* Points `a` at the states of `n` queries in `memory`. */
 static void place_state(const struct engine *e, struct attention *a, float *memory, size_t n)
 {
     a->values = memory;
@@ -53,7 +54,7 @@ static void place_state(const struct engine *e, struct attention *a, float *memo
     a->max = a->sums + n * 16;
 }
 
-/* n times `each` zeros, on a boundary of cache lines; NULL when there is no memory. */
+/* Returns n times `each` floats of value 0, aligned to cache lines, or NULL if memory is short. */
 static float *floats_new(size_t n, size_t each)
 {
     uint64_t size = (uint64_t)n * each * sizeof(float);
@@ -117,8 +118,8 @@ static void blend(float *x, float a, const float *y, float b, size_t n)
         x[i] = x[i] * a + y[i] * b;
 }
 
-/* Adds query `i` of `next`, of a later span, to query `j` of `total`: both are rescaled to the
- * larger maximum. A query that saw nothing of that span is left as it is. */
+/* Adds query `i` of `next`, a later span, to query `j` of `total`, after rescaling both to the
+ * larger maximum. A query that sees no position of that span does not change. */
 static void combine(const struct attention *total, size_t j, const struct attention *next, size_t i,
                     size_t stride)
 {
@@ -129,7 +130,7 @@ static void combine(const struct attention *total, size_t j, const struct attent
     blend(total->values + j * stride, a, next->values + i * stride, b, stride);
 }
 
-/* out (head_dim) = the weighted mean of the values. */
+/* Writes the weighted mean of the values to out (head_dim). */
 static void finish(const struct attention *total, size_t j, size_t stride, float *out)
 {
     float sum = math_sum_lanes(total->sums + j * 16);
@@ -158,7 +159,7 @@ static size_t row_position(const struct tile *tile, size_t j)
     return tile->segment->position + (tile->row + j) / heads_per_kv(tile->e);
 }
 
-/* The query of row j, and where its result goes. */
+/* Returns the query of row j, which its result replaces. */
 static float *row_query(const struct tile *tile, size_t j)
 {
     const struct blob_model *m = &tile->e->network->model;
@@ -167,7 +168,7 @@ static float *row_query(const struct tile *tile, size_t j)
     return tile->e->query + (t * m->n_heads + head) * m->head_dim;
 }
 
-/* The first position that a query at `position` sees. */
+/* Returns the first position that a query at `position` sees. */
 static size_t first_seen(const struct engine *e, size_t layer, size_t position)
 {
     size_t window = e->network->model.sliding_window;
@@ -175,13 +176,13 @@ static size_t first_seen(const struct engine *e, size_t layer, size_t position)
     return windowed && position >= window ? position + 1 - window : 0;
 }
 
-/* The first span that a tile from `position` on sees anything of. */
+/* Returns the first span that a tile starting at `position` sees. */
 static size_t first_span(const struct engine *e, size_t layer, size_t position)
 {
     return first_seen(e, layer, position) / SPAN;
 }
 
-/* The positions that row j sees of the block that begins at `start`. */
+/* Returns the positions that row j sees in the block that begins at `start`. */
 static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
 {
     size_t position = row_position(tile, j), behind = position + 1;
@@ -192,7 +193,7 @@ static struct kv_range seen_range(const struct tile *tile, size_t j, size_t star
     return (struct kv_range){(uint32_t)(first < behind ? first : behind), (uint32_t)behind};
 }
 
-/* The rows' queries, scaled, become the columns of queries (head_dim, QUERY_TILE). */
+/* Writes the rows' scaled queries to the columns of queries (head_dim, QUERY_TILE). */
 static void gather_queries(const struct tile *tile, float *queries)
 {
     size_t dim = tile->e->network->model.head_dim;
@@ -204,7 +205,7 @@ static void gather_queries(const struct tile *tile, float *queries)
     }
 }
 
-/* All rows of the tile over one span. */
+/* Computes the attention of all rows of the tile over one span. */
 static void attend_span(const struct tile *tile, size_t span, const struct attention *a)
 {
     const struct kv_cache *kv = tile->segment->kv;
@@ -222,7 +223,8 @@ static void attend_span(const struct tile *tile, size_t span, const struct atten
     }
 }
 
-/* All rows of the tile over all spans, by thread `index`. */
+/* Computes the attention of all rows of the tile over all spans, in the memory of thread
+ * `index`. */
 static void attend_tile(const struct tile *tile, unsigned index)
 {
     struct engine *e = tile->e;
@@ -265,7 +267,7 @@ void smol_attention_place(struct pass *pass)
     }
 }
 
-/* The states of all heads at one span of a segment. */
+/* Returns the states of all heads at one span of a segment. */
 static struct attention partial(const struct engine *e, const struct segment *segment, size_t span)
 {
     const struct blob_model *m = &e->network->model;
@@ -278,7 +280,7 @@ static struct attention partial(const struct engine *e, const struct segment *se
     return a;
 }
 
-/* One span of a tile of a single token: the tile's rows are neighbouring heads. */
+/* Computes one span of a tile of a single token, whose rows are neighbouring heads. */
 static void attend_partly(const struct tile *tile, size_t span, unsigned index)
 {
     struct engine *e = tile->e;
@@ -299,7 +301,7 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
 {
     const struct segment *segment = pass->segment_of[t];
     if (segment->n > 1)
-        return; /* attend_tile has done it */
+        return; /* attend_tile has finished it */
     const struct engine *e = pass->e;
     const struct blob_model *m = pass->m;
     size_t start = first_span(e, layer, segment->position);
@@ -316,10 +318,10 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
 
 /* --- the stage ---------------------------------------------------------------------------- */
 
-/* How a segment is cut into items: (key-value heads, tiles, spans). */
+/* The split of a segment into work items: (key-value heads, tiles, spans). */
 struct cut {
     size_t n_rows, n_tiles;
-    size_t first_span, n_spans; /* n_spans 1: all of them are one item */
+    size_t first_span, n_spans; /* n_spans 1: one item covers all spans */
 };
 
 static struct cut cut_segment(const struct engine *e, const struct segment *segment, size_t layer)

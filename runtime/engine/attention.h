@@ -13,29 +13,30 @@ struct worker;
 /* Working memory of attention; part of an engine. */
 struct attention_memory {
     float *threads;  /* (n_threads, floats of one thread's tile), see attention.c */
-    float *partials; /* (n_spans, n_heads): of single tokens, see attention.c */
-    size_t n_spans;  /* that `partials` has room for */
+    float *partials; /* (n_spans, n_heads): states of single tokens, see attention.c */
+    size_t n_spans;  /* capacity of `partials` */
 };
 
-/* The spans that a sequence of `n_positions` takes. */
+/* Returns the number of spans in a sequence of `n_positions`. */
 size_t smol_attention_spans(size_t n_positions);
 
-/* Makes room for passes whose sequences take `n_spans` together. Errors: SMOL_ERROR_MEMORY. */
+/* Makes room for passes whose sequences have `n_spans` spans together. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_attention_reserve(struct engine *engine, size_t n_spans, smol_error *error);
 void smol_attention_free(struct attention_memory *memory);
 
-/* Bytes allocated. */
+/* Returns the number of bytes allocated. */
 size_t smol_attention_bytes(const struct engine *engine);
 
-/* Gives the segments of a pass their places in that memory. */
+/* Assigns each segment of a pass its place in that memory. */
 void smol_attention_place(struct pass *pass);
 
-/* One stage: the attention of all rows, whose rotated queries are in engine->query and whose keys
- * and values are in the caches. */
+/* Computes the attention of all rows, as one stage. Their rotated queries are in engine->query and
+ * their keys and values in the caches. */
 void smol_attend(const struct worker *w, size_t layer);
 
-/* To be called for each row t after that stage, by whoever needs the result: it is in
- * engine->query, in place of the queries. */
+/* Writes row t's result to engine->query, in place of the queries. The next stage calls it once for
+ * each row. */
 void smol_attention_finish(struct pass *pass, size_t layer, size_t t);
 
 #endif

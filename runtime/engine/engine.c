@@ -1,4 +1,4 @@
-/* Engines: creation and their memory, see engine.h. */
+/* Creation and memory of engines, see engine.h. */
 #include "runtime/engine/engine.h"
 
 #include <string.h>
@@ -8,14 +8,14 @@
 #include "format/model.h"
 #include "runtime/engine/product.h"
 
-/* An array (tokens, bytes per token) and the pointer to it. */
+/* An array (tokens, bytes per token) and the address of the pointer to it. */
 struct array {
     void *pointer;
     uint64_t bytes;
 };
 
-/* The arrays that follow have room in `memory`, or only take their measure when it is NULL.
- * Returns the bytes used. Widths were checked with the model: the sum cannot overflow. */
+/* Places the arrays one after the other in `memory`, or only measures them if it is NULL. Returns
+ * the bytes used. The model's widths have been checked, so the sum cannot overflow. */
 static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct array *arrays, size_t n)
 {
     uint64_t used = 0;
@@ -27,7 +27,7 @@ static uint64_t place_arrays(uint8_t *memory, size_t n_tokens, const struct arra
     return used;
 }
 
-/* Cuts `memory` into the activations; called once to measure, with NULL, and once to place. */
+/* Divides `memory` into the activations. The first call measures, with NULL; the second places. */
 static uint64_t place_activations(struct engine *e, uint8_t *memory)
 {
     const struct blob_model *m = &e->network->model;

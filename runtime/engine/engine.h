@@ -8,25 +8,25 @@
 #include "runtime/engine/network.h"
 #include "runtime/kernels/kernels.h"
 
-/* Tokens that go through the layers together: enough to reuse a tile well, few enough that
- * their activations stay in the second-level cache. */
+/* The most tokens that pass through the layers together: enough to reuse a tile well, few enough
+ * that their activations stay in the second-level cache. */
 enum { BATCH = 128 };
 
 struct engine {
     const struct network *network;
     const struct kernels *kernels;
     struct pool *pool;
-    size_t n_contexts; /* that share it */
+    size_t n_contexts; /* contexts that share the engine */
 
-    /* Activations, (BATCH, ...) each, all within `memory`. */
+    /* The activations, (BATCH, ...) each, all within `memory`. */
     void *memory;
     size_t memory_bytes;
-    float *x;             /* (hidden_size): the residual stream */
-    float *normed;        /* (hidden_size): a block's input, or its output on the way to x */
-    float *query;         /* (n_heads * head_dim); attention's output replaces it */
-    float *key;           /* (n_kv_heads * head_dim) */
-    float *value;         /* (n_kv_heads * head_dim) */
-    float *gated;         /* (intermediate_size): the MLP's activation, not for int8 blobs */
+    float *x;      /* (hidden_size): the residual stream */
+    float *normed; /* (hidden_size): a block's input, or its output before the addition to x */
+    float *query;  /* (n_heads * head_dim); attention's output replaces it */
+    float *key;    /* (n_kv_heads * head_dim) */
+    float *value;  /* (n_kv_heads * head_dim) */
+    float *gated;  /* (intermediate_size): the MLP's activation; unused by int8 blobs */
     float *cosine, *sine; /* (n_rope_tables, rotary_dim / 2): RoPE at each token's position */
     /* Quantized copies of normed, query and the MLP's activation, for int8 blobs. */
     struct quantized normed_q, query_q, gated_q;
@@ -34,16 +34,16 @@ struct engine {
     struct attention_memory attention;
 };
 
-/* Creates an engine of `n_threads` (0: one per processor) for one context; others share it by
- * n_contexts++. The network must outlive it. *engine is NULL on failure. Errors: SMOL_ERROR_USAGE,
- * SMOL_ERROR_MEMORY. */
+/* Creates an engine with `n_threads` threads (0: one per processor) for one context. A further
+ * context shares it by incrementing n_contexts. The network must outlive it. *engine is NULL on
+ * failure. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_MEMORY. */
 smol_status smol_engine_create(const struct network *network, unsigned n_threads,
                                struct engine **engine, smol_error *error);
 
-/* Called once by each context; the last call frees the engine. NULL is fine. */
+/* Releases one context's share; the last call frees the engine. NULL is allowed. */
 void smol_engine_release(struct engine *engine);
 
-/* Bytes allocated. */
+/* Returns the number of bytes allocated. */
 size_t smol_engine_bytes(const struct engine *engine);
 
 #endif

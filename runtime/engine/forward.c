@@ -1,10 +1,10 @@
-/* The forward pass: that of a Llama model (Touvron et al., 2023: RMSNorm, RoPE, grouped-query
- * attention, SwiGLU), and the variations of related families (FORMAT.md, 5.1). It reads from top to
- * bottom: embedding, the two blocks of each layer, output.
+/* The forward pass of a Llama model (Touvron et al., 2023: RMSNorm, RoPE, grouped-query attention,
+ * SwiGLU) and of related families (FORMAT.md, 5.1). The file reads from top to bottom: embedding,
+ * the two blocks of each layer, output.
  *
  * All threads run the same function, a sequence of stages (common/pool.h). A stage splits its work
  * by token, by attention head or by block of output rows, never within a sum, so the number of
- * threads cannot change a bit. */
+ * threads cannot change a bit of the result. */
 #include "runtime/engine/forward.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@
 
 /* --- embedding and angles -------------------------------------------------------------------- */
 
-/* Element (row, col) of a row block. */
+/* Returns element (row, col) of a row block. */
 static float tile_element(const void *block, enum blob_dtype dtype, size_t row, size_t col)
 {
     if (dtype == DTYPE_F32)
@@ -33,7 +33,7 @@ static float tile_element(const void *block, enum blob_dtype dtype, size_t row, 
     return (float)step * f32_from_f16(scales[row]);
 }
 
-/* Row `id` of the embedding, scaled: a strided gather from its tile. */
+/* Writes row `id` of the embedding, scaled, to x. The row is a strided gather from its tile. */
 static void embed(struct pass *pass, uint32_t id, float *x)
 {
     const struct blob_tensor *weight = pass->e->network->outer.tensor[ROLE_EMBED];
@@ -44,7 +44,7 @@ static void embed(struct pass *pass, uint32_t id, float *x)
         x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col) * scale;
 }
 
-/* Cosine and sine of every table at a position. */
+/* Computes the cosine and sine of every table at a position. */
 static void fill_rope(const struct pass *pass, size_t position, float *cosine, float *sine)
 {
     const struct blob_model *m = pass->m;
@@ -52,7 +52,7 @@ static void fill_rope(const struct pass *pass, size_t position, float *cosine, f
     const float *inv_freq = pass->e->network->blob->inv_freq;
     for (size_t i = 0; i < n; i++) {
         float scale = m->rope_scale[i / half];
-        math_sincos((float)position * inv_freq[i], &sine[i], &cosine[i]); /* below 2^24: exact */
+        math_sincos((float)position * inv_freq[i], &sine[i], &cosine[i]); /* exact below 2^24 */
         sine[i] *= scale;
         cosine[i] *= scale;
     }
@@ -70,7 +70,7 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
 
 /* --- the residual stream --------------------------------------------------------------------- */
 
-/* Input of a block's products, once its rows are ready. */
+/* Returns the input of a block's products; residual_read prepares its rows. */
 static struct input residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
@@ -78,8 +78,8 @@ static struct input residual_input(const struct pass *pass)
     return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
 }
 
-/* Makes row t of it from the residual stream; norm NULL: none. `what` and `layer` are for errors.
- */
+/* Computes row t of that input from the residual stream, through `norm` unless it is NULL. `what`
+ * and `layer` are for error messages. */
 static void residual_read(struct pass *pass, const struct blob_tensor *norm, size_t t,
                           const char *what, size_t layer)
 {
@@ -92,8 +92,8 @@ static void residual_read(struct pass *pass, const struct blob_tensor *norm, siz
     smol_input_prepare(pass, &input, t, what, layer);
 }
 
-/* The product that a block ends with: it adds to the residual stream, or, if !add, waits for
- * residual_add, in the place of the block's input, which is no longer needed. */
+/* Returns a block's last product. It adds to the residual stream, or, if !add, writes in place of
+ * the block's input, which is no longer needed, and residual_add adds it. */
 static struct product residual_product(const struct pass *pass, const struct blob_tensor *weight,
                                        const struct blob_tensor *bias)
 {
@@ -102,7 +102,7 @@ static struct product residual_product(const struct pass *pass, const struct blo
                             .add = !apart};
 }
 
-/* Adds row t of that output, through the norm, if any, and times the scale. */
+/* Adds row t of that output to the residual stream, after the norm, if any, times the scale. */
 static void residual_add(struct pass *pass, const struct blob_tensor *norm, size_t t)
 {
     size_t hidden = pass->m->hidden_size;
@@ -117,7 +117,8 @@ static void residual_add(struct pass *pass, const struct blob_tensor *norm, size
 
 /* --- attention ------------------------------------------------------------------------------- */
 
-/* RMSNorm of heads x (n_heads, head_dim), of each or of all as one vector; norm NULL: none. */
+/* Applies RMSNorm to the heads x (n_heads, head_dim), to each or to all as one vector. Does nothing
+ * if norm is NULL. */
 static void normalize_heads(struct pass *pass, const struct blob_tensor *norm, float *x,
                             size_t n_heads)
 {
@@ -128,8 +129,8 @@ static void normalize_heads(struct pass *pass, const struct blob_tensor *norm, f
         pass->e->kernels->rms_norm(x + i, weight, norm->cols, pass->m->rms_norm_eps, x + i);
 }
 
-/* RoPE on one head (Su et al., 2021) in the half-split pairing of Hugging Face's checkpoints:
- * channel i turns with channel i + half; those from 2 * half on stay. */
+/* Applies RoPE (Su et al., 2021) to one head, in the half-split pairing of Hugging Face's
+ * checkpoints: channel i turns with channel i + half; channels from 2 * half on do not change. */
 static void rotate_head(float *head, size_t half, const float *cosine, const float *sine)
 {
     for (size_t i = 0; i < half; i++) {
@@ -139,7 +140,8 @@ static void rotate_head(float *head, size_t half, const float *cosine, const flo
     }
 }
 
-/* Rotates token t's heads x (n_heads, head_dim) by the layer's table, if it has one. */
+/* Rotates token t's heads x (n_heads, head_dim) by the layer's table, unless the layer has no
+ * rotation. */
 static void rotate_heads(const struct pass *pass, size_t layer, size_t t, float *x, size_t n_heads)
 {
     const struct engine *e = pass->e;
@@ -152,12 +154,12 @@ static void rotate_heads(const struct pass *pass, size_t layer, size_t t, float 
         rotate_head(x + head * pass->m->head_dim, half, e->cosine + table, e->sine + table);
 }
 
-/* A soft-cap would make a number of a score that is none: what scores are made of must be finite,
- * keys also in the cache. */
+/* Checks that queries and keys are finite, and that keys are finite in the cache's type. A soft-cap
+ * would turn a NaN or infinite score into an ordinary number and hide the error. */
 static void check_scores(struct pass *pass, size_t layer, size_t t, const float *query,
                          const float *key)
 {
-    const float first_infinite = 65520; /* as f16 */
+    const float first_infinite = 65520; /* the smallest magnitude that rounds to infinity in f16 */
     const struct blob_model *m = pass->m;
     size_t n_key = (size_t)m->n_kv_heads * m->head_dim;
     if (m->attention_softcap == 0)
@@ -173,7 +175,7 @@ static void check_scores(struct pass *pass, size_t layer, size_t t, const float 
         }
 }
 
-/* Makes a token's queries and keys ready, and puts its keys and values into the cache. */
+/* Prepares a token's queries and keys, and stores its keys and values in the cache. */
 static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 {
     struct engine *e = pass->e;
@@ -193,7 +195,7 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
                       value + head * dim);
 }
 
-/* Attention's output, which replaces the queries. */
+/* Returns attention's output, which replaces the queries. */
 static struct input attended_input(const struct pass *pass)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
@@ -206,8 +208,9 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
     residual_read(pass, norm, t, "attention input", layer);
 }
 
-/* In a windowed layer a value that is not finite is noticed where it comes in: positions that do
- * not see it any more might or might not, as kernels may multiply what is not seen by 0. */
+/* Completes row t of attention's output. A windowed layer checks here that it is finite: a position
+ * that no longer sees such a value may or may not be affected by it, because a kernel may multiply
+ * unseen values by 0. */
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
     const struct input input = attended_input(pass);
@@ -252,14 +255,14 @@ static struct input gated_input(const struct pass *pass)
     return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
 }
 
-/* The MLP's activation, gate and up made one (SwiGLU, GEGLU; Shazeer, 2020), is made in slices of
- * as many channels as share a scale in its quantized copy, and as many slices at a time as fit into
- * the first-level cache: all of a range when there is one token, since each change between the two
- * weights costs the time that memory takes to find its pace again. */
+/* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020). It is computed in
+ * slices of as many channels as share a scale in its quantized copy, and in as many slices at a
+ * time as fit into the first-level cache. For a single token this is a whole range, because each
+ * switch between the two weights costs the time that the memory prefetcher needs to adapt. */
 enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
 
-/* Slices [begin, end) of one of the two products: out (slices, n, SLICE); 0 after the last
- * channel. */
+/* Computes slices [begin, end) of one of the two products: out (slices, n, SLICE), with 0 after the
+ * last channel. */
 static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
                             const struct blob_tensor *bias, const struct input *normed,
                             size_t begin, size_t end, float out[WORKBENCH])
@@ -275,8 +278,8 @@ static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
     }
 }
 
-/* Rows of a slice (n, SLICE) that have a NaN or an infinity are errors of their sequences; zeros in
- * their place keep them from the others. */
+/* Reports an error for the sequence of each row of a slice (n, SLICE) that has a NaN or an
+ * infinity, and sets the row to 0 so that it does not affect the others. */
 static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
 {
     for (size_t t = 0; t < pass->n; t++) {
@@ -290,7 +293,7 @@ static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
     }
 }
 
-/* Puts a slice (n, SLICE) of the activation where the next product reads it. */
+/* Stores a slice (n, SLICE) of the activation where the next product reads it. */
 static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
                         float *activation)
 {
@@ -310,7 +313,7 @@ static void store_slice(struct pass *pass, size_t layer, const struct input *gat
 
 static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
 {
-    size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* of a slice */
+    size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* per slice */
     const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
     const struct input normed = residual_input(pass), gated = gated_input(pass);
     const struct kernels *kernels = pass->e->kernels;
@@ -354,10 +357,10 @@ static void mlp_block(const struct worker *w, size_t layer)
 
 /* --- output ---------------------------------------------------------------------------------- */
 
-/* The output layer's input takes two int8 rows: the quantized row, then, quantized again, what the
- * first left over; false: there is a NaN or infinity. The logits see every bit of this row, and the
- * product is bound by the weights' bytes, which are read once for both (docs/decisions.md has
- * the figures). */
+/* Writes the output layer's input to two int8 rows: the quantized row and the quantized remainder.
+ * Returns false if it has a NaN or infinity. Every bit of this row affects the logits, and the time
+ * of the product depends on the weights' bytes, which are read once for both rows
+ * (docs/decisions.md has the measurements). */
 static bool prepare_fine(const struct pass *pass, const struct input *input, size_t t, float *row)
 {
     const struct kernels *kernels = pass->e->kernels;
@@ -371,7 +374,7 @@ static bool prepare_fine(const struct pass *pass, const struct input *input, siz
     return finite && kernels->quantize(row, input->width, q, 2 * t + 1);
 }
 
-/* Logits [from, from + n) of those that are wanted. */
+/* Computes the requested logits [from, from + n). */
 static void compute_logits(const struct worker *w, size_t from, size_t n)
 {
     struct pass *pass = w->pass;
@@ -396,8 +399,8 @@ static void compute_logits(const struct worker *w, size_t from, size_t n)
     smol_multiply(w, &normed, &head, 1);
 }
 
-/* Divides and caps the logits. A NaN or infinity among them is an error; it must not look like an
- * answer, as it would after a cap. */
+/* Divides and caps the logits. A NaN or infinity among them is an error, checked before the cap,
+ * which would turn it into an ordinary number. */
 static void finish_logits(const struct worker *w)
 {
     struct pass *pass = w->pass;
@@ -414,7 +417,7 @@ static void finish_logits(const struct worker *w)
     }
 }
 
-/* A row's hidden state after the final norm. */
+/* Computes a row's hidden state after the final norm. */
 static void finish_state(struct pass *pass, size_t layer, size_t t)
 {
     const struct engine *e = pass->e;
@@ -425,7 +428,8 @@ static void finish_state(struct pass *pass, size_t layer, size_t t)
     smol_pass_check_finite(pass, state, hidden, "hidden state", layer, t);
 }
 
-/* In parts small enough for their pairs of rows. */
+/* Computes the hidden states and logits, in parts of at most BATCH / 2 rows, whose pairs fit into
+ * BATCH rows. */
 static void finish_pass(const struct worker *w)
 {
     struct pass *pass = w->pass;
@@ -440,8 +444,8 @@ static void finish_pass(const struct worker *w)
 
 /* --- the pass -------------------------------------------------------------------------------- */
 
-/* Whether all sequences were cancelled. A thread that finds this leaves the pass between two
- * stages; the others do its share until they find it too. */
+/* Returns whether all sequences are cancelled. A thread that finds this leaves the pass between two
+ * layers; the others do its share until they find it too. */
 static bool is_cancelled(struct pass *pass)
 {
     for (size_t i = 0; i < pass->n_segments; i++)

@@ -1,4 +1,4 @@
-/* The KV cache, see kv.h. The layout within a block is that of struct kv_block. */
+/* The KV cache, see kv.h. struct kv_block describes the layout within a block. */
 #include "runtime/engine/kv.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_lay
     return cache->slabs ? SMOL_OK : smol_fail_memory(error, "the KV cache");
 }
 
-/* One block of all layers and heads. */
+/* Returns the bytes of one block of all layers and heads. */
 static size_t block_bytes(const struct kv_cache *cache)
 {
     return cache->n_layers * cache->n_kv_heads * head_bytes(cache);
@@ -94,7 +94,8 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
     };
 }
 
-/* Returns the scale; a NaN or infinity makes it NaN or infinite, and so the logits. */
+/* Quantizes x (n) to q and returns the scale. A NaN or infinity makes the scale NaN, and so the
+ * logits. */
 static float quantize_vector(const float *x, size_t n, int8_t *q)
 {
     float amax = 0;
@@ -120,7 +121,7 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
     struct kv_block block = smol_kv_block(cache, layer, head, position / KV_BLOCK);
     size_t slot = position % KV_BLOCK, dim = cache->head_dim;
     size_t v_index = slot * round_up(dim, 16);
-    /* the view is read-only for everyone else */
+    /* the view is read-only for all other code */
     void *k_out = (void *)(uintptr_t)block.k, *v_out = (void *)(uintptr_t)block.v;
     if (cache->type == KV_F32) {
         for (size_t c = 0; c < dim; c++)
@@ -144,9 +145,9 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
 
 /* --- rows --------------------------------------------------------------------------------- */
 
-/* Sessions hold the cache's numbers one position after the other: keys in rows (n, head_dim),
- * values in rows (n, head_dim), and for int8 the scales of the keys (n) and of the values (n). So a
- * session does not depend on the layout of blocks. */
+/* Sessions store the cache's numbers by position: keys in rows (n, head_dim), values in rows (n,
+ * head_dim), and for int8 the scales of the keys (n) and of the values (n). A session therefore
+ * does not depend on the layout of blocks. */
 
 static size_t element_bytes(const struct kv_cache *cache)
 {
@@ -159,8 +160,8 @@ size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
     return n * (2 * cache->head_dim * element_bytes(cache) + scales);
 }
 
-/* Transposes `in` (rows, columns), whose rows lie in_stride elements apart, into `out` (columns,
- * rows), whose rows lie out_stride apart. */
+/* Transposes `in` (rows, columns), whose rows are in_stride elements apart, into `out` (columns,
+ * rows), whose rows are out_stride apart. */
 static inline __attribute__((always_inline)) void
 transpose_elements(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
                    size_t rows, size_t columns, size_t size)
@@ -170,7 +171,7 @@ transpose_elements(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in
             memcpy(out + (c * out_stride + r) * size, in + (r * in_stride + c) * size, size);
 }
 
-/* Transposes elements of `size` bytes, with a loop for each size, where it is a constant. */
+/* Transposes elements of `size` bytes. Each size has its own loop, in which it is a constant. */
 static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t in_stride,
                       size_t rows, size_t columns, size_t size)
 {
@@ -188,7 +189,7 @@ void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     struct kv_block block = smol_kv_block(cache, layer, head, index);
     size_t size = element_bytes(cache), row = cache->head_dim * size;
     size_t stride = round_up(cache->head_dim, 16) * size;
-    /* keys lie (head_dim, KV_BLOCK) in a block */
+    /* in a block, keys have the shape (head_dim, KV_BLOCK) */
     transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
     rows += n * row;
     for (size_t i = 0; i < n; i++, rows += row)
@@ -205,7 +206,7 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     struct kv_block block = smol_kv_block(cache, layer, head, index);
     size_t size = element_bytes(cache), row = cache->head_dim * size;
     size_t stride = round_up(cache->head_dim, 16) * size;
-    /* the view is read-only for everyone but smol_kv_store and this */
+    /* the view is read-only for all code except smol_kv_store and this function */
     transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n, cache->head_dim,
               size);
     rows += n * row;
@@ -217,7 +218,7 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
     }
 }
 
-/* --- what may be in them ------------------------------------------------------------------ */
+/* --- validation -------------------------------------------------------------------------- */
 
 static bool finite_f32(const uint8_t *data, size_t n)
 {
@@ -249,7 +250,7 @@ static bool good_steps(const uint8_t *data, size_t n)
     return good;
 }
 
-/* Finite, and the sign is that of 0. */
+/* Returns whether all scales are finite and none has a sign bit. */
 static bool good_scales(const uint8_t *data, size_t n)
 {
     bool good = true;

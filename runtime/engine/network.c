@@ -1,11 +1,12 @@
-/* Indexing a blob's tensors, see network.h. */
+/* The index of a blob's tensors, see network.h. */
 #include "runtime/engine/network.h"
 
 #include "common/memory.h"
 #include "format/model.h"
 #include "runtime/engine/fpenv.h"
 
-/* The scale of the attention that is computed here is part of every result. */
+/* Copies the model's parameters and computes the default ones, such as the attention scale, in our
+ * floating-point state because they affect every result. */
 static void fill_model(struct network *network)
 {
     fenv_t saved;

@@ -3,8 +3,8 @@
 
 #include "common/number.h"
 
-/* Notes an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
- * bounds whatever the bytes; the first one becomes its result. */
+/* Records an error of the whole pass. Errors do not stop a pass, whose reads and writes stay in
+ * bounds for any bytes; the first error becomes its result. */
 static void note_error(struct pass *pass, const smol_error *error)
 {
     if (atomic_flag_test_and_set(&pass->failed))

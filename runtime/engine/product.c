@@ -1,4 +1,4 @@
-/* Matrix products, see product.h. Threads share the output rows, never a sum. */
+/* Matrix products, see product.h. Threads divide the output rows, never a sum. */
 #include "runtime/engine/product.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, 
         smol_pass_fail_numeric(pass, what, layer, t);
 }
 
-/* to += from, n elements; a constant count lets the compiler unroll whole tiles */
+/* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */
 static void add_floats(float *to, const float *from, size_t n)
 {
     size_t i = 0;
@@ -63,8 +63,8 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                  rows < most ? rows : most);
 }
 
-/* Row blocks that go through a workbench of BATCH tiles at once, so many that a chunk's digest is
- * taken right before its bytes are used. */
+/* Returns the number of row blocks to multiply at once. Their results fit into BATCH tiles, and
+ * their weights into a chunk, so that its digest is computed just before its bytes are used. */
 static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
 {
     size_t fit = BATCH / n;
@@ -73,7 +73,7 @@ static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
     return blocks > 0 ? blocks : 1;
 }
 
-/* Row blocks [begin, end) of a product, at most blocks_at_once. */
+/* Computes row blocks [begin, end) of a product, at most blocks_at_once of them. */
 static void multiply_some(struct pass *pass, const struct product *product,
                           const struct input *input, size_t begin, size_t end)
 {
@@ -101,18 +101,18 @@ static void multiply_some(struct pass *pass, const struct product *product,
     }
 }
 
-/* Products of one input. */
+/* Several products of one input. */
 struct products {
     const struct input *input;
     const struct product *products;
     size_t n;
 };
 
-/* Row blocks [begin, end), counted through from the first product to the last. */
+/* Computes row blocks [begin, end), numbered from the first product to the last. */
 static void multiply_blocks(struct pass *pass, const void *argument, size_t begin, size_t end)
 {
     const struct products *all = argument;
-    size_t first = 0; /* of this product's blocks */
+    size_t first = 0; /* number of this product's first block */
     for (size_t i = 0; i < all->n; i++) {
         size_t behind = first + count_blocks(all->products[i].weight->rows);
         size_t low = begin > first ? begin : first, high = end < behind ? end : behind;

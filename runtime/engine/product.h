@@ -11,19 +11,19 @@ struct input {
     struct quantized quantized;
 };
 
-/* Tokens that the quantized copy of n has room for. Whole cache lines of tokens let threads
- * quantize different ones undisturbed; an odd number of lines spreads the rows of steps over all
- * sets of the first-level cache. */
+/* Returns the number of tokens that the quantized copy of n tokens has room for. Whole cache lines
+ * of tokens let threads quantize different tokens without false sharing. An odd number of lines
+ * spreads the rows of steps over all sets of the first-level cache. */
 static inline size_t smol_quantized_stride(size_t n)
 {
     return n < 16 ? n : ((n + 15) / 16 | 1) * 16;
 }
 
-/* n rows of x (n, width), and of the copy that belongs to it. */
+/* Returns an input of the n rows of x (n, width) and of their quantized copy. */
 struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 
-/* Makes row t ready: int8 blobs quantize it. A NaN or infinity is the pass's error, in `what` at
- * `layer`. */
+/* Prepares row t: int8 blobs quantize it. Reports a NaN or infinity in `what` at `layer` as an
+ * error of the row's sequence. */
 void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
                         size_t layer);
 
@@ -32,17 +32,18 @@ struct product {
     const struct blob_tensor *weight;
     const struct blob_tensor *bias; /* or NULL */
     float *out;
-    float *const *out_rows; /* or NULL; otherwise where each row goes, instead of out */
-    bool add;               /* to what is in out: the residual stream */
+    float *const *out_rows; /* or NULL; otherwise destinations of the rows, used instead of out */
+    bool add;               /* add to the contents of out: the residual stream */
     bool pairs; /* input rows 2t and 2t + 1 are two parts of row t: add their products */
 };
 
-/* Several products of the same input, all of whose rows are ready, as one stage. */
+/* Computes several products of the same input, as one stage. All rows of the input must be
+ * ready. */
 void smol_multiply(const struct worker *w, const struct input *input,
                    const struct product *products, size_t n_products);
 
-/* out (n, stride) = the outputs of row blocks [begin, end), bias included, for each row of input.
- * Outputs after the last row of `weight` are 0. */
+/* Writes the outputs of row blocks [begin, end), bias included, to out (n, stride) for each row of
+ * input. Outputs after the last row of `weight` are 0. */
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct input *input, size_t begin,
                           size_t end, float *out, size_t stride);
