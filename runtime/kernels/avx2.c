@@ -1,5 +1,5 @@
-/* Kernels for AVX2 with FMA and F16C (the Makefile compiles this file for them). A tile's 16 rows
- * are two vectors of eight lanes, called low and high. */
+/* Kernels for AVX2 with FMA and F16C. The Makefile compiles this file with these features. The 16
+ * rows of a tile are two vectors of eight lanes, called low and high. */
 #if defined(__AVX2__)
 
 #include <immintrin.h>
@@ -95,7 +95,7 @@ static inline void v_store_f16(uint16_t *p, V v)
     _mm_storeu_si128((void *)p, _mm256_cvtps_ph(v, 0));
 }
 
-/* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
+/* A bf16 weight shifted to the top of its 32-bit lane is the equivalent f32. */
 static inline V v_even(const uint32_t *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_load_si256((const void *)p), 16));
@@ -125,11 +125,11 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
-enum { INT8_TOKENS = 4 }; /* tokens that share a pass over a tile: all accumulators in registers */
+enum { INT8_TOKENS = 4 }; /* tokens that share a pass over a tile; all sums are in registers */
 
-/* 32 products of weights and activations summed by fours into eight 32-bit lanes. maddubs takes
- * one unsigned operand, so the weight gives up its sign to the activation; with values within
- * -127..127 its 16-bit sums are at most 2 * 127 * 127 = 32258. */
+/* Sums 32 products of weights and activations by fours into eight 32-bit lanes. maddubs takes one
+ * unsigned operand, so the weight's sign moves to the activation. Values within -127..127 keep the
+ * 16-bit sums within 2 * 127 * 127 = 32258. */
 static inline __m256i dot_quads(__m256i magnitude, __m256i weights, __m256i q, __m256i sum)
 {
     __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, weights));
@@ -143,14 +143,14 @@ static inline __m256i broadcast_quad(const int8_t *q)
     return _mm256_set1_epi32(bytes);
 }
 
-/* out += (float)dot * (weight scale * activation scale) */
+/* Returns sum + (float)dot * (weight scale * activation scale). */
 static inline __m256 accumulate(__m256 sum, __m256i dot, __m256 weight_scales, __m256 scale)
 {
     __m256 factor = _mm256_mul_ps(weight_scales, scale);
     return _mm256_add_ps(sum, _mm256_mul_ps(_mm256_cvtepi32_ps(dot), factor));
 }
 
-/* Tokens [first, first + n_tokens) of x. */
+/* Multiplies one row block by tokens [first, first + n_tokens) of x. */
 static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                       const struct quantized *x, size_t first, float *out,
                                       size_t out_stride, const size_t n_tokens)
@@ -201,5 +201,5 @@ const struct kernels smol_kernels_avx2 = {
 };
 
 #else
-typedef int smol_no_avx2_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_avx2_here; /* ISO C requires a declaration in every file */
 #endif

@@ -1,5 +1,5 @@
-/* Kernels for AVX-512 with VNNI (the Makefile compiles this file for them). A tile's 16 rows are
- * one vector. */
+/* Kernels for AVX-512 with VNNI. The Makefile compiles this file with these features. The 16 rows
+ * of a tile are one vector. */
 #if defined(__AVX512VNNI__)
 
 #include <immintrin.h>
@@ -85,7 +85,7 @@ static inline void v_store_f16(uint16_t *p, V v)
     _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(v, 0));
 }
 
-/* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
+/* A bf16 weight shifted to the top of its 32-bit lane is the equivalent f32. */
 static inline V v_even(const uint32_t *p)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_load_si512(p), 16));
@@ -117,9 +117,9 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 enum { INT8_TOKENS = 16 }; /* tokens that share a pass over a tile */
 
-/* vpdpbusd multiplies unsigned by signed bytes, and takes the signed ones straight from memory as a
- * broadcast, so the weights are moved up by 128, and 128 times the sum of the activations is taken
- * off beforehand. Both are exact. */
+/* Returns four steps in every lane. vpdpbusd multiplies unsigned by signed bytes and can broadcast
+ * the signed ones from memory. The weights are therefore increased by 128, and the sum starts at
+ * -128 times the sum of the activations. Both are exact. */
 static ALWAYS_INLINE __m512i broadcast_quad(const int8_t *steps)
 {
     int32_t bytes;
@@ -127,7 +127,7 @@ static ALWAYS_INLINE __m512i broadcast_quad(const int8_t *steps)
     return _mm512_set1_epi32(bytes);
 }
 
-/* Tokens [first, first + n_tokens) of x. */
+/* Multiplies one row block by tokens [first, first + n_tokens) of x. */
 static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                       const struct quantized *x, size_t first, float *out,
                                       size_t out_stride, const size_t n_tokens)
@@ -172,5 +172,5 @@ const struct kernels smol_kernels_avx512 = {
 };
 
 #else
-typedef int smol_no_avx512_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_avx512_here; /* ISO C requires a declaration in every file */
 #endif

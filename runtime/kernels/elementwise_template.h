@@ -1,6 +1,6 @@
-/* Kernels in plain C whose loops compilers turn into whatever vectors they may use; the results
- * do not depend on it. Included by scalar.c for the baseline and by each instruction set's file,
- * which is compiled with more features, so that both hold their own static copies. */
+/* Kernels in plain C whose loops compilers vectorize for the enabled instruction set; the results
+ * do not depend on it. scalar.c includes this file for the baseline. Each instruction set's file,
+ * which is compiled with more features, includes it too. Each has its own static copies. */
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* matmul_int8 of a set that has int8_tokens, which multiplies one row block with n_tokens tokens
- * from `first` on. Included once by each set's file, which defines before
+/* matmul_int8 in terms of int8_tokens, which multiplies one row block by n_tokens tokens, starting
+ * at `first`. Each set's file includes it once, after defining
  *
  *   INT8_TOKENS        most tokens that share a pass over a tile
  *   int8_tokens(block, n_groups, x, first, out, out_stride, n_tokens) */

@@ -1,4 +1,4 @@
-/* Which kernels to use, see kernels.h. */
+/* Selection of the kernels, see kernels.h. */
 #include "runtime/kernels/kernels.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static bool always(void)
     return true;
 }
 
-/* The ladder: a later set is preferred where the machine runs it. */
+/* The ladder: of the sets that the machine can run, the last is preferred. */
 static const struct rung {
     const struct kernels *kernels;
     bool (*runs)(void);

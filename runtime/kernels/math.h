@@ -1,5 +1,5 @@
-/* Elementary functions as fixed sequences of IEEE operations: the same bits on every machine,
- * with or without vector units, whatever the C library. No fused multiply-add. */
+/* Elementary functions as fixed sequences of IEEE operations, without fused multiply-add. They
+ * return the same bits on every machine, with or without vector units, and with any C library. */
 #ifndef SMOL_RUNTIME_KERNELS_MATH_H
 #define SMOL_RUNTIME_KERNELS_MATH_H
 
@@ -15,7 +15,7 @@ static inline void math_fold(float lanes[16], size_t width)
         lanes[i] += lanes[i + width];
 }
 
-/* The sum of 16 partial sums, in the tree that kernels.h fixes; changes them. */
+/* Returns the sum of 16 partial sums in the tree that kernels.h fixes; overwrites them. */
 static inline float math_sum_lanes(float lanes[16])
 {
     math_fold(lanes, 8);
@@ -25,10 +25,10 @@ static inline float math_sum_lanes(float lanes[16])
     return lanes[0];
 }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: returns e^r - 1 from the Taylor polynomial of degree 7
- * (remainder 5e-9), and *power = 2^n from the exponent bits (Muller et al., Handbook of
- * Floating-Point Arithmetic, chapter 11). ln 2 is split so that n * ln2_high is exact. For x up to
- * 88.3; below -87.3 the power is of no use. */
+/* Splits x = n ln 2 + r with |r| <= ln 2 / 2. Returns e^r - 1 from the Taylor polynomial of degree
+ * 7 (remainder 5e-9), and sets *power = 2^n from the exponent bits (Muller et al., Handbook of
+ * Floating-Point Arithmetic, chapter 11). ln 2 is split so that n * ln2_high is exact. x must be at
+ * most 88.3; below -87.3 the power is unusable. */
 static inline float math_exp_parts(float x, float *power)
 {
     const float ln2_high = 0x1.63p-1f, ln2_low = -0x1.bd0106p-13f;
@@ -45,18 +45,18 @@ static inline float math_exp_parts(float x, float *power)
     return (p * r) * r + r;
 }
 
-/* e^x within 2 units in the last place for x in [-87.3, 88.3]; smaller x give 0, larger ones the
- * value at the end (about 2e38), NaN gives NaN. */
+/* Returns e^x within 2 units in the last place for x in [-87.3, 88.3], 0 for smaller x, the value
+ * at 88.3 (about 2e38) for larger x, and NaN for NaN. */
 static inline float math_exp(float x)
 {
     float power, p = math_exp_parts(x > 88.3f ? 88.3f : x, &power) + 1.0f;
     return x < -87.3f ? 0 : p * power;
 }
 
-/* tanh x within 3 units in the last place, odd to the bit; NaN gives NaN.
+/* Returns tanh x within 3 units in the last place, exactly odd; NaN for NaN.
  *
- * With t = e^(2|x|) - 1 it is t / (t + 2). t is put together as 2^n (e^r - 1) + (2^n - 1), so that
- * nothing cancels where x is small. From 2|x| = 20 on the quotient rounds to 1. */
+ * With t = e^(2|x|) - 1 the result is t / (t + 2). t is computed as 2^n (e^r - 1) + (2^n - 1), so
+ * that no digits cancel for small x. From 2|x| = 20 on the quotient rounds to 1. */
 static inline float math_tanh(float x)
 {
     float magnitude = f32_from_bits(f32_bits(x) & 0x7fffffffu) * 2.0f;
@@ -65,10 +65,10 @@ static inline float math_tanh(float x)
     return f32_from_bits(f32_bits(t / (t + 2.0f)) | (f32_bits(x) & 0x80000000u));
 }
 
-/* *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17 (by test,
- * not by proof), slowly less exact up to 2^24. Computed in double: reduction modulo pi/2, with pi/2
- * split so that n times its first part (33 bits) is exact, then Taylor polynomials on
- * [-pi/4, pi/4]. */
+/* Computes *sine and *cosine of an f32 angle in radians, correctly rounded for |angle| up to 2^17
+ * (tested, not proved) and gradually less exact up to 2^24. Computes in double: reduction modulo
+ * pi/2, with pi/2 split so that n times its first part (33 bits) is exact, then Taylor polynomials
+ * on [-pi/4, pi/4]. */
 static inline void math_sincos(float angle, float *sine, float *cosine)
 {
     const double half_pi_high = 0x1.921fb544p+0, half_pi_low = 0x1.0b4611a626331p-34;

@@ -1,22 +1,23 @@
-/* Kernels for any aarch64. */
+/* Kernels for every aarch64 processor. */
 #if defined(__aarch64__)
 
 enum { INT8_TOKENS = 2 };
 #include "runtime/kernels/neon_template.h"
 
-/* Token t's four inputs, in every lane. */
+/* Returns token t's four inputs in every lane. */
 static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
 {
     int32x4_t lanes = vreinterpretq_s32_s8(quads);
     return vreinterpretq_s8_s32(t == 0 ? vdupq_laneq_s32(lanes, 0) : vdupq_laneq_s32(lanes, 1));
 }
 
-/* Dot products of two vectors of weights, 16 bytes apart, with the inputs q0, and of those a quad
- * later with q1. Products of bytes are 16 bits wide. Two fit into one sum, as steps are within
- * -127..127 and 2 * 127 * 127 = 32258; then neighbours are added into 32 bits. So a row's four
- * inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2 and 3 in high.
+/* Adds the dot products of two vectors of weights, 16 bytes apart, with the inputs q0, and of the
+ * weights one quad later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two,
+ * because steps are within -127..127 and 2 * 127 * 127 = 32258; neighbours are then added into 32
+ * bits. A row's four inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2
+ * and 3 in high.
  *
- * Both vectors go through each step together, for processors that do not reorder instructions. */
+ * Each step handles both vectors, for processors that do not reorder instructions. */
 static ALWAYS_INLINE void add_two_quads(int32x4_t low[2], int32x4_t high[2], const int8_t *weights,
                                         int8x16_t q0, int8x16_t q1, const bool first)
 {
@@ -59,5 +60,5 @@ static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, 
 const struct kernels smol_kernels_neon = {.name = "neon", NEON_KERNELS};
 
 #else
-typedef int smol_no_neon_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_neon_here; /* ISO C requires a declaration in every file */
 #endif

@@ -1,10 +1,11 @@
-/* Kernels for aarch64 with dot products of bytes (the Makefile compiles this file for them). */
+/* Kernels for aarch64 with dot products of bytes. The Makefile compiles this file with this
+ * feature. */
 #if defined(__ARM_FEATURE_DOTPROD)
 
 enum { INT8_TOKENS = 4 };
 #include "runtime/kernels/neon_template.h"
 
-/* dot += weights times token t's four inputs */
+/* Returns dot + weights times token t's four inputs. */
 static ALWAYS_INLINE int32x4_t dot_lane(int32x4_t dot, int8x16_t weights, int8x16_t quads,
                                         const size_t t)
 {
@@ -40,5 +41,5 @@ static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, 
 const struct kernels smol_kernels_dotprod = {.name = "dotprod", NEON_KERNELS};
 
 #else
-typedef int smol_no_dotprod_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_dotprod_here; /* ISO C requires a declaration in every file */
 #endif

@@ -1,9 +1,10 @@
-/* Shared by the kernel sets for aarch64: vector operations of its baseline, and the int8 product
- * but for its dot products. Included once by each set's file, which defines before
+/* Shared by the kernel sets for aarch64: vector operations of the baseline, and the int8 product
+ * except for its dot products. Each set's file includes it once, after defining
  *
  *   INT8_TOKENS        most tokens that share a pass over an int8 tile, 2 or 4
  *
- * and, after, dot_group and its struct kernels. A tile's 16 rows are four vectors of four lanes. */
+ * and then defines dot_group and its struct kernels. The 16 rows of a tile are four vectors of four
+ * lanes. */
 
 #include <arm_neon.h>
 
@@ -76,7 +77,7 @@ static inline uint32_t v_reduce_max_bits(V v)
     return vmaxvq_u32(vreinterpretq_u32_f32(v));
 }
 
-/* 16 steps. */
+/* Converts four vectors to 16 steps. */
 static inline int8x16_t narrow(const V v[4])
 {
     int16x8_t low = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(v[0])), vmovn_s32(vcvtnq_s32_f32(v[1])));
@@ -97,7 +98,7 @@ static inline void v_store_f16(uint16_t *p, V v)
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)));
 }
 
-/* A bf16 weight moved to the top of its lane is the f32 that it stands for. */
+/* A bf16 weight shifted to the top of its 32-bit lane is the equivalent f32. */
 static inline V v_even(const uint32_t *p)
 {
     return vreinterpretq_f32_u32(vshlq_n_u32(vld1q_u32(p), 16));
@@ -113,7 +114,7 @@ static inline V v_from_f16(const uint16_t *p)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
 
-/* Four bytes, in every lane. */
+/* Returns four bytes in every lane. */
 static inline int8x16_t broadcast_quad(const int8_t *p)
 {
     int32_t bytes;
@@ -139,7 +140,7 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 /* --- int8 matrix product ------------------------------------------------------------------ */
 
-/* Four inputs of each of n_tokens tokens, 4 at most. */
+/* Loads four inputs of each of n_tokens tokens, at most 4 tokens. */
 static ALWAYS_INLINE int8x16_t load_quads(const int8_t *steps, const size_t n_tokens)
 {
     if (n_tokens == 4)
@@ -149,12 +150,12 @@ static ALWAYS_INLINE int8x16_t load_quads(const int8_t *steps, const size_t n_to
     return broadcast_quad(steps);
 }
 
-/* dot[t] = the integer dot products of one group's weights and token t's steps. Tokens lie side by
- * side; `stride` bytes lead from four inputs to the next four. */
+/* dot[t] = the integer dot products of one group's weights and token t's steps. Tokens are
+ * contiguous; `stride` is the distance in bytes from four inputs to the next four. */
 static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, size_t stride,
                                     int32x4_t dot[][TILE_VECTORS], const size_t n_tokens);
 
-/* Tokens [first, first + n_tokens) of x. */
+/* Multiplies one row block by tokens [first, first + n_tokens) of x. */
 static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
                                       const struct quantized *x, size_t first, float *out,
                                       size_t out_stride, const size_t n_tokens)
@@ -185,5 +186,5 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
 
 #include "runtime/kernels/int8_template.h"
 
-/* The members of a struct kernels but for its name. */
+/* The members of a struct kernels except its name. */
 #define NEON_KERNELS .matmul_int8 = matmul_int8, VECTOR_KERNELS

@@ -1,11 +1,11 @@
-/* The kernels in plain C: the definition of every result. */
+/* Kernels in plain C, which define every result. */
 #include "runtime/kernels/elementwise_template.h"
 
 #include <math.h>
 
 #include "common/checked.h"
 
-/* One group of the quantizer, at place (group, t) of out: false when an element is not finite. */
+/* Quantizes one group to place (group, t) of out. Returns false if an element is not finite. */
 static bool quantize_group(const float *x, size_t size, const struct quantized *out, size_t group,
                            size_t t)
 {
@@ -48,7 +48,8 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
     return finite;
 }
 
-/* Integer dot products of one group of weights with token t's group: exact in any order. */
+/* Computes the integer dot products of one group of weights with token t's group, exact in any
+ * order. */
 static void dot_group(const int8_t *weights, const struct quantized *x, size_t group, size_t t,
                       int32_t dot[TILE_ROWS])
 {
@@ -87,7 +88,7 @@ static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
                    out_stride);
 }
 
-/* The weight of column `col` and row `row` of a block. */
+/* Returns the weight at column `col` and row `row` of a block. */
 static inline float f32_weight(const float *block, size_t col, size_t row)
 {
     return block[col * TILE_ROWS + row];
@@ -123,7 +124,7 @@ static void to_f16(const float *x, size_t n, uint16_t *out)
         out[i] = f16_from_f32(x[i]);
 }
 
-/* Attention reads its cache through one of these. */
+/* Attention reads its cache through one of the next three functions. */
 static inline float load_f32(const void *data, size_t i)
 {
     return ((const float *)data)[i];
@@ -139,7 +140,7 @@ static inline float load_int8(const void *data, size_t i)
     return (float)((const int8_t *)data)[i];
 }
 
-/* Scores of the positions that query j sees become weights; returns the factor for what was summed
+/* Turns the scores of the positions that query j sees into weights. Returns the factor for the sums
  * so far. */
 static float weigh(const struct attention *a, size_t j, float *scores, struct kv_range seen)
 {
@@ -161,7 +162,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
     return rescale;
 }
 
-/* See `attend`; a query at a time, over the positions that it sees. */
+/* Implements `attend` one query at a time, over the positions that it sees. */
 #define ATTENTION_KERNEL(type, scaled)                                                             \
     static void attend_##type(const struct attention *a, const struct kv_block *block,             \
                               const struct kv_range *seen)                                         \

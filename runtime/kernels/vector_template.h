@@ -1,37 +1,37 @@
-/* Kernels that look alike on every instruction set with float vectors: quantizing, the f32 and bf16
- * products, and attention, in terms of a few vector operations. Included once by each set's file,
- * which defines before, and adds its int8 product and its struct kernels after:
+/* Kernels that are the same on every instruction set with float vectors: quantizing, the f32 and
+ * bf16 products, and attention, in terms of a few vector operations. Each set's file includes it
+ * once, then adds its int8 product and its struct kernels. Before the include it defines:
  *
  *   V                  the vector type, of LANES floats: 4, 8 or 16
- *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, as registers allow
+ *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, limited by registers
  *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns,
  *                      FEW, and single ones, over FEW_VECTORS vectors of them, at least 16 / LANES
  *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
- *   v_max(a, b) v_reduce_max(v)  of numbers; with NaNs whatever comes
+ *   v_max(a, b) v_reduce_max(v)  of numbers; unspecified for NaNs
  *   v_max_magnitude(a, b) v_reduce_max_bits(v)  the larger of a and |b|, the largest lane's bits:
  *                      NaN and infinity, as bits, are larger than any number
  *   v_steps(v, steps)  rounds GROUP_INPUTS lanes to nearest even, stores them, returns their sum
  *   v_store_f16(p, v)  LANES f16, to nearest even
  *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
- *   v_cache(data, i, type)  LANES elements of the KV cache, from element i, as floats
+ *   v_cache(data, i, type)  LANES elements of the KV cache, starting at element i, as floats
  *
- * The loops over vectors and tokens have constant counts once inlined, so that the arrays of
- * accumulators become registers. */
+ * The loops over vectors and tokens have constant counts after inlining, so the compiler keeps the
+ * arrays of accumulators in registers. */
 
 #include "runtime/kernels/elementwise_template.h"
 
 #include "common/checked.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-/* A loop whose count is constant once inlined, unrolled whole, so that what it indexes can live in
- * registers. */
+/* A fully unrolled loop, whose count must be constant after inlining, so that the arrays that it
+ * indexes can be kept in registers. */
 #if defined(__clang__)
 #define UNROLLED(i, n) _Pragma("unroll") for (size_t i = 0; i < (n); i++)
 #else
 #define UNROLLED(i, n) _Pragma("GCC unroll 32") for (size_t i = 0; i < (n); i++)
 #endif
-/* The same where the count is a parameter, `limit` at most: clang unrolls before it inlines, and
- * wants a constant. */
+/* An unrolled loop whose count is a parameter of at most `limit`: clang unrolls before it inlines
+ * and requires a constant. */
 #define UNROLLED_UPTO(i, n, limit)                                                                 \
     UNROLLED (i, limit)                                                                            \
         if (i < (n))
@@ -41,14 +41,14 @@ enum { TILE_VECTORS = TILE_ROWS / LANES };
 
 enum { GROUP_VECTORS = GROUP_INPUTS / LANES };
 
-/* Where quantized groups go: group i to place at + i * at_step of scales and offsets, its steps to
- * steps + i * steps_step. */
+/* Destinations of quantized groups: group i goes to place at + i * at_step of scales and offsets,
+ * and its steps to steps + i * steps_step. */
 struct groups {
     const struct quantized *out;
     size_t at, at_step, steps, steps_step;
 };
 
-/* The largest magnitude's bits in one group. */
+/* Returns the bits of the largest magnitude in one group. */
 static ALWAYS_INLINE uint32_t group_amax_bits(const float *x)
 {
     V largest = v_zero();
@@ -57,12 +57,11 @@ static ALWAYS_INLINE uint32_t group_amax_bits(const float *x)
     return v_reduce_max_bits(largest);
 }
 
-/* Up to 16 whole groups: first all maxima, then all divisions, then all steps, so that none waits
- * for another. */
+/* Quantizes up to 16 whole groups: first all maxima, then all divisions, then all steps, so that no
+ * group waits for another. */
 static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct groups *to)
 {
-    const struct quantized out =
-        *to->out; /* copies: steps may point to anything, for all C knows */
+    const struct quantized out = *to->out; /* a copy, which `steps` cannot alias */
     struct groups place = *to;
     float amax[16] = {0}, inverse[16], scales[16];
     uint32_t largest = 0;
@@ -94,7 +93,7 @@ static ALWAYS_INLINE bool quantize_groups(const float *x, size_t n, const struct
     return true;
 }
 
-/* The places of a token's groups from `group` on. */
+/* Returns the places of a token's groups, starting at `group`. */
 static inline struct groups groups_of_token(const struct quantized *out, size_t group, size_t t)
 {
     size_t step = GROUP_INPUTS * out->stride;
@@ -159,7 +158,7 @@ static ALWAYS_INLINE struct column load_column(const void *block, size_t col, en
     return dtype == DTYPE_F32 ? f32_column(block, col) : bf16_column(block, col);
 }
 
-/* sum += column * x, for every token. */
+/* sum += column * x, for every token */
 static ALWAYS_INLINE void add_column(V sum[][TILE_VECTORS], struct column column, const float *x,
                                      size_t x_stride, const size_t n_tokens)
 {
@@ -179,7 +178,7 @@ static ALWAYS_INLINE void float_tokens(const void *block, size_t cols, const flo
         UNROLLED (v, TILE_VECTORS)
             sum[t][v] = v_zero();
     size_t col = 0;
-    for (; col + 2 <= cols; col += 2) { /* by pairs, as bf16 has them */
+    for (; col + 2 <= cols; col += 2) { /* in pairs, the layout of bf16 */
         add_column(sum, load_column(block, col, dtype), x + col, x_stride, n_tokens);
         add_column(sum, load_column(block, col + 1, dtype), x + col + 1, x_stride, n_tokens);
     }
@@ -224,21 +223,22 @@ static void matmul_bf16(const uint32_t *blocks, size_t n_blocks, size_t cols, co
 
 /* --- attention ---------------------------------------------------------------------------- */
 
-/* Queries times K are scores, weights times V are values: out (n_rows, width) = a (n_rows, n_steps)
- * times b (n_steps, width), where b is half of a cache block. */
+/* A product with the cache: queries times K (scores) or weights times V (values). out (n_rows,
+ * width) = a (n_rows, n_steps) times b (n_steps, width), where b is the K or V half of a cache
+ * block. */
 struct cache_product {
     enum kv_type type;
     const float *a;
-    size_t a_row, a_step; /* how far apart a's elements lie in both directions: constants */
+    size_t a_row, a_step; /* distances between a's elements in both directions: constants */
     size_t n_rows, n_steps;
     const void *b;
     size_t b_stride, width; /* width: a multiple of 16 */
-    const float *rescale;   /* (n_rows) or NULL: multiply out by these first, and add */
+    const float *rescale;   /* (n_rows) or NULL; otherwise multiply out by these first, then add */
     float *out;
     size_t out_stride;
 };
 
-/* Rows [row, row + n_rows) and columns [col, col + n_vectors * LANES). */
+/* Computes rows [row, row + n_rows) and columns [col, col + n_vectors * LANES). */
 static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, size_t col,
                                      const size_t n_rows, const size_t n_vectors)
 {
@@ -302,7 +302,7 @@ static inline float largest_score(const float *row, float max)
     return v_reduce_max(largest) + 0.0f; /* no -0 */
 }
 
-/* sums (16) = sums * rescale + the 16 partial sums of row. */
+/* sums (16) = sums * rescale + the 16 partial sums of row */
 static inline void add_weights(const float *row, float rescale, float *sums)
 {
     UNROLLED (v, 16 / LANES) {
@@ -313,8 +313,9 @@ static inline void add_weights(const float *row, float rescale, float *sums)
     }
 }
 
-/* All queries' scores become weights; rescale (QUERY_TILE) gets the factors for what was summed so
- * far. One step for all queries before the next, so that none waits for its own last step. */
+/* Turns all queries' scores into weights, and sets rescale (QUERY_TILE) to the factors for the sums
+ * so far. Each step is done for all queries before the next one, so that no query waits for its own
+ * previous step. */
 static void weigh(const struct attention *a, const struct kv_block *block,
                   const struct kv_range *seen, float rescale[QUERY_TILE])
 {
