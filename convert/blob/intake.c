@@ -1,4 +1,4 @@
-/* Taking in a blob, see intake.h. */
+/* Checks an arriving blob, see intake.h. */
 #include "convert/blob/intake.h"
 
 #include <inttypes.h>
@@ -10,13 +10,13 @@
 
 struct intake {
     char *name;
-    uint8_t *front; /* (capacity), of which n_front have arrived */
+    uint8_t *front; /* (capacity); n_front bytes have arrived */
     size_t n_front, capacity;
-    struct blob blob; /* open once the front is whole */
+    struct blob blob; /* open once the front is complete */
     bool is_open;
     uint64_t checked;
     size_t n_partial;
-    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
+    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of an incomplete chunk */
 };
 
 smol_status smol_intake_open(const char *name, struct intake **out, smol_error *error)
@@ -43,7 +43,8 @@ void smol_intake_close(struct intake *intake)
 
 /* --- the front ---------------------------------------------------------------------------- */
 
-/* Grows with what arrives, whatever the header promises. */
+/* Makes room for `size` bytes of front. The capacity follows the bytes that have arrived, not the
+ * size that the header claims. */
 static smol_status grow(struct intake *intake, size_t size, smol_error *error)
 {
     if (size <= intake->capacity)
@@ -60,7 +61,7 @@ static smol_status grow(struct intake *intake, size_t size, smol_error *error)
     return SMOL_OK;
 }
 
-/* Adds up to `limit` bytes of front; *data and *size move on. */
+/* Appends bytes until the front has `limit` bytes. Advances *data and reduces *size. */
 static smol_status add_front(struct intake *intake, size_t limit, const uint8_t **data,
                              size_t *size, smol_error *error)
 {
@@ -75,7 +76,7 @@ static smol_status add_front(struct intake *intake, size_t limit, const uint8_t 
     return SMOL_OK;
 }
 
-/* The header first: it says how long the front is. */
+/* Takes the header first, because it holds the length of the front. */
 static smol_status take_front(struct intake *intake, const uint8_t **data, size_t *size,
                               smol_error *error)
 {
@@ -100,7 +101,7 @@ static smol_status take_front(struct intake *intake, const uint8_t **data, size_
 
 /* --- chunks ------------------------------------------------------------------------------- */
 
-/* Bytes of the next chunk. */
+/* Returns the length of the next chunk in bytes. */
 static size_t chunk_length(const struct intake *intake)
 {
     uint64_t rest = intake->blob.header->file_size - intake->checked;
@@ -128,7 +129,7 @@ smol_status smol_intake_take(struct intake *intake, const void *data, size_t siz
                              "%s: bytes after the end (offset %" PRIu64 "): fetch it again",
                              intake->name, intake->checked);
         size_t n = missing < size ? missing : size;
-        if (n == length) { /* whole, straight from the caller's memory */
+        if (n == length) { /* a whole chunk, checked in the caller's memory */
             status = take_chunk(intake, bytes, error);
         } else {
             memcpy(intake->partial + intake->n_partial, bytes, n);

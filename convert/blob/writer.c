@@ -1,4 +1,4 @@
-/* Writing a blob, see writer.h. */
+/* Writes a blob, see writer.h. */
 #include "convert/blob/writer.h"
 
 #include <inttypes.h>
@@ -14,23 +14,23 @@
 
 struct blob_writer {
     struct blob_sink sink;
-    struct output output; /* what the sink writes to; without a path when it is the caller's */
+    struct output output; /* the target of the sink; without a path if the sink is the caller's */
     uint8_t *front;       /* (data_offset) bytes */
     struct blob_header *header;
     uint64_t *digests; /* (n_chunks), within front */
     size_t n_digested;
     uint64_t written; /* bytes of the file before the partial chunk */
     size_t n_partial;
-    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of a chunk whose rest is still to come */
+    uint8_t partial[BLOB_CHUNK_SIZE]; /* the start of an incomplete chunk */
 };
 
-/* The contents of a section; data NULL: filled in later. */
+/* The contents of a section. If `data` is NULL, they are written later. */
 struct section_data {
     const void *data;
     uint64_t size;
 };
 
-/* The sections of a file on its way. */
+/* The sections of a file that is being written. */
 struct section_plan {
     uint32_t kinds[MAX_SECTIONS];
     struct section_data parts[MAX_SECTIONS];
@@ -63,8 +63,8 @@ static void fill_tensor_table(const struct blob_model *model, uint64_t offset,
     } while (smol_tensor_next(model, &key));
 }
 
-/* The number of data chunks decides the size of the digest table, which lies in front of them
- * and cannot change it: the data starts at a chunk boundary whatever the front's size. */
+/* Returns the number of data chunks, which determines the size of the digest table. The table does
+ * not affect the number: the data starts at a chunk boundary, whatever the size of the front. */
 static uint64_t count_chunks(const struct blob_contents *contents)
 {
     uint64_t data =
@@ -72,7 +72,7 @@ static uint64_t count_chunks(const struct blob_contents *contents)
     return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
 }
 
-/* Features that a reader of the contents needs: bits of enum blob_feature. */
+/* Returns the features that a reader of the contents needs, as bits of enum blob_feature. */
 static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
@@ -116,7 +116,7 @@ static struct section_data section_data(const struct blob_contents *contents,
     return (struct section_data){NULL, weights_size(model)};
 }
 
-/* Lays the sections out in order; returns the end of the last one. */
+/* Lays out the sections in order. Returns the end of the last one. */
 static uint64_t place_sections(struct section_plan *plan, const struct blob_contents *contents)
 {
     plan->n = smol_list_sections(features_of(contents), plan->kinds);
@@ -182,7 +182,7 @@ static smol_status build_front(struct blob_writer *writer, const struct blob_con
     return SMOL_OK;
 }
 
-/* Digests and writes whole chunks, or the last of all, which may be shorter. */
+/* Digests and writes whole chunks, or the last chunk, which may be shorter. */
 static smol_status write_chunks(struct blob_writer *writer, const uint8_t *bytes, size_t size,
                                 smol_error *error)
 {
@@ -195,7 +195,7 @@ static smol_status write_chunks(struct blob_writer *writer, const uint8_t *bytes
     return status;
 }
 
-/* Adds as many of the bytes to the partial chunk as it has room for, and returns how many. */
+/* Appends bytes to the partial chunk until it is full. Returns how many it took. */
 static size_t keep(struct blob_writer *writer, const uint8_t *bytes, size_t size)
 {
     size_t room = sizeof writer->partial - writer->n_partial;
@@ -216,7 +216,7 @@ smol_status smol_writer_append(struct blob_writer *writer, const void *data, siz
         writer->n_partial = 0;
     }
     size_t whole = (size - n) / BLOB_CHUNK_SIZE * BLOB_CHUNK_SIZE;
-    if (!status) /* straight from the caller's memory */
+    if (!status) /* without a copy */
         status = write_chunks(writer, bytes + n, whole, error);
     if (!status)
         keep(writer, bytes + n + whole, size - n - whole);
@@ -243,7 +243,8 @@ static struct blob_writer *new_writer(void)
     return writer;
 }
 
-/* The sink is in place: what comes before the weights. On an error the writer is gone. */
+/* Writes everything before the weights into the sink, which is set. Frees the writer on an
+ * error. */
 static smol_status start_blob(struct blob_writer *writer, const struct blob_contents *contents,
                               struct blob_writer **out, smol_error *error)
 {

@@ -1,5 +1,5 @@
-/* Makes a blob in one pass: the tensors' bytes stream through, digests are taken on the way,
- * the front goes in last. It goes into a file, or wherever the caller wants it. */
+/* Writes a blob in one pass: the bytes of the tensors stream through and are digested on the way,
+ * and the front is written last. The blob goes into a file or into the caller's sink. */
 #ifndef SMOL_CONVERT_BLOB_WRITER_H
 #define SMOL_CONVERT_BLOB_WRITER_H
 
@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* Everything in a blob but its tensors' bytes. All pointers are the caller's. */
+/* The contents of a blob except the bytes of its tensors. All pointers belong to the caller. */
 struct blob_contents {
     const struct blob_model *model; /* as smol_model_reduce leaves it */
     const float *inv_freq;          /* (n_rope_tables, rotary_dim / 2) */
@@ -23,19 +23,19 @@ struct blob_contents {
     size_t n_tokenizer;
     const uint8_t *scanner; /* (n_scanner), a whole scanner section; none if 0 */
     size_t n_scanner;
-    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; NULL will do for a plain model */
+    const uint8_t *layers; /* (n_layers), bits of enum layer_bit; may be NULL for a plain model */
     const uint8_t *text;   /* (n_text), a whole text section; 0 for a blob without one */
     size_t n_text;
     const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
     size_t n_template;
 };
 
-/* The size of the blob that the contents make; of its provenance and tokenizer only the sizes
- * matter. */
+/* Returns the size in bytes of the blob with these contents. Reads the sizes of the provenance and
+ * the tokenizer, not their bytes. */
 uint64_t smol_writer_size(const struct blob_contents *contents);
 
-/* Takes the bytes data[0..size) of a blob at `offset`: first the data sections in order, then the
- * whole front, at 0. An error ends the blob. */
+/* Writes the bytes data[0..size) at `offset` of the blob: first the data sections in order, then
+ * the whole front at offset 0. An error ends the blob. */
 typedef smol_status blob_put(void *target, uint64_t offset, const void *data, size_t size,
                              smol_error *error);
 struct blob_sink {
@@ -45,25 +45,27 @@ struct blob_sink {
 
 struct blob_writer;
 
-/* Starts the blob `path` (see smol_output_open for `force`). Errors: SMOL_ERROR_FILE,
- * SMOL_ERROR_MEMORY. */
+/* Starts the blob `path` (see smol_output_open for `force`) and writes its tokenizer. Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (a front above BLOB_MAX_FRONT). */
 smol_status smol_writer_open(const char *path, bool force, const struct blob_contents *contents,
                              struct blob_writer **writer, smol_error *error);
 
-/* Starts a blob whose bytes go into `sink`. Errors: SMOL_ERROR_MEMORY, and the sink's. */
+/* Starts a blob whose bytes go into `sink`. Errors: SMOL_ERROR_MEMORY, SMOL_ERROR_UNSUPPORTED (a
+ * front above BLOB_MAX_FRONT) and those of the sink. */
 smol_status smol_writer_open_sink(const struct blob_sink *sink,
                                   const struct blob_contents *contents, struct blob_writer **writer,
                                   smol_error *error);
 
-/* Appends bytes of the weights section: the tensors one after the other, each as
- * smol_tensor_layout says, an alias left out. */
+/* Appends bytes of the weights section. The tensors follow one another, each in the layout of
+ * smol_tensor_layout, without aliases. */
 smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
                                smol_error *error);
 
-/* Writes the front; a file is committed, and appears whole. Frees the writer, also on error. */
+/* Writes the front. A file then appears under its name, complete. Frees the writer, also on an
+ * error. */
 smol_status smol_writer_finish(struct blob_writer *writer, smol_error *error);
 
-/* Discards the blob and removes its file. NULL is fine. */
+/* Discards the blob and removes its file. NULL is allowed. */
 void smol_writer_abort(struct blob_writer *writer);
 
 #endif
