@@ -206,15 +206,15 @@ static smol_status refuse(const struct command_line *command, int code, char **a
     return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
 }
 
-/* What a walk over the words fills. */
-struct result {
+/* The results of a walk over the words. */
+struct parsed_words {
     void *settings;
     const char **words;
     size_t n_words;
 };
 
 static smol_status add_word(const struct command_line *command, const char *word,
-                            struct result *result, smol_error *error)
+                            struct parsed_words *result, smol_error *error)
 {
     if (result->n_words == command->max_words)
         return smol_fail(error, SMOL_ERROR_USAGE,
@@ -225,7 +225,7 @@ static smol_status add_word(const struct command_line *command, const char *word
 }
 
 static smol_status add_option(const struct command_line *command, int code, char **argv,
-                              struct result *result, smol_error *error)
+                              struct parsed_words *result, smol_error *error)
 {
     if (code == WORD)
         return add_word(command, optarg, result, error);
@@ -260,7 +260,7 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
                                void *settings, const char **words, bool *shown, smol_error *error)
 {
     struct getopt_tables tables = make_tables(command);
-    struct result result = {settings, words, 0};
+    struct parsed_words result = {settings, words, 0};
     smol_status status = SMOL_OK;
     int code;
     *shown = false;

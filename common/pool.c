@@ -30,7 +30,7 @@ struct bell {
 enum { CACHE_LINE = 64 };
 
 /* How many items of a thread's share have been claimed: stage << 32 | count. */
-struct cursor {
+struct stage_cursor {
     _Alignas(CACHE_LINE) _Atomic uint64_t claimed;
 };
 
@@ -41,9 +41,9 @@ struct pool {
     atomic_uint stage;    /* the one that is open */
     atomic_uint done;     /* items of it that are done */
     atomic_bool stopping;
-    struct cursor *cursors; /* (n_threads) */
-    struct bell start;      /* rung when a run opens, or the pool ends */
-    struct bell over;       /* rung when a stage is over, or the last worker leaves a run */
+    struct stage_cursor *cursors; /* (n_threads) */
+    struct bell start;            /* rung when a run opens, or the pool ends */
+    struct bell over;             /* rung when a stage is over, or the last worker leaves a run */
     pool_work *work;
     void *argument;
     struct worker {

@@ -61,6 +61,7 @@ smol_status smol_histograms(const struct model_tensor *tensors, size_t n, const 
                             smol_error *error)
 {
     struct counting counting = {group, histograms};
-    const struct scan scan = {sizeof(struct histogram), add_counts, collect_counts, &counting};
+    const struct tensor_scan scan = {sizeof(struct histogram), add_counts, collect_counts,
+                                     &counting};
     return smol_scan(&scan, tensors, n, pool, quiet, error);
 }

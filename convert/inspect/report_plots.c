@@ -9,18 +9,18 @@
 /* --- axes --------------------------------------------------------------------------------- */
 
 /* A frame within a picture of width x height, and the values at its edges. */
-struct frame {
+struct plot_frame {
     double left, top, right, bottom;
     double x_low, x_high, y_low, y_high;
 };
 
-static double x_at(const struct frame *frame, double value)
+static double x_at(const struct plot_frame *frame, double value)
 {
     return frame->left +
            (value - frame->x_low) / (frame->x_high - frame->x_low) * (frame->right - frame->left);
 }
 
-static double y_at(const struct frame *frame, double value)
+static double y_at(const struct plot_frame *frame, double value)
 {
     return frame->bottom -
            (value - frame->y_low) / (frame->y_high - frame->y_low) * (frame->bottom - frame->top);
@@ -34,7 +34,7 @@ static double nice_step(double span, double n)
     return power * (steps < 1.5 ? 1 : steps < 3.5 ? 2 : steps < 7.5 ? 5 : 10);
 }
 
-static void add_tick_x(struct page *page, const struct frame *frame, double value, int digits,
+static void add_tick_x(struct page *page, const struct plot_frame *frame, double value, int digits,
                        const char *anchor)
 {
     smol_page_print(page,
@@ -42,7 +42,7 @@ static void add_tick_x(struct page *page, const struct frame *frame, double valu
                     x_at(frame, value), frame->bottom + 15, anchor, digits, value);
 }
 
-static void add_ticks_y(struct page *page, const struct frame *frame)
+static void add_ticks_y(struct page *page, const struct plot_frame *frame)
 {
     double step = nice_step(frame->y_high - frame->y_low, 5);
     double first = ceil(frame->y_low / step - 1e-9);
@@ -90,7 +90,7 @@ static uint64_t fullest(const struct histogram *histogram)
 }
 
 /* The outline of all bins, as one path. */
-static void add_outline(struct page *page, const struct frame *frame,
+static void add_outline(struct page *page, const struct plot_frame *frame,
                         const struct histogram *histogram)
 {
     smol_page_print(page, "<path class=\"area\" d=\"M%.2f %.2f", frame->left, frame->bottom);
@@ -104,7 +104,7 @@ void smol_plot_histogram(struct page *page, const struct histogram *histogram)
 {
     enum { WIDTH = 220, HEIGHT = 118, ROOM = 48 };
     uint64_t most = fullest(histogram), n = histogram->n_outside;
-    struct frame frame = {.left = 6, .top = 18, .right = WIDTH - 6, .bottom = HEIGHT - 20};
+    struct plot_frame frame = {.left = 6, .top = 18, .right = WIDTH - 6, .bottom = HEIGHT - 20};
     for (unsigned i = 0; i < HISTOGRAM_BINS; i++)
         n += histogram->bins[i];
     frame.x_low = histogram->low;
@@ -140,7 +140,7 @@ static int compare_labels(const void *left, const void *right)
 }
 
 /* Moves labels apart, n > 0: down from the top, then up from the bottom. */
-static void spread(struct end_label *labels, size_t n, const struct frame *frame)
+static void spread(struct end_label *labels, size_t n, const struct plot_frame *frame)
 {
     enum { LINE = 15 };
     qsort(labels, n, sizeof *labels, compare_labels);
@@ -176,8 +176,8 @@ static size_t color_of(const struct tensor_group *group, size_t line)
 }
 
 /* Points that have values, and a title for each; returns the last one's height, or NaN. */
-static double add_line(struct page *page, const struct frame *frame, const struct line_plot *plot,
-                       size_t line)
+static double add_line(struct page *page, const struct plot_frame *frame,
+                       const struct line_plot *plot, size_t line)
 {
     const struct tensor_group *group = plot->groups[line];
     size_t color = color_of(group, line);
@@ -205,7 +205,7 @@ static double add_line(struct page *page, const struct frame *frame, const struc
     return last;
 }
 
-static void add_layers_axis(struct page *page, const struct frame *frame)
+static void add_layers_axis(struct page *page, const struct plot_frame *frame)
 {
     double step = fmax(nice_step(frame->x_high - frame->x_low, 6), 1);
     for (unsigned i = 0; i * step <= frame->x_high; i++)
@@ -218,7 +218,7 @@ static void add_layers_axis(struct page *page, const struct frame *frame)
 void smol_plot_lines(struct page *page, const struct line_plot *plot)
 {
     enum { WIDTH = 560, HEIGHT = 280, NAMES = 96 };
-    struct frame frame = {60, 24, WIDTH - NAMES, HEIGHT - 36, 0, 1, plot->low, plot->high};
+    struct plot_frame frame = {60, 24, WIDTH - NAMES, HEIGHT - 36, 0, 1, plot->low, plot->high};
     struct end_label labels[PLOT_LINES];
     size_t n_labels = 0;
     for (size_t i = 0; i < plot->n; i++) {

@@ -23,8 +23,8 @@ struct piece {
     uint64_t chunk; /* the first one */
 };
 
-struct batch {
-    const struct scan *scan;
+struct chunk_batch {
+    const struct tensor_scan *scan;
     const struct model_tensor *tensors;
     size_t n_tensors;
     size_t next_tensor; /* where the next batch begins */
@@ -72,7 +72,7 @@ static void read_chunk(const struct model_tensor *tensor, const struct grid *gri
                          chunk->values + r * chunk->cols);
 }
 
-static void do_piece(const struct batch *batch, uint32_t index)
+static void do_piece(const struct chunk_batch *batch, uint32_t index)
 {
     const struct piece *piece = &batch->pieces[index];
     const struct model_tensor *tensor = &batch->tensors[piece->tensor];
@@ -87,7 +87,7 @@ static void do_piece(const struct batch *batch, uint32_t index)
 
 static void work(void *argument, struct pool_thread *thread)
 {
-    const struct batch *batch = argument;
+    const struct chunk_batch *batch = argument;
     struct pool_stage stage = pool_stage(thread, batch->n_pieces);
     while (smol_pool_claim(&stage))
         do_piece(batch, stage.item);
@@ -97,7 +97,7 @@ static void work(void *argument, struct pool_thread *thread)
 
 /* Fills the batch with the pieces that come next; with none at the end. Returns the bytes of the
  * tensors that it ends. */
-static uint64_t plan(struct batch *batch)
+static uint64_t plan(struct chunk_batch *batch)
 {
     uint64_t bytes = 0;
     batch->n_pieces = 0;
@@ -119,14 +119,14 @@ static uint64_t plan(struct batch *batch)
     return bytes;
 }
 
-static void collect(const struct batch *batch)
+static void collect(const struct chunk_batch *batch)
 {
     for (uint32_t i = 0; i < batch->n_pieces; i++)
         batch->scan->collect(batch->scan->context, batch->pieces[i].tensor,
                              batch->results + i * batch->scan->result_size);
 }
 
-static void run(struct batch *batch, struct pool *pool, bool quiet)
+static void run(struct chunk_batch *batch, struct pool *pool, bool quiet)
 {
     uint64_t total = 0, bytes;
     for (size_t i = 0; i < batch->n_tensors; i++)
@@ -141,10 +141,10 @@ static void run(struct batch *batch, struct pool *pool, bool quiet)
     smol_progress_end(&progress);
 }
 
-smol_status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
+smol_status smol_scan(const struct tensor_scan *scan, const struct model_tensor *tensors, size_t n,
                       struct pool *pool, bool quiet, smol_error *error)
 {
-    struct batch *batch = calloc(1, sizeof *batch);
+    struct chunk_batch *batch = calloc(1, sizeof *batch);
     uint8_t *results = calloc(BATCH_PIECES, scan->result_size);
     smol_status status = SMOL_OK;
     if (batch && results) {

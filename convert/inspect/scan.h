@@ -22,7 +22,7 @@ struct scan_chunk {
 
 /* Neighbouring chunks of a tensor make a piece, of which `add` makes a result, on any thread;
  * `collect` gets the results in the order of the elements, on the caller's. */
-struct scan {
+struct tensor_scan {
     size_t result_size; /* a result starts as zeros */
     void (*add)(const void *context, struct scan_chunk *chunk, void *result);
     void (*collect)(void *context, size_t tensor, const void *result);
@@ -31,7 +31,7 @@ struct scan {
 
 /* Goes through tensors[0..n), in order, but those whose elements are no numbers. Draws a progress
  * bar unless `quiet`. Errors: SMOL_ERROR_MEMORY. */
-smol_status smol_scan(const struct scan *scan, const struct model_tensor *tensors, size_t n,
+smol_status smol_scan(const struct tensor_scan *scan, const struct model_tensor *tensors, size_t n,
                       struct pool *pool, bool quiet, smol_error *error);
 
 #endif

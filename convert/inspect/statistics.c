@@ -17,14 +17,14 @@ struct losses {
     double largest;
 };
 
-struct result {
+struct tensor_totals {
     struct moments moments;
     struct losses losses;
 };
 
 struct measuring {
     const struct model_tensor *tensors;
-    struct result *results; /* (n) */
+    struct tensor_totals *results; /* (n) */
 };
 
 /* --- int8 --------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static void add_moments(const void *context, struct scan_chunk *chunk, void *out
 {
     const struct measuring *measuring = context;
     const struct model_tensor *tensor = &measuring->tensors[chunk->tensor];
-    struct result *result = out;
+    struct tensor_totals *result = out;
     enum error_kind kind = error_kind_of(tensor);
     if (kind == ERROR_MEASURED && !result->losses.unfit)
         measure_loss(chunk, &result->losses);
@@ -128,13 +128,13 @@ static void add_moments(const void *context, struct scan_chunk *chunk, void *out
 static void collect_moments(void *context, size_t tensor, const void *out)
 {
     struct measuring *measuring = context;
-    const struct result *result = out;
+    const struct tensor_totals *result = out;
     smol_moments_merge(&measuring->results[tensor].moments, &result->moments);
     merge_losses(&measuring->results[tensor].losses, &result->losses);
 }
 
 static struct statistics statistics_of(const struct model_tensor *tensor,
-                                       const struct result *result)
+                                       const struct tensor_totals *result)
 {
     const struct moments *moments = &result->moments;
     double sum = moments->sum.sum + moments->sum.rest;
@@ -182,11 +182,12 @@ smol_status smol_statistics(const struct model_tensor *tensors, size_t n, struct
     struct measuring measuring = {tensors, calloc(n + 1, sizeof *measuring.results)};
     if (!measuring.results)
         return smol_fail_memory(error, "statistics");
-    struct scan scan = {sizeof(struct result), add_moments, collect_moments, &measuring};
+    struct tensor_scan scan = {sizeof(struct tensor_totals), add_moments, collect_moments,
+                               &measuring};
     smol_status status = smol_scan(&scan, tensors, n, pool, quiet, error);
     for (size_t i = 0; i < n; i++)
         all[i] = statistics_of(&tensors[i], &measuring.results[i]);
     free(measuring.results);
-    scan = (struct scan){sizeof(uint64_t), add_outliers, collect_outliers, all};
+    scan = (struct tensor_scan){sizeof(uint64_t), add_outliers, collect_outliers, all};
     return status ? status : smol_scan(&scan, tensors, n, pool, quiet, error);
 }

@@ -23,7 +23,7 @@ enum {
 _Static_assert(DELTA_MAX_NEW + 2 * REACH <= DELTA_MAX_OLD, "reach");
 
 /* A piece on its way into the file. */
-struct slot {
+struct piece_slot {
     struct delta_piece piece;
     struct delta_record record;
     smol_status status;
@@ -34,7 +34,7 @@ struct making {
     struct blob old_blob, new_blob;
     struct delta_plan *plan;
     struct pool *pool;
-    struct slot *slots; /* (capacity), of which n_slots are filled */
+    struct piece_slot *slots; /* (capacity), of which n_slots are filled */
     uint32_t n_slots, capacity;
     struct output output;
     uint64_t size; /* of the delta, as far as it is written */
@@ -66,7 +66,7 @@ static struct delta_part as_frame(const struct delta_piece *piece)
     return part;
 }
 
-static smol_status encode(const struct making *m, struct slot *slot, int level)
+static smol_status encode(const struct making *m, struct piece_slot *slot, int level)
 {
     return smol_delta_encode(&slot->record, m->old_blob.file.data + slot->record.part.old_offset,
                              m->new_blob.file.data + slot->piece.offset, level, &slot->error);
@@ -74,7 +74,7 @@ static smol_status encode(const struct making *m, struct slot *slot, int level)
 
 /* Finds the method that makes the least of the piece: differences only if its counterpart reaches
  * so far. */
-static smol_status choose(const struct making *m, struct slot *slot)
+static smol_status choose(const struct making *m, struct piece_slot *slot)
 {
     const struct delta_piece *piece = &slot->piece;
     const struct delta_region *region = &piece->region;
@@ -92,7 +92,7 @@ static smol_status choose(const struct making *m, struct slot *slot)
     return status;
 }
 
-static smol_status code(const struct making *m, struct slot *slot)
+static smol_status code(const struct making *m, struct piece_slot *slot)
 {
     smol_status status = SMOL_OK;
     if (slot->piece.same) {
@@ -119,7 +119,7 @@ static void work(void *argument, struct pool_thread *thread)
 static smol_status write_slots(struct making *m, struct progress *progress, smol_error *error)
 {
     for (uint32_t i = 0; i < m->n_slots; i++) {
-        const struct slot *slot = &m->slots[i];
+        const struct piece_slot *slot = &m->slots[i];
         if (slot->status) {
             *error = slot->error;
             return slot->status;

@@ -14,7 +14,7 @@
 /* --- steps ---------------------------------------------------------------------------------- */
 
 /* Everything in a section. */
-struct text_builder {
+struct text_section_builder {
     const char *path;
     struct blob_text header;
     uint32_t before[TEXT_MAX_AROUND], behind[TEXT_MAX_AROUND];
@@ -26,14 +26,14 @@ struct text_builder {
     smol_error *error;
 };
 
-static uint32_t add_text(struct text_builder *b, const char *text, size_t size)
+static uint32_t add_text(struct text_section_builder *b, const char *text, size_t size)
 {
     uint32_t start = (uint32_t)b->pool.size;
     smol_buffer_add(&b->pool, text, size);
     return start;
 }
 
-static smol_status place_steps(struct text_builder *b, const struct rule_steps *rules,
+static smol_status place_steps(struct text_section_builder *b, const struct rule_steps *rules,
                                struct text_step *steps, uint32_t *n)
 {
     for (*n = 0; *n < rules->n; ++*n) {
@@ -50,8 +50,8 @@ static smol_status place_steps(struct text_builder *b, const struct rule_steps *
 }
 
 /* Refuses steps that make texts much longer, as the reader of a blob does. */
-static smol_status check_growth(const struct text_builder *b, const struct rule_steps *rules,
-                                uint64_t *growth)
+static smol_status check_growth(const struct text_section_builder *b,
+                                const struct rule_steps *rules, uint64_t *growth)
 {
     for (uint32_t i = 0; i < rules->n; i++) {
         const struct rule_step *rule = &rules->steps[i];
@@ -77,7 +77,7 @@ static bool has_nfc(const struct rule_steps *rules)
     return false;
 }
 
-static smol_status add_normalizer(struct text_builder *b, const struct text_rules *rules)
+static smol_status add_normalizer(struct text_section_builder *b, const struct text_rules *rules)
 {
     struct blob_text *h = &b->header;
     uint64_t growth = 1;
@@ -126,7 +126,7 @@ static bool is_character(const char *name, size_t size)
 
 /* Adds the name of a token if words are looked up by it: all names where a whole word may be one,
  * otherwise those of single characters. */
-static smol_status add_name(struct text_builder *b, const struct text_rules *rules,
+static smol_status add_name(struct text_section_builder *b, const struct text_rules *rules,
                             const char *name, size_t size, uint32_t id)
 {
     bool wanted = rules->whole_words || (rules->characters && is_character(name, size));
@@ -142,7 +142,7 @@ static smol_status add_name(struct text_builder *b, const struct text_rules *rul
     return b->pool.failed ? smol_fail_memory(b->error, "names") : SMOL_OK;
 }
 
-static smol_status list_names(struct text_builder *b, const struct text_rules *rules,
+static smol_status list_names(struct text_section_builder *b, const struct text_rules *rules,
                               const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
@@ -158,7 +158,7 @@ static smol_status list_names(struct text_builder *b, const struct text_rules *r
 }
 
 /* Fills the hash of n_slots; false when it is too small. */
-static bool fill_hash(struct text_builder *b, struct token_name *slots, uint32_t n_slots)
+static bool fill_hash(struct text_section_builder *b, struct token_name *slots, uint32_t n_slots)
 {
     b->header.max_probe = 0;
     for (uint32_t slot = 0; slot < n_slots; slot++)
@@ -178,7 +178,7 @@ static bool fill_hash(struct text_builder *b, struct token_name *slots, uint32_t
 }
 
 /* At most half full; larger where too many names meet. */
-static smol_status hash_names(struct text_builder *b)
+static smol_status hash_names(struct text_section_builder *b)
 {
     uint64_t least = 1;
     while (least < 2 * b->n_names)
@@ -204,7 +204,7 @@ static smol_status hash_names(struct text_builder *b)
 
 /* --- ids ------------------------------------------------------------------------------------ */
 
-static smol_status copy_around(struct text_builder *b, const uint32_t *ids, uint32_t n,
+static smol_status copy_around(struct text_section_builder *b, const uint32_t *ids, uint32_t n,
                                const struct vocabulary *vocabulary, uint32_t *out)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ static bool covers_all_bytes(const struct vocabulary *vocabulary)
 }
 
 /* The token for characters without one. */
-static smol_status find_unknown(struct text_builder *b, const struct text_rules *rules,
+static smol_status find_unknown(struct text_section_builder *b, const struct text_rules *rules,
                                 const json_t *root, const struct vocabulary *vocabulary)
 {
     const json_t *model = json_object_get(root, "model");
@@ -258,7 +258,7 @@ static uint32_t flags_of(const struct text_rules *rules)
            (rules->decoder.bare ? TEXT_FIRST_BARE : 0);
 }
 
-static smol_status add_tokens(struct text_builder *b, const struct text_rules *rules,
+static smol_status add_tokens(struct text_section_builder *b, const struct text_rules *rules,
                               const json_t *root, const struct vocabulary *vocabulary)
 {
     struct blob_text *h = &b->header;
@@ -286,7 +286,7 @@ struct text_table {
 enum { N_TABLES = 12 };
 
 /* The section's tables in their order; its header is the first. */
-static void list_tables(const struct text_builder *b, struct text_table tables[N_TABLES])
+static void list_tables(const struct text_section_builder *b, struct text_table tables[N_TABLES])
 {
     const struct blob_text *h = &b->header;
     const struct text_table all[N_TABLES] = {
@@ -306,7 +306,7 @@ static void list_tables(const struct text_builder *b, struct text_table tables[N
     memcpy(tables, all, sizeof all);
 }
 
-static smol_status lay_out(struct text_builder *b, struct text_section *section)
+static smol_status lay_out(struct text_section_builder *b, struct text_section *section)
 {
     struct text_table tables[N_TABLES];
     uint64_t size = 0, at = 0;
@@ -332,7 +332,7 @@ static smol_status lay_out(struct text_builder *b, struct text_section *section)
     return SMOL_OK;
 }
 
-static void free_builder(struct text_builder *b)
+static void free_builder(struct text_section_builder *b)
 {
     free(b->names);
     free(b->pool.text);
@@ -342,7 +342,7 @@ static void free_builder(struct text_builder *b)
 smol_status smol_normalizer_compile(const struct text_rules *rules, const char *path,
                                     struct text_section *section, smol_error *error)
 {
-    struct text_builder b = {.path = path, .header.unknown_id = NO_TOKEN, .error = error};
+    struct text_section_builder b = {.path = path, .header.unknown_id = NO_TOKEN, .error = error};
     *section = (struct text_section){0};
     if (rules->normalizer.n == 0)
         return SMOL_OK;
@@ -354,7 +354,7 @@ smol_status smol_normalizer_compile(const struct text_rules *rules, const char *
 }
 
 /* Whether version 1.0's tokenizer section says it all. */
-static bool is_plain(const struct text_builder *b, const struct vocabulary *vocabulary)
+static bool is_plain(const struct text_section_builder *b, const struct vocabulary *vocabulary)
 {
     const struct blob_text *h = &b->header;
     if (h->flags || h->unknown_id != NO_TOKEN || h->n_before || h->n_behind || h->n_steps)
@@ -369,7 +369,7 @@ smol_status smol_text_compile(const struct text_rules *rules, const json_t *root
                               const struct vocabulary *vocabulary, struct text_section *section,
                               smol_error *error)
 {
-    struct text_builder b = {.path = path, .error = error};
+    struct text_section_builder b = {.path = path, .error = error};
     *section = (struct text_section){0};
     smol_status status = add_normalizer(&b, rules);
     if (!status)

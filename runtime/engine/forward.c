@@ -71,7 +71,7 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
 /* --- the residual stream --------------------------------------------------------------------- */
 
 /* Returns the input of a block's products; residual_read prepares its rows. */
-static struct input residual_input(const struct pass *pass)
+static struct product_input residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
     bool normed = !(pass->m->blocks & BLOCK_NO_INPUT_NORMS);
@@ -85,7 +85,7 @@ static void residual_read(struct pass *pass, const struct blob_tensor *norm, siz
 {
     struct engine *e = pass->e;
     size_t hidden = pass->m->hidden_size;
-    const struct input input = residual_input(pass);
+    const struct product_input input = residual_input(pass);
     if (norm)
         e->kernels->rms_norm(e->x + t * hidden, smol_pass_vector(pass, norm), hidden,
                              pass->m->rms_norm_eps, e->normed + t * hidden);
@@ -196,7 +196,7 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 }
 
 /* Returns attention's output, which replaces the queries. */
-static struct input attended_input(const struct pass *pass)
+static struct product_input attended_input(const struct pass *pass)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
     return smol_input(pass->e->query, pass->n, width, pass->e->query_q);
@@ -213,7 +213,7 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
  * unseen values by 0. */
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
-    const struct input input = attended_input(pass);
+    const struct product_input input = attended_input(pass);
     smol_attention_finish(pass, layer, t);
     if (pass->e->network->layers[layer].bits & LAYER_WINDOWED)
         smol_pass_check_finite(pass, input.x + t * input.width, input.width, "attention output",
@@ -230,7 +230,7 @@ static void attention_block(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
-    const struct input input = residual_input(w->pass), attended = attended_input(w->pass);
+    const struct product_input input = residual_input(w->pass), attended = attended_input(w->pass);
     const struct product qkv[] = {
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
@@ -250,7 +250,7 @@ static void attention_block(const struct worker *w, size_t layer)
 
 /* --- MLP ------------------------------------------------------------------------------------- */
 
-static struct input gated_input(const struct pass *pass)
+static struct product_input gated_input(const struct pass *pass)
 {
     return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
 }
@@ -264,7 +264,7 @@ enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH
 /* Computes slices [begin, end) of one of the two products: out (slices, n, SLICE), with 0 after the
  * last channel. */
 static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
-                            const struct blob_tensor *bias, const struct input *normed,
+                            const struct blob_tensor *bias, const struct product_input *normed,
                             size_t begin, size_t end, float out[WORKBENCH])
 {
     size_t n_blocks = count_blocks(weight->rows);
@@ -294,8 +294,8 @@ static void drop_not_finite(struct pass *pass, size_t layer, float *activation)
 }
 
 /* Stores a slice (n, SLICE) of the activation where the next product reads it. */
-static void store_slice(struct pass *pass, size_t layer, const struct input *gated, size_t slice,
-                        float *activation)
+static void store_slice(struct pass *pass, size_t layer, const struct product_input *gated,
+                        size_t slice, float *activation)
 {
     if (pass->m->dtype == DTYPE_INT8) {
         const struct kernels *kernels = pass->e->kernels;
@@ -315,7 +315,7 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
 {
     size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* per slice */
     const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
-    const struct input normed = residual_input(pass), gated = gated_input(pass);
+    const struct product_input normed = residual_input(pass), gated = gated_input(pass);
     const struct kernels *kernels = pass->e->kernels;
     bool gelu = pass->m->activation == ACTIVATION_GELU_TANH;
     for (size_t next, slice = begin; slice < end; slice = next) {
@@ -345,7 +345,7 @@ static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
 static void mlp_block(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
-    const struct input gated = gated_input(w->pass);
+    const struct product_input gated = gated_input(w->pass);
     const struct product down =
         residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
     smol_pass_each_token(w, read_mlp_input, layer);
@@ -361,7 +361,8 @@ static void mlp_block(const struct worker *w, size_t layer)
  * Returns false if it has a NaN or infinity. Every bit of this row affects the logits, and the time
  * of the product depends on the weights' bytes, which are read once for both rows
  * (docs/decisions.md has the measurements). */
-static bool prepare_fine(const struct pass *pass, const struct input *input, size_t t, float *row)
+static bool prepare_fine(const struct pass *pass, const struct product_input *input, size_t t,
+                         float *row)
 {
     const struct kernels *kernels = pass->e->kernels;
     const struct quantized *q = &input->quantized;
@@ -382,7 +383,8 @@ static void compute_logits(const struct worker *w, size_t from, size_t n)
     const struct layer *outer = &e->network->outer;
     size_t hidden = pass->m->hidden_size;
     bool pairs = pass->m->dtype == DTYPE_INT8;
-    const struct input normed = smol_input(e->normed, pairs ? 2 * n : n, hidden, e->normed_q);
+    const struct product_input normed =
+        smol_input(e->normed, pairs ? 2 * n : n, hidden, e->normed_q);
     const struct product head = {outer->tensor[ROLE_OUTPUT], .out_rows = pass->logits + from,
                                  .pairs = pairs};
     const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);

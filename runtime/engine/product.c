@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
+struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
 {
     quantized.n = n;
     quantized.stride = smol_quantized_stride(n);
-    return (struct input){x, n, width, quantized};
+    return (struct product_input){x, n, width, quantized};
 }
 
-void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
-                        size_t layer)
+void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
+                        const char *what, size_t layer)
 {
     const float *row = input->x + t * input->width;
     if (pass->m->dtype == DTYPE_INT8 &&
@@ -37,8 +37,8 @@ static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_
 }
 
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
-                          const struct blob_tensor *bias, const struct input *input, size_t begin,
-                          size_t end, float *out, size_t stride)
+                          const struct blob_tensor *bias, const struct product_input *input,
+                          size_t begin, size_t end, float *out, size_t stride)
 {
     const struct kernels *kernels = pass->e->kernels;
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
@@ -75,7 +75,7 @@ static size_t blocks_at_once(const struct blob_tensor *weight, size_t n)
 
 /* Computes row blocks [begin, end) of a product, at most blocks_at_once of them. */
 static void multiply_some(struct pass *pass, const struct product *product,
-                          const struct input *input, size_t begin, size_t end)
+                          const struct product_input *input, size_t begin, size_t end)
 {
     const struct blob_tensor *weight = product->weight;
     size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
@@ -103,7 +103,7 @@ static void multiply_some(struct pass *pass, const struct product *product,
 
 /* Several products of one input. */
 struct products {
-    const struct input *input;
+    const struct product_input *input;
     const struct product *products;
     size_t n;
 };
@@ -124,7 +124,7 @@ static void multiply_blocks(struct pass *pass, const void *argument, size_t begi
     }
 }
 
-void smol_multiply(const struct worker *w, const struct input *input,
+void smol_multiply(const struct worker *w, const struct product_input *input,
                    const struct product *products, size_t n_products)
 {
     const struct products all = {input, products, n_products};

@@ -5,7 +5,7 @@
 #include "runtime/engine/pass.h"
 
 /* The input of a product: f32 and bf16 blobs read x, int8 blobs its quantized copy. */
-struct input {
+struct product_input {
     const float *x; /* (n, width) */
     size_t n, width;
     struct quantized quantized;
@@ -20,12 +20,12 @@ static inline size_t smol_quantized_stride(size_t n)
 }
 
 /* Returns an input of the n rows of x (n, width) and of their quantized copy. */
-struct input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
+struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 
 /* Prepares row t: int8 blobs quantize it. Reports a NaN or infinity in `what` at `layer` as an
  * error of the row's sequence. */
-void smol_input_prepare(struct pass *pass, const struct input *input, size_t t, const char *what,
-                        size_t layer);
+void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
+                        const char *what, size_t layer);
 
 /* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */
 struct product {
@@ -39,13 +39,13 @@ struct product {
 
 /* Computes several products of the same input, as one stage. All rows of the input must be
  * ready. */
-void smol_multiply(const struct worker *w, const struct input *input,
+void smol_multiply(const struct worker *w, const struct product_input *input,
                    const struct product *products, size_t n_products);
 
 /* Writes the outputs of row blocks [begin, end), bias included, to out (n, stride) for each row of
  * input. Outputs after the last row of `weight` are 0. */
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
-                          const struct blob_tensor *bias, const struct input *input, size_t begin,
-                          size_t end, float *out, size_t stride);
+                          const struct blob_tensor *bias, const struct product_input *input,
+                          size_t begin, size_t end, float *out, size_t stride);
 
 #endif

@@ -25,7 +25,7 @@ struct mapped {
     uint32_t to[3];
 };
 
-struct mapping {
+struct case_mapping {
     const struct case_run *runs;
     size_t n_runs;
     const struct case_several *several;
@@ -35,10 +35,10 @@ struct mapping {
     {                                                                                              \
         name##_runs, COUNT(name##_runs), name##_several, COUNT(name##_several)                     \
     }
-static const struct mapping to_lower = MAPPING(lower), to_upper = MAPPING(upper),
-                            to_title = MAPPING(title);
+static const struct case_mapping to_lower = MAPPING(lower), to_upper = MAPPING(upper),
+                                 to_title = MAPPING(title);
 
-static bool map(const struct mapping *mapping, uint32_t c, struct mapped *out)
+static bool map(const struct case_mapping *mapping, uint32_t c, struct mapped *out)
 {
     for (size_t i = 0; i < mapping->n_several; i++) {
         const struct case_several *s = &mapping->several[i];
