@@ -1,4 +1,4 @@
-/* The checkpoint's chat template, see template.h. */
+/* Finds and compiles a checkpoint's chat template. See template.h. */
 #include "convert/template/template.h"
 
 #include <stdio.h>
@@ -13,12 +13,12 @@
 
 enum { MAX_SHOWN = 300 };
 
-/* A search for the template. */
+/* The state while the template is located and compiled. */
 struct search {
     const struct chat_template_choice *choice;
     struct template_list list;
     struct template_input input;
-    const char *place; /* the file that the template is in, or the folder of several */
+    const char *place; /* file that contains the template, or folder of several */
     struct chat_template *found;
     smol_error *error;
 };
@@ -48,7 +48,7 @@ static smol_status read_listed(struct search *search, const struct listed_templa
     return SMOL_OK;
 }
 
-/* The names of what there is, for messages: as many as one wants to read. */
+/* Lists the names of the available templates for a message, truncated to MAX_SHOWN - 1 bytes. */
 static const char *show_names(const struct template_list *list, char out[MAX_SHOWN])
 {
     size_t length = 0;
@@ -59,7 +59,7 @@ static const char *show_names(const struct template_list *list, char out[MAX_SHO
     return out;
 }
 
-/* --- which one ------------------------------------------------------------------------------- */
+/* --- selection ------------------------------------------------------------------------------- */
 
 static smol_status take_named(struct search *search, const char *name)
 {
@@ -75,8 +75,8 @@ static smol_status take_named(struct search *search, const char *name)
     return read_listed(search, item, CHAT_PLAIN, &search->input.plain);
 }
 
-/* As the reference chooses: "tool_use", where there is one, for conversations with tools. Without
- * a "default" it refuses the others. */
+/* Chooses as the reference does: "tool_use", if it exists, for conversations with tools. Without a
+ * "default", conversations without tools are refused. */
 static smol_status take_default(struct search *search)
 {
     static const char none[] =
@@ -102,7 +102,7 @@ static smol_status take_default(struct search *search)
     return status;
 }
 
-/* --- what becomes of it ---------------------------------------------------------------------- */
+/* --- compilation ----------------------------------------------------------------------------- */
 
 static smol_status compile(struct search *search)
 {
@@ -120,7 +120,7 @@ static smol_status compile(struct search *search)
     return status;
 }
 
-/* There are templates, and none that is taken without being named. */
+/* Stores a section without code: the checkpoint has templates, but no default. */
 static smol_status compile_none(struct search *search)
 {
     char names[MAX_SHOWN];

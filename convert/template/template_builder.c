@@ -1,10 +1,10 @@
-/* Template sections, see template_builder.h. */
+/* Builds template sections. See template_builder.h. */
 #include "convert/template/template_builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 256 }; /* constants that are looked at for an equal one */
+enum { LOOK_BACK = 256 }; /* number of recent constants searched for a duplicate */
 
 static uint32_t count(const struct buffer *table, size_t each)
 {
@@ -19,7 +19,7 @@ static uint32_t add_constant(struct template_builder *builder,
     return index;
 }
 
-/* One of the last constants that is equal, or NO_CONSTANT. */
+/* Returns the index of an equal constant among the last LOOK_BACK, or NO_CONSTANT. */
 static uint32_t find_constant(const struct template_builder *builder,
                               const struct template_constant *wanted, const char *text)
 {

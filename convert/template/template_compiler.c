@@ -1,5 +1,5 @@
-/* The compiler of chat templates, see template_compiler.h: from the tree to operations. What a
- * template means follows jinja2's own compiler, scope by scope. */
+/* The compiler of chat templates: translates the tree into operations. The semantics follow
+ * jinja2's own compiler, scope by scope. See template_compiler.h. */
 #include "convert/template/template_compiler.h"
 
 #include <stdlib.h>
@@ -10,30 +10,31 @@
 #include "convert/template/template_parser.h"
 #include "convert/template/template_scope.h"
 
-/* A place that jumps lead to. Until it is known they are a chain: each holds the one before. */
+/* A jump target. Jumps that precede it form a chain: the operand of each is the index of the jump
+ * before. */
 struct label {
     bool known;
-    uint32_t place; /* when known; else the last jump that waits for it */
+    uint32_t place; /* index of the target if known, otherwise of the last jump that refers to it */
     bool awaited;
     int64_t height;
 };
 
-/* The loop around a statement. */
+/* The loop that encloses a statement. */
 struct loop {
     struct label *again, *end;
     unsigned captures;
     struct loop *around;
 };
 
-/* The function that operations go into. */
+/* The function that receives the operations. */
 struct function {
     uint32_t number;
     uint32_t n_slots;
     struct template_operation *operations; /* (n), owned */
     uint32_t n, capacity;
     int64_t height, max_height; /* of the stack */
-    unsigned captures;          /* that are open */
-    bool dead;                  /* no run comes by here */
+    unsigned captures;          /* number of open captures */
+    bool dead;                  /* the next operation is unreachable */
     struct loop *loop;
 };
 
@@ -42,13 +43,13 @@ struct compiler {
     struct template_builder *builder;
     struct function *function;
     struct scope *scope;
-    struct buffer finished; /* struct finished of each macro, in order */
-    uint32_t n_functions;   /* so far, the template itself included */
+    struct buffer finished; /* one struct finished for each macro, in order */
+    uint32_t n_functions;   /* so far, including the template itself */
     smol_status status;
     smol_error *error;
 };
 
-/* A function whose operations are all there. */
+/* A completely compiled function. */
 struct finished {
     struct template_function function;
     struct template_operation *operations;
@@ -77,7 +78,7 @@ static void set_height(struct function *f, int64_t height)
     f->max_height = height > f->max_height ? height : f->max_height;
 }
 
-/* Adds an operation; `a` and `b` as format/template.h has them. */
+/* Adds an operation; format/template.h defines `a` and `b`. */
 static void emit(struct compiler *c, const struct node *node, enum template_opcode code, unsigned a,
                  uint32_t b)
 {
@@ -102,7 +103,8 @@ static void emit(struct compiler *c, const struct node *node, enum template_opco
     f->dead = code == OP_JUMP || code == OP_RETURN;
 }
 
-/* A jump of any kind; `height` of the stack where it leads to, relative to that after it. */
+/* Emits a jump of any kind. `height` is the stack height at the target, relative to the height
+ * after the jump. */
 static void emit_jump(struct compiler *c, const struct node *node, enum template_opcode code,
                       unsigned a, struct label *label, int height)
 {
@@ -161,7 +163,7 @@ static void emit_slot(struct compiler *c, const struct node *node, enum template
     emit(c, node, code, c->function->number != symbol->function, symbol->slot);
 }
 
-/* Reports why a variable is missing in the scope or around it. */
+/* Reports why a variable is missing in the scope or in an enclosing one. */
 static void fail_scope(struct compiler *c, const struct node *node, const struct scope *scope)
 {
     while (scope && !scope->too_many)
@@ -172,7 +174,7 @@ static void fail_scope(struct compiler *c, const struct node *node, const struct
         fail_memory(c);
 }
 
-/* Starts a scope: its variables get the values that they start with. */
+/* Starts a scope: gives its variables their initial values. */
 static void enter_scope(struct compiler *c, const struct node *node, struct scope *scope)
 {
     if (scope->failed || scope->too_many)
@@ -216,7 +218,8 @@ static void load(struct compiler *c, const struct node *name)
         emit_slot(c, name, OP_GET, symbol);
 }
 
-/* Stores the value on the stack; an attribute's namespace was put below it. */
+/* Stores the value on top of the stack in a variable, an attribute of a namespace or a tuple of
+ * targets. */
 static void store(struct compiler *c, const struct node *target)
 {
     if (target->kind == NODE_NAME || target->kind == NODE_MACRO) {
@@ -261,7 +264,7 @@ static uint32_t compile_list(struct compiler *c, const struct node *list)
     return n;
 }
 
-/* The arguments of a call; *n and *n_named of them. */
+/* Compiles the arguments of a call and counts them: *n by position, *n_named by name. */
 static void compile_arguments(struct compiler *c, const struct node *node, uint32_t *n,
                               uint32_t *n_named)
 {
@@ -287,8 +290,8 @@ static void compile_call(struct compiler *c, const struct node *node)
              (uint32_t)node->op | n_named << 16);
 }
 
-/* Each comparison of a chain is of its neighbours, which are computed once; the first that is false
- * ends it. */
+/* Compiles a chain of comparisons. Each compares two neighbours; every operand is computed once,
+ * and the first false comparison ends the chain. */
 static void compile_comparison(struct compiler *c, const struct node *node)
 {
     struct label no = {0}, done = {0};
@@ -319,7 +322,7 @@ static void compile_logic(struct compiler *c, const struct node *node)
     place_label(c, &done);
 }
 
-/* A value that is written or joined to text right away, where `safe` changes nothing. */
+/* Compiles a value that is immediately written or joined to text, where `safe` has no effect. */
 static void compile_text(struct compiler *c, const struct node *node);
 
 static void compile_choice(struct compiler *c, const struct node *node,
@@ -377,7 +380,7 @@ static void compile_attribute(struct compiler *c, const struct node *node)
     emit(c, node, OP_ATTRIBUTE, 0, text_of(c, node));
 }
 
-/* Operators and brackets: the operands, then one operation. */
+/* Compiles operators and subscripts: the operands, then one operation. */
 static void compile_operator(struct compiler *c, const struct node *node)
 {
     static const enum template_opcode codes[] = {
@@ -430,7 +433,7 @@ static void compile_expression(struct compiler *c, const struct node *node)
     case NODE_CHOICE:
         compile_choice(c, node, compile_expression);
         break;
-    case NODE_BLOCK_TEXT: /* on the stack already */
+    case NODE_BLOCK_TEXT: /* already on the stack */
         break;
     case NODE_NONE:
     case NODE_BOOLEAN:
@@ -445,7 +448,7 @@ static void compile_expression(struct compiler *c, const struct node *node)
 
 /* --- statements --------------------------------------------------------------------------- */
 
-/* Statements in a scope of their own. */
+/* Compiles statements in a scope of their own. */
 static void compile_scoped(struct compiler *c, const struct node *node, const struct node *body)
 {
     struct scope scope = inner_scope(c);
@@ -469,7 +472,7 @@ static void compile_if(struct compiler *c, const struct node *node)
         place_label(c, &done);
 }
 
-/* Text that a body writes becomes a value, which the filters change. */
+/* Captures the text that a body writes as a value and applies the filters to it. */
 static void compile_block_text(struct compiler *c, const struct node *node)
 {
     emit(c, node, OP_CAPTURE, 0, 0);
@@ -517,7 +520,7 @@ static void compile_with(struct compiler *c, const struct node *node)
 static void compile_jump_out(struct compiler *c, const struct node *node)
 {
     const struct loop *loop = c->function->loop;
-    if (!loop) /* the parser has seen one */
+    if (!loop) /* cannot happen: the parser checks that a loop exists */
         return;
     for (unsigned i = c->function->captures; i > loop->captures; i--)
         emit(c, node, OP_CAPTURE_LEAVE, 0, 0);
@@ -526,7 +529,8 @@ static void compile_jump_out(struct compiler *c, const struct node *node)
 
 /* --- loops -------------------------------------------------------------------------------- */
 
-/* Whether the condition reads a namespace that one of the nodes, or what is below, assigns to. */
+/* Returns whether the condition reads a namespace that one of the nodes, or a descendant, assigns
+ * to. */
 static bool reads_member(const struct node *condition, const struct node *nodes)
 {
     for (; nodes; nodes = nodes->next) {
@@ -541,9 +545,9 @@ static bool reads_member(const struct node *condition, const struct node *nodes)
     return false;
 }
 
-/* The condition of a loop is asked for all items before the body runs; in jinja2 both take turns,
- * which makes a difference when the body, or a macro that it calls, changes what the condition
- * reads. */
+/* Rejects conditions that depend on the loop's body. Here the condition is evaluated for all items
+ * before the body runs; jinja2 alternates between them, which makes a difference if the body, or a
+ * macro that it calls, changes a value that the condition reads. */
 static void check_condition(struct compiler *c, const struct node *loop)
 {
     bool changes = smol_tree_has(loop->body, NODE_MEMBER, NULL, 0) ||
@@ -553,7 +557,8 @@ static void check_condition(struct compiler *c, const struct node *loop)
              "a loop's condition that reads what its body may change is not supported");
 }
 
-/* The loop on the stack keeps the items that the condition lets through, and starts again. */
+/* Filters the loop on the stack: it keeps the items for which the condition is true, then
+ * restarts. */
 static void compile_condition(struct compiler *c, const struct node *node)
 {
     struct label next = {0}, end = {0};
@@ -574,7 +579,7 @@ static void compile_condition(struct compiler *c, const struct node *node)
     leave_scope(c, &scope);
 }
 
-/* A truth value that the template's source does not name. */
+/* Sets a hidden boolean variable that the template's source does not name. */
 static void emit_flag(struct compiler *c, const struct node *node, const struct symbol *flag,
                       bool value)
 {
@@ -583,7 +588,7 @@ static void emit_flag(struct compiler *c, const struct node *node, const struct 
     emit_slot(c, node, OP_SET, flag);
 }
 
-/* `flag`, where it is not NULL, tells afterwards whether a round came to its end. */
+/* Compiles the body, which sets `flag`, unless NULL, to true at the end of each iteration. */
 static void compile_loop_body(struct compiler *c, const struct node *node,
                               const struct symbol *flag, struct label *end)
 {
@@ -612,8 +617,8 @@ static void compile_loop_body(struct compiler *c, const struct node *node,
     leave_scope(c, &scope);
 }
 
-/* A loop whose rounds may be cut short has an `else` that runs when none of them came to its end,
- * as jinja2 has it. */
+/* Compiles `else`. As in jinja2, if the body contains break or continue, `else` runs when no
+ * iteration was completed. */
 static void compile_else(struct compiler *c, const struct node *node, const struct symbol *flag)
 {
     struct label done = {0}, next = {0};
@@ -651,7 +656,7 @@ static void compile_for(struct compiler *c, const struct node *node)
 
 /* --- functions ---------------------------------------------------------------------------- */
 
-/* Hands the function over to c->finished, and its operations with it. */
+/* Adds the function to c->finished, which takes ownership of its operations. */
 static void finish_function(struct compiler *c, struct function *f, const struct node *at,
                             struct template_function entry)
 {
@@ -668,7 +673,7 @@ static void finish_function(struct compiler *c, struct function *f, const struct
     }
 }
 
-/* An argument that was not given has its default. */
+/* Assigns the default value to an argument that the caller omitted. */
 static void compile_default(struct compiler *c, const struct node *parameter, unsigned index)
 {
     struct label given = {0};
@@ -681,7 +686,7 @@ static void compile_default(struct compiler *c, const struct node *parameter, un
     place_label(c, &given);
 }
 
-/* Adds the names of a function's arguments as consecutive constants. */
+/* Adds the names of a function's parameters as consecutive constants. */
 static uint32_t name_parameters(struct compiler *c, const struct node *list)
 {
     uint32_t first = 0;
@@ -789,9 +794,10 @@ static void compile_statements(struct compiler *c, const struct node *nodes)
         compile_statement(c, nodes);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- whole template ----------------------------------------------------------------------- */
 
-/* Writes the functions in order of their numbers: the template itself was finished last. */
+/* Writes the functions in order of their numbers. The template itself is number 0 but was finished
+ * last. */
 static void write_functions(struct compiler *c)
 {
     size_t n = c->finished.size / sizeof(struct finished);
@@ -821,7 +827,8 @@ static void free_functions(struct compiler *c)
 
 static const struct node nothing = {.kind = NODE_DATA, .text = ""};
 
-/* The statements of a whole template. c->tree remains the one that failed. */
+/* Compiles the statements of a whole template. After an error, c->tree is the template that
+ * failed. */
 static void compile_tree(struct compiler *c, const struct template_tree *tree)
 {
     if (c->status)
@@ -834,8 +841,8 @@ static void compile_tree(struct compiler *c, const struct template_tree *tree)
     leave_scope(c, &scope);
 }
 
-/* One template that runs when there are tools, which may be none, and one when there are not: each
- * has its own variables. */
+/* Compiles two templates, each with its own variables: `tools` runs if the variable tools is not
+ * None (it may be an empty list), otherwise `plain` runs. */
 static void compile_both(struct compiler *c, const struct template_tree *plain,
                          const struct template_tree *tools)
 {
@@ -851,7 +858,7 @@ static void compile_both(struct compiler *c, const struct template_tree *plain,
     place_label(c, &done);
 }
 
-/* Puts the name of one of two templates before what was said of it. */
+/* Prefixes the error message with the name of one of two templates. */
 static void name_template(const char *name, smol_error *error)
 {
     const smol_error said = *error;
@@ -859,7 +866,7 @@ static void name_template(const char *name, smol_error *error)
         smol_fail(error, said.status, "%.64s, %s", name, said.message);
 }
 
-/* Compiles one tree or two into the builder. Errors: as smol_template_parse. */
+/* Compiles one or two trees into the builder. Errors: see smol_template_parse. */
 static smol_status compile_trees(const struct template_input *input,
                                  const struct template_tree *plain,
                                  const struct template_tree *tools, uint32_t name,
@@ -881,7 +888,7 @@ static smol_status compile_trees(const struct template_input *input,
     return c.status;
 }
 
-/* `named`: there is another one. */
+/* Parses a template. `named`: the input has two templates, so errors name this one. */
 static smol_status parse(const struct template_text *text, bool named, struct template_tree *tree,
                          smol_error *error)
 {
@@ -906,7 +913,7 @@ static smol_status parse_and_compile(const struct template_input *input, uint32_
     return status;
 }
 
-/* A section with the code or, where `reason` is not NULL, without. */
+/* Makes a section with code, or without code if `reason` is not NULL. */
 static smol_status make_section(const struct template_input *input, const char *reason,
                                 struct template_section *section, smol_error *error)
 {
@@ -928,7 +935,7 @@ static smol_status make_section(const struct template_input *input, const char *
     return status;
 }
 
-/* What the reader would refuse, too large or too deep, cannot be written either. */
+/* Rejects a section that the reader would refuse because it is too large or too deep. */
 static smol_status check_section(struct template_section *section, smol_error *error)
 {
     struct template_code code;
@@ -949,11 +956,11 @@ smol_status smol_template_without_code(const struct template_input *input, const
 {
     char why[SMOL_ERROR_MESSAGE_SIZE];
     memcpy(why, said->message, sizeof why);
-    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* it may have been cut */
+    why[utf8_well_formed((const uint8_t *)why, strlen(why))] = '\0'; /* drops a partial character */
     smol_status status = make_section(input, why, section, error);
     if (status)
         return status;
-    /* the section's last bytes, and the only text after the name */
+    /* the reason is the last text of the section */
     char *terminated = realloc(section->data, section->size + 1);
     if (!terminated) {
         free(section->data);

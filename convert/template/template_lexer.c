@@ -1,5 +1,5 @@
-/* The lexer of chat templates, see template_lexer.h. What it does is what the regular expressions
- * of jinja2's lexer do, which transformers asks for trim_blocks and lstrip_blocks. */
+/* The lexer of chat templates. It matches the regular expressions of jinja2's lexer with
+ * trim_blocks and lstrip_blocks, which transformers enables. See template_lexer.h. */
 #include "convert/template/template_lexer.h"
 
 #include <inttypes.h>
@@ -15,14 +15,14 @@ struct lexer {
     struct template_source *source;
     smol_error *error;
     size_t at;
-    bool line_starts; /* what came before ended a line */
-    char open[64];    /* brackets that wait for their closing one */
+    bool line_starts; /* the text before `at` ends with a line break */
+    char open[64];    /* brackets that are not closed yet */
     size_t n_open;
 };
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- positions ---------------------------------------------------------------------------- */
 
-/* The index of the last line that starts at or before `at`. */
+/* Returns the index of the last line that starts at or before `at`. */
 static size_t find_line(const struct template_source *source, size_t at)
 {
     size_t low = 0, high = source->n_lines;
@@ -72,7 +72,7 @@ smol_status smol_template_refuse(const struct template_source *source, size_t at
     return status;
 }
 
-/* --- small things ----------------------------------------------------------------------------- */
+/* --- helpers ------------------------------------------------------------------------------ */
 
 static bool starts_with(const struct lexer *lexer, size_t at, const char *text)
 {
@@ -98,7 +98,7 @@ static size_t skip_space(const struct lexer *lexer, size_t at)
     return at;
 }
 
-/* The end of source[start..end) without the white space at its end. */
+/* Returns the end of source[start..end) without trailing white space. */
 static size_t strip_end(const struct lexer *lexer, size_t start, size_t end)
 {
     size_t solid = start;
@@ -126,7 +126,7 @@ static smol_status add(struct lexer *lexer, struct token token)
     return SMOL_OK;
 }
 
-/* A token that is source[at..end). */
+/* Adds a token that consists of source[at..end). */
 static smol_status add_part(struct lexer *lexer, enum token_type type, size_t at, size_t end)
 {
     return add(
@@ -136,15 +136,15 @@ static smol_status add_part(struct lexer *lexer, enum token_type type, size_t at
 
 /* --- text between tags -------------------------------------------------------------------- */
 
-/* How a tag that begins or ends treats the white space next to it: '-' strips, '+' keeps, 0 is as
- * trim_blocks and lstrip_blocks have it. */
+/* Returns how a tag that begins or ends treats the adjacent white space: '-' strips it, '+' keeps
+ * it, 0 applies trim_blocks and lstrip_blocks. */
 static char sign_at(const struct lexer *lexer, size_t at)
 {
     char c = byte_at(lexer, at);
     return c == '-' || c == '+' ? c : '\0';
 }
 
-/* Adds the text source[start..end) that stands before a tag with `sign`. */
+/* Adds the text source[start..end), which precedes a tag with `sign`. */
 static smol_status add_data(struct lexer *lexer, size_t start, size_t end, char sign, bool variable)
 {
     const char *text = lexer->source->text;
@@ -160,7 +160,7 @@ static smol_status add_data(struct lexer *lexer, size_t start, size_t end, char 
     return end > start ? add_part(lexer, TOKEN_DATA, start, end) : SMOL_OK;
 }
 
-/* The end of a tag of the form `mark`, "%}" or "#}", at `at`; 0: it is not there. */
+/* Returns the position after the tag end `mark` ("%}" or "#}") at `at`, or 0 if it is not there. */
 static size_t tag_end(const struct lexer *lexer, size_t at, const char *mark)
 {
     char sign = sign_at(lexer, at);
@@ -190,7 +190,7 @@ static smol_status lex_comment(struct lexer *lexer)
     return SMOL_OK;
 }
 
-/* Behind "{% raw %}", whose end is returned; 0: the tag at `at` is another. */
+/* Returns the position after "{% raw %}", or 0 if `at` is the start of another tag. */
 static size_t raw_begin(const struct lexer *lexer, size_t at)
 {
     at = skip_space(lexer, at + 2 + (sign_at(lexer, at + 2) != '\0'));
@@ -202,7 +202,7 @@ static size_t raw_begin(const struct lexer *lexer, size_t at)
     return starts_with(lexer, at, "%}") ? at + 2 : 0;
 }
 
-/* The same for "{% endraw %}". */
+/* Returns the position after "{% endraw %}", or 0 if `at` is the start of another tag. */
 static size_t raw_end(const struct lexer *lexer, size_t at)
 {
     if (!starts_with(lexer, at, "{%"))
@@ -248,7 +248,7 @@ static size_t skip_digits(const struct lexer *lexer, size_t at)
     return at;
 }
 
-/* The end of "e+10" at `at`, or `at`. */
+/* Returns the end of an exponent such as "e+10" at `at`, or `at` if there is none. */
 static size_t skip_exponent(const struct lexer *lexer, size_t at)
 {
     char c = byte_at(lexer, at);
@@ -291,7 +291,7 @@ static smol_status lex_number(struct lexer *lexer)
     return add(lexer, (struct token){.type = TOKEN_INTEGER, .at = start, .integer = number});
 }
 
-/* The value of `n` hexadecimal digits at `at`, or -1. */
+/* Returns the value of `n` hexadecimal digits at `at`, or -1. */
 static int64_t read_hex(const struct lexer *lexer, size_t at, size_t n, size_t limit)
 {
     int64_t value = 0;
@@ -304,8 +304,9 @@ static int64_t read_hex(const struct lexer *lexer, size_t at, size_t n, size_t l
     return value;
 }
 
-/* Python's unicode-escape: the character after a backslash at *at, which moves past it; -1: none
- * that is supported, -2: nothing, a line that goes on, -3: no escape, the backslash stays. */
+/* Decodes the character after a backslash at *at, as Python's unicode-escape does, and advances
+ * *at. Returns the code point, -1 if the escape is not supported, -2 for an escaped line break (no
+ * character), or -3 if it is not an escape, so that the backslash remains. */
 static int64_t read_escape(const struct lexer *lexer, size_t *at, size_t limit)
 {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
@@ -356,7 +357,7 @@ static smol_status lex_string(struct lexer *lexer)
                                         "this escape in a string is not supported");
         if (c == -3)
             pool[n++] = '\\';
-        else if (c >= 0) /* no longer than what it is made of */
+        else if (c >= 0) /* never longer than the escape */
             n += smol_utf8_encode((uint32_t)c, (uint8_t *)pool + n);
     }
     source->n_pool += n;
@@ -364,7 +365,7 @@ static smol_status lex_string(struct lexer *lexer)
     return add(lexer, (struct token){.type = TOKEN_STRING, .at = start, .text = pool, .size = n});
 }
 
-/* Keeps count of brackets: within them "}}" closes two of them and not the tag. */
+/* Tracks brackets: within them, "}}" is two closing braces and not the end of the tag. */
 static smol_status balance(struct lexer *lexer, char c)
 {
     static const char opening[] = "([{", closing[] = ")]}";
@@ -402,7 +403,7 @@ static smol_status lex_operator(struct lexer *lexer)
                                 "unexpected character");
 }
 
-/* One token within a tag. */
+/* Reads one token within a tag. */
 static smol_status lex_token(struct lexer *lexer)
 {
     size_t start = lexer->at;
@@ -421,7 +422,7 @@ static smol_status lex_token(struct lexer *lexer)
     return add_part(lexer, TOKEN_NAME, start, lexer->at);
 }
 
-/* The end of the tag at lexer->at, or 0. */
+/* Returns the position after the end of the tag at lexer->at, or 0 if the tag continues. */
 static size_t end_of_tag(const struct lexer *lexer, bool variable)
 {
     if (lexer->n_open > 0)
@@ -441,7 +442,7 @@ static smol_status lex_tag(struct lexer *lexer, bool variable)
     lexer->at += 2 + (sign_at(lexer, start + 2) != '\0');
     lexer->n_open = 0;
     while (!status) {
-        /* the end is looked for first: its '-' is no operator, nor is the white space after it */
+        /* test for the end first: neither its '-' nor the white space after it is a token */
         size_t next = skip_space(lexer, lexer->at);
         lexer->at = next;
         if ((end = end_of_tag(lexer, variable)))
@@ -458,9 +459,9 @@ static smol_status lex_tag(struct lexer *lexer, bool variable)
     return status;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- whole template ----------------------------------------------------------------------- */
 
-/* Text up to the next tag, and the tag. */
+/* Reads the text up to the next tag, and the tag. */
 static smol_status lex_next(struct lexer *lexer)
 {
     const struct template_source *source = lexer->source;
@@ -481,7 +482,7 @@ static smol_status lex_next(struct lexer *lexer)
                          : lex_tag(lexer, kind == '{');
 }
 
-/* "\r\n" and "\r" end lines too; a line end at the very end is left out. */
+/* Copies the text, replacing "\r\n" and "\r" by "\n", without a final line break. */
 static size_t copy_lines(const char *text, size_t size, char *out)
 {
     size_t n = 0;

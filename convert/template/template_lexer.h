@@ -1,4 +1,4 @@
-/* A chat template cut into tokens, as jinja2 cuts it with trim_blocks and lstrip_blocks. */
+/* Splits a chat template into tokens, as jinja2 does with trim_blocks and lstrip_blocks. */
 #ifndef SMOL_CONVERT_TEMPLATE_LEXER_H
 #define SMOL_CONVERT_TEMPLATE_LEXER_H
 
@@ -8,7 +8,7 @@
 #include "common/error.h"
 
 enum token_type {
-    TOKEN_DATA, /* text between the tags */
+    TOKEN_DATA, /* text between tags */
     TOKEN_VARIABLE_BEGIN,
     TOKEN_VARIABLE_END,
     TOKEN_BLOCK_BEGIN,
@@ -32,30 +32,31 @@ struct token {
     };
 };
 
-/* A template's source, its line ends as "\n", and the tokens of it. */
+/* The source of a template, with "\n" as its line break, and its tokens. */
 struct template_source {
     char *text; /* (size), owned */
     size_t size;
     char *pool; /* owned: the contents of strings */
     size_t n_pool;
-    size_t *lines; /* (n_lines), owned: where each starts */
+    size_t *lines; /* (n_lines), owned: start of each line */
     size_t n_lines;
     struct token *tokens; /* (n_tokens), owned; the last is TOKEN_END */
     size_t n_tokens, capacity;
 };
 
 /* Reads text[0..size). The caller frees *source, also after an error. Errors: SMOL_ERROR_DAMAGED
- * (what jinja2 refuses too), SMOL_ERROR_UNSUPPORTED, both as "line L, column C: what";
- * SMOL_ERROR_MEMORY. */
+ * (jinja2 refuses the text too), SMOL_ERROR_UNSUPPORTED, both with the message "line L, column C:
+ * ..."; SMOL_ERROR_MEMORY. */
 smol_status smol_template_lex(const char *text, size_t size, struct template_source *source,
                               smol_error *error);
 void smol_template_source_free(struct template_source *source);
 
-/* The line of an offset, counted from 1. O(log lines): a line may be as long as the template. */
+/* Returns the line of an offset, counted from 1. O(log lines): a line may be as long as the
+ * template. */
 unsigned smol_template_line(const struct template_source *source, size_t at);
 
 /* Fills *error with "line L, column C: ..." and returns `status`. Columns are characters, counted
- * from 1, which takes time proportional to the line. */
+ * from 1; counting takes time proportional to the line. */
 smol_status smol_template_refuse(const struct template_source *source, size_t at, smol_error *error,
                                  smol_status status, const char *format, ...)
     __attribute__((format(printf, 5, 6), cold));

@@ -1,5 +1,5 @@
-/* Which chat templates there are, see template_list.h. The order of files is that of their names,
- * whatever the folder's is. */
+/* Lists the chat templates of a checkpoint. Files are in order of their names, independent of the
+ * folder's order. See template_list.h. */
 #include "convert/template/template_list.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ const struct listed_template *smol_template_list_find(const struct template_list
     return place ? &list->items[json_integer_value(place)] : NULL;
 }
 
-/* Makes room for one more. False: out of memory. */
+/* Makes room for one more item. Returns false if memory runs out. */
 static bool grow(struct template_list *list)
 {
     if (list->n < list->capacity)
@@ -33,8 +33,8 @@ static bool grow(struct template_list *list)
     return true;
 }
 
-/* Adds name[0..size), or takes the place of the one of that name: the last one counts, as in the
- * reference. Takes `path` over. */
+/* Adds a template named name[0..size), or replaces the one with that name: as in the reference, the
+ * last one counts. Takes ownership of `path`. */
 static smol_status add(struct template_list *list, const char *name, size_t size, char *path,
                        const json_t *text, smol_error *error)
 {
@@ -50,7 +50,7 @@ static smol_status add(struct template_list *list, const char *name, size_t size
         return SMOL_OK;
     }
     if (json_object_set_new_nocheck(list->places, item.name, json_integer((json_int_t)list->n)))
-        goto fail; /* file names need not be UTF-8 */
+        goto fail; /* file names are not necessarily UTF-8 */
     list->items[list->n++] = item;
     return SMOL_OK;
 fail:
@@ -111,7 +111,7 @@ static smol_status list_files(const char *folder, struct template_list *list, sm
 
 /* --- tokenizer_config.json ------------------------------------------------------------------- */
 
-/* A list of templates with names. */
+/* Adds the entries of a list of named templates. */
 static smol_status list_entries(const struct json_settings *config, const json_t *entries,
                                 struct template_list *list, smol_error *error)
 {
@@ -130,7 +130,7 @@ static smol_status list_entries(const struct json_settings *config, const json_t
     return status;
 }
 
-/* The key: a text, which is the default, or a list. */
+/* Adds the templates of the key: a string is the default, a list has names. */
 static smol_status list_key(const struct json_settings *config, struct template_list *list,
                             smol_error *error)
 {

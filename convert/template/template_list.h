@@ -1,6 +1,6 @@
-/* The chat templates that a checkpoint has, by name, where the reference looks for them: files,
- * chat_template.jinja being "default" and additional_chat_templates/NAME.jinja the others, or, when
- * there are none, the key chat_template of tokenizer_config.json. */
+/* The chat templates of a checkpoint by name, searched in the same order as in the reference: the
+ * file chat_template.jinja ("default") and the files additional_chat_templates/NAME.jinja; if there
+ * are none, the key chat_template of tokenizer_config.json. */
 #ifndef SMOL_CONVERT_TEMPLATE_LIST_H
 #define SMOL_CONVERT_TEMPLATE_LIST_H
 
@@ -11,25 +11,25 @@
 
 struct listed_template {
     char *name;         /* owned */
-    char *path;         /* owned: of the file that it is in */
-    const json_t *text; /* of the key, borrowed from tokenizer_config.json; NULL: the file is the
-                           template */
+    char *path;         /* owned: path of the file that contains it */
+    const json_t *text; /* value of the key, borrowed from tokenizer_config.json; NULL: the file is
+                           the template */
 };
 
 struct template_list {
-    struct listed_template *items; /* (n), owned; a name stands there once */
+    struct listed_template *items; /* (n), owned; names are unique */
     size_t n, capacity;
-    json_t *places; /* in items, by name; owned: a stranger's list may be long */
+    json_t *places; /* owned: index in `items` by name, because an untrusted list may be long */
 };
 
-/* Lists those of the checkpoint in `folder`, whose tokenizer_config.json is `config`. Files are not
- * read. The caller closes it, after an error too. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a
- * key that is not what it should be), SMOL_ERROR_MEMORY. */
+/* Lists the templates of the checkpoint in `folder`, whose tokenizer_config.json is `config`,
+ * without reading the files. The caller closes the list, also after an error. Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a key has the wrong type), SMOL_ERROR_MEMORY. */
 smol_status smol_template_list_open(const char *folder, const struct json_settings *config,
                                     struct template_list *list, smol_error *error);
 void smol_template_list_close(struct template_list *list);
 
-/* The template of that name, or NULL. */
+/* Returns the template of that name, or NULL. */
 const struct listed_template *smol_template_list_find(const struct template_list *list,
                                                       const char *name);
 

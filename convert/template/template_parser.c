@@ -1,6 +1,7 @@
-/* The parser of chat templates, see template_parser.h. The grammar is jinja2's, with the
- * statements, filters and tests that format/template.h knows; each function parses what it is named
- * for. After an error the parser stands at the end of the tokens, where every loop ends. */
+/* The parser of chat templates. The grammar is jinja2's, limited to the statements, filters and
+ * tests of format/template.h; each function parses the construct that it is named after. After an
+ * error, the parser moves to the end of the tokens, where every loop ends. See
+ * template_parser.h. */
 #include "convert/template/template_parser.h"
 
 #include <stdio.h>
@@ -9,22 +10,22 @@
 
 #include "format/template.h"
 
-enum { MAX_NESTING = 100, MAX_HEIGHT = 300 }; /* so that functions may call themselves */
+enum { MAX_NESTING = 100, MAX_HEIGHT = 300 }; /* bounds of the recursion */
 
 struct parser {
     struct template_tree *tree;
     smol_error *error;
     smol_status status;
-    const struct token *token; /* the next one */
-    unsigned depth;            /* of statements and expressions within each other */
-    unsigned loops;            /* around the statement */
+    const struct token *token; /* next token */
+    unsigned depth;            /* nesting of statements and expressions */
+    unsigned loops;            /* number of enclosing loops */
 };
 
 static struct node *parse_expression(struct parser *p);
 static struct node *parse_statements(struct parser *p, const char *const ends[]);
 static struct node *parse_target_in_parentheses(struct parser *p);
 
-/* --- small things ------------------------------------------------------------------------- */
+/* --- helpers ------------------------------------------------------------------------------ */
 
 static void *fail(struct parser *p, size_t at, smol_status status, const char *what)
 {
@@ -62,7 +63,7 @@ static void grow(struct parser *p, struct node *node, unsigned below)
         fail(p, node->at, SMOL_ERROR_UNSUPPORTED, "so long an expression is not supported");
 }
 
-/* A node of up to two parts; NULL where one of them is. */
+/* Makes a node with two parts. Returns NULL if one of them is NULL. */
 static struct node *join(struct parser *p, enum node_kind kind, size_t at, struct node *a,
                          struct node *b)
 {
@@ -130,7 +131,7 @@ static const struct token *expect_name(struct parser *p)
     return fail(p, p->token->at, SMOL_ERROR_DAMAGED, "expected a name");
 }
 
-/* A list of nodes that grows. */
+/* A list of nodes under construction. */
 struct chain {
     struct node *first, **end;
     unsigned height;
@@ -189,17 +190,17 @@ static struct node *parse_name(struct parser *p)
     return with_text(new_node(p, NODE_NAME, token->at), token);
 }
 
-/* Neighbouring texts are one. */
+/* Joins adjacent string literals into one. */
 static struct node *parse_string(struct parser *p)
 {
     const struct token *token = p->token++;
     struct node *node = with_text(new_node(p, NODE_STRING, token->at), token);
     for (; node && p->token->type == TOKEN_STRING; p->token++)
-        node->size += p->token->size; /* they are adjacent in the pool */
+        node->size += p->token->size; /* their contents are adjacent in the pool */
     return node;
 }
 
-/* Expressions up to the operator `close`, which is skipped. */
+/* Parses expressions up to the operator `close`, which is skipped. */
 static struct node *parse_items(struct parser *p, enum node_kind kind, const char *close)
 {
     struct node *node = new_node(p, kind, p->token++->at);
@@ -216,7 +217,8 @@ static struct node *parse_items(struct parser *p, enum node_kind kind, const cha
     return node;
 }
 
-/* "a, b" is a tuple, "a" is a; `close` (or the end of the tag) may follow a comma. */
+/* Parses "a, b" as a tuple and "a" as a single item; `close` (or the end of the tag) may follow a
+ * comma. */
 static struct node *parse_tuple(struct parser *p, struct node *(*parse)(struct parser *),
                                 bool (*ends)(const struct parser *))
 {
@@ -277,9 +279,9 @@ static struct node *parse_primary(struct parser *p)
     return fail(p, token->at, SMOL_ERROR_DAMAGED, "expected an expression");
 }
 
-/* --- what follows an expression ----------------------------------------------------------- */
+/* --- postfix operators -------------------------------------------------------------------- */
 
-/* Behind "(": puts the arguments into node->list and node->named. */
+/* Parses arguments after "(" and adds them to node->list and node->named. */
 static void parse_arguments(struct parser *p, struct node *node)
 {
     struct chain list = {0}, named = {0};
@@ -316,7 +318,7 @@ static struct node *parse_call(struct parser *p, struct node *callee)
     return node;
 }
 
-/* Reads start:stop:step after "[", each of which may be missing. */
+/* Parses start:stop:step after "["; each part may be missing. */
 static struct node *parse_slice(struct parser *p, size_t at, struct node *value, struct node *start)
 {
     struct node *node = wrap(p, NODE_SLICE, at, value);
@@ -343,7 +345,7 @@ static struct node *parse_subscript(struct parser *p, struct node *value)
     return node;
 }
 
-/* .name, or .0 for [0] */
+/* Parses .name, or .0, which means [0]. */
 static struct node *parse_attribute(struct parser *p, struct node *value)
 {
     size_t at = p->token++->at;
@@ -371,7 +373,8 @@ static struct node *parse_postfix(struct parser *p, struct node *node)
     return node;
 }
 
-/* A filter or test of a name that is known: `map("groupby")` must not come as a surprise later. */
+/* Checks a filter or test that is named by a string constant, as in `map("groupby")`, so that an
+ * unsupported one is reported during conversion. */
 static void check_named_filter(struct parser *p, const struct node *node)
 {
     const struct node *name = node->list;
@@ -387,7 +390,7 @@ static void check_named_filter(struct parser *p, const struct node *node)
         fail_unsupported(p, &token, selects ? "the test" : "the filter");
 }
 
-/* Behind "|". */
+/* Parses a filter after "|". */
 static struct node *parse_filter(struct parser *p, struct node *value)
 {
     const struct token *name = expect_name(p);
@@ -406,8 +409,8 @@ static struct node *parse_filter(struct parser *p, struct node *value)
     return p->status ? NULL : node;
 }
 
-/* Whether what follows a test's name is its argument, as in `is divisibleby 3`; as in jinja2,
- * nearly every name is. */
+/* Returns whether the next token is an argument of a test without parentheses, as in `is
+ * divisibleby 3`. As in jinja2, every name except else, or and and is an argument. */
 static bool at_test_argument(const struct parser *p)
 {
     if (p->token->type == TOKEN_NAME)
@@ -416,7 +419,7 @@ static bool at_test_argument(const struct parser *p)
            p->token->type == TOKEN_REAL || at_operator(p, "[") || at_operator(p, "{");
 }
 
-/* Behind "is". */
+/* Parses a test after "is". */
 static struct node *parse_test(struct parser *p, struct node *value)
 {
     bool negated = skip_name(p, "not");
@@ -469,7 +472,7 @@ static struct node *parse_unary(struct parser *p, bool with_filter)
     return with_filter ? parse_filters(p, node) : node;
 }
 
-/* An operator's text and number. */
+/* The spelling and number of an operator. */
 struct operator_name {
     const char *text;
     int op;
@@ -484,7 +487,7 @@ static const struct operator_name *find_operator(const struct parser *p,
     return NULL;
 }
 
-/* Operands joined by operators of one rank, from left to right. */
+/* Parses operands joined by operators of equal precedence, from left to right. */
 static struct node *parse_binary(struct parser *p, const struct operator_name *operators, size_t n,
                                  struct node *(*parse)(struct parser *))
 {
@@ -540,7 +543,8 @@ static struct node *parse_sum(struct parser *p)
     return parse_binary(p, operators, 2, parse_concat);
 }
 
-/* The comparison that starts here, which is skipped; -1: none. */
+/* Skips the comparison operator at the current token and returns its number, or -1 if there is
+ * none. */
 static int skip_comparison(struct parser *p)
 {
     static const struct operator_name operators[] = {
@@ -612,7 +616,7 @@ static struct node *parse_or(struct parser *p)
     return node;
 }
 
-/* value if condition else other */
+/* Parses "value if condition else other". */
 static struct node *parse_choice(struct parser *p)
 {
     struct node *node = parse_or(p);
@@ -642,8 +646,7 @@ static struct node *parse_expressions(struct parser *p)
 
 /* --- statements --------------------------------------------------------------------------- */
 
-/* The end of a block's tag, and what it holds up to one of `ends`, at which the parser stands then.
- */
+/* Parses the end of a block's tag and the body, up to a tag that starts with one of `ends`. */
 static struct node *parse_body(struct parser *p, const char *const ends[])
 {
     skip_operator(p, ":");
@@ -653,7 +656,7 @@ static struct node *parse_body(struct parser *p, const char *const ends[])
     return parse_statements(p, ends);
 }
 
-/* The same up to one end, which is skipped. */
+/* Parses the end of a block's tag and the body, then skips the tag name `end`. */
 static struct node *parse_whole_body(struct parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
@@ -662,7 +665,7 @@ static struct node *parse_whole_body(struct parser *p, const char *end)
     return body;
 }
 
-/* A name, or in `set` a namespace's attribute. */
+/* Parses a name or, with `members`, an attribute of a namespace. */
 static struct node *parse_single_target(struct parser *p, bool members)
 {
     if (at_operator(p, "("))
@@ -814,7 +817,8 @@ static struct node *parse_with(struct parser *p, struct node *node)
     return node;
 }
 
-/* The body is what a function of its own would be: a loop around it cannot be left. */
+/* Parses a generation block. It acts like a function of its own: its body cannot break out of an
+ * enclosing loop. */
 static struct node *parse_generation(struct parser *p, struct node *node)
 {
     unsigned loops = p->loops;
@@ -847,7 +851,7 @@ static const struct {
     {"continue", NODE_CONTINUE, parse_jump},
 };
 
-/* Behind "{%", up to the end of the tag that ends the statement. */
+/* Parses a statement after "{%", up to the end of the tag that ends the statement. */
 static struct node *parse_statement(struct parser *p)
 {
     const struct token *token = expect_name(p);
@@ -876,7 +880,7 @@ static struct node *parse_output(struct parser *p)
     return node;
 }
 
-/* Whether the parser stands at one of the words; NULL ends the list. */
+/* Returns whether the next token is one of the words; NULL ends the list. */
 static bool at_any(const struct parser *p, const char *const words[])
 {
     for (; words && *words; words++)
@@ -885,7 +889,7 @@ static bool at_any(const struct parser *p, const char *const words[])
     return false;
 }
 
-/* Statements up to a tag with one of `ends` (NULL: up to the end of the template). */
+/* Parses statements up to a tag with one of `ends` (NULL: up to the end of the template). */
 static struct node *parse_statements(struct parser *p, const char *const ends[])
 {
     struct chain body = {0};

@@ -1,4 +1,4 @@
-/* A chat template as a tree. */
+/* The syntax tree of a chat template. */
 #ifndef SMOL_CONVERT_TEMPLATE_PARSER_H
 #define SMOL_CONVERT_TEMPLATE_PARSER_H
 
@@ -8,7 +8,7 @@ enum node_kind {
     /* statements */
     NODE_DATA,         /* text */
     NODE_OUTPUT,       /* a */
-    NODE_IF,           /* a: condition, body, rest: what else */
+    NODE_IF,           /* a: condition, body, rest: elif or else */
     NODE_FOR,          /* a: target, b: iterable, c: condition or NULL, body, rest: else */
     NODE_SET,          /* a: target, b: value */
     NODE_SET_BLOCK,    /* a: target, b: filters of NODE_BLOCK_TEXT, body */
@@ -45,23 +45,23 @@ enum node_kind {
     NODE_CONCAT,     /* list */
     NODE_AND,        /* a, b */
     NODE_OR,         /* a, b */
-    NODE_CHOICE,     /* b if a else c, which may be NULL */
-    NODE_BLOCK_TEXT, /* what the block around has written */
+    NODE_CHOICE,     /* b if a else c; c may be NULL */
+    NODE_BLOCK_TEXT, /* the text written by the enclosing block */
 };
 
 struct node {
     enum node_kind kind;
     int op;
-    unsigned height; /* of the tree of expressions below it */
-    size_t at;       /* in the source */
+    unsigned height; /* height of the expression tree below this node */
+    size_t at;       /* offset in the source */
     struct node *a, *b, *c;
     struct node *list, *named, *body, *rest;
-    struct node *next; /* in the list that it is part of */
-    const char *text;  /* (size), the source's */
+    struct node *next; /* next in the list that contains this node */
+    const char *text;  /* (size), points into the source */
     size_t size;
     int64_t integer;
     double real;
-    struct node *made_before; /* of all nodes, for smol_template_tree_free */
+    struct node *made_before; /* previously allocated node, for smol_template_tree_free */
 };
 
 struct template_tree {
@@ -70,8 +70,8 @@ struct template_tree {
     struct node *last_made;
 };
 
-/* Parses text[0..size). The caller frees *tree, also after an error. Errors: as smol_template_lex.
- */
+/* Parses text[0..size). The caller frees *tree, also after an error. Errors: see
+ * smol_template_lex. */
 smol_status smol_template_parse(const char *text, size_t size, struct template_tree *tree,
                                 smol_error *error);
 void smol_template_tree_free(struct template_tree *tree);

@@ -1,4 +1,4 @@
-/* Scopes, see template_scope.h. The rules are those of jinja2's idtracking.py. */
+/* Resolves names to variables by the rules of jinja2's idtracking.py. See template_scope.h. */
 #include "convert/template/template_scope.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ struct symbol *smol_scope_find(struct scope *scope, const char *name, size_t siz
 static struct symbol *add(struct scope *scope, const char *name, size_t size,
                           enum symbol_start start)
 {
-    if (*scope->n_slots >= TEMPLATE_MAX_STACK) { /* searches stay short, too */
+    if (*scope->n_slots >= TEMPLATE_MAX_STACK) { /* also bounds the time of a search */
         scope->too_many = true;
         return NULL;
     }
@@ -71,7 +71,8 @@ static void load(struct scope *scope, const struct node *name)
         add(scope, name->text, name->size, START_RESOLVED);
 }
 
-/* `branch`: the statement stands in an `if`, so that what the caller gave may still be there. */
+/* Adds a variable for an assignment. `branch`: the statement is in an `if`, so that the caller's
+ * variable may remain visible. */
 static void store(struct scope *scope, const struct node *name, bool branch)
 {
     if (find_here(scope, name->text, name->size))

@@ -1,15 +1,15 @@
-/* Special tokens by name, see template_tokens.h. */
+/* Reads the special tokens by name. See template_tokens.h. */
 #include "convert/template/template_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Those that every tokenizer of the reference may have. */
+/* Tokens that every tokenizer of the reference may have. */
 static const char *const known[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
-/* Sets a token, or removes it where `text` is NULL. */
+/* Sets a token, or removes it if `text` is NULL. */
 static smol_status set(struct template_tokens *tokens, const char *name, const char *text,
                        smol_error *error)
 {
@@ -34,7 +34,7 @@ static smol_status set(struct template_tokens *tokens, const char *name, const c
     return SMOL_OK;
 }
 
-/* A text, or an object that holds it as its content; NULL: null. */
+/* Reads a string, or an object with a string as its content. *text is NULL if the value is null. */
 static smol_status read_text(const struct json_settings *file, const char *key, const char **text)
 {
     const json_t *token = smol_setting(file, key);
@@ -45,7 +45,7 @@ static smol_status read_text(const struct json_settings *file, const char *key, 
                              "expected a string, or an object with a string as its content");
 }
 
-/* The tokens that every tokenizer may have, in an order of ours. */
+/* Reads the tokens of `known`. */
 static smol_status read_known(const struct json_settings *file, struct template_tokens *tokens)
 {
     for (size_t i = 0; i < N_KNOWN; i++) {
@@ -66,8 +66,8 @@ static bool ends_in_token(const char *key)
     return length >= n && strcmp(key + length - n, ending) == 0;
 }
 
-/* Whether a key names a token of the model's own. In tokenizer_config.json an object is one only
- * where it says so; flags end in _token too. */
+/* Returns whether a key names a token defined by the model. In tokenizer_config.json, an object is
+ * a token only if its __type is "AddedToken", because flags also end in _token. */
 static bool is_own(const char *key, const json_t *value, bool is_map)
 {
     const char *type = json_string_value(json_object_get(value, "__type"));
@@ -98,7 +98,8 @@ static smol_status read_own(const struct json_settings *file, bool is_map,
     return SMOL_OK;
 }
 
-/* An object of tokens of any name; a list of them has no names. */
+/* Reads an object of tokens with arbitrary names. Ignores a list, because its tokens have no
+ * names. */
 static smol_status read_named(const struct json_settings *file, const char *object,
                               struct template_tokens *tokens)
 {
@@ -120,7 +121,8 @@ static smol_status read_named(const struct json_settings *file, const char *obje
     return SMOL_OK;
 }
 
-/* In the reference's order: a later name replaces an earlier one. */
+/* Reads all sources in the reference's order: a later token replaces an earlier one with that
+ * name. */
 static smol_status read_all(const struct json_settings *config, const struct json_settings *map,
                             struct template_tokens *tokens)
 {
