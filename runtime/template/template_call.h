@@ -1,11 +1,11 @@
-/* What chat templates call: filters, tests, methods and functions; and attributes and
- * items. Each does what jinja2 and Python do, or says that it is not supported. */
+/* The operations that chat templates call: filters, tests, methods, functions, attributes and
+ * items. Each one behaves as in jinja2 and Python, or fails as not supported. */
 #ifndef SMOL_RUNTIME_TEMPLATE_CALL_H
 #define SMOL_RUNTIME_TEMPLATE_CALL_H
 
 #include "runtime/template/template_value.h"
 
-/* The arguments of a call: named ones are a text and a value each. */
+/* The arguments of a call. Each named argument is two values: its name, a text, and its value. */
 struct call {
     const struct value *positional; /* (n) */
     uint32_t n;
@@ -13,8 +13,9 @@ struct call {
     uint32_t n_named;
 };
 
-/* Puts the arguments into `out` in the order of names[0..n_names); VALUE_MISSING where one is not
- * given. `callee` is for messages. Errors: too many, unknown or repeated arguments. */
+/* Sorts the arguments into `out` in the order of names[0..n_names); an argument that is not given
+ * is VALUE_MISSING. `callee` is used in messages. Errors: too many, unknown or repeated
+ * arguments. */
 bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,
                     const char *const *names, uint32_t n_names, struct value *out);
 
@@ -27,7 +28,7 @@ bool smol_template_test(struct machine *machine, enum template_test test, const 
 
 /* --- template_methods.c --------------------------------------------------------------------- */
 
-/* value.name, and value[key] */
+/* value.name and value[key] */
 bool smol_template_attribute(struct machine *machine, const struct value *value,
                              const struct value *name, struct value *out);
 bool smol_template_item(struct machine *machine, const struct value *value, const struct value *key,
@@ -37,7 +38,7 @@ bool smol_template_method(struct machine *machine, const struct value_method *me
 
 /* --- template_functions.c ------------------------------------------------------------------- */
 
-/* The function of that name, or false. */
+/* Finds the function of that name; returns false if it does not exist. */
 bool smol_template_builtin(const struct value *name, struct value *out);
 bool smol_template_call_builtin(struct machine *machine, enum builtin builtin,
                                 const struct call *call, struct value *out);
@@ -52,7 +53,7 @@ bool smol_template_binary(struct machine *machine, enum template_binary binary,
                           const struct value *x, const struct value *y, struct value *out);
 bool smol_template_compare(struct machine *machine, enum template_compare compare,
                            const struct value *x, const struct value *y, bool *out);
-/* value[start:stop:step], each None or an integer */
+/* value[start:stop:step]; each bound is None or an integer */
 bool smol_template_slice(struct machine *machine, const struct value *value,
                          const struct value range[3], struct value *out);
 

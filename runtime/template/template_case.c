@@ -1,4 +1,4 @@
-/* Upper and lower case as Python has them. See template_text.h. */
+/* Upper and lower case as in Python. See template_text.h. */
 #include "common/utf8.h"
 #include "runtime/template/template_text.h"
 #include "runtime/template/template_unicode.h"
@@ -20,7 +20,7 @@ static bool is_ignorable(uint32_t c)
     return code_ranges_have(case_ignorable, COUNT(case_ignorable), c);
 }
 
-/* What a character becomes: up to three others, then zeros. */
+/* The result of a case mapping: one to three characters, padded with zeros. */
 struct mapped {
     uint32_t to[3];
 };
@@ -62,7 +62,7 @@ static bool map(const struct case_mapping *mapping, uint32_t c, struct mapped *o
     return true;
 }
 
-/* --- the capital sigma, which ends words as another letter ---------------------------------- */
+/* --- capital sigma, whose lower case differs at the end of a word ------------------------- */
 
 static uint32_t before(const struct value *text, size_t start, size_t *i)
 {
@@ -74,7 +74,7 @@ static uint32_t before(const struct value *text, size_t start, size_t *i)
     return c;
 }
 
-/* Unicode's Final_Sigma, for the one at `at` in bytes [start, end). */
+/* Returns whether Unicode's Final_Sigma holds for the sigma at `at` within bytes [start, end). */
 static bool sigma_is_final(const struct value *text, size_t start, size_t end, size_t at)
 {
     uint32_t c = 0;
@@ -108,7 +108,7 @@ static struct mapped convert(const struct value *text, size_t start, size_t end,
     return out;
 }
 
-/* What happens to a character: titles and capitals treat the first of a word differently. */
+/* Returns the mapping of a character: title and capitalize treat the first one differently. */
 static enum text_case case_of(enum text_case to, bool first, bool within_word)
 {
     if (to == CASE_CAPITALIZE)

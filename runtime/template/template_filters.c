@@ -1,4 +1,4 @@
-/* Filters of chat templates (`x | trim`), see template_call.h. */
+/* Filters of chat templates (`x | trim`). See template_call.h. */
 #include <string.h>
 
 #include "common/json_reader.h"
@@ -8,7 +8,8 @@
 
 enum { MAX_ARGUMENTS = 5 };
 
-/* `argument` has what call_bind made of the names in the table at the end. */
+/* `argument` holds the arguments in the order of the table at the end, as smol_call_bind returns
+ * them. */
 typedef bool filter_function(struct machine *machine, const struct value *self,
                              const struct value argument[MAX_ARGUMENTS], struct value *out);
 
@@ -66,13 +67,14 @@ static bool capitalize(struct machine *machine, const struct value *self,
     return change_case(machine, self, CASE_CAPITALIZE, out);
 }
 
-/* What jinja2's title filter cuts at. */
+/* Returns whether jinja2's title filter separates words at this character. */
 static bool is_between_words(uint32_t c)
 {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || smol_utf8_is_space(c);
 }
 
-/* The end of the run of characters from `start` on that are alike, between words or within. */
+/* Returns the end of the run that starts at `start`: all its characters separate words, or none
+ * does. *first_length is the length of its first character. */
 static size_t run_end(const struct value *text, size_t start, size_t *first_length)
 {
     uint32_t c;
@@ -127,7 +129,7 @@ static bool string(struct machine *machine, const struct value *self, const stru
     return smol_text_of(machine, self, out);
 }
 
-/* So many spaces, or the text itself. */
+/* Returns `width` spaces, or `width` itself if it is a text. */
 static bool indentation(struct machine *machine, const struct value *width, int64_t by_default,
                         struct value *out)
 {
@@ -204,7 +206,8 @@ static bool tojson(struct machine *machine, const struct value *self, const stru
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* Python's int(text): white space, a sign, digits; anything else is no integer. */
+/* Parses an integer as Python's int(text) does: white space, a sign, digits. Other text is not an
+ * integer. */
 static bool parse_integer(struct machine *machine, const struct value *text, struct value *out,
                           bool *good)
 {
@@ -226,7 +229,7 @@ static bool parse_integer(struct machine *machine, const struct value *text, str
                                &(struct value){.type = VALUE_INTEGER, .integer = number}, out);
 }
 
-/* Python's float(text), for what has the form of a decimal number. */
+/* Parses a decimal number as Python's float(text) does. */
 static bool parse_real(struct machine *machine, const struct value *text, struct value *out,
                        bool *good)
 {
@@ -253,7 +256,7 @@ static bool truncate_real(struct machine *machine, double real, struct value *ou
     return true;
 }
 
-/* int(text), or int(float(text)). */
+/* Computes int(text), or int(float(text)) if the text is not an integer. */
 static bool text_to_integer(struct machine *machine, const struct value *text, struct value *out,
                             bool *good)
 {
@@ -359,7 +362,7 @@ static bool length(struct machine *machine, const struct value *self, const stru
 
 /* --- lists ----------------------------------------------------------------------------------- */
 
-/* One step of get_path: digits are a number. */
+/* Performs one step of get_path. A part of digits is an integer key. */
 static bool get_part(struct machine *machine, struct value key, const struct value *value,
                      struct value *out)
 {
@@ -372,11 +375,11 @@ static bool get_part(struct machine *machine, struct value key, const struct val
     return smol_template_item(machine, value, digits ? &number : &key, out);
 }
 
-/* How the items of a list are looked at. */
+/* How get_path reads the items of a list. */
 struct getter {
-    const struct value *path;        /* "a.b.0", a key, or None or nothing: the whole item */
-    const struct value *replacement; /* for what is undefined on the way, or NULL */
-    bool fold;                       /* texts become small letters */
+    const struct value *path;        /* "a.b.0", a key, or the whole item if None or missing */
+    const struct value *replacement; /* replaces an undefined result at any step, or NULL */
+    bool fold;                       /* converts texts to lower case */
 };
 
 static bool get_path(struct machine *machine, const struct getter *getter, struct value value,
@@ -401,7 +404,7 @@ static bool get_path(struct machine *machine, const struct getter *getter, struc
            smol_template_method(machine, &small, &(struct call){0}, out);
 }
 
-/* A new list with get_path of each item. */
+/* Makes a new list of get_path of each item. */
 static bool get_paths(struct machine *machine, const struct value *path, bool fold,
                       const struct value *list, struct value **out)
 {
@@ -435,7 +438,7 @@ static bool first(struct machine *machine, const struct value *self, const struc
     if (!smol_value_iterate(machine, self, &list))
         return false;
     *out = list.n > 0 ? list.items[0] : value_undefined((const uint8_t *)"first", 5);
-    if (self->type == VALUE_ITERATOR && list.n > 0) { /* the others can still be had */
+    if (self->type == VALUE_ITERATOR && list.n > 0) { /* the remaining items can still be read */
         self->iterator->list = value_items(VALUE_LIST, list.items + 1, list.n - 1);
         self->iterator->used = false;
     }
@@ -501,14 +504,14 @@ static bool unique(struct machine *machine, const struct value *self, const stru
 
 /* --- order ----------------------------------------------------------------------------------- */
 
-/* A list and the keys that it is sorted by, and room for both. */
+/* A list, its sort keys, and spare space for both. */
 struct sorting {
     struct value *items, *keys, *spare_items, *spare_keys;
     bool backward;
 };
 
-/* Merges the sorted items [start, middle) and [middle, end) into the spare room; of equals those in
- * front come first. */
+/* Merges the sorted items [start, middle) and [middle, end) into the spare space. Stable: equal
+ * items keep their order. */
 static bool merge(struct machine *machine, const struct sorting *s, uint64_t start, uint64_t middle,
                   uint64_t end)
 {
@@ -577,7 +580,7 @@ static bool sort_dict(struct machine *machine, const struct value *self,
     return sort(machine, &pairs, arguments, out);
 }
 
-/* The least or the greatest; of equals the first. */
+/* Finds the least or greatest item, the first of equal ones. */
 static bool extreme(struct machine *machine, const struct value *self, const struct value *argument,
                     bool greatest, struct value *out)
 {
@@ -625,9 +628,9 @@ static bool sum(struct machine *machine, const struct value *self, const struct 
     return true;
 }
 
-/* --- filters that are given filters and tests --------------------------------------------- */
+/* --- filters that take filters and tests ----------------------------------------------------- */
 
-/* The arguments after the first n. */
+/* Returns the arguments after the first n. */
 static struct call arguments_after(const struct call *call, uint32_t n)
 {
     struct call rest = *call;
@@ -636,7 +639,7 @@ static struct call arguments_after(const struct call *call, uint32_t n)
     return rest;
 }
 
-/* map(attribute=..., default=...) */
+/* Implements map(attribute=..., default=...). */
 static bool map_attribute(struct machine *machine, const struct call *call,
                           const struct value *list, struct value *mapped)
 {
@@ -684,8 +687,8 @@ static bool map(struct machine *machine, const struct value *self, const struct 
     return smol_value_iterator(machine, value_items(VALUE_LIST, mapped, list.n), out);
 }
 
-/* select, reject and, of an attribute of each item, selectattr, rejectattr: without a test, whether
- * it is true. */
+/* The arguments of select and reject, or of selectattr and rejectattr, which look at an attribute
+ * of each item. Without a test, the condition is whether the value is true. */
 struct selection {
     const struct value *path; /* or NULL */
     int test;                 /* enum template_test, or -1 */

@@ -70,7 +70,8 @@ static bool call_range(struct machine *machine, const struct call *call, struct 
 
 /* --- dict and namespace ---------------------------------------------------------------------- */
 
-/* Puts a pair into pairs[0..*n), which have room; an equal key keeps its place. */
+/* Puts a pair into pairs[0..*n), which must have room. A repeated key keeps its position and takes
+ * the new value. */
 static bool put_pair(struct machine *machine, struct value *pairs, uint32_t *n,
                      const struct value *key, const struct value *value)
 {
@@ -88,7 +89,7 @@ static bool put_pair(struct machine *machine, struct value *pairs, uint32_t *n,
     return true;
 }
 
-/* The pairs of a dict, or of a list of pairs; `pairs` has room for them. */
+/* Puts the pairs of a dict or of a list of pairs into `pairs`, which must have room. */
 static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
                     const struct value *from)
 {
@@ -111,7 +112,8 @@ static bool put_all(struct machine *machine, struct value *pairs, uint32_t *n,
     return true;
 }
 
-/* dict(...): a dict or pairs, and named values. `room`: for so many pairs more. */
+/* dict(...): makes a dict of a dict or a list of pairs, and of named values, with room for `room`
+ * more pairs. */
 static bool call_dict(struct machine *machine, const struct call *call, uint32_t room,
                       struct value *out)
 {
@@ -182,7 +184,7 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "May",       "June",     "July",     "August",
                                      "September", "October",  "November", "December"};
 
-/* 0: Sunday (Zeller, for the Gregorian calendar). */
+/* Returns the day of the week, 0 for Sunday (Zeller's congruence for the Gregorian calendar). */
 static int weekday(const struct template_time *t)
 {
     int month = t->month < 3 ? t->month + 12 : t->month,
@@ -197,8 +199,8 @@ static int day_of_year(const struct template_time *t)
     return before[t->month - 1] + t->day + (leap && t->month > 2);
 }
 
-/* One conversion, in the "C" locale; false for those that are not supported. `pad` is "-" where
- * numbers stand without leading zeros. */
+/* Formats one conversion in the "C" locale. `bare` omits leading zeros. Returns false if the
+ * conversion is not supported. */
 static bool format_time(const struct template_time *t, char conversion, bool bare, char out[64])
 {
     int hour12 = t->hour % 12 ? t->hour % 12 : 12;

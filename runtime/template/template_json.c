@@ -1,18 +1,18 @@
-/* JSON as values, see template_json.h. */
+/* Reads JSON as values. See template_json.h. */
 #include "runtime/template/template_json.h"
 
 #include <string.h>
 
 #include "common/json_reader.h"
 
-/* JSON that is being read. */
+/* The state of the reader. */
 struct json_source {
     struct machine *machine;
     struct json_reader json;
     unsigned depth;
 };
 
-/* Passes on what the reader returned. */
+/* Records the reader's status in the machine. Returns whether it is SMOL_OK. */
 static bool good(struct json_source *source, smol_status status)
 {
     if (status)
@@ -20,7 +20,7 @@ static bool good(struct json_source *source, smol_status status)
     return !status;
 }
 
-/* The text is shared with the caller's where nothing in it needs another form. */
+/* Reads a text. It shares the caller's memory unless an escape must be decoded. */
 static bool read_text(struct json_source *source, struct value *value)
 {
     struct json_reader *json = &source->json, again;
@@ -41,7 +41,7 @@ static bool read_text(struct json_source *source, struct value *value)
     return smol_template_step(source->machine, size);
 }
 
-/* Reports a number that has no value here. `start` is where it begins. */
+/* Reports a number that cannot be represented. `start` is its first byte. */
 static bool refuse_number(struct json_source *source, const uint8_t *start, const char *what)
 {
     return smol_template_fail(source->machine, SMOL_ERROR_UNSUPPORTED,
@@ -72,7 +72,7 @@ static bool read_number(struct json_source *source, struct value *value)
     return true;
 }
 
-/* Values that gather, `each` at a time. */
+/* A growing list of values, added `each` at a time. */
 struct gathered {
     struct value *items;
     uint32_t n, capacity;
@@ -150,7 +150,7 @@ static bool read_object(struct json_source *source, struct value *value)
 
 static bool read_nested(struct json_source *source, bool is_list, struct value *value)
 {
-    if (++source->depth > TEMPLATE_MAX_DEPTH - 8) /* room for what a template puts around it */
+    if (++source->depth > TEMPLATE_MAX_DEPTH - 8) /* leaves room for levels that a template adds */
         return smol_template_fail(source->machine, SMOL_ERROR_UNSUPPORTED,
                                   "%s: more than %d lists or objects within each other",
                                   source->json.name, TEMPLATE_MAX_DEPTH - 8);

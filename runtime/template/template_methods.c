@@ -5,10 +5,11 @@
 #include "runtime/template/template_call.h"
 #include "runtime/template/template_text.h"
 
-/* --- which methods there are ----------------------------------------------------------------- */
+/* --- table of methods ------------------------------------------------------------------------ */
 
-/* Methods that the reference has and this machine has not are listed too: they must not look
- * undefined. Methods that change their receiver are undefined in the reference's sandbox. */
+/* Includes methods that the reference supports and this machine does not, so that they fail as not
+ * supported instead of being undefined. Excludes methods that modify their receiver, which are
+ * undefined in the reference's sandbox. */
 static const struct {
     enum value_type type;
     const char *name;
@@ -98,7 +99,7 @@ static const struct {
     {VALUE_REAL, "hex", METHOD_UNSUPPORTED},
 };
 
-/* What a loop says of itself. */
+/* Finds an attribute of the variable loop. Returns false if there is none of that name. */
 static bool loop_attribute(const struct value_loop *loop, const struct value *name,
                            struct value *out)
 {
@@ -129,7 +130,8 @@ static bool loop_attribute(const struct value_loop *loop, const struct value *na
     return false;
 }
 
-/* What Python's getattr finds, apart from items of dicts. *found false: nothing. */
+/* Finds an attribute as Python's getattr does, without the items of dicts. Sets *found to false if
+ * there is none. */
 static bool find_attribute(struct machine *machine, const struct value *value,
                            const struct value *name, struct value *out, bool *found)
 {
@@ -156,7 +158,7 @@ static bool find_attribute(struct machine *machine, const struct value *value,
     return true;
 }
 
-/* Names with two underscores in front are out of bounds in the reference's sandbox. */
+/* Returns whether the reference's sandbox hides the name: it starts with two underscores. */
 static bool is_hidden(const struct value *name)
 {
     return name->n >= 2 && memcmp(name->bytes, "__", 2) == 0;
@@ -188,7 +190,7 @@ bool smol_template_attribute(struct machine *machine, const struct value *value,
     return found || value->type != VALUE_DICT || find_key(machine, value, name, out, &found);
 }
 
-/* The item of a list or text at a position; *found false: there is none. */
+/* Finds the item of a list or text at a position. Sets *found to false if there is none. */
 static bool find_index(struct machine *machine, const struct value *value, int64_t index,
                        struct value *out, bool *found)
 {
@@ -237,7 +239,7 @@ static bool no_arguments(struct machine *machine, const char *name, const struct
     return smol_call_bind(machine, name, call, NULL, 0, NULL);
 }
 
-/* The keys, the values, or both as tuples. */
+/* Returns the keys, the values, or both as tuples. */
 static bool dict_view(struct machine *machine, const struct value *dict, enum method method,
                       struct value *out)
 {
@@ -329,7 +331,7 @@ static bool loop_method(struct machine *machine, const struct value_method *meth
     if (loop->changed.type != VALUE_MISSING &&
         !smol_value_equal(machine, &now, &loop->changed, &equal))
         return false;
-    if (!equal) { /* the arguments lie on the stack */
+    if (!equal) { /* copy the arguments: they are on the stack */
         struct value *items = smol_template_alloc(machine, call->n, sizeof *items);
         if (!items)
             return false;
@@ -343,8 +345,8 @@ static bool loop_method(struct machine *machine, const struct value_method *meth
 
 /* --- methods of texts ------------------------------------------------------------------------ */
 
-/* Arguments by position only, `least` to `most` of them; where a letter of `types` is t a text, i
- * an integer, T a text or None, * anything. */
+/* Checks that a call has only positional arguments, at least `least` of them. `types` has a letter
+ * for each: t a text, i an integer, T a text or None, * any value. */
 static bool check_arguments(struct machine *machine, const char *name, const struct call *call,
                             uint32_t least, const char *types)
 {
@@ -410,7 +412,7 @@ static bool has_affix(const struct value *text, const struct value *affix, bool 
            memcmp(text->bytes + (at_end ? text->n - affix->n : 0), affix->bytes, affix->n) == 0;
 }
 
-/* startswith and endswith: one text, or any of a tuple. */
+/* Implements startswith and endswith for one text or a tuple of texts. */
 static bool starts_or_ends(struct machine *machine, const struct value_method *method,
                            const struct call *call, struct value *out)
 {
@@ -482,7 +484,7 @@ static bool join(struct machine *machine, const struct value_method *method,
     return smol_text_join(machine, &method->receiver, &list, out);
 }
 
-/* Where `needle` stands last, or SIZE_MAX. */
+/* Returns the position of the last occurrence of `needle`, or SIZE_MAX. */
 static size_t find_last(const struct value *text, const struct value *needle)
 {
     size_t last = SIZE_MAX, start = 0, found;
@@ -495,7 +497,8 @@ static size_t find_last(const struct value *text, const struct value *needle)
     return last;
 }
 
-/* What is looked for, the only argument: a range to look in is not supported. NULL: failed. */
+/* Returns the text to search for, the only argument: searches within a range are not supported.
+ * Returns NULL after an error. */
 static const struct value *take_needle(struct machine *machine, const struct value_method *method,
                                        const struct call *call)
 {
@@ -506,7 +509,7 @@ static const struct value *take_needle(struct machine *machine, const struct val
     return check_arguments(machine, method->name, call, 1, "t") ? call->positional : NULL;
 }
 
-/* find, rfind and index. */
+/* Implements find, rfind and index. */
 static bool find(struct machine *machine, const struct value_method *method,
                  const struct call *call, struct value *out)
 {

@@ -1,4 +1,4 @@
-/* Operators of chat templates, see template_call.h. */
+/* Operators of chat templates. See template_call.h. */
 #include <math.h>
 #include <string.h>
 
@@ -22,13 +22,14 @@ static bool divides_by_zero(struct machine *machine)
     return smol_template_fail(machine, SMOL_ERROR_USAGE, "division by zero");
 }
 
-/* Python's quotient is rounded down, and its remainder has the divisor's sign. */
+/* Divides as Python does: the quotient is rounded down, and the remainder has the divisor's
+ * sign. */
 static bool divide_integers(struct machine *machine, enum template_binary binary, int64_t x,
                             int64_t y, struct value *out)
 {
     if (y == 0)
         return divides_by_zero(machine);
-    if (y == -1) { /* of the least integer there is no quotient */
+    if (y == -1) { /* avoid the overflow of INT64_MIN / -1 */
         *out = value_integer(0);
         return binary == BINARY_MODULO ||
                smol_template_unary(machine, UNARY_MINUS,
@@ -81,7 +82,7 @@ static bool binary_integers(struct machine *machine, enum template_binary binary
     return !overflow || beyond(machine);
 }
 
-/* As CPython's float_divmod. */
+/* Divides as CPython's float_divmod does. */
 static double divide_reals(enum template_binary binary, double x, double y)
 {
     double remainder = fmod(x, y), quotient = (x - remainder) / y;
@@ -122,7 +123,7 @@ static bool binary_reals(struct machine *machine, enum template_binary binary, d
     }
 }
 
-/* Whether a real stands for the integer exactly. */
+/* Returns whether the number is represented exactly as a real. */
 static bool is_exact(const struct value *number)
 {
     return number->type == VALUE_REAL ||
@@ -182,7 +183,7 @@ static bool repeat_text(struct machine *machine, const struct value *text, int64
     return true;
 }
 
-/* The items of x, `times` over, then those of y. */
+/* Makes a sequence of the items of x, `times` times, followed by those of y. */
 static bool join_items(struct machine *machine, const struct value *x, int64_t times,
                        const struct value *y, struct value *out)
 {
@@ -190,7 +191,7 @@ static bool join_items(struct machine *machine, const struct value *x, int64_t t
     if (x->n == 0 || times < 0)
         times = 0;
     if (__builtin_mul_overflow((uint64_t)times, (uint64_t)x->n, &n) || n > TEMPLATE_MEMORY)
-        n = TEMPLATE_MEMORY; /* more than there is memory for */
+        n = TEMPLATE_MEMORY; /* exceeds the memory, so that the allocation fails */
     n += y ? y->n : 0;
     struct value *items = smol_template_alloc(machine, n, sizeof *items);
     if (!items || !smol_template_step(machine, n * 16))
@@ -270,7 +271,7 @@ struct slice {
     uint32_t n;
 };
 
-/* A bound as Python reads it, kept within low..high. */
+/* Reads a bound as Python does and clamps it to low..high. */
 static bool read_bound(struct machine *machine, const struct value *bound, int64_t n, int64_t low,
                        int64_t high, int64_t *out)
 {
@@ -283,7 +284,7 @@ static bool read_bound(struct machine *machine, const struct value *bound, int64
     return true;
 }
 
-/* As CPython's PySlice_AdjustIndices, for a sequence of n. */
+/* Reads the range of a slice of n items, as CPython's PySlice_AdjustIndices does. */
 static bool read_slice(struct machine *machine, const struct value range[3], int64_t n,
                        struct slice *slice)
 {

@@ -1,4 +1,4 @@
-/* Values as text: what `{{ }}`, `~` and tojson write. See template_text.h. */
+/* Values as text: the output of `{{ }}`, `~` and tojson. See template_text.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 enum { MAX_DIGITS = 32, MAX_REAL = 80 };
 
-/* The fewest digits that read back as the same number, and where the point stands: the value is
- * 0.d1d2d3... * 10^*point. What the C library prints and reads here is of one process, so that its
- * locale's decimal point does not matter: it is looked over. */
+/* Returns the fewest digits that read back as the same number, and the position of the decimal
+ * point: the value is 0.d1d2d3... * 10^*point. The result does not depend on the locale: printing
+ * and reading use the same one, and the decimal point is skipped. */
 static void shortest_digits(double value, char digits[MAX_DIGITS], int *point)
 {
     char text[MAX_DIGITS];
@@ -33,7 +33,7 @@ static void shortest_digits(double value, char digits[MAX_DIGITS], int *point)
     *point = (int)strtol(c + 1, NULL, 10) + 1;
 }
 
-/* As Python's repr(float) has it. */
+/* Formats a number as Python's repr(float) does. */
 static void format_real(double value, char out[MAX_REAL])
 {
     char digits[MAX_DIGITS];
@@ -54,7 +54,7 @@ static void format_real(double value, char out[MAX_REAL])
         snprintf(out, MAX_REAL, "%s%.*s.%s", sign, point, digits, digits + point);
 }
 
-/* `json`: infinity and NaN as json.dumps writes them. */
+/* Prints a number. `json` selects the spelling of infinity and NaN that json.dumps uses. */
 static bool print_number(struct machine *machine, struct text_builder *builder,
                          const struct value *value, bool json)
 {
@@ -72,7 +72,7 @@ static bool print_number(struct machine *machine, struct text_builder *builder,
 
 /* --- str and repr ------------------------------------------------------------------------- */
 
-/* What stands for a character within quotes, or NULL for itself. */
+/* Returns the escape sequence of a character within quotes, or NULL if it needs none. */
 static const char *escape(uint32_t c, char quote, char out[16])
 {
     if (c == '\\' || c == (uint32_t)quote)
@@ -180,10 +180,10 @@ bool smol_text_of(struct machine *machine, const struct value *value, struct val
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-/* A sequence for the character, or NULL for itself. */
+/* Returns the escape sequence of a character in JSON, or NULL if it needs none. */
 static const char *escape_json(uint32_t c, bool ascii, char out[16])
 {
-    static const char letters[] = "btn\0fr"; /* of U+0008 to U+000D */
+    static const char letters[] = "btn\0fr"; /* for U+0008 to U+000D */
     if (c == '"' || c == '\\')
         snprintf(out, 16, "\\%c", (char)c);
     else if (c >= 8 && c <= 13 && c != 11)
@@ -228,7 +228,7 @@ static bool json_newline(struct machine *machine, struct text_builder *builder,
     return good;
 }
 
-/* Numbers, booleans and None become texts as keys. */
+/* Prints the key of a dict. Numbers, booleans and None become strings. */
 static bool json_key(struct machine *machine, struct text_builder *builder, const struct value *key,
                      const struct json_style *style)
 {
@@ -241,7 +241,7 @@ static bool json_key(struct machine *machine, struct text_builder *builder, cons
            smol_builder_add_literal(machine, builder, "\"", true);
 }
 
-/* Orders the pairs of a dict by their keys, without changing the dict. Insertion: few are many. */
+/* Sorts the pairs of a dict by their keys into a new list. Insertion sort: dicts have few pairs. */
 static bool sort_pairs(struct machine *machine, struct value *dict)
 {
     struct value *items = smol_template_alloc(machine, (uint64_t)dict->n * 2, sizeof *items);

@@ -1,28 +1,28 @@
-/* Which roles a template knows by name. A role is part of the protocol: templates put special
- * tokens together around it ('<|' + message['role'] + '|>'), so its bytes count as the template's
- * own, and only known names may pass. Known are a few common ones, and those that the template
- * compares a role with. These are found in its code, which is straight where an operand is
- * computed:
+/* Finds the roles that a template compares with by name. A role is part of the protocol: templates
+ * compose special tokens around it ('<|' + message['role'] + '|>'), so its bytes count as the
+ * template's own text, and only known names are accepted: a few common ones, and those that the
+ * template compares a role with. The latter are found in its code, where an operand is computed
+ * without jumps:
  *
  *     m.role == 'x'   'x' != m['role']   m.get('role') in ['x', 'y']   m.role is eq 'x'
  *     messages | selectattr('role', 'equalto', 'x')   {% set r = m.role %} ... r == 'x'
  *
- * and the same with a macro's parameter that is called role. */
+ * A macro's parameter named role also counts as a role. */
 #include <string.h>
 
 #include "runtime/template/template_vm.h"
 
-/* A search in one function's code. Operations are numbered within it. */
+/* A search in one function's code. Operation numbers are relative to the function. */
 struct role_search {
     struct machine *machine;
     const struct template_function *function;
     const struct template_operation *operations; /* (function->n_operations) */
-    const struct value *role;                    /* the name that is looked for */
+    const struct value *role;                    /* name to search for */
 };
 
-enum { NOWHERE = -1 }; /* for the number of an operation */
+enum { NOWHERE = -1 }; /* not the number of an operation */
 
-/* The string of OP_CONSTANT, OP_ATTRIBUTE and their kind. */
+/* Returns whether the constant, an operand of OP_CONSTANT or OP_ATTRIBUTE, is that string. */
 static bool string_is(const struct role_search *search, uint32_t constant, const uint8_t *bytes,
                       size_t n)
 {
@@ -39,8 +39,8 @@ static bool operation_is(const struct role_search *search, int64_t at, enum temp
            string_is(search, search->operations[at].b, (const uint8_t *)text, strlen(text));
 }
 
-/* Where the code starts that computes the operand which operation `end` completes, or NOWHERE where
- * it is not straight. */
+/* Returns the first operation of the code that computes an operand and ends with operation `end`,
+ * or NOWHERE if that code contains jumps. */
 static int64_t operand_start(const struct role_search *search, int64_t end)
 {
     int64_t height = 0;
@@ -59,7 +59,8 @@ static int64_t operand_start(const struct role_search *search, int64_t end)
     return NOWHERE;
 }
 
-/* Whether the operand that ends at `end` is the name, or a list or tuple of strings with it. */
+/* Returns whether the operand that ends at `end` is the name, or a list or tuple of strings that
+ * contains it. */
 static bool is_the_name(const struct role_search *search, int64_t end)
 {
     if (end < 0)
@@ -80,9 +81,9 @@ static bool is_the_name(const struct role_search *search, int64_t end)
     return false;
 }
 
-/* Whether the operand that ends at `end` is a message's role, variables aside: .role, ['role'],
- * .get('role'), messages | map(attribute='role'), and a method without arguments or a filter of
- * these. */
+/* Returns whether the operand that ends at `end` is a message's role, but not a variable: .role,
+ * ['role'], .get('role'), messages | map(attribute='role'), or one of these followed by filters or
+ * methods without arguments. */
 static bool is_member_role(const struct role_search *search, int64_t end)
 {
     for (; end >= 0; end--) {
@@ -106,8 +107,8 @@ static bool is_member_role(const struct role_search *search, int64_t end)
     return false;
 }
 
-/* Whether a variable is called role, as a macro's parameter, or is set to a message's role, be it
- * in one branch of `a if b else c`. */
+/* Returns whether a variable is a macro's parameter named role, or is set to a message's role,
+ * possibly in one branch of `a if b else c`. */
 static bool is_role_variable(const struct role_search *search, const struct template_operation *get)
 {
     struct role_search in = *search;
@@ -139,7 +140,7 @@ static bool is_role(const struct role_search *search, int64_t end)
                                             is_role_variable(search, &search->operations[end])));
 }
 
-/* Whether operation `at` compares a role with the name. */
+/* Returns whether operation `at` compares a role with the name. */
 static bool compares(const struct role_search *search, int64_t at)
 {
     const struct template_operation *op = &search->operations[at];
@@ -149,7 +150,7 @@ static bool compares(const struct role_search *search, int64_t at)
         filter != FILTER_REJECTATTR)
         return false;
     int64_t left = operand_start(search, at - 1) - 1;
-    if (filter != UINT32_MAX) /* the attribute, the name of a test, and what it compares with */
+    if (filter != UINT32_MAX) /* arguments: attribute, name of the test, name of the role */
         return is_the_name(search, at - 1) && operation_is(search, left - 1, OP_CONSTANT, "role");
     return (is_the_name(search, at - 1) && is_role(search, left)) ||
            (!is_test && is_the_name(search, left) && is_role(search, at - 1));

@@ -1,4 +1,4 @@
-/* Cutting and joining texts as Python's str methods do. See template_text.h. */
+/* Cuts and joins texts as Python's str methods do. See template_text.h. */
 #include <string.h>
 
 #include "common/utf8.h"
@@ -19,7 +19,7 @@ static bool is_stripped(uint32_t code_point, const struct value *of)
     return false;
 }
 
-/* The character that ends at `end`, which is not 0, and where it starts. */
+/* Returns the character that ends at `end`, which is not 0, and its start. */
 static uint32_t character_before(const struct value *text, size_t end, size_t *start)
 {
     uint32_t c;
@@ -51,7 +51,7 @@ struct value smol_text_strip(const struct value *text, const struct value *of, i
 
 /* --- split -------------------------------------------------------------------------------- */
 
-/* A list of parts that grows. */
+/* A growing list of parts. */
 struct parts {
     struct value *items;
     uint32_t n, capacity;
@@ -120,7 +120,7 @@ static bool split_backward(struct machine *machine, const struct value *text,
     return add_part(machine, parts, value_part(text, 0, end));
 }
 
-/* From the end of white space at *i to where the next begins. */
+/* Returns the text from *i to the next white space, and moves *i there. */
 static struct value next_word(const struct value *text, size_t *i)
 {
     size_t start = *i;
@@ -184,7 +184,8 @@ bool smol_text_split(struct machine *machine, const struct value *text,
     return good;
 }
 
-/* Bytes of the end of line at text[i], or 0; those that str.splitlines knows. */
+/* Returns the length of the line break at text[i], or 0. Line breaks are those of
+ * str.splitlines. */
 static size_t line_end(const struct value *text, size_t i)
 {
     uint32_t c;
@@ -203,7 +204,7 @@ bool smol_text_split_lines(struct machine *machine, const struct value *text, bo
     size_t start = 0, i = 0;
     while (i < text->n) {
         size_t length = line_end(text, i);
-        i += length ? length : 1; /* within a character nothing ends a line */
+        i += length ? length : 1; /* continuation bytes never start a line break */
         if (length == 0)
             continue;
         if (!add_part(machine, &parts, value_part(text, start, keep_ends ? i : i - length)))
@@ -218,7 +219,7 @@ bool smol_text_split_lines(struct machine *machine, const struct value *text, bo
 
 /* --- replace and join --------------------------------------------------------------------- */
 
-/* An empty `old` stands before each character and at the end. */
+/* Replaces an empty `old`, which matches before each character and at the end. */
 static bool replace_empty(struct machine *machine, const struct value *text,
                           const struct value *new, int64_t limit, struct text_builder *builder)
 {

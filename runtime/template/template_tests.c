@@ -1,7 +1,7 @@
-/* Tests of chat templates (`x is defined`), see template_call.h. */
+/* Tests of chat templates (`x is defined`). See template_call.h. */
 #include "runtime/template/template_call.h"
 
-/* Those that compare have an argument; what they ask is an operator's question. */
+/* Tests that compare their value with an argument, and the operators that implement them. */
 static const struct {
     enum template_test test;
     enum template_compare compare;
@@ -18,7 +18,7 @@ static bool is_iterable(const struct value *self)
            self->type <= VALUE_LOOP;
 }
 
-/* What the type of a value tells. */
+/* Computes the tests that depend only on the type of the value, or on a boolean. */
 static bool test_type(enum template_test test, const struct value *self)
 {
     bool boolean = self->type == VALUE_BOOLEAN;
@@ -33,7 +33,7 @@ static bool test_type(enum template_test test, const struct value *self)
         return is_text(self);
     case TEST_MAPPING:
         return self->type == VALUE_DICT;
-    case TEST_SEQUENCE: /* an undefined value has a length and items, as far as anybody asks */
+    case TEST_SEQUENCE: /* as in jinja2, an undefined value has a length and items */
         return is_text(self) || is_sequence(self) || self->type == VALUE_DICT || is_undefined(self);
     case TEST_ITERABLE:
         return is_iterable(self);

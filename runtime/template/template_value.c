@@ -1,4 +1,4 @@
-/* Values of chat templates, see template_value.h. */
+/* Values of chat templates. See template_value.h. */
 #include "runtime/template/template_value.h"
 
 #include <inttypes.h>
@@ -67,7 +67,8 @@ static void *add_block(struct machine *machine, size_t size)
     return block->values;
 }
 
-/* What is large has a block of its own, so that of no other more than a quarter is left over. */
+/* Allocates a large size as a block of its own, so that at most a quarter of any other block is
+ * unused. */
 void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each)
 {
     uint64_t size;
@@ -77,7 +78,7 @@ void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each)
                            TEMPLATE_MEMORY >> 20);
         return NULL;
     }
-    size = round_up(size, 8); /* of which TEMPLATE_MEMORY is a multiple */
+    size = round_up(size, 8); /* TEMPLATE_MEMORY is a multiple of 8 */
     machine->used += (size_t)size;
     if (size > TEMPLATE_BLOCK / 4)
         return add_block(machine, (size_t)size);
@@ -239,7 +240,8 @@ bool smol_value_leave(struct machine *machine)
     return true;
 }
 
-/* Compares an integer with a real exactly, as Python does: below, equal or above 0; 2 for NaN. */
+/* Compares an integer with a real exactly, as Python does. Returns a number below, equal to or
+ * above 0, or 2 for NaN. */
 static int order_mixed(int64_t integer, double real)
 {
     if (real != real)
@@ -340,7 +342,7 @@ bool smol_value_equal(struct machine *machine, const struct value *a, const stru
 static int order_texts(const struct value *a, const struct value *b)
 {
     uint32_t common = a->n < b->n ? a->n : b->n;
-    int order = memcmp(a->bytes, b->bytes, common); /* UTF-8 sorts as code points do */
+    int order = memcmp(a->bytes, b->bytes, common); /* UTF-8 sorts like code points */
     if (order == 0)
         return a->n < b->n ? -1 : a->n > b->n;
     return order < 0 ? -1 : 1;
@@ -380,7 +382,7 @@ bool smol_value_order(struct machine *machine, const struct value *a, const stru
     return smol_value_leave(machine);
 }
 
-/* What cannot be a key is an error in Python too. */
+/* Fails, as Python does, if a value cannot be the key of a dict. */
 static bool check_hashable(struct machine *machine, const struct value *key)
 {
     switch (key->type) {

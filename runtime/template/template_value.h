@@ -1,9 +1,8 @@
-/* The values that a chat template computes with, as Python has them, in memory and steps that are
- * bounded. Lists, tuples, dicts and text never change once made; only namespaces, loops and
- * iterators do.
+/* The values of chat templates, modelled on Python's, with bounds on memory and steps. Lists,
+ * tuples, dicts and text are immutable; only namespaces, loops and iterators change.
  *
- * Functions that can fail return false, with machine->error filled, and are not to be called again
- * on that machine then. */
+ * Functions that can fail return false and fill machine->error. After a failure, the machine must
+ * not be used again, except to free it. */
 #ifndef SMOL_RUNTIME_TEMPLATE_VALUE_H
 #define SMOL_RUNTIME_TEMPLATE_VALUE_H
 
@@ -15,18 +14,18 @@
 #include "format/template.h"
 
 enum {
-    TEMPLATE_MEMORY = 64 << 20,  /* bytes for all values of a run, the result included */
-    TEMPLATE_BLOCK = 64 << 10,   /* bytes of them that are asked for at once */
-    TEMPLATE_STEPS = 1 << 25,    /* operations, elements and 16 bytes of text count one each */
+    TEMPLATE_MEMORY = 64 << 20,  /* bytes for all values of a run, including the result */
+    TEMPLATE_BLOCK = 64 << 10,   /* bytes of one allocation */
+    TEMPLATE_STEPS = 1 << 25,    /* an operation, an element or 16 bytes of text is a step */
     TEMPLATE_STACK = 1 << 13,    /* values: slots and stacks of all calls */
-    TEMPLATE_MAX_CALLS = 64,     /* macros that call each other */
-    TEMPLATE_MAX_DEPTH = 64,     /* lists and dicts within each other */
+    TEMPLATE_MAX_CALLS = 64,     /* nesting of macro calls */
+    TEMPLATE_MAX_DEPTH = 64,     /* nesting of lists and dicts */
     TEMPLATE_MAX_RANGE = 100000, /* elements of a range, as in the reference */
-    TEMPLATE_MAX_MEMBERS = 4096, /* of an object of the caller's JSON text */
+    TEMPLATE_MAX_MEMBERS = 4096, /* members of an object in the caller's JSON text */
 };
 
 enum value_type {
-    VALUE_MISSING = 0, /* a slot that nothing was put in; behaves like UNDEFINED */
+    VALUE_MISSING = 0, /* a slot without a value; behaves like UNDEFINED */
     VALUE_UNDEFINED,
     VALUE_NONE,
     VALUE_BOOLEAN,
@@ -36,8 +35,8 @@ enum value_type {
     VALUE_LIST,
     VALUE_TUPLE,
     VALUE_RANGE,
-    VALUE_VIEW,     /* what dict methods give: can be counted and iterated, not indexed */
-    VALUE_ITERATOR, /* what map, select and the like give: can be iterated once */
+    VALUE_VIEW,     /* result of a dict method: can be counted and iterated, not indexed */
+    VALUE_ITERATOR, /* result of map, select and similar filters: can be iterated once */
     VALUE_DICT,
     VALUE_NAMESPACE,
     VALUE_LOOP,
@@ -48,21 +47,21 @@ enum value_type {
 
 struct value {
     uint8_t type;     /* enum value_type */
-    uint8_t argument; /* text without marks: 1 when it stems from the caller's arguments */
-    uint32_t n;       /* bytes, elements, or pairs of a dict */
+    uint8_t argument; /* text without marks: 1 if it comes from the caller's arguments */
+    uint32_t n;       /* number of bytes, elements, or pairs of a dict */
     union {
         bool boolean;
         int64_t integer;
         double real;
-        const uint8_t *bytes;      /* UTF-8; of an undefined value, its name */
-        const struct value *items; /* (n), of a dict (2 n): key, value, key, value ... */
+        const uint8_t *bytes;      /* UTF-8; for an undefined value, its name */
+        const struct value *items; /* (n), for a dict (2 n): key, value, key, value ... */
         struct value_iterator *iterator;
         struct value_names *names;
         struct value_loop *loop;
         const struct value_method *method;
-        uint32_t number; /* of a function, or enum builtin */
+        uint32_t number; /* index of a function, or enum builtin */
     };
-    const uint8_t *marks; /* text: (n), 1 for each byte that stems from the arguments; or NULL */
+    const uint8_t *marks; /* text: (n), 1 for each byte that comes from the arguments; or NULL */
 };
 
 struct value_iterator {
@@ -70,7 +69,7 @@ struct value_iterator {
     bool used;
 };
 
-struct value_names { /* a namespace's attributes */
+struct value_names { /* attributes of a namespace */
     struct value *pairs;
     uint32_t n, capacity;
 };
@@ -78,10 +77,10 @@ struct value_names { /* a namespace's attributes */
 struct value_loop {
     const struct value *items; /* (n) */
     uint32_t n;
-    uint32_t next;      /* the current item is before this one; 0: none yet */
+    uint32_t next;      /* index of the item after the current one; 0: not started */
     struct value *kept; /* (n), see OP_KEEP */
     uint32_t n_kept;
-    struct value changed; /* what loop.changed() was last asked about */
+    struct value changed; /* arguments of the last loop.changed() */
 };
 
 enum method {
@@ -137,39 +136,40 @@ enum builtin {
     BUILTIN_UNSUPPORTED, /* lipsum, cycler, joiner */
 };
 
-/* The local time, for strftime_now. */
+/* The local time for strftime_now. */
 struct template_time {
     int year, month, day;     /* month 1..12, day 1..31 */
     int hour, minute, second; /* 0..60 */
 };
 
-/* Text that grows, in the machine's memory: each byte with its mark. */
+/* A growing text in the machine's memory, with a mark for each byte. */
 struct text_builder {
-    uint8_t *bytes; /* (capacity), and as many marks after them */
+    uint8_t *bytes; /* (capacity), followed by (capacity) marks */
     size_t n, capacity;
 };
 
-/* A piece of a machine's memory, in a list. */
+/* A piece of a machine's memory, in a linked list. */
 struct template_block {
     struct template_block *next;
     uint64_t values[];
 };
 
-/* Made by naming code, error and steps; the caller frees it with smol_template_free. */
+/* The state of a run. The caller initializes code, error and steps, and frees it with
+ * smol_template_free. */
 struct machine {
     const struct template_code *code;
     smol_error *error;
-    smol_status status; /* what went wrong, or SMOL_OK */
-    bool exhausted;     /* it was that steps or memory ran out */
+    smol_status status; /* status of the failure, or SMOL_OK */
+    bool exhausted;     /* the failure was that steps or memory ran out */
     struct template_block *blocks;
-    uint8_t *rest; /* (n_rest), of the block that is being filled, or NULL */
+    uint8_t *rest; /* (n_rest), unused part of the current block, or NULL */
     size_t n_rest;
-    size_t used;    /* bytes of all values */
-    uint64_t steps; /* that are left */
-    unsigned line;  /* of the operation that runs; 0: none */
-    unsigned depth; /* of functions that call themselves */
+    size_t used;    /* bytes used by all values */
+    uint64_t steps; /* number of steps left */
+    unsigned line;  /* line of the current operation; 0: none */
+    unsigned depth; /* recursion depth, see smol_value_enter */
     struct template_time time;
-    struct value variables; /* VALUE_DICT: the caller's and the template's */
+    struct value variables; /* VALUE_DICT: variables of the caller and of the template */
 };
 
 /* --- failures ----------------------------------------------------------------------------- */
@@ -178,24 +178,25 @@ struct machine {
 bool smol_template_fail(struct machine *machine, smol_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* The same for a value of a type that an operation has no use for: "WHAT a list". */
+/* Fails because an operation does not accept the type of the value: "WHAT a list". */
 bool smol_template_fail_type(struct machine *machine, const char *what, const struct value *value);
 
-/* The same for something that the reference can do and this machine cannot. */
+/* Fails because of a feature that the reference supports and this machine does not. */
 bool smol_template_fail_unsupported(struct machine *machine, const char *what);
 
-/* Around functions that call themselves on what a value holds: a step each, and values may lie at
- * most TEMPLATE_MAX_DEPTH within each other. value_leave returns true. */
+/* Enclose each function that calls itself on the parts of a value. smol_value_enter takes a step
+ * and fails if values are nested more than TEMPLATE_MAX_DEPTH deep; smol_value_leave returns
+ * true. */
 bool smol_value_enter(struct machine *machine);
 bool smol_value_leave(struct machine *machine);
 
-/* Takes 1 + bytes / 16 steps. */
+/* Consumes 1 + bytes / 16 steps. */
 bool smol_template_step(struct machine *machine, uint64_t bytes);
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Memory for n entries of `each` bytes, aligned to 8; NULL on failure. It is kept until all of it
- * is freed at once. */
+/* Allocates n entries of `each` bytes, aligned to 8; returns NULL on failure. smol_template_free
+ * frees all memory at once. */
 void *smol_template_alloc(struct machine *machine, uint64_t n, size_t each);
 void smol_template_free(struct machine *machine);
 
@@ -203,12 +204,12 @@ bool smol_builder_add(struct machine *machine, struct text_builder *builder, con
                       size_t n, bool argument);
 bool smol_builder_add_literal(struct machine *machine, struct text_builder *builder,
                               const char *text, bool argument);
-/* Adds bytes [start, end) of a text. */
+/* Appends bytes [start, end) of a text. */
 bool smol_builder_add_part(struct machine *machine, struct text_builder *builder,
                            const struct value *text, size_t start, size_t end);
 bool smol_builder_add_code_point(struct machine *machine, struct text_builder *builder,
                                  uint32_t code_point, bool argument);
-/* The text so far, which lies in the builder: add nothing more. */
+/* Returns the text so far. It shares the builder's memory: append nothing afterwards. */
 struct value smol_builder_text(const struct text_builder *builder);
 
 /* --- making values ------------------------------------------------------------------------ */
@@ -237,13 +238,13 @@ static inline struct value value_items(enum value_type type, const struct value 
 {
     return (struct value){.type = (uint8_t)type, .n = n, .items = items};
 }
-/* Text that is not the caller's; it must outlive the machine. */
+/* Makes a text that does not come from the caller; the bytes must outlive the machine. */
 static inline struct value value_text(const void *bytes, size_t n)
 {
     return (struct value){.type = VALUE_TEXT, .n = (uint32_t)n, .bytes = bytes};
 }
 
-/* Bytes [start, end) of a text, which they are shared with. */
+/* Makes a text of bytes [start, end) of another, whose memory it shares. */
 static inline struct value value_part(const struct value *text, size_t start, size_t end)
 {
     struct value part = *text;
@@ -270,12 +271,12 @@ static inline bool is_number(const struct value *value)
 {
     return value->type >= VALUE_BOOLEAN && value->type <= VALUE_REAL;
 }
-/* What can be indexed by numbers. */
+/* Returns whether the value can be indexed by numbers. */
 static inline bool is_sequence(const struct value *value)
 {
     return value->type >= VALUE_LIST && value->type <= VALUE_RANGE;
 }
-/* An integer, or a boolean, which is one to Python. */
+/* Returns whether the value is an integer, or a boolean, which Python treats as an integer. */
 static inline bool is_integral(const struct value *value)
 {
     return value->type == VALUE_BOOLEAN || value->type == VALUE_INTEGER;
@@ -294,29 +295,30 @@ static inline bool text_argument(const struct value *text, size_t i)
     return text->marks ? text->marks[i] : text->argument;
 }
 
-const char *smol_value_type_name(const struct value *value); /* as Python calls it */
+const char *smol_value_type_name(const struct value *value); /* the name of the type in Python */
 bool smol_value_truth(const struct value *value);
 bool smol_value_equal(struct machine *machine, const struct value *a, const struct value *b,
                       bool *equal);
-/* *order: -1, 0 or 1, or 2 where there is none, as of NaN. Only numbers, texts, lists and tuples
- * are ordered. */
+/* Sets *order to -1, 0 or 1, or to 2 if the values are unordered, as NaN is. Only numbers, texts,
+ * lists and tuples have an order. */
 bool smol_value_order(struct machine *machine, const struct value *a, const struct value *b,
                       int *order);
 bool smol_value_contains(struct machine *machine, const struct value *container,
                          const struct value *item, bool *contains);
 
-/* The value of a key that equals `key`, or NULL. */
+/* Finds the value of a key that equals `key`; sets *found to NULL if there is none. */
 bool smol_dict_find(struct machine *machine, const struct value *dict, const struct value *key,
                     const struct value **found);
 
-/* What a loop over the value goes through, as a VALUE_LIST; an iterator is used up. */
+/* Lists the items that a loop over the value visits, as a VALUE_LIST. This consumes an iterator. */
 bool smol_value_iterate(struct machine *machine, const struct value *value, struct value *list);
 
-/* Characters of a text, and where the k-th begins (k at most their number). */
+/* Return the number of characters in a text, and the offset of the k-th (k is at most their
+ * number). */
 size_t smol_text_length(const struct value *text);
 size_t smol_text_offset(const struct value *text, size_t k);
 
-/* Where needle first stands in bytes [start, text->n), or SIZE_MAX. */
+/* Returns the position of the first `needle` in bytes [start, text->n), or SIZE_MAX. */
 size_t smol_text_find(const struct value *text, const struct value *needle, size_t start);
 
 #endif

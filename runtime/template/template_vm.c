@@ -1,6 +1,6 @@
-/* The stack machine of chat templates, see template_vm.h and FORMAT.md, 5.11. The reader has
- * checked every operand, and that no operation takes more from the stack than there is: here only
- * what depends on values is looked at. */
+/* The stack machine of chat templates. The reader has already checked every operand and the height
+ * of the stack before every operation; this file checks only properties that depend on values. See
+ * template_vm.h and FORMAT.md, 5.11. */
 #include "runtime/template/template_vm.h"
 
 #include <string.h>
@@ -8,12 +8,12 @@
 #include "runtime/template/template_call.h"
 #include "runtime/template/template_text.h"
 
-/* A call of a function: its slots lie on the stack, its own values after them. */
+/* A call of a function: its slots are on the stack, followed by its own values. */
 struct frame {
     const struct template_function *function;
-    uint32_t next;       /* operation */
+    uint32_t next;       /* index of the next operation */
     struct value *slots; /* (n_slots) */
-    struct value *top;   /* after the last value, while another call runs */
+    struct value *top;   /* after the last value, saved during a nested call */
 };
 
 enum { MAX_CAPTURES = 256 }; /* of all calls together */
@@ -24,13 +24,13 @@ struct vm {
     struct value *top;   /* after the last value */
     struct frame frames[TEMPLATE_MAX_CALLS];
     uint32_t n_frames;
-    struct text_builder captures[MAX_CAPTURES]; /* the last one is written to */
+    struct text_builder captures[MAX_CAPTURES]; /* output goes to the last one */
     uint32_t n_captures;
 };
 
 typedef const struct template_operation operation;
 
-/* --- small things ---------------------------------------------------------------------------- */
+/* --- helpers ---------------------------------------------------------------------------------- */
 
 static struct frame *frame_of(struct vm *vm)
 {
@@ -148,7 +148,7 @@ static struct value *slot(struct vm *vm, operation *op)
 static bool do_get(struct vm *vm, operation *op)
 {
     push(vm, *slot(vm, op));
-    if (vm->top[-1].type == VALUE_MISSING) /* which elsewhere means an argument that is not given */
+    if (vm->top[-1].type == VALUE_MISSING) /* elsewhere this means an argument that is not given */
         vm->top[-1].type = VALUE_UNDEFINED;
     return true;
 }
@@ -159,7 +159,7 @@ static bool do_set(struct vm *vm, operation *op)
     return true;
 }
 
-/* A list or tuple of the last b values. */
+/* Makes a list or tuple of the last b values. */
 static bool do_list(struct vm *vm, operation *op)
 {
     struct value *items = smol_template_alloc(vm->machine, op->b, sizeof *items);
@@ -171,7 +171,8 @@ static bool do_list(struct vm *vm, operation *op)
     return push(vm, value_items(op->code == OP_LIST ? VALUE_LIST : VALUE_TUPLE, items, op->b));
 }
 
-/* Of equal keys the first gives the place, the last the value. */
+/* Makes a dict of the last b pairs. A repeated key keeps its first position and takes the last
+ * value. */
 static bool do_dict(struct vm *vm, operation *op)
 {
     struct value *pairs = smol_template_alloc(vm->machine, (uint64_t)op->b * 2, sizeof *pairs);
@@ -299,7 +300,7 @@ static bool do_store(struct vm *vm, operation *op)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* Takes the arguments from the stack, where they still lie. */
+/* Pops the arguments of a call. They remain in the stack's memory. */
 static struct call take_call(struct vm *vm, uint32_t n, uint32_t n_named)
 {
     struct call call = {.n = n, .n_named = n_named};
@@ -338,12 +339,12 @@ static bool bind_parameters(struct vm *vm, const struct template_function *funct
     return true;
 }
 
-/* Starts a function; `call`, whose arguments lie above the top of the stack, may be NULL. */
+/* Starts a function. `call` may be NULL; its arguments are in memory above the top of the stack. */
 static bool enter_function(struct vm *vm, uint32_t number, const struct call *call)
 {
     const struct template_function *function = &vm->machine->code->functions[number];
     struct value *slots = vm->top;
-    if (call) /* the arguments are still needed */
+    if (call) /* keep the arguments */
         slots += call->n + 2 * (size_t)call->n_named;
     size_t room = (size_t)(vm->stack + TEMPLATE_STACK - slots);
     if (vm->n_frames == TEMPLATE_MAX_CALLS || room < function->n_slots ||
@@ -366,7 +367,7 @@ static bool do_call(struct vm *vm, operation *op)
     const struct value callee = pop(vm);
     struct value result;
     if (callee.type == VALUE_MACRO) {
-        vm->top++; /* the arguments must stay in place, and the result goes below them */
+        vm->top++; /* keep the callee's place for the result, and the arguments above it */
         return enter_function(vm, callee.number, &call);
     }
     if (callee.type == VALUE_METHOD)
@@ -405,7 +406,7 @@ static bool do_given(struct vm *vm, operation *op)
     return true;
 }
 
-/* What the function has written is the value of its call, in the callee's place. */
+/* Returns from a function: the text that it wrote replaces the callee on the stack. */
 static bool do_return(struct vm *vm, operation *op)
 {
     (void)op;
@@ -459,7 +460,7 @@ static bool do_loop(struct vm *vm, operation *op)
     return push(vm, (struct value){.type = VALUE_LOOP, .loop = loop});
 }
 
-/* The loop that the converter has put there; only other code can have put anything else. */
+/* Returns the loop on the stack. Code from the converter always has one there. */
 static struct value_loop *loop_at(struct vm *vm, const struct value *value)
 {
     if (value->type == VALUE_LOOP)
@@ -515,7 +516,7 @@ static bool do_loop_end(struct vm *vm, operation *op)
     return loop != NULL;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the machine ------------------------------------------------------------------------------ */
 
 static bool (*const operations[N_TEMPLATE_CODES])(struct vm *vm, operation *op) = {
     [OP_TEXT] = do_text,
