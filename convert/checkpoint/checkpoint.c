@@ -26,7 +26,7 @@ const char *smol_checkpoint_name(const struct family *family, struct tensor_key 
     return smol_checkpoint_format(family->names[key.role], key.layer, name);
 }
 
-/* Whether `name` is what `pattern` gives for some layer. */
+/* Returns whether `name` is `pattern` with a layer filled in, and sets *layer. */
 static bool matches(const char *pattern, const char *name, uint32_t *layer)
 {
     enum { MAX_DIGITS = 6 };
@@ -90,7 +90,7 @@ bool smol_checkpoint_ignores(const char *name)
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
-/* "49152, 576"; returns `text`. */
+/* Writes a shape as "49152, 576". Returns `text`. */
 static const char *shape_text(unsigned rank, const uint64_t *shape, char text[MAX_SHAPE])
 {
     size_t length = 0;
@@ -126,7 +126,7 @@ static smol_status check_source(const struct safetensors *reader, const struct b
                      shape_text(rank, wanted, expected));
 }
 
-/* Whether two tensors hold the same bytes in the same shape and type. */
+/* Returns whether two tensors hold the same bytes in the same shape and type. */
 static bool same_data(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
     return a->dtype == b->dtype && a->size == b->size && a->rank == b->rank &&
@@ -134,9 +134,10 @@ static bool same_data(const struct safetensors_tensor *a, const struct safetenso
            memcmp(a->data, b->data, a->size) == 0;
 }
 
-/* With tied embeddings the head may be absent, or present as an equal copy. A head that is
- * present and differs cannot be meant to be tied. An untied head that equals the
- * embedding is stored once, which changes no result. */
+/* Decides whether the output matrix is tied to the embedding. A checkpoint with tied embeddings may
+ * lack the output or hold an equal copy of the embedding. An output that differs from the embedding
+ * is not tied, whatever config.json says. An untied output that equals the embedding is stored
+ * once, which changes no result. */
 static void resolve_tied(const struct safetensors *reader, const struct family *family,
                          struct blob_model *model)
 {
@@ -155,7 +156,8 @@ static int compare_pointers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Tools that quantize add tensors of scales, without which the weights mean something else. */
+/* Returns whether `name` is a tensor of scales from a quantization tool. Such scales change the
+ * meaning of the weights. */
 static bool is_scale(const char *name)
 {
     static const char *const ends[] = {".weight_scale", ".weight_scale_inv", ".input_scale"};
@@ -178,8 +180,8 @@ static smol_status fail_extra(const struct safetensors_tensor *tensor, smol_erro
                      tensor->path, tensor->name);
 }
 
-/* Every tensor of the file must have been used, be a tied head's copy, called `tied_output`, or be
- * harmless. */
+/* Checks that each tensor of the files is in `sources`, is the copy `tied_output` of a tied
+ * embedding, or is harmless. */
 static smol_status check_extra(const struct safetensors *reader, const char *tied_output,
                                const struct safetensors_tensor *const *sources, size_t n_sources,
                                smol_error *error)

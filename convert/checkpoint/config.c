@@ -1,5 +1,5 @@
-/* A checkpoint's settings, see config.h: opens the three files and reads what is not the model's
- * (config_model.h): sampling defaults, and the tokens that end a text. */
+/* A checkpoint's settings, see config.h. This file opens the JSON files and reads the sampling
+ * defaults and the tokens that end a text. config_model.h reads the model. */
 #include "convert/checkpoint/config.h"
 
 #include <float.h>
@@ -11,8 +11,8 @@
 
 /* ---- sampling defaults ---- */
 
-/* The limits are those of the reference's samplers; a temperature of 0 passes, because people write
- * it for "greedy". */
+/* The limits are those of transformers' samplers, except that a temperature of 0 is allowed: it is
+ * a common spelling of "greedy". */
 static const struct {
     const char *key;
     enum generation_field bit;
@@ -60,9 +60,9 @@ static smol_status read_generation(const struct json_settings *generation,
 
 /* ---- the tokens that end a text ---- */
 
-/* Three files may name some, and published checkpoints disagree with themselves (a chat model whose
- * config.json still names the base model's only), so all of them count. Ids are never guessed from
- * what a token looks like. */
+/* Three files may name such tokens. Published checkpoints contradict themselves: the config.json of
+ * a chat model may name only the tokens of its base model. So the tokens of all files count. Ids
+ * are never guessed from the text of a token. */
 
 static smol_status fail_id(const struct json_settings *from, const char *key, const json_t *id,
                            uint32_t vocab_size)
@@ -72,7 +72,7 @@ static smol_status fail_id(const struct json_settings *from, const char *key, co
     return smol_setting_expect(from, SMOL_ERROR_DAMAGED, key, id, expected);
 }
 
-/* Keeps the ids ascending and without duplicates. */
+/* Inserts an id. The ids stay ascending and unique. */
 static smol_status add_id(const struct json_settings *from, const char *key, const json_t *id,
                           struct config *config)
 {
@@ -96,7 +96,7 @@ static smol_status add_id(const struct json_settings *from, const char *key, con
     return SMOL_OK;
 }
 
-/* eos_token_id: one id or a list of ids. */
+/* Adds eos_token_id: one id or a list of ids. */
 static smol_status add_ids(const struct json_settings *from, struct config *config)
 {
     json_t *ids = smol_setting(from, "eos_token_id");
@@ -112,7 +112,8 @@ static smol_status add_ids(const struct json_settings *from, struct config *conf
     return SMOL_OK;
 }
 
-/* eos_token: the token's text, or an object that holds it. NULL when there is none. */
+/* Reads the text of eos_token, which is a string or an object that holds one. *text stays unchanged
+ * if the key is absent. */
 static smol_status eos_text(const struct json_settings *from, const char **text)
 {
     json_t *token = smol_setting(from, "eos_token");
@@ -124,7 +125,8 @@ static smol_status eos_text(const struct json_settings *from, const char **text)
     return smol_setting_string(&inside, "content", text);
 }
 
-/* The id of `text` in tokenizer.json: an added token, else one of the vocabulary. */
+/* Returns the id of `text` in tokenizer.json: that of an added token, otherwise that of the
+ * vocabulary. Returns NULL if there is none. */
 static const json_t *find_token(const json_t *tokenizer, const char *text)
 {
     json_t *added = json_object_get(tokenizer, "added_tokens");

@@ -1,5 +1,5 @@
-/* The model that a checkpoint's JSON files describe, with every default resolved:
- * config.json, generation_config.json, tokenizer_config.json. */
+/* Reads the model that config.json, generation_config.json and tokenizer_config.json describe, with
+ * all defaults resolved. */
 #ifndef SMOL_CONVERT_CONFIG_H
 #define SMOL_CONVERT_CONFIG_H
 
@@ -14,14 +14,14 @@
 
 enum { CONFIG_MAX_STOP = 64 };
 
-/* Which of its two lists of factors a model with rope_type longrope is converted with. */
+/* The list of factors that the conversion uses for a model with rope_type longrope. */
 enum longrope { LONGROPE_NONE, LONGROPE_SHORT, LONGROPE_LONG };
 
 enum config_file { CONFIG_JSON, GENERATION_JSON, TOKENIZER_CONFIG_JSON, N_CONFIG_FILES };
 
 struct config {
     const struct family *family;
-    struct blob_model model; /* .dtype is left 0; .tied_embeddings is what the config says */
+    struct blob_model model;          /* .dtype is 0; .tied_embeddings as in config.json */
     uint8_t layers[MODEL_MAX_LAYERS]; /* (n_layers): bits of enum layer_bit */
     float inv_freq[MAX_HEAD_DIM];     /* (n_rope_tables, rotary_dim / 2) */
     uint32_t max_positions;           /* max_position_embeddings */
@@ -35,16 +35,20 @@ struct config {
     struct json_mark marks[N_CONFIG_FILES];
 };
 
-/* Reads config.json (required; `name` is what it is called), generation_config.json and
- * tokenizer_config.json (optional) in `folder`. The last stays open as *tokenizer_config. A token's
- * name in it is looked up in tokenizer.json, which then stays open as *tokenizer, to be compiled;
- * its object is NULL where there was no need. No file is read twice, as it might have changed.
- * `context` is what texts may come to: with rope_type longrope, more than
- * original_max_position_embeddings takes the long factors, and the model's context_length is what
- * its factors are good for. The caller closes both, after an error too. Every complaint names file,
- * key and value. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (not what its key calls for, or
- * contradicting another key), SMOL_ERROR_UNSUPPORTED (meaningful, but not something we run: an
- * architecture, a rope_type, an activation), SMOL_ERROR_MEMORY. */
+/* Reads config.json (required; `name` is its file name), generation_config.json and
+ * tokenizer_config.json (both optional) in `folder`. tokenizer_config.json stays open as
+ * *tokenizer_config. If it names a token by its text, tokenizer.json is opened to look up the id,
+ * and stays open as *tokenizer; otherwise tokenizer->object is NULL. No file is read twice, because
+ * it could change in between.
+ *
+ * `context` is the expected length of texts in tokens, 0 if unknown. It matters only for rope_type
+ * longrope: a length above original_max_position_embeddings selects the long factors. The model's
+ * context_length is then the length that the factors are made for.
+ *
+ * The caller closes *tokenizer_config and *tokenizer, also after an error. Messages name file, key
+ * and value. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (a value of the wrong type or range, or
+ * one that contradicts another key), SMOL_ERROR_UNSUPPORTED (a valid value that smol does not
+ * support: an architecture, a rope_type, an activation), SMOL_ERROR_MEMORY. */
 smol_status smol_config_open(const char *folder, const char *name, uint32_t context,
                              struct config *config, struct json_settings *tokenizer_config,
                              struct json_settings *tokenizer, smol_error *error);

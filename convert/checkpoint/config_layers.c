@@ -1,4 +1,5 @@
-/* The differences between layers, see config_model.h: windows, and layers that do not rotate. */
+/* Differences between layers, see config_model.h: sliding windows, and layers without rotary
+ * embedding. */
 #include <string.h>
 
 #include "convert/checkpoint/config_model.h"
@@ -17,7 +18,7 @@ static smol_status check_length(const struct json_settings *config, const char *
     return SMOL_OK;
 }
 
-/* For entry `i` of the list `key`. */
+/* Reports a bad value of entry `i` of the list `key`. */
 static smol_status fail_entry(const struct json_settings *config, smol_status status,
                               const char *key, size_t i, const json_t *value, const char *expected)
 {
@@ -26,7 +27,8 @@ static smol_status fail_entry(const struct json_settings *config, smol_status st
     return smol_setting_expect(config, status, place, value, expected);
 }
 
-/* no_rope_layers: 0 for a layer that does not rotate. The list may be longer than the model. */
+/* Reads no_rope_layers, which has 0 for a layer without rotation. The list may be longer than the
+ * model. */
 static smol_status read_no_rope_layers(const struct json_settings *config, json_t *list,
                                        struct config *result)
 {
@@ -55,7 +57,7 @@ static smol_status read_no_rope(const struct json_settings *config, struct confi
     return status;
 }
 
-/* "attention" is what full_attention was called once. */
+/* Reads layer_types. "attention" is an old name of full_attention. */
 static smol_status read_layer_types(const struct json_settings *config, json_t *list,
                                     struct config *result)
 {
@@ -86,7 +88,7 @@ static bool has_windows(const struct config *result)
     return false;
 }
 
-/* Whether a layer is windowed where config.json has no layer_types. */
+/* Returns whether a layer is windowed if config.json has no layer_types. */
 static bool is_windowed(const struct config *result, uint32_t layer, uint32_t n)
 {
     switch (result->family->windows) {
@@ -119,7 +121,7 @@ static bool asks_for_use(const struct family *family)
     return family->windows == WINDOWS_FROM_N || family->windows == WINDOWS_NO_ROPE;
 }
 
-/* 0: none. */
+/* Reads the window. *window is 0 if there is none. */
 static smol_status read_sliding_window(const struct json_settings *config, struct config *result)
 {
     const struct family *family = result->family;
@@ -135,7 +137,8 @@ static smol_status read_sliding_window(const struct json_settings *config, struc
     return status;
 }
 
-/* The reference's Mistral takes no notice of layer_types: a model that differs by them is none. */
+/* Checks that layer_types agrees with a single kind of layer. transformers ignores it for these
+ * families, so a model whose layers differ is not supported. */
 static smol_status check_uniform(const struct json_settings *config, struct config *result)
 {
     bool windowed = result->model.sliding_window > 0;
@@ -187,7 +190,7 @@ smol_status smol_config_read_layers(const struct json_settings *config, struct c
     return status;
 }
 
-/* A window that no text fills is none: the blob then needs no feature for it. */
+/* Removes windows that no text can fill, so that the blob needs no feature for them. */
 void smol_config_drop_idle_windows(struct config *result)
 {
     struct blob_model *model = &result->model;

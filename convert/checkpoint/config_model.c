@@ -1,6 +1,6 @@
 /* The model that config.json describes, see config_model.h. Defaults and precedence are those of
- * the reference; families.c has what differs between families. Keys that the reference's family
- * does not compute with (pretraining_tp, ...) are ignored here too. */
+ * transformers; families.c holds the differences between families. Keys that transformers ignores
+ * for a family (pretraining_tp, ...) are ignored here too. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 
 /* ---- the family ---- */
 
-/* The first of the listed architectures that is supported; NULL: none is. */
+/* Returns the family of the first supported architecture in the list, or NULL if none is
+ * supported. */
 static const struct family *find_architecture(json_t *list)
 {
     const struct family *family = NULL;
@@ -53,9 +54,10 @@ static smol_status check_family(const struct json_settings *config, const struct
     return SMOL_OK;
 }
 
-/* ---- what we do not run ---- */
+/* ---- unsupported features ---- */
 
-/* `key` may be absent or one of the NULL-terminated `choices`; *chosen is its place. */
+/* Checks that `key` is absent or has one of the NULL-terminated `choices`. Sets *chosen to the
+ * index of the choice. */
 static smol_status check_choice(const struct json_settings *settings, const char *key,
                                 const char *const *choices, const char *expected, uint32_t *chosen)
 {
@@ -92,7 +94,7 @@ static smol_status check_flag(const struct json_settings *config, const char *ke
                              json_object_get(config->object, key), remedy);
 }
 
-/* The tensors have their own types; dtype only has to exist. */
+/* Checks dtype and torch_dtype, which only have to be valid: each tensor has its own type. */
 static smol_status check_dtypes(const struct json_settings *config)
 {
     static const char *const dtypes[] = {"float32",       "float16",     "bfloat16", "float64",
@@ -125,7 +127,7 @@ static smol_status check_supported(const struct json_settings *config, const str
 static const struct size {
     const char *key;
     size_t offset;   /* of the u32 in struct blob_model */
-    size_t fallback; /* and in struct family_sizes; 0 there: follows from others */
+    size_t fallback; /* of the u32 in struct family_sizes; a 0 there: derived from other sizes */
     uint32_t max;
 } sizes[] = {
 #define SIZE(key, name, max)                                                                       \
@@ -143,7 +145,7 @@ static const struct size {
 #undef SIZE
 };
 
-/* null is not absent: it says that the size follows from others. */
+/* Handles null, which is not the same as an absent key: the size is then derived from others. */
 static smol_status read_null(const struct json_settings *config, const char *key, bool is_refused,
                              uint32_t *size)
 {
@@ -253,7 +255,8 @@ static smol_status read_flags(const struct json_settings *config, const struct f
 
 /* ---- scales ---- */
 
-/* Each of these leaves *value alone where the family has no such number. */
+/* The functions that read a scale leave the model's value unchanged if the family has no such
+ * number. */
 static smol_status read_scale(const struct json_settings *config,
                               const struct family_number *number, float *value)
 {
@@ -265,7 +268,7 @@ static smol_status read_scale(const struct json_settings *config,
     return status;
 }
 
-/* null: none. */
+/* Reads a softcap. null means that there is none. */
 static smol_status read_softcap(const struct json_settings *config,
                                 const struct family_number *number, float *value)
 {
@@ -288,7 +291,7 @@ static smol_status read_query_scalar(const struct json_settings *config,
     return status;
 }
 
-/* The model has the plain block's. */
+/* Reads the scales of the family. The model already has those of the plain block. */
 static smol_status read_scales(const struct json_settings *config, const struct family *family,
                                struct blob_model *model)
 {
@@ -312,7 +315,8 @@ static smol_status read_scales(const struct json_settings *config, const struct 
 
 /* ---- token ids ---- */
 
-/* Absent, it is the reference's default; null says that there is none. */
+/* Reads bos_token_id. The family's default applies if it is absent. null means that there is
+ * none. */
 static smol_status read_bos(const struct json_settings *config, const struct family *family,
                             struct blob_model *model)
 {
@@ -327,7 +331,7 @@ static smol_status read_bos(const struct json_settings *config, const struct fam
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole model ---- */
 
 static smol_status read_block(const struct json_settings *config, struct config *result)
 {
@@ -349,7 +353,8 @@ static smol_status read_block(const struct json_settings *config, struct config 
     return status;
 }
 
-/* As the reference's classes declare them. What has an object or a list may be null too. */
+/* The keys that may be null, as transformers' classes declare them. Keys that hold objects or lists
+ * may be null too. */
 static const char *const nullable[] = {
     "rope_theta",
     "rope_local_base_freq",

@@ -1,21 +1,21 @@
-/* The model that config.json describes. smol_config_read_model is the whole; what layers differ in
- * and rotary embedding have files of their own. Errors as in config.h. */
+/* Reads the model that config.json describes. smol_config_read_model reads all of it; the other
+ * functions are its parts. The errors are those of config.h. */
 #ifndef SMOL_CONVERT_CONFIG_MODEL_H
 #define SMOL_CONVERT_CONFIG_MODEL_H
 
 #include "convert/base/settings.h"
 #include "convert/checkpoint/config.h"
 
-/* config_model.c: fills result->family, ->model, ->layers and all about rotary embedding. */
+/* config_model.c: fills result->family, ->model, ->layers and the fields of rotary embedding. */
 smol_status smol_config_read_model(const struct json_settings *file, struct config *result);
 
-/* config_layers.c: which layers are windowed, and which do not rotate; result->model has its sizes.
- * A window that no text fills counts until smol_config_drop_idle_windows removes it: rotary
- * embedding depends on it. */
+/* config_layers.c: sets which layers are windowed and which do not rotate. result->model must have
+ * its sizes. smol_config_drop_idle_windows removes windows that no text can fill. Call it after
+ * smol_config_read_rope, which depends on them. */
 smol_status smol_config_read_layers(const struct json_settings *config, struct config *result);
 void smol_config_drop_idle_windows(struct config *result);
 
-/* config_rope.c: the tables of rotary embedding; result has its layers. */
+/* config_rope.c: fills the tables of rotary embedding. result->layers must be filled. */
 smol_status smol_config_read_rope(const struct json_settings *config, struct config *result);
 
 #endif

@@ -1,8 +1,10 @@
-/* Rotary embedding, see config_model.h: which one config.json describes, and its frequencies.
+/* Rotary embedding, see config_model.h: finds its description in config.json and computes its
+ * frequencies.
  *
- * transformers 5 has an object rope_parameters, which holds rope_theta and, where layers of two
- * types rotate differently, an object for each type; before, rope_scaling and rope_theta were keys
- * of their own. Where the same thing is said twice it must be the same thing. */
+ * transformers 5 uses the object rope_parameters. It holds rope_theta and, if two types of layers
+ * rotate differently, one object for each type. Earlier versions have the separate keys
+ * rope_scaling and rope_theta. A value that appears in several places must be the same in all of
+ * them. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -11,19 +13,19 @@
 #include "convert/checkpoint/config_model.h"
 #include "convert/checkpoint/rope.h"
 
-/* The places where one embedding may be described. */
+/* The places that may describe one embedding. */
 struct places {
     const struct json_settings *config;
-    const char *theta_key; /* in config.json itself */
-    double theta;          /* the default, then what was found */
+    const char *theta_key; /* at the top level of config.json */
+    double theta;          /* the default, then the value found */
     struct json_settings objects[2];
     size_t n_objects;
-    bool takes_outer; /* original_max_position_embeddings of config.json itself counts */
+    bool takes_outer; /* the top-level original_max_position_embeddings counts */
 };
 
 /* ---- finding ---- */
 
-/* As the reference takes them from the object. */
+/* The keys of the object that may be null, as in transformers. */
 static const char *const nullable[] = {"attention_factor", "beta_fast", "beta_slow", "mscale",
                                        "mscale_all_dim",   "truncate",  "factor",    NULL};
 
@@ -46,7 +48,7 @@ static smol_status check_flat(const struct json_settings *from, const char *name
     return SMOL_OK;
 }
 
-/* Adds the object `key` of `from`, called `within` in messages, if it is there. */
+/* Adds the object `key` of `from` if it is present and not empty. Messages call it `within`. */
 static smol_status add_object(struct places *places, const struct json_settings *from,
                               const char *key, const char *within)
 {
@@ -63,7 +65,7 @@ static smol_status add_object(struct places *places, const struct json_settings 
     return check_flat(from, key, object);
 }
 
-/* A theta that is read into a float there must stay a number there. */
+/* Reads a theta. It must be finite and above 0 as a float. All places must agree. */
 static smol_status read_theta(const struct json_settings *settings, const char *key,
                               const struct json_settings **place, double *theta)
 {
@@ -92,7 +94,8 @@ static smol_status find_theta(struct places *places)
     return status;
 }
 
-/* Most of the reference's families turn whole heads, whatever the key says. */
+/* Reads partial_rotary_factor. In most families of transformers heads always rotate as a whole, so
+ * it must be 1. */
 static smol_status read_rotary_factor(const struct json_settings *settings,
                                       const struct family *family, double *factor)
 {
@@ -112,7 +115,7 @@ static smol_status read_rotary_factor(const struct json_settings *settings,
     return SMOL_OK;
 }
 
-/* The elements of a head that rotate. */
+/* Sets the number of elements of a head that rotate. */
 static smol_status find_rotary_dim(const struct places *places, struct config *result)
 {
     struct blob_model *model = &result->model;
@@ -147,7 +150,7 @@ static smol_status read_type(const struct json_settings *object, const char **ty
     return status;
 }
 
-/* A key that the type of rotary embedding needs. */
+/* Checks that a key which the rope_type needs is present. */
 static smol_status require(const struct json_settings *object, const char *key)
 {
     if (smol_setting(object, key))
@@ -163,8 +166,9 @@ static smol_status require_real(const struct json_settings *object, const char *
     return status ? status : smol_setting_real(object, key, FLT_MIN, FLT_MAX, value);
 }
 
-/* In config.json itself, where that counts, or in the object; for the reference's Phi-3 the latter
- * does not. */
+/* Reads original_max_position_embeddings from config.json if places->takes_outer is set, otherwise
+ * from the object. For Phi-3, transformers ignores the object's value. Values that contradict each
+ * other are an error. */
 static smol_status read_original_context(const struct places *places,
                                          const struct json_settings *object,
                                          const struct config *result, uint32_t *original)
@@ -199,7 +203,7 @@ static smol_status read_llama3(const struct json_settings *object, struct rope *
     return status;
 }
 
-/* 0 counts as absent, as it does for the reference. */
+/* Reads beta_fast or beta_slow. 0 counts as absent, as in transformers. */
 static smol_status read_beta(const struct json_settings *object, const char *key, double *beta)
 {
     double found = 0;
@@ -208,7 +212,7 @@ static smol_status read_beta(const struct json_settings *object, const char *key
     return status;
 }
 
-/* null: no truncation. */
+/* Reads `truncate`. null means false; absent means true. */
 static smol_status read_truncate(const struct json_settings *object, struct rope *rope)
 {
     uint32_t truncate = !smol_setting_is_null(object, "truncate");
@@ -217,7 +221,7 @@ static smol_status read_truncate(const struct json_settings *object, struct rope
     return status;
 }
 
-/* The factor of cosine and sine: given, or 0. */
+/* Reads the factor of cosine and sine. It stays 0 if the key is absent. */
 static smol_status read_attention_factor(const struct json_settings *object, struct rope *rope)
 {
     return smol_setting_real(object, "attention_factor", FLT_MIN, FLT_MAX, &rope->attention_factor);
@@ -256,14 +260,14 @@ static smol_status read_factors(const struct json_settings *object, const char *
     snprintf(expected, sizeof expected, "a list of %u numbers above 0", n);
     bool good = json_array_size(list) == n;
     for (uint32_t i = 0; i < n && good; i++) {
-        double factor = json_number_value(json_array_get(list, i)); /* 0 for what is none */
+        double factor = json_number_value(json_array_get(list, i)); /* 0 if not a number */
         good = factor >= (double)FLT_MIN && factor <= (double)FLT_MAX;
         factors[i] = (float)factor;
     }
     return good ? SMOL_OK : smol_setting_expect(object, SMOL_ERROR_DAMAGED, key, list, expected);
 }
 
-/* Both lists are read, so that a damaged one is found whichever is used. */
+/* Reads both lists, so that a damaged list is found even if it is not used. */
 static smol_status read_longrope(const struct json_settings *object, uint32_t context,
                                  const struct config *result, struct rope *rope)
 {
@@ -279,9 +283,9 @@ static smol_status read_longrope(const struct json_settings *object, uint32_t co
     return status ? status : read_attention_factor(object, rope);
 }
 
-/* longrope has two lists of factors, and the reference takes the one that the length of a prompt
- * calls for. A blob has one: --context decides, and the length of texts that it is good for
- * follows. */
+/* Chooses one of the two lists of factors of longrope. transformers chooses by the length of each
+ * prompt, but a blob has only one list. --context decides, and the model's context_length becomes
+ * the length that the list is made for. */
 static void choose_longrope(uint32_t original_context, struct config *result)
 {
     uint32_t *context = &result->model.context_length;
@@ -305,7 +309,7 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
                              remedy);
 }
 
-/* Phi-3 has had two more names for longrope, and has nothing else. */
+/* Finds the rope_type. Phi-3 has two more names for longrope and supports no other scaling. */
 static smol_status find_type(const struct json_settings *object, const struct family *family,
                              enum rope_type *type)
 {
@@ -332,8 +336,9 @@ static smol_status find_type(const struct json_settings *object, const struct fa
     return fail_type(object, name, family);
 }
 
-/* Where layers differ, the reference looks for `truncate` where it cannot be. It divides by the
- * logarithm of theta. */
+/* Checks the settings of yarn. For models whose layers rotate differently, transformers does not
+ * look for `truncate` in this object. Theta must be above 1, because yarn divides by its
+ * logarithm. */
 static smol_status check_yarn(const struct places *places, const struct json_settings *object,
                               const struct rope *rope)
 {
@@ -347,7 +352,7 @@ static smol_status check_yarn(const struct places *places, const struct json_set
                      "%s: rope_theta is %.9g: yarn needs one above 1", object->path, rope->theta);
 }
 
-/* Reads an object of rope_parameters or rope_scaling; *rope has its theta. */
+/* Reads an object of rope_parameters or rope_scaling. rope->theta is already set. */
 static smol_status read_rope(const struct places *places, const struct json_settings *object,
                              struct config *result, struct rope *rope)
 {
@@ -368,7 +373,7 @@ static smol_status read_rope(const struct places *places, const struct json_sett
     return read_longrope(object, context, result, rope);
 }
 
-/* A blob's frequencies are at most a radian for each position. */
+/* Checks that the frequencies are from 0 to 1 radian per position, as the format requires. */
 static smol_status check_table(const struct places *places, const float *inv_freq, uint32_t n,
                                float scale)
 {
@@ -386,7 +391,7 @@ static smol_status check_table(const struct places *places, const float *inv_fre
     return SMOL_OK;
 }
 
-/* Two objects must lead to the same frequencies. */
+/* Checks that two objects describe the same frequencies and scale. */
 static smol_status check_same(const struct places *places, const struct rope *first,
                               const struct rope *second, uint32_t dim)
 {
@@ -423,9 +428,10 @@ static smol_status add_table(struct places *places, struct config *result)
     return check_table(places, inv_freq, n, *scale);
 }
 
-/* ---- one for all layers ---- */
+/* ---- one table for all layers ---- */
 
-/* The reference takes rope_scaling instead of rope_parameters, not together with it. */
+/* Checks `key` if both objects are present. transformers replaces rope_parameters by rope_scaling,
+ * so a key in rope_parameters alone would be lost. */
 static smol_status check_whole(const struct places *places, const char *key)
 {
     const struct json_settings *parameters = &places->objects[0], *scaling = &places->objects[1];
@@ -457,7 +463,7 @@ static smol_status read_shared(const struct json_settings *config, struct config
     return status;
 }
 
-/* ---- one for windowed layers, another for the others ---- */
+/* ---- one table for windowed layers, one for the others ---- */
 
 static smol_status check_nested(const struct json_settings *parameters)
 {
@@ -472,7 +478,8 @@ static smol_status check_nested(const struct json_settings *parameters)
     return SMOL_OK;
 }
 
-/* The reference overlooks `type` here, and the name of before it. */
+/* Refuses an object with `type`, the old name of rope_type: transformers ignores it for these
+ * families. */
 static smol_status check_new_type(const struct json_settings *config)
 {
     json_t *scaling = smol_setting(config, "rope_scaling");
@@ -515,7 +522,7 @@ static smol_status read_local(const struct json_settings *config,
     return status;
 }
 
-/* Tables that no layer needs are left out. */
+/* Reads the tables of both types of layers. A table that no layer needs is left out. */
 static smol_status read_mixed(const struct json_settings *config, struct config *result)
 {
     struct json_settings parameters = *config;

@@ -1,17 +1,17 @@
 /* The table of families, see family.h. Defaults are those of transformers 5.23. Earlier versions
- * had the same ones, under config.json's keys of their time.
+ * have the same defaults, some under other keys of config.json.
  *
- * To add a family: copy the entry that is most like it; take the defaults from the reference's
- * configuration class and the names and features from its modeling file; add it to families.py and
- * features.py of tests/oracle. What no entry here can say yet is a new part of the block:
- * docs/families.md. */
+ * To add a family, copy the most similar entry. Take the defaults from the configuration class in
+ * transformers, and the names and features from its modeling file. Add the family to families.py
+ * and features.py of tests/oracle. If the fields of an entry cannot describe it, it needs a new
+ * part of the block: see docs/families.md. */
 #include "convert/checkpoint/family.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
-/* Names that all families share. */
+/* Tensor names that all families share. */
 #define SHARED_NAMES                                                                               \
     [ROLE_EMBED] = "model.embed_tokens.weight",                                                    \
     [ROLE_ATTN_Q] = "model.layers.%u.self_attn.q_proj.weight",                                     \
@@ -31,7 +31,7 @@
     [ROLE_FINAL_NORM] = "model.norm.weight",                                                       \
     [ROLE_OUTPUT] = "lm_head.weight"
 
-/* Norms, by where they stand. */
+/* Tensor names of norms, by their places in the block. */
 #define LLAMA_NORM_NAMES                                                                           \
     [ROLE_ATTN_NORM] = "model.layers.%u.input_layernorm.weight",                                   \
     [ROLE_MLP_NORM] = "model.layers.%u.post_attention_layernorm.weight"
@@ -199,7 +199,7 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES},
     },
     {
-        /* attn_logit_softcapping is a key here too, but the reference does not compute with it */
+        /* transformers has the key attn_logit_softcapping here too, but does not use it */
         .architecture = "Gemma3ForCausalLM",
         .model_type = "gemma3_text",
         .sizes = {2304, 9216, 26, 8, 4, 256, 262208, 131072},

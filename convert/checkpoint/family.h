@@ -1,5 +1,5 @@
-/* Families of models as data: what tells the checkpoints and the blocks of one from those of
- * another. families.c is the table; adding a family is adding an entry there. */
+/* Families of models as data: the differences between their checkpoints and blocks. The table is in
+ * families.c; to add a family, add an entry there. */
 #ifndef SMOL_CONVERT_FAMILY_H
 #define SMOL_CONVERT_FAMILY_H
 
@@ -9,7 +9,7 @@
 
 #include "format/format.h"
 
-/* Defaults of config.json's keys for sizes. */
+/* The defaults of config.json's keys for sizes. */
 struct family_sizes {
     uint32_t hidden_size, intermediate_size, n_layers, n_heads;
     uint32_t n_kv_heads; /* 0: as many as heads */
@@ -17,7 +17,7 @@ struct family_sizes {
     uint32_t vocab_size, context_length;
 };
 
-/* A number that config.json may give; `key` NULL: it is always the default. */
+/* A number in config.json and its default. If `key` is NULL, the value is always the default. */
 struct family_number {
     const char *key;
     double fallback;
@@ -29,21 +29,21 @@ struct family_count {
 
 enum family_bias {
     BIAS_NEVER,
-    BIAS_BY_KEY,     /* of q, k, v and o, where config.json's attention_bias says so */
-    BIAS_QKV_ALWAYS, /* of q, k and v */
+    BIAS_BY_KEY,     /* for q, k, v and o, if config.json's attention_bias is true */
+    BIAS_QKV_ALWAYS, /* for q, k and v */
 };
 
-/* Which layers see a window of sliding_window positions only. Where config.json has layer_types, it
- * is followed in all but the first two. */
+/* The layers that attend only to a window of sliding_window positions. config.json's layer_types
+ * overrides all values but the first two. */
 enum family_windows {
     WINDOWS_NEVER,
-    WINDOWS_ALL,       /* every layer; sliding_window null: none */
-    WINDOWS_FROM_N,    /* where use_sliding_window is set: layer n (from 0) and later ones */
-    WINDOWS_NO_ROPE,   /* where use_sliding_window is set: the layers that do not rotate */
-    WINDOWS_BUT_EACH_N /* all but each n-th */
+    WINDOWS_ALL,       /* every layer; none if sliding_window is null */
+    WINDOWS_FROM_N,    /* if use_sliding_window is set: layer n (from 0) and later ones */
+    WINDOWS_NO_ROPE,   /* if use_sliding_window is set: the layers that do not rotate */
+    WINDOWS_BUT_EACH_N /* all but every n-th */
 };
 
-/* Matrices that a checkpoint keeps in one tensor, one below the other. */
+/* Matrices that a checkpoint stores in one tensor, one below the other. */
 enum { FAMILY_MAX_FUSED = 2, FAMILY_MAX_PARTS = 3 };
 struct family_fused {
     const char *name; /* as in struct family; NULL: none */
@@ -55,7 +55,7 @@ struct family {
     const char *architecture; /* in config.json's list `architectures` */
     const char *model_type;   /* config.json's key */
 
-    /* Defaults where config.json lacks a key: those of the reference's configuration class. */
+    /* Defaults for keys that config.json lacks: those of transformers' configuration class. */
     struct family_sizes sizes;
     double rms_norm_eps;
     double rope_theta;
@@ -63,50 +63,52 @@ struct family {
     uint32_t tied_embeddings;
     bool needs_kv_heads; /* num_key_value_heads may not be null */
 
-    /* Its blocks. */
+    /* The blocks. */
     const char *activation_key;
     enum activation activation; /* the default */
     enum family_bias attention_bias;
-    bool has_mlp_bias;         /* a key mlp_bias */
+    bool has_mlp_bias;         /* config.json may have mlp_bias */
     uint32_t blocks;           /* bits of enum block_bit */
-    float norm_offset;         /* 1 where the reference multiplies by 1 + weight */
-    bool has_no_rope;          /* keys no_rope_layers, no_rope_layer_interval */
-    bool rotates_parts;        /* partial_rotary_factor counts; rope_type as Phi-3 has it */
-    uint32_t original_context; /* default of config.json's original_max_position_embeddings, and
-                                  then nothing else counts; 0: none */
-    double local_theta; /* windowed layers rotate by a table of their own; the default of its theta;
-                           0: they do not */
+    float norm_offset;         /* 1 if transformers multiplies by 1 + weight */
+    bool has_no_rope;          /* config.json may have no_rope_layers, no_rope_layer_interval */
+    bool rotates_parts;        /* partial_rotary_factor may be below 1; rope_type as in Phi-3 */
+    uint32_t original_context; /* the default of original_max_position_embeddings at the top level
+                                  of config.json, the only place that counts; 0: none */
+    double local_theta; /* the default theta of the separate table of windowed layers; 0: there is
+                           none */
     enum family_windows windows;
-    uint32_t sliding_window;       /* the key's default; 0: none */
+    uint32_t sliding_window;       /* the default of the key; 0: none */
     struct family_count windows_n; /* the n above */
 
-    /* Scales that are not Llama's. A softcap that is 0 here, or null there, is none. */
-    bool scales_by_root;                  /* the embedding times the root of hidden_size */
-    struct family_number query_scalar;    /* attention's scores over its root, not head_dim's */
-    struct family_number attention_scale; /* attention's scores times this */
+    /* Scales that Llama does not have. A softcap of 0 here, or null in config.json, is none. */
+    bool scales_by_root; /* the embedding is multiplied by the root of hidden_size */
+    struct family_number
+        query_scalar; /* attention scores are divided by its root, not head_dim's */
+    struct family_number attention_scale; /* attention scores are multiplied by it */
     struct family_number embedding_scale, residual_scale, logit_divisor;
     struct family_number attention_softcap, logit_softcap;
 
-    const char *refused_flag; /* must not be set: it asks for what we do not run */
+    const char *refused_flag; /* must not be set: it selects an unsupported feature */
 
-    /* The checkpoint's names of its tensors, with %u for the layer; NULL: it has no such tensor.
-     * Parts of fused tensors have names as if they were there by themselves. */
+    /* The names of tensors in the checkpoint, with %u for the layer; NULL if the family has no such
+     * tensor. Parts of fused tensors have names as if they were separate tensors. */
     const char *names[ROLE_COUNT];
     struct family_fused fused[FAMILY_MAX_FUSED];
 };
 
-/* The families in turn, from 0 on; NULL after the last. */
+/* Returns family `i`, counted from 0, or NULL after the last. */
 const struct family *smol_family_at(size_t i);
 
-/* The family whose architecture, or model_type, is `name`; NULL: it is not supported. */
+/* Return the family whose architecture, or model_type, is `name`, or NULL if it is not
+ * supported. */
 const struct family *smol_family_by_architecture(const char *name);
 const struct family *smol_family_by_model_type(const char *name);
 
-/* A family whose blocks these are (bits of enum block_bit); Llama where there is none: what
- * checkpoints with such blocks call their tensors. */
+/* Returns a family with these blocks (bits of enum block_bit), which determines the names of
+ * tensors. Returns Llama if no family has them. */
 const struct family *smol_family_by_blocks(uint32_t blocks);
 
-/* "smolconv reads LlamaForCausalLM, ...": for messages. Returns `text`. */
+/* Writes "smolconv reads LlamaForCausalLM, ..." for messages. Returns `text`. */
 enum { FAMILY_LIST = 256 };
 const char *smol_family_list(char text[FAMILY_LIST]);
 

@@ -1,4 +1,4 @@
-/* Fused tensors, see fused.h. What comes later sees their parts and nothing else. */
+/* Splits fused tensors, see fused.h. Later steps see only the parts. */
 #include "convert/checkpoint/fused.h"
 
 #include <inttypes.h>
@@ -7,12 +7,12 @@
 #include "convert/checkpoint/checkpoint.h"
 #include "format/layout.h"
 
-/* The table on its way. */
+/* The new table while it is built. */
 struct split {
     const struct family *family;
     const struct blob_model *model;
     const struct safetensors *all;
-    struct safetensors_tensor *tensors; /* the parts, then what is not fused */
+    struct safetensors_tensor *tensors; /* the parts, then the other tensors */
     size_t n_tensors;
     bool *is_fused; /* (all->n_tensors) */
     char *names;    /* of the parts, MAX_CHECKPOINT_NAME bytes each */
@@ -25,7 +25,7 @@ static uint64_t rows_of(const struct split *split, enum tensor_role role, uint32
     return smol_tensor_layout(split->model, (struct tensor_key){role, layer}).rows;
 }
 
-/* One part: `rows` of the fused tensor from `row` on. */
+/* Adds one part: `rows` rows of the fused tensor, starting at `row`. */
 static void add_fused_part(struct split *split, const struct safetensors_tensor *fused,
                            struct tensor_key key, uint64_t row, uint64_t rows)
 {
@@ -77,7 +77,7 @@ static smol_status split_one(struct split *split, const struct family_fused *par
     return status;
 }
 
-/* Adds the tensors that were not split after the parts. */
+/* Adds the tensors that are not fused after the parts. */
 static void keep_others(struct split *split)
 {
     for (size_t i = 0; i < split->all->n_tensors; i++)
@@ -109,7 +109,7 @@ static smol_status allocate_table(struct split *split)
                : smol_fail_memory(split->error, "the table of tensors");
 }
 
-/* Puts the new table in the place of the old one, which gives up its memory but not its file. */
+/* Replaces the old table by the new one, and frees the old one. Files stay open. */
 static smol_status replace_table(struct split *split, struct safetensors *all)
 {
     const struct safetensors table = {.tensors = split->tensors, .n_tensors = split->n_tensors};

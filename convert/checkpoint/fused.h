@@ -1,4 +1,4 @@
-/* Checkpoints that keep several matrices in one tensor, row under row. */
+/* Splits tensors that hold several matrices, one below the other. */
 #ifndef SMOL_CONVERT_FUSED_H
 #define SMOL_CONVERT_FUSED_H
 
@@ -7,10 +7,10 @@
 #include "convert/checkpoint/safetensors.h"
 #include "format/format.h"
 
-/* Replaces each tensor that the family fuses by its parts, under the names that the family has for
- * their roles; a family that fuses none changes nothing. `all` is a table that
- * smol_safetensors_join made. Errors: SMOL_ERROR_DAMAGED (missing, or not in the shape that the
- * model calls for), SMOL_ERROR_MEMORY. */
+/* Replaces each fused tensor by its parts, under the family's names for their roles. Changes
+ * nothing if the family fuses none. `all` must come from smol_safetensors_join. Errors:
+ * SMOL_ERROR_DAMAGED (a fused tensor that is missing, or whose shape the model does not allow),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
                              struct safetensors *all, smol_error *error);
 

@@ -1,5 +1,5 @@
-/* The cache of the Hub, see hub.h. What a link in it leads to is its owner's own choice, but
- * refs/main is only ever a name within snapshots/. */
+/* The cache of the Hub, see hub.h. Links in it are followed: the owner of the cache decides where
+ * they lead. But refs/main must be a plain name within snapshots/. */
 #include "convert/checkpoint/hub.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@ enum { MAX_REVISION = 128, MAX_SHOWN = 4 };
 struct hub_cache {
     const char *path;
     char *snapshots;         /* the folder */
-    char main[MAX_REVISION]; /* what refs/main names; empty: there is none */
+    char main[MAX_REVISION]; /* the content of refs/main; empty if missing */
     struct dirent **names;   /* (n), ascending */
     int n;
 };
@@ -62,7 +62,7 @@ static smol_status list_snapshots(struct hub_cache *cache, smol_error *error)
     return smol_fail_errno(error, cache->snapshots, "list");
 }
 
-/* Which snapshots there are, for messages: as many as one wants to read. */
+/* Writes the first few snapshots into `list`, for messages. Returns `list`. */
 static const char *shown(const struct hub_cache *cache, char list[MAX_SHOWN * MAX_REVISION])
 {
     size_t length = 0, size = (size_t)MAX_SHOWN * MAX_REVISION;

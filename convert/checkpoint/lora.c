@@ -1,6 +1,6 @@
-/* Opening and merging an adapter, see lora.h. Its tensors tell which matrices it changes. Settings
- * that decide what the tensors mean are read, settings without an effect are ignored, and any other
- * setting is refused, because it may change the result. */
+/* Opens and merges an adapter, see lora.h. Its tensors determine which matrices it changes.
+ * Settings that affect the meaning of the tensors are read, and settings without effect are
+ * ignored. Any other setting is refused, because it may change the result. */
 #include "convert/checkpoint/lora.h"
 
 #include <float.h>
@@ -43,8 +43,8 @@ static bool is_nothing(const json_t *value)
            (json_is_array(value) && json_array_size(value) == 0);
 }
 
-/* Settings of training, or for other purposes. fan_in_fan_out concerns no matrix here, as in PEFT.
- */
+/* Settings for training and other purposes. fan_in_fan_out does not apply to these matrices, in
+ * PEFT either. */
 static const char *const ignored[] = {
     "auto_mapping",        "base_model_name_or_path",
     "ensure_weight_tying", "fan_in_fan_out",
@@ -81,7 +81,8 @@ static smol_status check_choice(const struct json_settings *file, const char *ke
     return smol_setting_fail(file, SMOL_ERROR_UNSUPPORTED, key, smol_setting(file, key), instead);
 }
 
-/* Some ways to begin change the base's weights, on loading too. */
+/* Checks init_lora_weights. Some initializations change the base model's weights, even on
+ * loading. */
 static smol_status check_beginning(const struct json_settings *file)
 {
     static const char *const harmless[] = {"gaussian", "orthogonal", "eva", NULL};
@@ -98,8 +99,8 @@ static smol_status read_object(const struct json_settings *file, const char *key
     return SMOL_OK;
 }
 
-/* Which modules it is for: lists of names, of which the first may be a pattern, which chose the
- * modules that there are tensors of. */
+/* Reads the modules that the adapter applies to. target_modules is a list of names or a pattern.
+ * PEFT used the pattern to choose the modules that have tensors, so it needs no check. */
 static smol_status read_modules(struct lora_settings *s)
 {
     const struct json_settings *file = &s->file;
@@ -148,8 +149,9 @@ static smol_status read_settings(const char *folder, struct lora_settings *s, sm
 
 /* ---- patterns ---- */
 
-/* Whether the end of `module` from some dot on, or all of it, is `pattern`: a name whose dots, as
- * in a regular expression, are any character; after a ^ all of it must be. */
+/* Returns whether `pattern` matches all of `module` or its end after a dot. A dot in the pattern
+ * matches any character, as in a regular expression. A pattern that begins with ^ must match all of
+ * `module`. */
 static bool matches(const char *pattern, const char *module)
 {
     bool whole = *pattern == '^';
@@ -175,7 +177,7 @@ static smol_status check_pattern(const struct json_settings *file, const char *k
                      file->path, key, pattern, instead);
 }
 
-/* The value of the first pattern that matches, or NULL. */
+/* Sets *value to that of the first pattern that matches, or NULL. */
 static smol_status look_up(const struct json_settings *file, const char *key, json_t *patterns,
                            const char *module, json_t **value)
 {
@@ -193,7 +195,7 @@ static smol_status look_up(const struct json_settings *file, const char *key, js
     return SMOL_OK;
 }
 
-/* As PEFT computes it: in double, and rounded when it meets a tensor of f32. */
+/* Computes the scale as PEFT does: in double, rounded when it meets an f32 tensor. */
 static smol_status find_scale(const struct lora_settings *s, const char *module, double factor,
                               uint64_t rank, float *scale)
 {
@@ -224,7 +226,7 @@ static smol_status find_scale(const struct lora_settings *s, const char *module,
                      "%s: the scale of %.128s is not a finite number", file->path, module);
 }
 
-/* Whether a name of the list is the module's, or its end after a dot. */
+/* Returns whether a name in the list is that of the module, or its end after a dot. */
 static bool is_listed(const json_t *list, const char *module)
 {
     size_t n = json_array_size(list), length = strlen(module);
@@ -238,7 +240,8 @@ static bool is_listed(const json_t *list, const char *module)
     return false;
 }
 
-/* Whether the module's layer is one of those to transform: all, where there is no such list. */
+/* Returns whether the module's layer is in the list of layers to transform. Without a list, all
+ * layers are. */
 static bool is_transformed(const json_t *layers, const char *module)
 {
     static const char before[] = ".layers.";
@@ -257,7 +260,7 @@ static bool is_transformed(const json_t *layers, const char *module)
     return false;
 }
 
-/* A module that PEFT skips on loading must not be merged. */
+/* Refuses a module that PEFT would skip on loading. */
 static smol_status check_target(const struct lora_settings *s, const char *module)
 {
     bool is_target = !json_is_array(s->targets) || is_listed(s->targets, module);
@@ -291,14 +294,14 @@ static smol_status check_half(const struct lora *lora, const struct safetensors_
                      lora->path, half->name, rows, cols);
 }
 
-/* Elements [start, start + n) of the tensor as f32. */
+/* Converts elements [start, start + n) of the tensor to f32. */
 static void read_elements(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                           float *out)
 {
     element_widen(tensor->dtype, tensor->data, start, n, out);
 }
 
-/* Whether two tensors of one shape hold the same numbers. */
+/* Returns whether two tensors of the same shape hold the same numbers. */
 static bool same_numbers(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
     enum { STRIP = 1024 };
@@ -314,11 +317,11 @@ static bool same_numbers(const struct safetensors_tensor *a, const struct safete
     return true;
 }
 
-/* The adapter's tensors of a module that have been looked for. */
+/* A search for the adapter's tensors of a module. */
 struct pair_search {
     struct lora *lora;
     const struct lora_settings *settings;
-    bool *used; /* (n_tensors) of the adapter */
+    bool *used; /* (n_tensors): the adapter's tensors that were found */
     char module[MAX_MODULE];
 };
 
@@ -333,7 +336,8 @@ static const struct safetensors_tensor *find_of(struct pair_search *search, cons
     return found;
 }
 
-/* With the output among the targets PEFT saves the base's own too, and restores it on loading. */
+/* Checks the copy of the base weights that PEFT saves with the adapter if the output is a target.
+ * PEFT restores it on loading, so it must not differ. */
 static smol_status check_copy(struct pair_search *search, const struct safetensors_tensor *base)
 {
     smol_error *error = search->settings->file.error;
@@ -372,7 +376,8 @@ static smol_status find_pair(struct pair_search *search, const struct safetensor
     return status ? status : check_copy(search, base);
 }
 
-/* The name of the module that has `base` for its weight, or for a part of it. */
+/* Sets search->module to the module that has `base`, or the tensor it is a part of, as its weight.
+ * Returns false if there is none. */
 static bool name_module(struct pair_search *search, const struct safetensors_tensor *base)
 {
     static const char end[] = ".weight";
@@ -401,7 +406,8 @@ static smol_status find_pairs(struct pair_search *search,
                               const struct safetensors_tensor *const *tensors, size_t n)
 {
     const struct safetensors *weights = &search->lora->weights;
-    for (size_t i = 1; i < n; i++) { /* the first is the embedding, which is not multiplied by */
+    for (size_t i = 1; i < n;
+         i++) { /* the first is the embedding, which is looked up, not multiplied */
         smol_status status = SMOL_OK;
         if (tensors[i] && name_module(search, tensors[i]))
             status = find_pair(search, tensors[i], &search->lora->pairs[i]);
@@ -432,7 +438,7 @@ static bool parse_factor(const char *text, double *factor)
     return true;
 }
 
-/* FOLDER:FACTOR, unless there is a folder of that whole name. */
+/* Splits FOLDER:FACTOR, unless a folder has that whole name. */
 static smol_status split_words(const char *words, struct lora *lora, char **folder,
                                smol_error *error)
 {
@@ -490,9 +496,9 @@ void smol_lora_close(struct lora *lora)
 
 /* ---- merging ---- */
 
-enum { MERGED_STRIP = 256 }; /* columns whose sums stay in the first-level cache */
+enum { MERGED_STRIP = 256 }; /* columns whose sums fit the first-level cache */
 
-/* sums (n, width) of B A, of rows [row, row + n) and columns [col, col + width). */
+/* Computes sums (n, width): rows [row, row + n) and columns [col, col + width) of B A. */
 static void add_products(const struct lora_pair *pair, uint64_t row, uint64_t n, uint64_t col,
                          uint64_t width, double (*sums)[MERGED_STRIP])
 {

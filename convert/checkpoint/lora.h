@@ -1,5 +1,5 @@
-/* A LoRA adapter in PEFT's layout (adapter_config.json, adapter_model.safetensors), which is merged
- * into the weights while they are converted: W + scale * (B A). */
+/* Reads a LoRA adapter in PEFT's layout (adapter_config.json, adapter_model.safetensors). The
+ * conversion merges it into the weights: W + scale * (B A). */
 #ifndef SMOL_CONVERT_LORA_H
 #define SMOL_CONVERT_LORA_H
 
@@ -12,11 +12,11 @@
 
 enum { LORA_MAX_RANK = 1 << 20 };
 
-/* The change of a matrix (rows, cols), or of a part of one. */
+/* The change of a matrix (rows, cols), which may be a part of a fused one. */
 struct lora_pair {
-    const struct safetensors_tensor *a; /* (rank, cols); NULL: nothing is */
-    const struct safetensors_tensor *b; /* (rows, rank), or of the whole matrix */
-    uint64_t first_row;                 /* of b, that belongs to the part's first */
+    const struct safetensors_tensor *a; /* (rank, cols); NULL: no change */
+    const struct safetensors_tensor *b; /* (rows, rank); for a part, the rows of the whole matrix */
+    uint64_t first_row;                 /* the row of b for the part's first row */
     float scale;
 };
 
@@ -24,24 +24,24 @@ struct lora {
     char *path;                   /* of adapter_model.safetensors */
     struct json_mark config_mark; /* of adapter_config.json */
     struct safetensors weights;
-    double factor;           /* what the command line multiplies the adapter's own scale by */
-    struct lora_pair *pairs; /* (n), of the tensors that it was opened for */
+    double factor;           /* from the command line; multiplies the adapter's own scale */
+    struct lora_pair *pairs; /* (n), for the tensors passed to smol_lora_open */
 };
 
-/* Opens the adapter `words`, "FOLDER" or "FOLDER:FACTOR", for a model whose tensors are
- * tensors[0..n), NULL where there is none. All but the elements is checked: an adapter that the
- * result would not be that of PEFT's own merge of is refused. On an error nothing stays open.
- * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Opens the adapter `words`, "FOLDER" or "FOLDER:FACTOR", for a model with the tensors
+ * tensors[0..n), of which some may be NULL. Checks everything but the elements. Refuses an adapter
+ * if the result would differ from PEFT's own merge. After an error the adapter is closed. Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_lora_open(const char *words, const struct safetensors_tensor *const *tensors,
                            size_t n, struct lora *lora, smol_error *error);
 
-/* Rows [row, row + n) of `base` with what `pair` adds to them, as f32, into out (n, cols); n is at
- * most TILE_ROWS. Each sum over the rank is taken in double and rounded once, then multiplied and
- * added in f32, as PEFT does. */
+/* Writes rows [row, row + n) of `base` with the change of `pair` added, as f32, into out (n, cols).
+ * n is at most TILE_ROWS. Each sum over the rank is computed in double, rounded once to f32,
+ * multiplied by the scale and added in f32, as in PEFT. */
 void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tensor *base,
                      uint64_t row, uint64_t n, float *out);
 
-/* Gives everything back; a zeroed adapter is fine. */
+/* Frees the adapter and closes its files. A zeroed adapter is allowed. */
 void smol_lora_close(struct lora *lora);
 
 #endif

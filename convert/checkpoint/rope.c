@@ -1,7 +1,7 @@
-/* Frequencies, see rope.h: the formulas of the reference (transformers, modeling_rope_utils.py).
- * Its tensors are f32, so every operation on them is rounded to f32 here; what it computes with
- * Python's numbers is double. `number / tensor` is, in torch, the reciprocal times the number:
- * two roundings. The power alone is computed in double and rounded once, so that it does not
+/* Frequencies of rotary embeddings, see rope.h. The formulas are those of transformers
+ * (modeling_rope_utils.py). Its tensors are f32, so every operation on them is rounded to f32 here;
+ * its Python numbers are double here. In torch, `number / tensor` is the reciprocal times the
+ * number: two roundings. Only the power is computed in double and rounded once, so that it does not
  * depend on a vector library. */
 #include "convert/checkpoint/rope.h"
 
@@ -9,14 +9,15 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* theta^(2i / dim). */
+/* Returns theta^(2i / dim). */
 static float power(const struct rope *rope, uint32_t i, uint32_t dim)
 {
     float exponent = (float)(2 * i) / (float)dim;
     return (float)pow((double)(float)rope->theta, (double)exponent);
 }
 
-/* Long waves are stretched by the factor, short ones stay, those between are blended. */
+/* Divides the frequency of long waves by the factor, keeps that of short waves, and blends the two
+ * in between. */
 static float stretch_llama3(const struct rope *rope, float inv_freq)
 {
     double context = rope->original_context;
@@ -33,13 +34,15 @@ static float stretch_llama3(const struct rope *rope, float inv_freq)
     return (1 - smooth) * inv_freq / factor + smooth * inv_freq;
 }
 
-/* yarn: the place in the table whose wave turns `rotations` times within the original context. */
+/* yarn: returns the index in the table whose wave makes `rotations` turns within the original
+ * context. */
 static double correction_dim(const struct rope *rope, double rotations, uint32_t dim)
 {
     return dim * log(rope->original_context / (rotations * 2 * pi)) / (2 * log(rope->theta));
 }
 
-/* yarn: places below `low` stay, those from `high` on are stretched. */
+/* yarn: computes the range of the blend. Waves at indices up to `low` are kept; those from `high`
+ * on are stretched. */
 static void correction_range(const struct rope *rope, uint32_t dim, double *low, double *high)
 {
     *low = correction_dim(rope, rope->beta_fast, dim);

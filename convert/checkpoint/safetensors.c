@@ -1,15 +1,18 @@
-/* The safetensors reader, see safetensors.h. In this order: the frame (sizes), the header's text,
- * the tensors' places.
+/* The safetensors reader, see safetensors.h. It checks the frame (sizes), then the text of the
+ * header, then the places of the tensors.
  *
- * The measure is the reference, the `safetensors` package 0.8, and not the format's README: white
- * space in front of the header passes. On purpose we are stricter in four things:
- * - A tensor's name twice, or one of its three fields twice (unknown fields and the
- *   strings of __metadata__ may repeat): the reference takes the last of the names, other
- *   JSON readers the first, and a scanner for malware may have looked at the other one.
- * - A description that is a list, or a dtype that is an object: serde accepts such spellings of a
- *   struct and an enum by accident, no other reader does.
- * - A NUL in a name, which no C program could tell from a shorter name.
- * - More than SAFETENSORS_MAX_RANK dimensions. */
+ * The reference is the `safetensors` package 0.8, not the README of the format: white space before
+ * the header is accepted. This reader is deliberately stricter in four cases:
+ * - A tensor's name appears twice, or one of its three fields does (unknown fields and the strings
+ * of
+ *   __metadata__ may repeat). The reference uses the last of two names, other JSON readers the
+ * first,
+ *   and a malware scanner may have checked the other one.
+ * - A description is a list, or a dtype is an object. serde accepts such spellings of a struct and
+ * an
+ *   enum by accident; other readers do not.
+ * - A name contains a NUL, so that a C program could not distinguish it from a shorter name.
+ * - A tensor has more than SAFETENSORS_MAX_RANK dimensions. */
 #include "convert/checkpoint/safetensors.h"
 
 #include <stdbool.h>
@@ -23,16 +26,16 @@
 
 enum { PREFIX_SIZE = 8 }; /* the header's length, a little-endian u64 */
 
-/* A header being read. */
+/* The state of reading a header. */
 struct header_parser {
     struct json_reader json;
     struct safetensors *reader;
     size_t capacity; /* of reader->tensors */
-    char *free;      /* the unused end of reader->names: room for all that is left of the text */
+    char *free;      /* the unused end of reader->names; has room for the rest of the text */
     bool has_metadata;
 };
 
-/* A name as messages show it: cut between characters. */
+/* A name for messages, truncated between characters. */
 struct short_name {
     char text[68];
 };
@@ -60,7 +63,7 @@ static bool is_text(const uint8_t *data, size_t size)
     return true;
 }
 
-/* Its first line that is not empty, of the first `size` bytes. */
+/* Returns the first line that is not empty in text[0..size). */
 static const char *first_line(const uint8_t *text, size_t size, int *length)
 {
     size_t begin = 0, end;
@@ -72,7 +75,7 @@ static const char *first_line(const uint8_t *text, size_t size, int *length)
     return (const char *)text + begin;
 }
 
-/* The complaint about a file whose first bytes cannot be a header's length. */
+/* Reports a file whose first bytes cannot be the length of a header. */
 static smol_status refuse_foreign(const struct safetensors *reader, smol_error *error)
 {
     const uint8_t *data = reader->file.data;
@@ -140,7 +143,7 @@ static smol_status fail_tensor(struct header_parser *parser,
                      (size_t)(parser->json.at - parser->json.start));
 }
 
-/* Reads a string into the free end of the arena without keeping it there. */
+/* Reads a string into the free end of the names without keeping it there. */
 static smol_status parse_string(struct header_parser *parser, size_t *length)
 {
     return smol_json_string(&parser->json, parser->free, length);
@@ -202,7 +205,7 @@ static smol_status parse_offsets(struct header_parser *parser, struct safetensor
     return status;
 }
 
-/* A tensor's description has three fields; others are skipped, as the reference skips them. */
+/* A tensor's description has three fields. Other fields are skipped, as the reference does. */
 enum { FIELD_DTYPE, FIELD_SHAPE, FIELD_OFFSETS, N_FIELDS };
 static const struct field {
     const char *name;
@@ -249,7 +252,7 @@ static smol_status parse_description(struct header_parser *parser,
     return status;
 }
 
-/* Free text about the file, which has no use here: null, or an object of strings. */
+/* Checks __metadata__, which must be null or an object of strings. Its contents are not used. */
 static smol_status parse_metadata(struct header_parser *parser)
 {
     struct json_reader *json = &parser->json;
@@ -271,8 +274,8 @@ static smol_status parse_metadata(struct header_parser *parser)
     return status;
 }
 
-/* A new tensor, zeroed, or NULL when out of memory. Its slot costs no more than a few times its
- * text, so memory stays linear. */
+/* Appends a zeroed tensor. Returns NULL when memory runs out. Memory use is linear in the size of
+ * the text, because a slot takes at most a few times the tensor's text. */
 static struct safetensors_tensor *add_tensor(struct header_parser *parser, const char *name)
 {
     struct safetensors *reader = parser->reader;
@@ -324,7 +327,7 @@ static smol_status parse_header(struct header_parser *parser)
 static smol_status read_header(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
     struct header_parser parser = {.reader = reader};
-    reader->names = malloc(header_size + 1); /* no name is longer than its spelling in quotes */
+    reader->names = malloc(header_size + 1); /* no name is longer than its quoted form */
     if (!reader->names)
         return smol_fail_memory(error, "the header of a safetensors file");
     parser.free = reader->names;
@@ -343,7 +346,7 @@ static smol_status read_header(struct safetensors *reader, uint64_t header_size,
 
 /* ---- the tensors' places ---- */
 
-/* By place; of empty tensors in one place, the name decides, so that the order is always one. */
+/* Compares places. Empty tensors may share a place; the name then makes the order unique. */
 static int compare_places(const void *left, const void *right)
 {
     const struct safetensors_tensor *a = left, *b = right;
@@ -391,7 +394,8 @@ static smol_status index_names(struct safetensors *reader, smol_error *error)
     return SMOL_OK;
 }
 
-/* Bytes that the shape and dtype call for. False when they overflow or end within a byte. */
+/* Computes the number of bytes that the shape and dtype require. Returns false if it overflows or
+ * is not whole. */
 static bool bytes_due(const struct safetensors_tensor *tensor, uint64_t *bytes)
 {
     uint64_t bits = 1;
@@ -414,7 +418,7 @@ static smol_status fail_place(const struct safetensors *reader,
                      (unsigned long long)tensor->begin, (unsigned long long)tensor->end);
 }
 
-/* *filled is where the tensor before it ended. */
+/* Checks the place of a tensor. *filled is the end of the tensor before it. */
 static smol_status check_place(const struct safetensors *reader, struct safetensors_tensor *tensor,
                                uint64_t *filled, smol_error *error)
 {
@@ -437,12 +441,12 @@ static smol_status check_place(const struct safetensors *reader, struct safetens
     return SMOL_OK;
 }
 
-/* The tensors must fill the data from its first byte to the file's last. Whether the file is long
- * enough is asked last, so that a truncated download is told from a damaged header. */
+/* Checks that the tensors fill the data from its first byte to the last byte of the file. Checks
+ * the length of the file last, to distinguish a truncated download from a damaged header. */
 static smol_status check_places(struct safetensors *reader, uint64_t header_size, smol_error *error)
 {
     uint64_t filled = 0, due;
-    if (reader->n_tensors > 1) /* qsort wants a table even of nothing */
+    if (reader->n_tensors > 1) /* qsort requires a valid pointer, even for no elements */
         qsort(reader->tensors, reader->n_tensors, sizeof *reader->tensors, compare_places);
     for (size_t i = 0; i < reader->n_tensors; i++) {
         smol_status status = check_place(reader, &reader->tensors[i], &filled, error);

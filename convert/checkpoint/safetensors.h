@@ -1,6 +1,6 @@
-/* Reader of the safetensors format (https://github.com/huggingface/safetensors, README): eight
- * bytes of header length, a JSON header, then the tensors' bytes. Reads over a mapping, copies
- * nothing but names and shapes, and trusts nothing. */
+/* Reads the safetensors format (https://github.com/huggingface/safetensors, README): eight bytes of
+ * header length, a JSON header, then the bytes of the tensors. The reader works on a memory
+ * mapping, copies only names and shapes, and treats all input as untrusted. */
 #ifndef SMOL_CONVERT_SAFETENSORS_H
 #define SMOL_CONVERT_SAFETENSORS_H
 
@@ -15,50 +15,52 @@ enum { SAFETENSORS_MAX_HEADER = 100000000, SAFETENSORS_MAX_RANK = 8 };
 
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
-    const char *path; /* of the file that it is in, not owned */
+    const char *path; /* the file that contains it; not owned */
     enum safetensors_dtype dtype;
     unsigned rank; /* 0: a scalar */
     uint64_t shape[SAFETENSORS_MAX_RANK];
     const uint8_t *data; /* the elements, row-major, little-endian; any alignment */
-    uint64_t begin, end; /* where they lie in the data after the header */
+    uint64_t begin, end; /* their place in the data after the header */
     uint64_t size;       /* bytes: end - begin */
-    /* For a part of a split tensor (fused.h): that tensor's name and rows, and the row at which the
-     * part starts; otherwise zero. */
+    /* For a part of a split tensor (fused.h): the name and the number of rows of that tensor, and
+     * the row at which the part starts. Otherwise zero. */
     const char *whole;
     uint64_t whole_rows, first_row;
 };
 
-/* A file, or several as one (smol_safetensors_join). */
+/* One file, or several joined (smol_safetensors_join). */
 struct safetensors {
-    struct file_view file;              /* zeroed: several */
+    struct file_view file;              /* zeroed if joined */
     const char *path;                   /* not owned */
     struct safetensors_tensor *tensors; /* in the order of their data */
     size_t n_tensors;
-    const struct safetensors_tensor **by_name; /* the same, in the order of their names */
-    char *names;                               /* the memory of the names; of a file */
+    const struct safetensors_tensor **by_name; /* the same tensors, in the order of their names */
+    char *names;                               /* the memory of the names; NULL if joined */
 };
 
-/* Maps and checks the file `path` (which must outlive the reader). Every rule of the format holds
- * afterwards: each tensor's bytes lie in the file, match dtype times shape, and the tensors cover
- * the data without hole or overlap. What the reference package refuses is refused; so is what it
- * accepts although two readers could disagree about it, see safetensors.c. Errors: SMOL_ERROR_FILE,
- * SMOL_ERROR_DAMAGED (with the byte offset in the file), SMOL_ERROR_UNSUPPORTED (a file of another
- * kind, named), SMOL_ERROR_MEMORY. */
+/* Maps and checks the file `path`; the string must outlive the reader. Afterwards every rule of the
+ * format holds: the bytes of each tensor lie in the file and match dtype times shape, and the
+ * tensors cover the data without gap or overlap. Refuses everything that the reference package
+ * refuses, and some files that it accepts but readers may interpret differently (see
+ * safetensors.c). Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED (with the byte offset in the file),
+ * SMOL_ERROR_UNSUPPORTED (a file of another kind, named, or too many dimensions),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_open(const char *path, struct safetensors *reader, smol_error *error);
 
-/* Reads a file that is open already. The reader takes the view over, also on an error, and
- * leaves it zeroed. */
+/* Reads an open file. The reader takes ownership of the view, also on an error, and zeroes
+ * *file. */
 smol_status smol_safetensors_open_view(struct file_view *file, const char *path,
                                        struct safetensors *reader, smol_error *error);
 
-/* The tensors of `n` open files as one table, which relies on them until it is closed. `path` is
- * for messages. Errors: SMOL_ERROR_DAMAGED (a tensor that is in two of them), SMOL_ERROR_MEMORY. */
+/* Joins the tensors of `n` open files into one table. The files must stay open until the table is
+ * closed. `path` is used in messages only. Errors: SMOL_ERROR_DAMAGED (a tensor in two files),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_safetensors_join(const struct safetensors *files, size_t n, const char *path,
                                   struct safetensors *joined, smol_error *error);
 
 void smol_safetensors_close(struct safetensors *reader);
 
-/* The tensor called `name`, or NULL. */
+/* Returns the tensor called `name`, or NULL. */
 const struct safetensors_tensor *smol_safetensors_find(const struct safetensors *reader,
                                                        const char *name);
 

@@ -1,5 +1,5 @@
-/* One weights file or several, see shards.h. The index comes first, by itself; then the files, each
- * checked as any safetensors file is; then what both say is compared. */
+/* Opens one file of weights or several, see shards.h. Reads and checks the index first, then each
+ * file like any safetensors file, then compares the two. */
 #include "convert/checkpoint/shards.h"
 
 #include <dirent.h>
@@ -27,10 +27,10 @@ bool smol_shards_is_index(const char *path)
 
 /* ---- names of shards ---- */
 
-/* A name of a series: STEM-00002-of-00005.safetensors. Nothing is made of the numbers but what is
- * checked here: tools differ in their width and in where they start to count. */
+/* The parts of a shard's name: STEM-00002-of-00005.safetensors. The numbers are used only for the
+ * checks below: tools differ in the number of digits and in the number of the first shard. */
 struct series_member {
-    size_t stem; /* its length */
+    size_t stem; /* the length of STEM */
     unsigned long number, count;
 };
 
@@ -58,7 +58,7 @@ static bool parse_member(const char *name, struct series_member *member)
     return true;
 }
 
-/* A shard by itself is no model. */
+/* Refuses a single shard of several. */
 static smol_status check_lone(const char *path, smol_error *error)
 {
     struct series_member member;
@@ -79,7 +79,7 @@ struct shard_index {
     size_t n;
 };
 
-/* Where `name` is, or would be, among the names. */
+/* Returns the index of `name` in the names, or the index at which to insert it. */
 static size_t place_of(const struct shard_index *index, const char *name, bool *found)
 {
     size_t low = 0, high = index->n;
@@ -94,8 +94,9 @@ static size_t place_of(const struct shard_index *index, const char *name, bool *
     return low;
 }
 
-/* Nothing that leads out of the folder, here or on a system where a backslash does. A link in the
- * folder may: whoever made the folder wants it. */
+/* Returns whether `name` is a .safetensors file in the folder itself. A backslash is refused too,
+ * because it separates folders on some systems. A link in the folder may lead elsewhere: the owner
+ * of the folder created it. */
 static bool is_shard_name(const char *name)
 {
     return ends_with(name, extension) && !strpbrk(name, "/\\");
@@ -123,7 +124,7 @@ static smol_status add_name(struct shard_index *index, const char *tensor, const
     return SMOL_OK;
 }
 
-/* All shards of a series, or the index was cut short. */
+/* Checks that the index lists all shards of a series. If not, it is truncated. */
 static smol_status check_series(const struct shard_index *index)
 {
     for (size_t i = 0; i < index->n; i++) {
@@ -155,7 +156,7 @@ static smol_status read_index(struct shard_index *index)
     return check_series(index);
 }
 
-/* Whether `name` belongs to the series of a shard, but is none. */
+/* Returns whether `name` belongs to the series of a shard, but is not in the index. */
 static bool is_left_over(const struct shard_index *index, const char *name)
 {
     struct series_member entry, member;
@@ -183,7 +184,8 @@ static smol_status fail_left_over(const struct shard_index *index, const char *f
     return status;
 }
 
-/* A shard left over from another version may be one that the index should list. */
+/* Refuses a shard in the folder that the index does not list: the index may be that of another
+ * version. */
 static smol_status check_folder(const struct shard_index *index, const char *folder)
 {
     DIR *entries = opendir(folder);
@@ -239,7 +241,7 @@ static smol_status check_places(const struct shard_index *index, const struct sa
     return SMOL_OK;
 }
 
-/* Older writers give the sum as a real. */
+/* Returns whether a JSON value is `number`. Older tools write the sum as a real. */
 static bool is_number(const json_t *value, uint64_t number)
 {
     if (json_is_integer(value))
@@ -247,7 +249,7 @@ static bool is_number(const json_t *value, uint64_t number)
     return json_is_real(value) && json_real_value(value) == (double)number;
 }
 
-/* metadata.total_size, where it is given, is the sum of the tensors' sizes. */
+/* Checks that metadata.total_size, if present, is the sum of the tensors' sizes. */
 static smol_status check_total(const struct shard_index *index, const struct safetensors *all)
 {
     struct json_settings metadata = index->file;
@@ -260,7 +262,7 @@ static smol_status check_total(const struct shard_index *index, const struct saf
     uint64_t sum = 0;
     for (size_t i = 0; i < all->n_tensors; i++)
         if (!checked_add(sum, all->tensors[i].size, &sum))
-            sum = UINT64_MAX; /* files of so many bytes cannot all be mapped */
+            sum = UINT64_MAX; /* unreachable: files of that size cannot all be mapped */
     if (!total || is_number(total, sum))
         return SMOL_OK;
     char remedy[96];
@@ -271,7 +273,7 @@ static smol_status check_total(const struct shard_index *index, const struct saf
 
 /* ---- opening ---- */
 
-/* `names` are those of files in `folder`, or paths where that is NULL. */
+/* Opens n files. `names` are file names in `folder`, or paths if `folder` is NULL. */
 static smol_status open_files(struct shards *shards, const char *folder, const char *const *names,
                               size_t n, smol_error *error)
 {
