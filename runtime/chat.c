@@ -1,5 +1,5 @@
-/* Conversations as text and ids, see smol.h: what the reference's apply_chat_template does around
- * the template. */
+/* Conversations as text and ids, see smol.h. Does the work that the reference's apply_chat_template
+ * does before and after it runs the template. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +16,7 @@
 
 /* --- variables -------------------------------------------------------------------------------- */
 
-/* The variables of a template, as a dict that gets one after the other. */
+/* The variables of a template, collected into a dict one by one. */
 struct variables {
     struct value *pairs;
     uint32_t n, capacity;
@@ -27,7 +27,7 @@ static struct value literal(const char *text)
     return value_text(text, strlen(text));
 }
 
-/* A later variable takes the place of an earlier one of that name. */
+/* Sets a variable. A later variable replaces an earlier one with the same name. */
 static bool set_variable(struct machine *machine, struct variables *variables, struct value name,
                          struct value value)
 {
@@ -50,7 +50,7 @@ static struct value constant_text(const struct template_code *code, uint32_t con
     return value_text(code->text + c->value, c->length);
 }
 
-/* The special tokens that the section carries: text of the template's. */
+/* Sets the special tokens of the template section, which count as the template's own text. */
 static bool set_tokens(struct machine *machine, struct variables *variables)
 {
     const struct template_code *code = machine->code;
@@ -66,7 +66,8 @@ static bool set_tokens(struct machine *machine, struct variables *variables)
 static const char *const reasoning_names[] = {"reasoning_content", "thinking", "reasoning"};
 enum { N_REASONING = sizeof reasoning_names / sizeof reasoning_names[0] };
 
-/* The first of the reasoning fields that is there and not None, or NULL. */
+/* Sets *reasoning to the first reasoning field that exists and is not None, or to NULL. Returns
+ * false on failure. */
 static bool find_reasoning(struct machine *machine, const struct value *message,
                            const struct value **reasoning)
 {
@@ -81,8 +82,9 @@ static bool find_reasoning(struct machine *machine, const struct value *message,
     return true;
 }
 
-/* What the template gets of a member. With `list_at`, a text where `content` is a list of parts,
- * and there the number of the first such message. */
+/* Returns the value of a message's member that the template sees. If `list_at` is not NULL,
+ * replaces a list of parts in `content` with a text, and sets *list_at to the number of the first
+ * such message. */
 static struct value member_value(const struct value *name, const struct value *value,
                                  unsigned number, unsigned *list_at)
 {
@@ -95,8 +97,8 @@ static struct value member_value(const struct value *name, const struct value *v
 static const char *const known_roles[] = {"system", "developer", "user",    "assistant",
                                           "tool",   "function",  "ipython", NULL};
 
-/* Makes a role the template's own text, because templates put special tokens together around it.
- * So it must be a name that is known: one of those here, or one that the template compares with. */
+/* Marks a role as the template's own text, because templates build special tokens from it. The role
+ * must therefore be a known name: one of known_roles, or one that the template compares with. */
 static bool check_role(struct machine *machine, unsigned number, struct value *role)
 {
     if (!is_text(role))
@@ -118,8 +120,8 @@ static bool check_role(struct machine *machine, unsigned number, struct value *r
                               (const char *)role->bytes, number);
 }
 
-/* Sets the members of a message as the reference does before the template sees it: members that are
- * None are left out, and the reasoning goes by all of its names. */
+/* Copies the members of a message and prepares them as the reference does before it runs the
+ * template: omits members that are None, and stores the reasoning under both of its names. */
 static bool prepare_message(struct machine *machine, const struct value *message, unsigned number,
                             unsigned *list_at, struct value *out)
 {
@@ -165,14 +167,14 @@ static bool read_list(struct machine *machine, const char *name, const char *jso
            smol_template_fail(machine, SMOL_ERROR_USAGE, "%s: must be a list of objects", name);
 }
 
-/* Text of the caller's; a copy where it is not UTF-8. */
+/* Sets *out to a text of the caller's, or to a repaired copy if it is not UTF-8. */
 static bool argument_text(struct machine *machine, const char *text, size_t n, struct value *out)
 {
     struct text_builder builder = {0};
     if (n > TEMPLATE_MEMORY)
         return smol_template_fail(machine, SMOL_ERROR_UNSUPPORTED, "messages: longer than %d MiB",
                                   TEMPLATE_MEMORY >> 20);
-    *out = value_text(n > 0 ? text : "", n); /* nothing may be at NULL */
+    *out = value_text(n > 0 ? text : "", n); /* the pointer must not be NULL */
     out->argument = 1;
     if (utf8_well_formed((const uint8_t *)text, n) == n)
         return true;
@@ -186,7 +188,7 @@ static bool argument_text(struct machine *machine, const char *text, size_t n, s
     return true;
 }
 
-/* The plain form of messages as the list that their JSON text would give. */
+/* Converts plain messages to the list that their JSON text would produce. */
 static bool list_messages(struct machine *machine, const smol_chat_params *params,
                           struct value *list)
 {
@@ -225,8 +227,8 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
     return items != NULL;
 }
 
-/* Those of the template, then the caller's, then the conversation, which nobody can take over.
- * `list_at`: see member_value. */
+/* Sets the variables of the template, then the caller's, then those of the conversation, which the
+ * caller cannot replace. member_value describes `list_at`. */
 static bool set_all(struct machine *machine, const smol_chat_params *params, unsigned *list_at)
 {
     static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
@@ -279,9 +281,10 @@ static bool set_time(struct machine *machine, const struct tm *now)
     return true;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the public functions ----------------------------------------------------------------------
+ */
 
-/* Copies the result, which goes when the machine's memory does. */
+/* Copies the result, which the machine's memory holds, to the caller's text. */
 static bool take_text(struct machine *machine, const struct value *result, smol_chat_text *text)
 {
     text->size = result->n;
@@ -298,7 +301,8 @@ static bool take_text(struct machine *machine, const struct value *result, smol_
     return true;
 }
 
-/* Why a blob's template was not compiled, cut to what a message holds, or NULL. */
+/* Returns why a blob's template was not compiled, shortened to fit an error message, or NULL if it
+ * was compiled or does not exist. */
 static const char *why_unsupported(const struct blob *blob, int *length)
 {
     const struct template_code *code = &blob->template;
@@ -339,8 +343,8 @@ void smol_chat_log(const smol_model *model)
                  length, reason);
 }
 
-/* Whether a template that refused a conversation takes it with texts in the place of lists of
- * parts, as message *list_at has one. */
+/* Returns whether the template succeeds once each list of parts is replaced with a text. Sets
+ * *list_at to the number of the first message with such a list. */
 static bool takes_text_only(const struct template_code *code, const smol_chat_params *params,
                             unsigned *list_at)
 {
@@ -354,7 +358,7 @@ static bool takes_text_only(const struct template_code *code, const smol_chat_pa
     return takes;
 }
 
-/* Adds to what the template said. */
+/* Appends the reason to the template's message: the model takes text only. */
 static void explain_list(smol_error *error, unsigned list_at)
 {
     char said[SMOL_ERROR_MESSAGE_SIZE];
@@ -368,7 +372,7 @@ static void explain_list(smol_error *error, unsigned list_at)
         said, list_at);
 }
 
-/* Whether a template runs out of steps or memory even for one empty message. */
+/* Returns whether the template runs out of steps or memory even for one empty message. */
 static bool exhausts_alone(const struct template_code *code, const smol_chat_params *params)
 {
     static const smol_chat_message least = {"user", "", 0};
@@ -385,7 +389,7 @@ static bool exhausts_alone(const struct template_code *code, const smol_chat_par
     return machine.exhausted;
 }
 
-/* Adds what to do about a lack of steps or memory. */
+/* Appends to the message what the user can do about a lack of steps or memory. */
 static void explain_exhaustion(smol_error *error, bool alone)
 {
     char said[SMOL_ERROR_MESSAGE_SIZE];
@@ -418,13 +422,13 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
     return machine.status;
 }
 
-/* Logs ill-formed messages after the last answer. Each turn passes the whole conversation: earlier
- * messages were logged when they were new. */
+/* Logs ill-formed messages after the last answer. Each turn passes the whole conversation, and
+ * earlier messages were logged when they were new. */
 static void log_ill_formed(const smol_model *model, const smol_chat_params *params)
 {
     const smol_chat_message *messages = params->messages;
     size_t first = params->n_messages;
-    if (params->messages_json) /* which is refused */
+    if (params->messages_json) /* rejected if not UTF-8 */
         return;
     while (first > 0 && strcmp(messages[first - 1].role, "assistant") != 0)
         first--;

@@ -1,4 +1,4 @@
-/* Conversations through a chat template, without the model around it. */
+/* Conversations through a chat template, independent of the model. */
 #ifndef SMOL_RUNTIME_CHAT_H
 #define SMOL_RUNTIME_CHAT_H
 
@@ -8,13 +8,13 @@
 #include "format/template.h"
 #include "smol.h"
 
-/* Tells the model's log why its chat template cannot be used, if that is so. */
+/* Writes to the model's log why its chat template cannot be used, if it cannot. */
 void smol_chat_log(const smol_model *model);
 
-/* Whether the model has a chat template that this release can run. */
+/* Returns whether the model has a chat template that this release can run. */
 bool smol_chat_supported(const smol_model *model);
 
-/* As smol_chat_format, with code that is there. */
+/* Formats a conversation as smol_chat_format does. The template must be compiled. */
 smol_status smol_chat_run(const struct template_code *code, const smol_chat_params *params,
                           smol_chat_text *text, smol_error *error);
 

@@ -1,4 +1,4 @@
-/* Contexts: creation and state, see smol.h. Their evaluation is in evaluate.c. */
+/* Creation and state of contexts, see smol.h. evaluate.c evaluates them. */
 #include "runtime/context.h"
 
 #include "common/memory.h"
@@ -151,7 +151,7 @@ uint32_t smol_context_pending(const smol_context *context)
     return context->n_ids > context->length ? context->ids[context->length] : SMOL_NO_TOKEN;
 }
 
-/* Halves `rest`, at least once, until it is at most `most`. */
+/* Halves `rest` at least once, until it is at most `most`, and returns it. */
 static size_t newest_part(size_t rest, size_t most)
 {
     do
@@ -174,7 +174,7 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
             "context of %zu tokens: no room for %zu after the %zu that are kept: use a "
             "longer context or a shorter text, or keep fewer",
             capacity, n_room, kept);
-    if (smol_context_is_cancelled(context)) /* before anything is given up */
+    if (smol_context_is_cancelled(context)) /* before any token is removed */
         return smol_fail(error, SMOL_ERROR_CANCELLED, "cancelled");
     size_t n = newest_part(length - kept, capacity - kept - n_room);
     smol_log(context->model, SMOL_LOG_INFO,

@@ -1,5 +1,5 @@
-/* Evaluation of one or many sequences in passes of at most BATCH rows, for logits or hidden states,
- * see smol.h. The mathematics is in engine/forward.c. */
+/* Evaluation of one or more sequences in passes of at most BATCH rows, for logits or hidden states,
+ * see smol.h. engine/forward.c has the mathematics. */
 #include <string.h>
 
 #include "common/memory.h"
@@ -8,17 +8,17 @@
 #include "runtime/engine/fpenv.h"
 #include "runtime/library.h"
 
-/* Takes the hidden states after the final norm of some tokens, states (n, hidden_size). */
+/* Receives the hidden states after the final norm of some tokens, states (n, hidden_size). */
 typedef void take_states(void *user, const float *states, size_t n);
 
 /* One call. Its rows are the tokens of all parts, one part after the other. */
 struct evaluation {
     const smol_model *model;
     struct engine *e;
-    smol_eval_part *parts; /* (n); error.status: those that failed */
+    smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
     size_t at, done;                /* the next part, and how many of its tokens are evaluated */
-    smol_eval_part *part_of[BATCH]; /* of each segment of the current pass */
+    smol_eval_part *part_of[BATCH]; /* the part of each segment of the current pass */
     take_states *take;              /* or NULL */
     void *user;
 };
@@ -51,7 +51,7 @@ static smol_status check_part(const struct engine *e, const smol_eval_part *part
     return smol_check_tokens(c, part->ids, part->n, error);
 }
 
-/* Checks a part and makes room for it. */
+/* Checks a part and reserves its memory. */
 static smol_status begin_part(const struct engine *e, smol_eval_part *part, smol_error *error)
 {
     smol_context *c = part->context;
@@ -69,7 +69,8 @@ static smol_status begin_part(const struct engine *e, smol_eval_part *part, smol
     return SMOL_OK;
 }
 
-/* Parts that cannot begin have failed. Errors of the whole call: SMOL_ERROR_MEMORY. */
+/* Begins all parts and stores the errors of those that cannot begin. Errors of the whole call:
+ * SMOL_ERROR_MEMORY. */
 static smol_status begin_parts(struct evaluation *call, smol_error *error)
 {
     size_t n_spans = 0;
@@ -89,7 +90,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The next n tokens of a part become the next rows of the pass. */
+/* Adds the next n tokens of a part to the pass as rows. */
 static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 {
     smol_eval_part *from = &call->parts[call->at];
@@ -105,7 +106,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
         .failed = ATOMIC_FLAG_INIT,
         .error = &from->error,
     };
-    size_t first_logits = from->n - from->n_logits; /* the token that the first logits are of */
+    size_t first_logits = from->n - from->n_logits; /* the first token whose logits are requested */
     for (size_t i = 0; i < n; i++) {
         size_t token = call->done + i;
         if (token >= first_logits) {
@@ -117,7 +118,7 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
     }
 }
 
-/* Fills a pass with what comes next; false: there is nothing more. */
+/* Fills a pass with the next rows. Returns false if none are left. */
 static bool gather_rows(struct evaluation *call, struct pass *pass)
 {
     while (call->at < call->n && pass->n < BATCH) {
@@ -135,7 +136,7 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
     return pass->n > 0;
 }
 
-/* Reports a part's progress. The part fails if it was cancelled. */
+/* Reports a part's progress. A cancelled part fails. */
 static void settle_part(const struct pass *pass, smol_eval_part *part)
 {
     smol_context *c = part->context;
@@ -147,7 +148,8 @@ static void settle_part(const struct pass *pass, smol_eval_part *part)
         smol_fail(&part->error, SMOL_ERROR_CANCELLED, "cancelled at token %zu of %zu", done, total);
 }
 
-/* The caller's callbacks run in its own floating-point environment. */
+/* Runs a pass. Restores the caller's floating-point environment before the caller's callbacks
+ * run. */
 static smol_status run_pass(const struct evaluation *call, struct pass *pass, smol_error *error)
 {
     const struct blob *blob = &call->model->blob;
@@ -191,12 +193,12 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
 
 static void take_ids(smol_context *c, const smol_eval_part *part)
 {
-    memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* may be its own */
+    memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* they may overlap */
     c->n_ids = c->length;
 }
 
-/* Restores the length of parts that failed. *whole is the error of the whole call, or OK. Returns
- * the status of the first part that failed, with its error. */
+/* Restores the length of parts that failed. *whole is the error of the whole call, or SMOL_OK.
+ * Returns the status of the first part that failed, and its error in *error. */
 static smol_status end_parts(struct evaluation *call, const smol_error *whole, smol_error *error)
 {
     const smol_eval_part *first = NULL;
@@ -222,8 +224,8 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
     return first->error.status;
 }
 
-/* smol_eval_many. For a single part, `take` (or NULL) gets the states of all tokens, in their
- * order, in as many pieces as there are passes. */
+/* Evaluates parts as smol_eval_many does. For a single part, `take` (or NULL) receives the states
+ * of all tokens in order, once per pass. */
 static smol_status evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
                             smol_error *error)
 {
@@ -258,12 +260,12 @@ smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size
 
 /* --- hidden states ------------------------------------------------------------------------ */
 
-/* Pools the states of all tokens, which arrive in pieces. */
+/* Pools the states of all tokens, which arrive once per pass. */
 struct pooling {
     smol_pooling kind;
     size_t width; /* hidden_size */
     float *out;
-    double *sums; /* (width), for the mean: one order of sums, whatever the pieces */
+    double *sums; /* (width), for the mean: the order of additions does not depend on the passes */
 };
 
 static void pool_states(void *user, const float *states, size_t n)

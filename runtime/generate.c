@@ -1,5 +1,5 @@
-/* Generation, see smol.h: evaluate, sample, stream, until something ends it; of one sequence, or of
- * several in step. */
+/* Generation, see smol.h: evaluates, samples and streams one sequence, or several in step, until a
+ * stop condition ends each. */
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -12,24 +12,24 @@
 struct smol_generation {
     smol_context *context;
     smol_sampler *sampler;
-    smol_generate_params params; /* its stop strings are the stream's */
+    smol_generate_params params; /* its stop strings belong to the stream */
     smol_generate_result result;
-    smol_error error; /* what it failed with, or OK */
+    smol_error error; /* error that ended the generation, or SMOL_OK */
     struct stream *stream;
-    float *logits;     /* (vocab_size): after the newest token */
+    float *logits;     /* (vocab_size): logits after the newest token */
     uint32_t *history; /* prompt and output */
     size_t n_history;
-    bool started, finished; /* finished: result.finish or error says why */
+    bool started, finished; /* finished: result.finish or error has the reason */
     uint32_t *prompt;       /* (n_prompt) */
     size_t n_prompt, n_read;
-    uint32_t newest; /* once the prompt is read: the token that is to be evaluated */
-    /* the context before the prompt */
+    uint32_t newest; /* token to evaluate next, once the prompt is read */
+    /* state of the context before the prompt */
     size_t length, n_ids;
     uint32_t last; /* id number n_ids - 1 */
     double start, first_token;
 };
 
-/* Seconds since an arbitrary moment; never goes backwards. */
+/* Returns the seconds since an arbitrary moment. The clock never goes backwards. */
 static double clock_seconds(void)
 {
     struct timespec now;
@@ -45,7 +45,7 @@ static void finish(smol_generation *g, smol_finish why)
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Hands text to the caller, who may cancel. */
+/* Passes text to the caller, who may cancel. */
 static void tell(smol_generation *g, const struct stream_text *text, uint32_t id)
 {
     const smol_generate_params *params = &g->params;
@@ -59,7 +59,8 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
     struct stream_text text;
     smol_status status = smol_stream_token(g->stream, &blob->tokenizer, id,
                                            g->params.show_special != 0, &text, error);
-    status = file_settle(&blob->file, blob->path, status, error); /* the bytes lie in the file */
+    status =
+        file_settle(&blob->file, blob->path, status, error); /* the token's bytes are in the file */
     if (status)
         return status;
     if (text.stopped)
@@ -68,7 +69,7 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
     return SMOL_OK;
 }
 
-/* The text that was held back in case more tokens come. */
+/* Passes on the text that was held back in case more tokens follow. */
 static smol_status tell_rest(smol_generation *g, smol_error *error)
 {
     struct stream_text text;
@@ -82,7 +83,8 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* Before the first token of the prompt: there is room for all of them. */
+/* Runs before the first token of the prompt is read: records the context's state and checks that
+ * the whole prompt fits. */
 static smol_status start(smol_generation *g, smol_error *error)
 {
     smol_context *c = g->context;
@@ -97,7 +99,7 @@ static smol_status start(smol_generation *g, smol_error *error)
     return smol_check_tokens(c, g->prompt, g->n_prompt, error);
 }
 
-/* As if nothing of the prompt had been read. */
+/* Restores the context to its state before the prompt. */
 static void take_back(smol_generation *g)
 {
     g->context->length = g->length;
@@ -117,8 +119,8 @@ static void end_prompt(smol_generation *g)
         finish(g, SMOL_FINISH_LENGTH);
 }
 
-/* Called when a token was sampled: the first one ends the wait, the time up to the others counts
- * as decoding unless it brought a stop token. */
+/* Updates the times after a token is sampled. The first token ends the wait; the time until each
+ * later one counts as decoding, unless it is a stop token. */
 static void take_time(smol_generation *g, bool stop)
 {
     double now = clock_seconds();
@@ -130,7 +132,7 @@ static void take_time(smol_generation *g, bool stop)
         g->result.decode_seconds = now - g->first_token;
 }
 
-/* The newest token follows the sequence: room for one more is there after each smol_eval. */
+/* Stores the newest token after the sequence. smol_eval always leaves room for one more id. */
 static void put_newest(smol_generation *g, uint32_t id)
 {
     g->context->ids[g->context->length] = id;
@@ -138,14 +140,14 @@ static void put_newest(smol_generation *g, uint32_t id)
     g->newest = id;
 }
 
-/* The context is full: it slides. The history becomes what the context holds and the newest token,
- * as it would be had it begun there. */
+/* Slides the full context. The history becomes the context's tokens and the newest token, as if the
+ * sequence had started there. */
 static smol_status slide(smol_generation *g, smol_error *error)
 {
     double start = clock_seconds();
     uint32_t newest = g->history[g->n_history - 1];
     smol_status status = smol_context_slide(g->context, g->params.n_keep, 1, error);
-    put_newest(g, newest); /* it comes next, however far that came */
+    put_newest(g, newest); /* the token is next even if the slide failed */
     if (status)
         return status;
     const uint32_t *ids = smol_context_ids(g->context, &g->n_history);
@@ -206,7 +208,7 @@ static void fail(smol_generation *g, const smol_error *error)
         g->error = *error;
 }
 
-/* After n tokens of it have been evaluated. */
+/* Continues after n of its tokens have been evaluated. */
 static void advance(smol_generation *g, size_t n)
 {
     smol_error error;
@@ -225,7 +227,7 @@ static void advance(smol_generation *g, size_t n)
         fail(g, &error);
 }
 
-/* The next token, or at most `room` of the prompt. */
+/* Returns the next token as a part, or at most `room` tokens of the prompt. */
 static smol_eval_part next_part(const smol_generation *g, size_t room)
 {
     smol_eval_part part = {
@@ -239,9 +241,10 @@ static smol_eval_part next_part(const smol_generation *g, size_t room)
     return part;
 }
 
-/* Fills parts with what those that have not finished need next, and which[i] with whose part i is:
- * a token each, then prompts in what is left of the last pass, or a whole prompt if it is the only
- * one. Returns the number of parts. */
+/* Fills `parts` with the next tokens of all unfinished generations, and which[i] with the
+ * generation of part i. Each decoding generation contributes one token. Prompts fill the rest of
+ * the last pass; a single remaining generation gets its whole prompt. Returns the number of
+ * parts. */
 static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part *parts,
                    smol_generation **which)
 {
@@ -257,7 +260,8 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             which[n_parts] = g;
             parts[n_parts] = next_part(g, room);
             room -= parts[n_parts++].n;
-            room = room || prompts ? room : BATCH; /* each token has its turn in every step */
+            room = room || prompts ? room
+                                   : BATCH; /* each decoding generation advances in every step */
         }
     return n_parts;
 }
@@ -297,9 +301,10 @@ void smol_generation_step(smol_generation *const *generations, size_t n)
     smol_free(which);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the public functions ------------------------------------------------------------------ */
 
-/* Every token but the last takes a place in the context, whose capacity bounds the history. */
+/* Checks the parameters and reserves memory. Every token except the last occupies a position of the
+ * context, whose capacity therefore bounds the history. */
 static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_error *error)
 {
     size_t capacity = smol_context_capacity(g->context);
@@ -308,7 +313,7 @@ static smol_status prepare(smol_generation *g, const uint32_t *prompt, smol_erro
         return status;
     if (g->n_prompt == 0) {
         smol_fail(error, SMOL_ERROR_USAGE, "the prompt is empty: pass at least one token");
-        return SMOL_ERROR_USAGE; /* as analyzers can see */
+        return SMOL_ERROR_USAGE; /* a constant, for static analyzers */
     }
     if (g->params.slide && g->params.n_keep >= capacity) {
         smol_fail(error, SMOL_ERROR_USAGE,
@@ -385,7 +390,8 @@ static smol_status generate(smol_context *context, smol_sampler *sampler, const 
     return status;
 }
 
-/* The last id of the sequence becomes the prompt: its logits are not kept. */
+/* Generates without a prompt. The last id of the sequence becomes the prompt, because its logits
+ * are not kept. */
 static smol_status resume(smol_context *context, smol_sampler *sampler,
                           const smol_generate_params *params, smol_generate_result *result,
                           smol_error *error)
@@ -398,7 +404,7 @@ static smol_status resume(smol_context *context, smol_sampler *sampler,
     smol_context_truncate(context, n_ids - 1);
     smol_status status = generate(context, sampler, &last, 1, params, result, error);
     bool unread = status || (result->finish == SMOL_FINISH_CANCELLED && result->n_prompt == 0);
-    if (unread && context->length == n_ids - 1) { /* nothing was changed but that */
+    if (unread && context->length == n_ids - 1) { /* nothing else was changed */
         context->length = length;
         context->n_ids = n_ids;
     }

@@ -1,4 +1,5 @@
-/* Functions of smol.h that concern no object, and what the parts of the library share. */
+/* Functions of smol.h that do not belong to an object, and functions that the modules of the
+ * library share. */
 #include "runtime/library.h"
 
 #include <stdarg.h>
@@ -79,7 +80,7 @@ smol_status smol_check_reserved(const char *params, const uint64_t *reserved, si
 void smol_log(const smol_model *model, smol_log_level level, const char *format, ...)
 {
     char text[SMOL_ERROR_MESSAGE_SIZE];
-    smol_error line; /* for smol_fail, which makes one line without control characters */
+    smol_error line; /* smol_fail makes one line without control characters */
     va_list arguments;
     if (!model->on_log)
         return;

@@ -12,7 +12,7 @@
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-/* Where a blob comes from: a path, a descriptor or memory. */
+/* The source of a blob: a path, a descriptor or memory. */
 struct blob_origin {
     const char *path; /* or NULL */
     int fd;           /* or -1 */
@@ -21,7 +21,7 @@ struct blob_origin {
     const char *name; /* for messages */
 };
 
-/* Whether `text` is a digest as sha256sum prints it, in small letters or capitals. */
+/* Returns whether `text` is a SHA-256 digest in hexadecimal digits of either case. */
 static bool is_digest(const char *text)
 {
     return strspn(text, "0123456789abcdefABCDEF") == SHA256_TEXT_SIZE - 1 &&
@@ -41,7 +41,7 @@ static smol_status check_params(const smol_model_params *params, smol_error *err
     return CHECK_RESERVED(model_params, params, error);
 }
 
-/* Opens the bytes of a blob. With `mapped` false, files are read into memory. */
+/* Opens the bytes of a blob. If `mapped` is false, reads files into memory. */
 static smol_status open_view(const struct blob_origin *from, bool mapped, struct file_view *view,
                              smol_error *error)
 {
@@ -92,7 +92,8 @@ static smol_status check_digest(const struct file_view *file, const char *name, 
     return status;
 }
 
-/* Opens the blob, whose digest is taken of bytes in memory: a file could have others later. */
+/* Opens the blob. A required digest is computed from a copy in memory, because a file could change
+ * after the check. */
 static smol_status open_blob(const struct blob_origin *from, const smol_model_params *params,
                              const struct listener *listener, struct blob *blob, smol_error *error)
 {
@@ -110,7 +111,8 @@ static smol_status open_blob(const struct blob_origin *from, const smol_model_pa
     return status;
 }
 
-/* A file that changes meanwhile is the better explanation of what is found. */
+/* Verifies the whole blob. If the file changed meanwhile, reports that instead of the damage
+ * found. */
 static smol_status verify_all(const struct blob *blob, const struct listener *listener,
                               smol_error *error)
 {
@@ -207,7 +209,7 @@ void smol_model_close(smol_model *model)
     smol_free(model);
 }
 
-/* --- what a model is ---------------------------------------------------------------------- */
+/* --- properties --------------------------------------------------------------------------- */
 
 smol_model_info smol_model_get_info(const smol_model *model)
 {

@@ -22,7 +22,7 @@ static inline struct philox_block philox_round(struct philox_block c, uint32_t k
     }};
 }
 
-/* The random block that belongs to `counter` under the 64-bit `key`, low word first. */
+/* Returns the random block of `counter`, whose low word comes first, under the 64-bit `key`. */
 static inline struct philox_block philox(struct philox_block counter, uint64_t key)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
@@ -34,7 +34,7 @@ static inline struct philox_block philox(struct philox_block counter, uint64_t k
     return counter;
 }
 
-/* The k-th number of `seed` in [0, 1): 53 bits, all that a double holds. */
+/* Returns the k-th number of `seed` in [0, 1), with all 53 bits of a double. */
 static inline double philox_uniform(uint64_t seed, uint64_t k)
 {
     struct philox_block counter = {{(uint32_t)k, (uint32_t)(k >> 32), 0, 0}};

@@ -1,4 +1,4 @@
-/* Choosing the next token, see smol.h; the filters are in sampler_filter.c. */
+/* The choice of the next token, see smol.h. sampler_filter.c has the filters. */
 #include "runtime/sampler.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 
 /* --- creation ----------------------------------------------------------------------------- */
 
-/* NaN lies in no range. */
+/* Checks that `value` is from 0 to `highest`; NaN never is. */
 static smol_status check_range(const char *name, float value, float highest, smol_error *error)
 {
     if (value >= 0 && value <= highest)
@@ -103,8 +103,8 @@ static smol_status reserve(smol_sampler *sampler, size_t n, smol_error *error)
     return SMOL_OK;
 }
 
-/* The first candidate at which the running sum of weights exceeds the share `uniform` of the
- * total; both sums go through the candidates in order. */
+/* Returns the first candidate at which the running sum of weights exceeds the share `uniform` of
+ * the total. Both sums add the candidates in order. */
 static uint32_t draw(const struct candidate *candidates, size_t n, double uniform)
 {
     double total = 0, sum = 0;

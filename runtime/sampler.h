@@ -1,4 +1,4 @@
-/* A sampler's inside: its scratch memory and the filters. */
+/* The internals of a sampler: its scratch memory and the filters. */
 #ifndef SMOL_RUNTIME_SAMPLER_H
 #define SMOL_RUNTIME_SAMPLER_H
 
@@ -14,27 +14,29 @@ struct candidate {
 struct smol_sampler {
     smol_sampler_params params;
     uint64_t n_calls;
-    /* Scratch for a vocabulary of `capacity`; greedy decoding without penalty needs none. */
+    /* Scratch for a vocabulary of `capacity`. Greedy decoding without penalty needs none. */
     size_t capacity;
-    uint64_t *heap;               /* (capacity): start of the one block of memory */
+    uint64_t *heap;               /* (capacity): start of the single allocation */
     struct candidate *candidates; /* (capacity) */
     float *scores;                /* (capacity) */
 };
 
-/* Whether the parameters are in range. Errors: SMOL_ERROR_USAGE, naming the first that is not. */
+/* Checks that the parameters are in range. Errors: SMOL_ERROR_USAGE, naming the first that is
+ * not. */
 smol_status smol_sampler_check(const smol_sampler_params *params, smol_error *error);
 
-/* The logits (n) after the repetition penalty for `history`: `logits` itself where there is
- * nothing to do, otherwise the sampler's scratch. */
+/* Returns the logits (n) after the repetition penalty for `history`: `logits` itself if there is no
+ * penalty, otherwise the sampler's scratch. */
 const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
                                    const uint32_t *history, size_t n_history);
 
-/* The lowest id of the largest of scores (n), n > 0. Errors: SMOL_ERROR_NUMERIC (NaN, infinity). */
+/* Sets *best to the lowest id among the largest scores (n), n > 0. Errors: SMOL_ERROR_NUMERIC (NaN,
+ * infinity). */
 smol_status smol_sampler_best(const float *scores, size_t n, uint32_t *best, smol_error *error);
 
-/* Leaves in sampler->candidates what temperature (> 0), top-k, top-p and min-p leave of scores
- * (n), whose largest is `best_score`, and returns how many: ids ascending, at least the best
- * one, whose weight is 1. The scratch must have room for n. */
+/* Writes the candidates that remain after temperature (> 0), top-k, top-p and min-p to
+ * sampler->candidates and returns their number. `best_score` is the largest of scores (n). The ids
+ * ascend and include the best one, whose weight is 1. The scratch must have room for n. */
 size_t smol_sampler_filter(smol_sampler *sampler, const float *scores, size_t n, float best_score);
 
 #endif

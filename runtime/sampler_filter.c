@@ -1,9 +1,9 @@
-/* The filters between logits and choice. They mean what transformers' logits processors of the
- * same names mean, equals included; exponentials and sums are taken in a fixed order by fixed
- * operations, so that the same ids remain on every machine.
+/* The filters between logits and choice. They have the meaning of transformers' logits processors
+ * of the same names, including the treatment of equal scores. Exponentials and sums use fixed
+ * operations in a fixed order, so the same ids remain on every machine.
  *
- * Each filter finds its threshold in a scratch heap and then drops what lies below it in place:
- * the candidates stay in the order of their ids, and nothing is ever sorted in full. */
+ * Each filter finds its threshold in a scratch heap and then removes candidates below it in place.
+ * Candidates stay in the order of their ids, and no filter sorts all of them. */
 #include "runtime/sampler.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@
 
 /* --- logits ------------------------------------------------------------------------------- */
 
-/* An id that occurs several times is penalized once: each time from its original logit. */
+/* An id that occurs several times is penalized only once, because each occurrence starts from the
+ * original logit. */
 const float *smol_sampler_penalize(smol_sampler *sampler, const float *logits, size_t n,
                                    const uint32_t *history, size_t n_history)
 {
@@ -65,15 +66,15 @@ static void heapify(uint64_t *heap, size_t n)
 
 /* --- top-k -------------------------------------------------------------------------------- */
 
-/* An integer that compares as the float does; both zeros are one value. */
+/* Returns an integer that compares as the float does. Both zeros have the same rank. */
 static uint32_t float_rank(float value)
 {
     uint32_t bits = f32_bits(value + 0.0f);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* The rank of the k-th largest of scores (n), 0 < k <= n. The heap holds the k largest so far,
- * complemented: the least of them is on top. */
+/* Returns the rank of the k-th largest of scores (n), 0 < k <= n. The heap holds the complements of
+ * the k largest so far, so the least of them is on top. */
 static uint32_t kth_largest_rank(const float *scores, size_t n, size_t k, uint64_t *heap)
 {
     for (size_t i = 0; i < k; i++)
@@ -89,8 +90,8 @@ static uint32_t kth_largest_rank(const float *scores, size_t n, size_t k, uint64
     return (uint32_t)~heap[0];
 }
 
-/* Temperature after top-k instead of before: dividing by it does not change the order.
- * Subtracting first keeps a tiny temperature from overflowing. */
+/* Applies top-k, then the temperature, which does not change the order. Subtracting the best score
+ * first keeps a tiny temperature from overflowing. Returns the number of candidates. */
 static size_t weigh_top_k(smol_sampler *sampler, const float *scores, size_t n, float best_score)
 {
     size_t k = sampler->params.top_k;
@@ -116,14 +117,15 @@ static double sum_of_weights(const struct candidate *candidates, size_t n)
     return sum;
 }
 
-/* Compares by weight (the bits of positive floats do), then by id. Among equals at the edge the
- * higher ids stay: transformers sorts upwards and cuts at the front. */
+/* Returns a key that compares by weight (as the bits of positive floats do), then by id. Among
+ * equal candidates at the threshold the higher ids stay, because transformers sorts in ascending
+ * order and removes from the front. */
 static uint64_t candidate_key(struct candidate candidate)
 {
     return (uint64_t)f32_bits(candidate.weight) << 32 | candidate.id;
 }
 
-/* Pops the heap until `wanted` weight is reached and returns the last key popped. */
+/* Pops the heap until the sum of weights reaches `wanted`, and returns the last key popped. */
 static uint64_t pop_until(uint64_t *heap, size_t n, double wanted)
 {
     double sum = 0;
@@ -137,7 +139,7 @@ static uint64_t pop_until(uint64_t *heap, size_t n, double wanted)
     }
 }
 
-/* Keeps the heaviest candidates, as few as have the share top_p of the weight. */
+/* Keeps the fewest of the heaviest candidates whose share of the weight is at least top_p. */
 static size_t keep_top_p(smol_sampler *sampler, size_t n)
 {
     double top_p = (double)sampler->params.top_p;
@@ -145,8 +147,8 @@ static size_t keep_top_p(smol_sampler *sampler, size_t n)
         return n;
     struct candidate *candidates = sampler->candidates;
     double total = sum_of_weights(candidates, n);
-    /* Whatever weighs less than this, all that is not heavier together weighs less than the
-     * share to drop: most of a vocabulary never enters the heap. */
+    /* All candidates lighter than this together weigh less than the share to remove. Most of a
+     * vocabulary therefore never enters the heap. */
     double too_light = (1 - top_p) * total / (double)n;
     size_t n_heap = 0;
     for (size_t i = 0; i < n; i++)
@@ -163,7 +165,8 @@ static size_t keep_top_p(smol_sampler *sampler, size_t n)
 
 /* --- min-p -------------------------------------------------------------------------------- */
 
-/* The best candidate weighs 1, so that weights are shares of the best's probability. */
+/* Keeps candidates of at least min_p. The best candidate weighs 1, so weights are relative to the
+ * best's probability. */
 static size_t keep_min_p(smol_sampler *sampler, size_t n)
 {
     struct candidate *candidates = sampler->candidates;

@@ -1,6 +1,6 @@
-/* Saving and restoring, see smol.h; the bytes are those of format/SESSION.md. A session is read
- * once from its start to its end, each record is checked before it is used, and memory is asked for
- * as records arrive: no field of an untrusted file decides how much. */
+/* Saving and restoring, see smol.h. format/SESSION.md describes the bytes. Restoring reads a
+ * session once from start to end, checks each record before it is used, and allocates memory as
+ * records arrive, so no field of an untrusted file decides the amount. */
 #include "format/session.h"
 
 #include <string.h>
@@ -12,15 +12,16 @@
 #include "runtime/library.h"
 #include "runtime/sampler.h"
 
-/* --- what both ways share ----------------------------------------------------------------- */
+/* --- shared by saving and restoring ------------------------------------------------------- */
 
-/* A record between the digests before and after it, as it is hashed and written. */
+/* The current record, stored between the previous digest and its own, and the state of the
+ * stream. */
 struct records {
     smol_on_write *write;
     smol_on_read *read;
     void *user;
-    uint8_t *memory;   /* digest before, record, digest after; room for the largest */
-    uint64_t digest;   /* after the last record */
+    uint8_t *memory;   /* previous digest, record, its digest; room for the largest record */
+    uint64_t digest;   /* of the last record */
     uint64_t position; /* bytes written or read */
     smol_error *error;
 };
@@ -46,7 +47,8 @@ static smol_status reserve_record(const smol_context *c, struct records *r)
     return r->memory ? SMOL_OK : smol_fail_memory(r->error, "a session");
 }
 
-/* The digest of the record of `size` bytes in memory, and of the digest before it. */
+/* Computes and stores the digest of the previous digest and the record of `size` bytes in memory.
+ * Returns it. */
 static uint64_t digest_record(struct records *r, size_t size)
 {
     memcpy(r->memory, &r->digest, DIGEST_SIZE);
@@ -59,7 +61,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Calls `step` for the keys and values of each block, layer and head. */
+/* Saves or restores the keys and values of one block, layer and head. */
 typedef smol_status block_step(smol_context *c, struct records *r, size_t layer, size_t head,
                                size_t index, size_t n);
 
@@ -164,7 +166,7 @@ smol_status smol_context_save(const smol_context *context, const smol_session *s
                               smol_on_write *write, void *user, smol_error *error)
 {
     struct records r = {.write = write, .user = user, .error = error};
-    /* the steps of both ways are of one type; those of saving change nothing */
+    /* the steps of saving have the same type as those of restoring but change nothing */
     smol_context *c = (smol_context *)(uintptr_t)context;
     if (!session)
         session = &no_session;
@@ -188,7 +190,7 @@ static smol_status damaged(const struct records *r, const char *what)
                      what, (unsigned long long)r->position);
 }
 
-/* Reads data[0..size); *n is fewer at the end. */
+/* Reads data[0..size). *n is smaller only at the end of the session. */
 static smol_status read_some(struct records *r, void *data, size_t size, size_t *n)
 {
     for (*n = 0; *n < size;) {
@@ -203,7 +205,7 @@ static smol_status read_some(struct records *r, void *data, size_t size, size_t 
     return SMOL_OK;
 }
 
-/* The next record, into r->memory. */
+/* Reads the next record into r->memory and checks its digest. */
 static smol_status take(struct records *r, size_t size)
 {
     size_t n;
@@ -222,7 +224,7 @@ static smol_status check_end(struct records *r)
     uint8_t byte;
     size_t n;
     smol_status status = read_some(r, &byte, sizeof byte, &n);
-    return !status && n > 0 ? damaged(r, "bytes behind its end") : status;
+    return !status && n > 0 ? damaged(r, "bytes after its end") : status;
 }
 
 static bool all_zero(const void *data, size_t size)
@@ -258,7 +260,7 @@ static bool sampler_in_order(const struct session_header *header)
     return smol_sampler_check(&params, &ignored) == SMOL_OK;
 }
 
-/* Checks that it is a session of this blob and this type of cache. */
+/* Checks that the session belongs to this blob and this type of cache. */
 static smol_status check_identity(const smol_context *c, const struct session_header *header,
                                   smol_error *error)
 {
@@ -294,7 +296,8 @@ static smol_status check_header(const smol_context *c, const struct session_head
     return check_identity(c, header, r->error);
 }
 
-/* The header's bytes are looked at before its digest as far as they say what the file is. */
+/* Reads the header. Fields that identify the file are checked before the digest, for better
+ * messages. */
 static smol_status read_header(const smol_context *c, struct records *r,
                                struct session_header *header)
 {
@@ -323,7 +326,7 @@ static smol_status read_ids(smol_context *c, struct records *r, size_t n)
     for (size_t done = 0; !status && done < n; done = c->n_ids) {
         size_t some = smaller(n - done, SESSION_RECORD_IDS);
         status = take(r, some * sizeof *c->ids);
-        if (!status) /* and one more, for what smol_generate may leave */
+        if (!status) /* and room for the token that smol_generate may add */
             status = smol_context_reserve_ids(c, done + some + 1, r->error);
         if (status)
             return status;

@@ -59,7 +59,7 @@ static smol_status add_text(struct buffer *text, const struct stream_text *out, 
     return text->failed ? smol_fail_memory(error, "the text") : SMOL_OK;
 }
 
-/* A stream, since characters and runs of bytes may be spread over tokens. */
+/* Decodes ids through a stream, because one character or run of bytes may span several tokens. */
 static smol_status decode(const struct tokenizer_tables *tables, const uint32_t *ids, size_t n,
                           bool show_special, struct buffer *text, smol_error *error)
 {
