@@ -11,7 +11,7 @@ const char *const smol_finish_words[] = {
     [SMOL_FINISH_CONTEXT_FULL] = "context_full",
 };
 
-/* --- gathering ---------------------------------------------------------------------------- */
+/* --- collecting --------------------------------------------------------------------------- */
 
 int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
 {
@@ -22,7 +22,7 @@ int smol_answer_text(void *user, const char *text, size_t size, uint32_t id)
     return answer->text.failed || answer->ids.failed || answer->logprobs.failed;
 }
 
-/* The token's, then those of the alternatives. */
+/* Adds the log-probability of the token, then those of the alternatives. */
 void smol_answer_token(void *user, uint32_t id, const float *logits, size_t n)
 {
     struct answer *answer = user;
@@ -51,7 +51,7 @@ void smol_answer_free(struct answer *answer)
     *answer = (struct answer){0};
 }
 
-/* --- showing ------------------------------------------------------------------------------ */
+/* --- printing ----------------------------------------------------------------------------- */
 
 static void print_ids(struct json_out *json, const struct buffer *ids)
 {
@@ -63,7 +63,7 @@ static void print_ids(struct json_out *json, const struct buffer *ids)
     smol_json_close(json, ']');
 }
 
-/* The members of an object that is open. A token's text may be part of a character: U+FFFD then. */
+/* Writes the members of an open object. Text that is only a part of a character becomes U+FFFD. */
 static smol_status print_logprob(struct json_out *json, const smol_model *model,
                                  const struct ranked *one, smol_error *error)
 {

@@ -1,6 +1,6 @@
-/* Many requests, see batch.h. Each sequence has a slot; one that has finished makes room for the
- * next request, which is read from standard input only then. Answers that have to wait for an
- * earlier one are few, and small: what is read never runs far ahead of what is printed. */
+/* Batches, see batch.h. Each sequence has a slot. The next request is read from standard input only
+ * when a slot is free. Few and small answers wait for an earlier one, so that reading never gets
+ * far ahead of printing. */
 #include "smolrun/batch.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 enum {
     DEFAULT_SEQUENCES = 8,
-    WAITING_EACH = 4,         /* answers for each slot, under way or waiting for their turn */
-    WAITING_BYTES = 64 << 20, /* with more than this waiting, no request begins */
+    WAITING_EACH = 4,         /* answers per slot, in progress or waiting to be printed */
+    WAITING_BYTES = 64 << 20, /* no request begins while more than this waits */
 };
 
-/* One sequence; free without a generation. */
+/* A sequence. The slot is free if it has no generation. */
 struct slot {
     smol_context *context;
     smol_sampler *sampler;
@@ -77,7 +77,8 @@ static smol_status start_generation(struct slot *slot, const uint32_t *ids, size
     return status;
 }
 
-/* A long request does not stall the others: they take a step now and then while it is tokenized. */
+/* Steps the other sequences now and then while a long request is tokenized, so that it does not
+ * stall them. */
 static int step_others(void *user, uint64_t done, uint64_t total)
 {
     struct batch *b = user;
@@ -87,7 +88,7 @@ static int step_others(void *user, uint64_t done, uint64_t total)
     return b->step_status != SMOL_OK;
 }
 
-/* Gives the slot a line's request. */
+/* Starts the request of a line in the slot. */
 static smol_status begin(struct batch *b, struct slot *slot, const struct line *line,
                          smol_error *error)
 {
@@ -126,7 +127,7 @@ static bool is_blank(const struct line *line)
     return line->kind == LINE_TEXT && i == line->size;
 }
 
-/* Errors that every later request would meet too. */
+/* Returns whether every later request would fail with the same error. */
 static bool is_fatal(smol_status status)
 {
     return status == SMOL_ERROR_FILE || status == SMOL_ERROR_DAMAGED;
@@ -134,7 +135,7 @@ static bool is_fatal(smol_status status)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
-/* Prints those whose turn it is. */
+/* Prints the finished answers that are next in order. */
 static smol_status print_answers(struct batch *b, smol_error *error)
 {
     bool any = false;
@@ -156,7 +157,7 @@ static bool may_begin(const struct batch *b)
     return b->next - b->first < b->n_answers && bytes <= WAITING_BYTES;
 }
 
-/* One line, which becomes a request of the slot, or is answered at once. */
+/* Handles a line: starts it as the slot's request, or answers it at once with an error. */
 static smol_status take_line(struct batch *b, struct slot *slot, const struct line *line,
                              smol_error *error)
 {
@@ -174,8 +175,7 @@ static smol_status take_line(struct batch *b, struct slot *slot, const struct li
     return error->status;
 }
 
-/* Requests for the free slots, as far as there are any; waits for one when there is nothing else to
- * do. */
+/* Starts requests in the free slots. Waits for a request only if no sequence is busy. */
 static smol_status fill_slots(struct batch *b, smol_error *error)
 {
     struct slot *slot;
@@ -222,7 +222,7 @@ static smol_status step(struct batch *b, smol_error *error)
     return status ? status : print_answers(b, error);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the batch ---------------------------------------------------------------------------- */
 
 static smol_status open_slots(struct batch *b, struct loaded *loaded, smol_error *error)
 {
@@ -244,7 +244,7 @@ static void close_slots(struct batch *b)
     for (size_t i = 0; i < b->n_slots; i++) {
         smol_generation_free(b->slots[i].generation);
         smol_sampler_free(b->slots[i].sampler);
-        if (i > 0) /* the first one's is the caller's */
+        if (i > 0) /* the caller owns the first context */
             smol_context_free(b->slots[i].context);
     }
     for (uint64_t i = 0; b->answers && i < b->n_answers; i++)

@@ -1,4 +1,4 @@
-/* smolrun bench: how fast prompts are read and tokens are generated. */
+/* smolrun bench: measures the speed of prefill and decode. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,16 +50,17 @@ struct bench {
     struct loaded loaded;
     smol_model_info model;
     smol_context_info context;
-    smol_context *contexts[MAX_SEQUENCES]; /* the loaded one first; the others share with it */
-    uint32_t *ids;                         /* as many as any phase needs */
-    float *logits;                         /* (sequences, vocab_size) */
+    smol_context
+        *contexts[MAX_SEQUENCES]; /* the loaded context first; the others share its threads */
+    uint32_t *ids;                /* the context's capacity */
+    float *logits;                /* (sequences, vocab_size) */
     double first_token_seconds;
     struct rates prefill, decode, together; /* together: tokens of all sequences */
     struct live_line line;
-    int step, n_steps; /* as it says: which phase is run, from 1 */
+    int step, n_steps; /* the phase that the progress line shows, from 1 */
 };
 
-/* What is measured: n tokens of each of n_sequences, `step` at a time. */
+/* A measurement: n tokens of each of n_sequences, `step` at a time. */
 struct phase {
     const char *name;
     size_t n, step, n_sequences;
@@ -74,7 +75,7 @@ static uint32_t smaller(uint32_t a, size_t b)
     return a < b ? a : (uint32_t)b;
 }
 
-/* Defaults shrink to what the context holds; figures that were asked for do not. */
+/* Sets the sizes. Defaults shrink to the capacity of the context; sizes given as options do not. */
 static smol_status settle_sizes(struct bench *bench, smol_error *error)
 {
     struct settings *s = &bench->settings;
@@ -115,7 +116,8 @@ static smol_status prepare(struct bench *bench, smol_error *error)
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
     uint64_t random = 42;
     for (size_t i = 0; i < n; i++) {
-        random = random * 6364136223846793005 + 1442695040888963407; /* Knuth's MMIX */
+        random =
+            random * 6364136223846793005 + 1442695040888963407; /* the generator of Knuth's MMIX */
         bench->ids[i] = (uint32_t)(random >> 33) % bench->model.vocab_size;
     }
     return open_sequences(bench, error);
@@ -123,7 +125,7 @@ static smol_status prepare(struct bench *bench, smol_error *error)
 
 /* --- measurement -------------------------------------------------------------------------- */
 
-/* The next `step` ids for each of n sequences. */
+/* Evaluates the next `step` ids in each of n sequences. */
 static smol_status take_step(struct bench *bench, size_t done, size_t step, size_t n,
                              smol_error *error)
 {
@@ -139,7 +141,7 @@ static smol_status take_step(struct bench *bench, size_t done, size_t step, size
     return smol_eval_many(parts, n, error);
 }
 
-/* Appends the first n ids, `step` at a time, to each sequence, and takes the time. */
+/* Appends the first n ids, `step` at a time, to each sequence, and measures the time. */
 static smol_status evaluate(struct bench *bench, const struct phase *phase, double *seconds,
                             smol_error *error)
 {
@@ -174,7 +176,7 @@ static void settle_rates(struct phase *phase)
         (struct rates){tokens / seconds[RUNS - 1], tokens / seconds[RUNS / 2], tokens / seconds[0]};
 }
 
-/* The phases take turns, so that whatever else the machine does meets them alike. */
+/* Measures the phases in turns, so that other load on the machine affects all of them alike. */
 static smol_status measure(struct bench *bench, struct phase *phases, size_t n, smol_error *error)
 {
     smol_status status = SMOL_OK;

@@ -44,8 +44,12 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 };               /* columns, with quotes */
-enum { LEFT_WIDTH = TOKEN_WIDTH + 17, OTHER_LEAST = 10, OTHER_REST = 9 }; /* before and around */
+enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* columns, with quotes */
+enum {
+    LEFT_WIDTH = TOKEN_WIDTH + 17,
+    OTHER_LEAST = 10,
+    OTHER_REST = 9
+}; /* columns before and around alternatives */
 
 struct explanation {
     const struct settings *settings;
@@ -55,22 +59,22 @@ struct explanation {
     size_t vocab_size;
     float *rows; /* (MAX_ROWS, vocab_size) */
     struct json_out json;
-    struct choice *choices; /* (n_choices), those of the prompt first; not for JSON */
+    struct choice *choices; /* (n_choices), the prompt's first; unused for JSON */
     size_t n_choices, room;
     struct live_line line; /* the number of generated tokens */
     smol_error text_error; /* of the first token whose text could not be read, or OK */
-    struct tally nll;      /* of all that were explained */
+    struct tally nll;      /* of all explained tokens */
     struct tally given_nll, generated_nll;
     bool color;
-    size_t n_others; /* alternatives in a row, at most */
+    size_t n_others; /* the most alternatives in a row */
     int other_width;
     bool finished;
-    smol_finish finish; /* why */
+    smol_finish finish; /* the reason */
 };
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Returns the text of a token; explain_token checks text_error. */
+/* Returns the text of a token; finish_printing reports text_error. */
 static const char *token_text(struct explanation *e, uint32_t id, size_t *size)
 {
     const char *text;
@@ -79,7 +83,7 @@ static const char *token_text(struct explanation *e, uint32_t id, size_t *size)
     return text;
 }
 
-/* Prints a token in quotes and spaces up to `width` columns. */
+/* Prints a token in quotes, padded to `width` columns. */
 static void print_token(struct explanation *e, uint32_t id, int width)
 {
     char shown[QUOTE_BYTES(TOKEN_WIDTH)];
@@ -89,10 +93,10 @@ static void print_token(struct explanation *e, uint32_t id, int width)
     printf("%s%*s", shown, width - (int)n, "");
 }
 
-/* Rows are no wider than the terminal: what else was likely gets narrower there, and then less. */
+/* Fits the rows to the terminal's width: makes the alternatives narrower first, then fewer. */
 static void fit_rows(struct explanation *e)
 {
-    const size_t usual = CHOICE_TOP - 1; /* one of the most likely being the token itself */
+    const size_t usual = CHOICE_TOP - 1; /* one of the most likely tokens may be the token itself */
     size_t columns = smol_terminal_columns(),
            rest = columns > LEFT_WIDTH ? columns - LEFT_WIDTH : 0;
     e->n_others = rest / (OTHER_LEAST + OTHER_REST);
@@ -118,7 +122,8 @@ static const char *color_of(double probability)
     return probability >= 0.75 ? "32" : probability >= 0.25 ? "33" : "31";
 }
 
-/* " 12.34 %", right-aligned; never "0.00 %", which would say that it cannot be. */
+/* Prints a percentage such as " 12.34 %", right-aligned. Prints "<0.01 %" instead of "0.00 %",
+ * which would mean impossible. */
 static void print_percent(double probability, int width, int digits)
 {
     double least = digits == 2 ? 0.01 : 0.1;
@@ -128,7 +133,7 @@ static void print_percent(double probability, int width, int digits)
         printf("%*.*f %%", width, digits, 100 * probability);
 }
 
-/* A prompt's first token has a row without numbers: no logits precede it. */
+/* Prints the row of a prompt's first token, without numbers: no logits precede it. */
 static void print_first(struct explanation *e)
 {
     print_token(e, e->prompt[0], TOKEN_WIDTH);
@@ -226,7 +231,7 @@ static smol_status finish_printing(struct explanation *e, smol_error *error)
     return smol_standard_flush(error);
 }
 
-/* The token `id`, by the logits of where it stands; counted among `kin` too. */
+/* Explains the token `id` by the logits of its position. Adds it to e->nll and *kin. */
 static smol_status explain_token(struct explanation *e, const float *logits, uint32_t id,
                                  struct tally *kin, smol_error *error)
 {
@@ -239,8 +244,8 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
     return finish_printing(e, error);
 }
 
-/* Evaluates the prompt; with --given its tokens, but for the first, are explained. The logits after
- * the last one are in e->rows. */
+/* Evaluates the prompt. With --given, explains its tokens, except the first. Leaves the logits
+ * after the last token in e->rows. */
 static smol_status read_prompt(struct explanation *e, smol_error *error)
 {
     smol_context *context = e->loaded.context;
@@ -313,9 +318,10 @@ static smol_status generate(struct explanation *e, smol_error *error)
     return status;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------- */
 
-/* "12 tokens: mean NLL ..."; `kind`: which of two kinds, and a blank. */
+/* Prints a line such as "12 tokens: mean NLL ...". `kind` is empty, or a word and a space before
+ * "tokens". */
 static void print_tally(const char *kind, const struct tally *nll)
 {
     if (nll->n > 0)
@@ -323,7 +329,7 @@ static void print_tally(const char *kind, const struct tally *nll)
                nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
 }
 
-/* Prints text[0..size) in quotes, as a line. */
+/* Prints text[0..size) in quotes, then an empty line. */
 static smol_status print_line(const char *text, size_t size, smol_error *error)
 {
     size_t most = 4 * size + 3; /* columns: a byte takes at most four */
@@ -336,7 +342,8 @@ static smol_status print_line(const char *text, size_t size, smol_error *error)
     return SMOL_OK;
 }
 
-/* The text as generation prints it, without the stop token; with --given, after the prompt. */
+/* Prints the text as generation prints it, without the stop token; with --given, after the
+ * prompt. */
 static smol_status print_whole_text(const struct explanation *e, smol_error *error)
 {
     bool given = e->settings->given;

@@ -77,15 +77,15 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-/* One generation and what it has brought so far. */
+/* A generation and its results so far. */
 struct run {
     const struct settings *settings;
     struct loaded loaded;
     struct session_file file;  /* of --session */
-    size_t n_kept;             /* tokens of it that the prompt goes on from */
-    struct answer answer;      /* its text and ids for --json alone */
-    bool any_id;               /* printed */
-    smol_status output_status; /* an error in between, which cancelled the generation */
+    size_t n_kept;             /* tokens of the session before the prompt */
+    struct answer answer;      /* text and ids are only for --json */
+    bool any_id;               /* an id was printed */
+    smol_status output_status; /* an error of standard output, which cancelled the generation */
     smol_error output_error;
 };
 
@@ -108,8 +108,8 @@ static int take_text(void *user, const char *text, size_t size, uint32_t id)
     return run->output_status != SMOL_OK;
 }
 
-/* The first token comes with the prompt; NaN, which JSON shows as null, where nothing was
- * measured. */
+/* Prints the timings. Prefill produces the first token, decode the others. A rate that was not
+ * measured is NaN, which JSON shows as null. */
 static void print_timings(struct json_out *json, const struct run *run)
 {
     const smol_generate_result *result = &run->answer.result;
@@ -158,7 +158,7 @@ static smol_status finish_output(struct run *run, smol_error *error)
 
 /* --- generation --------------------------------------------------------------------------- */
 
-/* How many tokens stay for ever when the context slides. */
+/* Returns how many tokens at the start are kept whenever the context slides. */
 static size_t count_kept(const struct run *run, size_t n_prompt)
 {
     const smol_context *context = run->loaded.context;
@@ -231,12 +231,12 @@ static smol_status read_prompt(const struct run *run, uint32_t **ids, size_t *n,
     if (is_resumed(run) && !settings->chat && !settings->system)
         return smol_session_prompt(settings->text, model, run->loaded.context, ids, n, error);
     smol_status status = smol_prompt_read(settings, model, ids, n, error);
-    if (!status && settings->chat) /* what the session holds of it need not be evaluated again */
+    if (!status && settings->chat) /* tokens that the session holds are not evaluated again */
         smol_session_drop_kept(run->loaded.context, *ids, n);
     return status;
 }
 
-/* The sampler's settings come from the session where the command line does not say otherwise. */
+/* Restores the session. Its sampler settings apply unless the command line overrides them. */
 static smol_status resume(struct run *run, smol_sampler *sampler, smol_error *error)
 {
     const struct settings *settings = run->settings;
@@ -266,7 +266,7 @@ static smol_status run_prompt(struct run *run, smol_error *error)
     return status;
 }
 
-/* --jsonl has requests instead of a prompt, and what is said there is not said here. */
+/* Refuses a missing prompt, and options that do not fit with or without --jsonl. */
 static smol_status check_words(const struct settings *settings, smol_error *error)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* smolrun logits: the logits after each position of a text, into a file. */
+/* smolrun logits: writes the logits after each position of a text to a file. */
 #include <stdlib.h>
 
 #include "cli/output.h"
@@ -30,11 +30,11 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum { MAX_BUFFER = 16 << 20 }; /* bytes of logits in memory, unless one position takes more */
+enum { MAX_BUFFER = 16 << 20 }; /* bytes of logits in memory, or more if one position needs it */
 
 struct sequence {
     uint32_t *ids;
-    size_t n, first; /* positions from `first` on are written */
+    size_t n, first; /* logits of positions from `first` on are written */
 };
 
 static smol_status read_sequence(const struct settings *settings, const smol_model *model,
@@ -94,7 +94,7 @@ static smol_status write_file(const char *path, smol_context *context,
     return status;
 }
 
-/* Told before anything is computed. */
+/* Checks that the text fits into the context, before anything is computed. */
 static smol_status check_room(const smol_context *context, size_t n, smol_error *error)
 {
     size_t capacity = smol_context_capacity(context);

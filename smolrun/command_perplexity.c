@@ -1,5 +1,5 @@
-/* smolrun perplexity: how well a model predicts a text, and how far its predictions are from those
- * of another one. */
+/* smolrun perplexity: measures how well a model predicts a text, and how much its predictions
+ * differ from another model's. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,10 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum { MAX_BUFFER = 32 << 20, MAX_ROWS = 128 }; /* logits in memory: bytes, unless a row has more */
+enum {
+    MAX_BUFFER = 32 << 20,
+    MAX_ROWS = 128
+}; /* bytes and rows of logits in memory; at least one row */
 
 struct measurement {
     const struct settings *settings;
@@ -64,13 +67,14 @@ struct measurement {
     struct tally nll, reference_nll, kl;
     double largest_kl;
     size_t n_same_top;
-    struct live_line line; /* how far it is, since `start`, last `drawn`: seconds */
+    struct live_line line; /* progress; `start` and `drawn` (the last time) in seconds */
     double start, drawn;
 };
 
 /* --- scoring ------------------------------------------------------------------------------ */
 
-/* Of q from p, both given by logits (n) and the logarithm of their sum: the sum of p log(p / q). */
+/* Returns the Kullback-Leibler divergence of q from p: the sum of p log(p / q). Each is given by
+ * its logits (n) and their smol_log_sum_exp. */
 static double divergence(const float *p, double p_sum, const float *q, double q_sum, size_t n)
 {
     double kl = 0;
@@ -92,7 +96,7 @@ static void compare(struct measurement *m, const float *row, double sum, uint32_
     m->n_same_top += smol_top_token(reference, m->vocab_size) == smol_top_token(row, m->vocab_size);
 }
 
-/* The logits `row` should have foretold the token `next`. */
+/* Scores the logits `row` as a prediction of the token `next`. */
 static smol_status score(struct measurement *m, const float *row, uint32_t next, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -110,7 +114,7 @@ static smol_status score(struct measurement *m, const float *row, uint32_t next,
 
 /* --- progress ----------------------------------------------------------------------------- */
 
-/* "40 s", "12 min", "3 h 20 min" */
+/* Formats a duration: "40 s", "12 min", "3 h 20 min". */
 static void name_time(double seconds, char *name, size_t size)
 {
     uint64_t minutes = (uint64_t)(seconds / 60);
@@ -122,8 +126,8 @@ static void name_time(double seconds, char *name, size_t size)
         snprintf(name, size, "%" PRIu64 " h %" PRIu64 " min", minutes / 60, minutes % 60);
 }
 
-/* Some tokens of window `number`, the first being 1, are scored. Drawn ten times a second at most.
- */
+/* Draws the progress after some tokens of window `number`, counted from 1, at most ten times a
+ * second. */
 static void show_progress(struct measurement *m, size_t number)
 {
     double now = clock_seconds(), rest = (double)(m->n_scored - m->nll.n);
@@ -138,7 +142,7 @@ static void show_progress(struct measurement *m, size_t number)
 
 /* --- the text ----------------------------------------------------------------------------- */
 
-/* Window i, ids[0..n): the last token is foretold and tells nothing. */
+/* Scores window i, ids[0..n). The last token is only predicted, not evaluated. */
 static smol_status score_window(struct measurement *m, size_t i, const uint32_t *ids, size_t n,
                                 smol_error *error)
 {
@@ -224,7 +228,7 @@ static void print_json(const struct measurement *m)
     putchar('\n');
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the command -------------------------------------------------------------------------- */
 
 static smol_status read_text(struct measurement *m, smol_error *error)
 {
@@ -245,7 +249,8 @@ static smol_status read_text(struct measurement *m, smol_error *error)
     return status;
 }
 
-/* A window of a single token, at the end, has nothing to score. */
+/* Computes the sizes and allocates the logits. A last window of a single token has nothing to
+ * score. */
 static smol_status prepare(struct measurement *m, smol_error *error)
 {
     m->window = smol_context_capacity(m->loaded.context);
@@ -260,7 +265,7 @@ static smol_status prepare(struct measurement *m, smol_error *error)
     return m->rows ? SMOL_OK : smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the logits");
 }
 
-/* With the files that are read and written. */
+/* Scores the text, reading the file of --kl-from and writing the file of --save-logits. */
 static smol_status measure(struct measurement *m, smol_error *error)
 {
     const struct settings *settings = m->settings;

@@ -1,4 +1,4 @@
-/* smolrun tokenize: text to token ids, or ids to text. */
+/* smolrun tokenize: converts text to token ids, or ids to text. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2: 2^n times the Taylor polynomial of e^r of degree 13
- * (remainder 4e-18). ln 2 is split so that n * ln2_high is exact. For x in [-708, 709]. */
+/* Returns e^x for x in [-708, 709]. x = n ln 2 + r with |r| <= ln 2 / 2: 2^n times the Taylor
+ * polynomial of e^r of degree 13 (remainder 4e-18). ln 2 is split so that n * ln2_high is exact. */
 static inline double exp_within(double x)
 {
     const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
@@ -28,7 +28,7 @@ static inline double exp_within(double x)
     p = p * r + 1.0;
     uint64_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52; /* 2^n; the sum's upper bits fall out */
+    bits = (bits + 1023) << 52; /* 2^n; the upper bits of the sum are shifted out */
     double power;
     memcpy(&power, &bits, sizeof power);
     return p * power;
@@ -41,8 +41,8 @@ double smol_exp(double x)
     return exp_within(x < -708 ? -708 : x);
 }
 
-/* The logarithm of a finite normal x > 0. x = 2^e m with m around 1, and log m = 2 artanh s with
- * s = (m - 1) / (m + 1), |s| <= 0.172, by its series to s^21 (remainder 2e-19). */
+/* Returns the logarithm of a finite normal x > 0. x = 2^e m with m around 1, and log m = 2 artanh s
+ * with s = (m - 1) / (m + 1), |s| <= 0.172, by its series to s^21 (remainder 2e-19). */
 static double log_of(double x)
 {
     const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
@@ -83,7 +83,8 @@ uint32_t smol_top_token(const float *logits, size_t n)
     return top;
 }
 
-/* Less the largest, so that nothing overflows; by index modulo LANES, so that vectors can do it. */
+/* Subtracts the largest logit, so that nothing overflows. Sums by index modulo LANES, so that the
+ * compiler can use vectors. */
 double smol_log_sum_exp(const float *logits, size_t n)
 {
     enum { LANES = 8 };

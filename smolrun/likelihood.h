@@ -1,5 +1,5 @@
-/* Logits as probabilities, in double and by fixed sequences of operations: the same bits on every
- * machine. */
+/* Probabilities from logits, computed in double with a fixed order of operations, so that every
+ * machine returns the same bits. */
 #ifndef SMOL_SMOLRUN_LIKELIHOOD_H
 #define SMOL_SMOLRUN_LIKELIHOOD_H
 
@@ -7,22 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The logarithm of the sum of e^logit over finite logits (n), n > 0: token i has the
- * log-probability logits[i] - that, in nats. */
+/* Returns the logarithm of the sum of e^logit over finite logits (n), n > 0. Token i has the
+ * log-probability logits[i] minus this, in nats. */
 double smol_log_sum_exp(const float *logits, size_t n);
 
-/* e^x within 2 units in the last place for x in [-708, 709]; smaller x count as -708, larger ones
- * give infinity. */
+/* Returns e^x within 2 units in the last place for x in [-708, 709]. Smaller x count as -708;
+ * larger x return infinity. */
 double smol_exp(double x);
 
-/* Finds the ids of the `most` largest of logits (n), the largest first, of equals the lowest id
- * first: `top`, the caller's (most). Returns their number, smaller in a small vocabulary. */
+/* Stores the ids of the `most` largest logits (n) in top (most), the largest first; among equal
+ * logits, the lowest id first. Returns their number, which is smaller in a small vocabulary. */
 size_t smol_top_tokens(const float *logits, size_t n, size_t most, uint32_t *top);
 
-/* The first of these, n > 0. */
+/* Returns the first of these ids, n > 0. */
 uint32_t smol_top_token(const float *logits, size_t n);
 
-/* --- one token among the others ----------------------------------------------------------- */
+/* --- a token among the others ------------------------------------------------------------- */
 
 enum { CHOICE_TOP = 5 };
 
@@ -33,17 +33,18 @@ struct ranked {
 
 struct choice {
     struct ranked token;
-    size_t rank; /* 1: the most likely; of equals the lowest id is first */
+    size_t rank; /* 1: the most likely; among equals, the lowest id comes first */
     struct ranked top[CHOICE_TOP];
     size_t n_top; /* fewer in a small vocabulary */
 };
 
-/* The probability of token `id`, and the most likely tokens, by finite logits (n), n > id. */
+/* Returns the probability of token `id` and the most likely tokens, from finite logits (n), n >
+ * id. */
 struct choice smol_choice(const float *logits, size_t n, uint32_t id);
 
 /* --- running mean and variance (Welford, 1962) --------------------------------------------- */
 
-/* Zeroed: of nothing. */
+/* Zeros are an empty tally. */
 struct tally {
     size_t n;
     double mean, squares; /* sum of squared differences from the mean */
@@ -57,7 +58,7 @@ static inline void tally_add(struct tally *tally, double x)
     tally->squares += before * (x - tally->mean);
 }
 
-/* The mean's standard error; NaN for a single value. */
+/* Returns the standard error of the mean; NaN for fewer than two values. */
 static inline double tally_error(const struct tally *tally)
 {
     double n = (double)tally->n;

@@ -10,17 +10,17 @@
 #include "cli/input.h"
 #include "cli/print.h"
 
-/* Whether a read would not wait: there is something, or it is over. */
+/* Returns whether a read would return at once, with data or at the end of the input. */
 static bool has_more(void)
 {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&in, 1, 0) != 0;
 }
 
-/* Moves what is not used yet to the front, and reads more behind it. */
+/* Moves the unused bytes to the front and reads more after them. */
 static smol_status read_more(struct lines *lines, smol_error *error)
 {
-    if (lines->at > 0) { /* not for each byte of a long line that comes byte by byte */
+    if (lines->at > 0) { /* moves nothing if a long line arrives byte by byte */
         lines->size -= lines->at;
         lines->looked -= lines->at;
         memmove(lines->buffer, lines->buffer + lines->at, lines->size);
@@ -36,7 +36,8 @@ static smol_status read_more(struct lines *lines, smol_error *error)
     return SMOL_OK;
 }
 
-/* Takes bytes [at, end) and what ends them; false: they are the end of a line that was too long. */
+/* Takes bytes [at, end) and the line end. Returns false if they are the rest of a line that is too
+ * long. */
 static bool take(struct lines *lines, size_t end, struct line *line)
 {
     bool whole = !lines->skipping;
@@ -46,7 +47,7 @@ static bool take(struct lines *lines, size_t end, struct line *line)
     return whole;
 }
 
-/* A line from what was read; false: there is none yet. */
+/* Finds a line in the bytes that were read. Returns false if there is none yet. */
 static bool find_line(struct lines *lines, struct line *line)
 {
     while (lines->looked < lines->size) {
@@ -58,7 +59,7 @@ static bool find_line(struct lines *lines, struct line *line)
     if (lines->size - lines->at <= MAX_LINE)
         return false;
     bool first = !lines->skipping;
-    lines->at = lines->size; /* its beginning is of no use */
+    lines->at = lines->size; /* drops the start of the line */
     lines->skipping = true;
     *line = (struct line){.kind = LINE_TOO_LONG};
     return first;

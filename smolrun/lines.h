@@ -1,4 +1,4 @@
-/* Standard input line by line, in bounded memory. */
+/* Lines of standard input, read in bounded memory. */
 #ifndef SMOL_SMOLRUN_LINES_H
 #define SMOL_SMOLRUN_LINES_H
 
@@ -6,31 +6,31 @@
 
 #include "smol.h"
 
-enum { MAX_LINE = 1 << 20 }; /* bytes, without its end */
+enum { MAX_LINE = 1 << 20 }; /* bytes, without the line end */
 
-/* Zeroed: at the start. free(buffer) when done. */
+/* Zeros are the start of the input. The caller frees `buffer`. */
 struct lines {
-    char
-        *buffer; /* (MAX_LINE + 1): [at, size) is not used yet, [at, looked) has no end of a line */
+    char *buffer; /* (MAX_LINE + 1): [at, size) is unused, [at, looked) has no line end */
     size_t at, looked, size;
-    bool ended, skipping; /* skipping: what is left of a line that was too long */
+    bool ended, skipping; /* skipping: the rest of a line that is too long */
 };
 
 enum line_kind {
     LINE_TEXT = 0,
-    LINE_TOO_LONG, /* longer than MAX_LINE; it is skipped to its end */
-    LINE_LATER,    /* none has come yet */
+    LINE_TOO_LONG, /* longer than MAX_LINE; skipped to its end */
+    LINE_LATER,    /* no line has arrived yet */
     LINE_END,
 };
 
 struct line {
     enum line_kind kind;
-    const char *text; /* (size), without its end, until the next call; empty but for LINE_TEXT */
+    const char
+        *text; /* (size), without its line end, until the next call; empty except for LINE_TEXT */
     size_t size;
 };
 
-/* The next line; the last one may lack its end. Without `wait`, LINE_LATER rather than waiting for
- * one. Errors: FILE, MEMORY. */
+/* Reads the next line; the last one may lack its line end. Without `wait`, sets LINE_LATER if no
+ * line has arrived. Errors: FILE, MEMORY. */
 smol_status smol_lines_next(struct lines *lines, bool wait, struct line *line, smol_error *error);
 
 #endif

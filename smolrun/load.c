@@ -17,7 +17,7 @@ static void print_warning(void *user, smol_log_level level, const char *message)
         fprintf(stderr, "smolrun: warning: %s\n", message);
 }
 
-/* An output takes the place of what has its name. */
+/* Refuses an output that would replace the model's file. */
 static smol_status check_output(const struct settings *settings, smol_error *error)
 {
     if (!settings->output || !smol_same_file(settings->output, settings->model))
@@ -37,7 +37,8 @@ smol_status smol_load_model(const struct settings *settings, smol_model **model,
     return status;
 }
 
-/* Draws how far a prompt has been read once that has taken a second, ten times a second. */
+/* Shows how much of a prompt has been read, at most ten times a second, once reading has taken a
+ * second. */
 static int show_prompt(void *user, uint64_t done, uint64_t total)
 {
     struct loaded *loaded = user;

@@ -1,4 +1,5 @@
-/* smolrun: finds the sub-command. A first word that is none is a file to generate from. */
+/* smolrun: runs the sub-command. If the first word is not a sub-command, it is the file to generate
+ * from. */
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -23,9 +24,9 @@ static const struct {
     {"explain", smol_command_explain},
 };
 
-enum { LEAST_STACK = 128 << 10 }; /* bytes, of the main thread and of each other */
+enum { LEAST_STACK = 128 << 10 }; /* bytes, for the main thread and for each other thread */
 
-/* With less, a large frame would end the process by a signal. */
+/* Refuses a smaller stack, with which a large frame would crash the process. */
 static smol_status check_stack(smol_error *error)
 {
     struct rlimit limit;
@@ -43,7 +44,7 @@ int main(int argc, char **argv)
     smol_standard_reserve();
     if (check_stack(&error))
         return smol_command_status(error.status, &error);
-    /* A reader that goes away then shows as a failed write, which ends things in order. */
+    /* If the reader of standard output goes away, a write fails, and the program ends in order. */
     signal(SIGPIPE, SIG_IGN);
     smol_output_remove_on_signals();
     smol_guard_mappings();

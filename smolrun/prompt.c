@@ -15,7 +15,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The number in digits text[0..size), at most UINT32_MAX, which is no id. */
+/* Returns the number in the digits text[0..size), or UINT32_MAX, which is never an id, if it is too
+ * large. */
 static uint32_t read_id(const char *text, size_t size)
 {
     uint64_t id = 0;
@@ -61,7 +62,8 @@ smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    *ids = calloc(in.size / 2 + 1, sizeof **ids); /* an id takes two characters, except the last */
+    *ids = calloc(in.size / 2 + 1,
+                  sizeof **ids); /* each id takes two characters or more, except the last */
     status = *ids ? parse_ids(&in, vocab_size, *ids, n, error)
                   : smol_fail_memory(error, "the token ids");
     free(in.owned);
@@ -112,7 +114,7 @@ smol_status smol_prompt_argument(const char *argument, const smol_model *model, 
 
 /* --- chats -------------------------------------------------------------------------------- */
 
-/* The bytes of NAME in NAME=JSON; 0: it is not of that form. */
+/* Returns the size of NAME in NAME=JSON, or 0 if the argument does not have this form. */
 static size_t name_size(const char *argument)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -122,11 +124,11 @@ static size_t name_size(const char *argument)
 
 static void add_separator(struct buffer *out)
 {
-    if (out->size > 1) /* than the object's brace */
+    if (out->size > 1) /* more than the brace */
         smol_buffer_add(out, ", ", 2);
 }
 
-/* Checks that the value of argument[0..size), a name, is one JSON value. */
+/* Checks that `json`, the value of the variable argument[0..size), is one JSON value. */
 static smol_status check_json(const char *argument, size_t size, const char *json,
                               smol_error *error)
 {
@@ -148,7 +150,7 @@ static smol_status check_json(const char *argument, size_t size, const char *jso
     return status ? status : smol_json_end(&reader);
 }
 
-/* Appends NAME=JSON to an object as a member. */
+/* Appends NAME=JSON as a member to the object in *out. */
 static smol_status add_argument(struct buffer *out, const char *argument, smol_error *error)
 {
     size_t size = name_size(argument);
@@ -169,7 +171,7 @@ static smol_status add_argument(struct buffer *out, const char *argument, smol_e
     return SMOL_OK;
 }
 
-/* Appends the members of the JSON object `text` to an object. */
+/* Appends the members of the JSON object `text` to the object in *out. */
 static void add_members(struct buffer *out, const char *text)
 {
     const char *first = strchr(text, '{'), *last = strrchr(text, '}');
@@ -179,8 +181,8 @@ static void add_members(struct buffer *out, const char *text)
     smol_buffer_add(out, first + 1, (size_t)(last - first - 1));
 }
 
-/* --template-arg and `more`, an object or NULL, as one object; of members with the same name the
- * template gets the last. The caller frees it. */
+/* Joins the variables of --template-arg and of `more`, a JSON object or NULL, to one object. If a
+ * name appears twice, the template uses the last value. The caller frees out->text. */
 static smol_status join_variables(const struct option_texts *arguments, const char *more,
                                   struct buffer *out, smol_error *error)
 {

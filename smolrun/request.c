@@ -8,7 +8,7 @@
 #include "cli/json_in.h"
 #include "smolrun/prompt.h"
 
-/* A request that is being read: the value of one member comes next. */
+/* A request that is being read, before the value of a member. */
 struct request_reader {
     struct json_reader json;
     struct request *request;
@@ -76,7 +76,7 @@ static smol_status read_real(struct request_reader *r, float low, float high, fl
     return SMOL_OK;
 }
 
-/* Skips the value and makes a copy of it as it stands in the line. */
+/* Skips the value and copies its JSON text. */
 static smol_status copy_value(struct request_reader *r, char **out)
 {
     smol_json_peek(&r->json);
@@ -89,7 +89,7 @@ static smol_status copy_value(struct request_reader *r, char **out)
 
 enum { MAX_ECHO = 256 }; /* bytes of a value that an answer repeats */
 
-/* Copies what stands between `start` and the reader. */
+/* Copies the JSON text from `start` to the reader's position. */
 static smol_status copy_echo(struct request_reader *r, const uint8_t *start, char **out)
 {
     size_t size = (size_t)(r->json.at - start);
@@ -116,7 +116,7 @@ static smol_status set_id(struct request_reader *r)
     return copy_echo(r, start, &r->request->id);
 }
 
-/* Any name: only one model is loaded. */
+/* Accepts any name, because only one model is loaded. */
 static smol_status set_model(struct request_reader *r)
 {
     size_t length;
@@ -144,7 +144,7 @@ static smol_status set_prompt(struct request_reader *r)
     return status ? status : copy(r, r->scratch, r->request->n_prompt, &r->request->prompt);
 }
 
-/* Copies a list that chat templates get, as JSON. */
+/* Copies a list for chat templates, as JSON. */
 static smol_status copy_list(struct request_reader *r, char **out)
 {
     if (smol_json_peek(&r->json) != '[')
@@ -288,9 +288,9 @@ static const struct {
 };
 enum { N_FIELDS = sizeof fields / sizeof fields[0] };
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------- */
 
-/* Reads one member. A value of null is as if the member were not there. */
+/* Reads one member. A member whose value is null is ignored. */
 static smol_status read_member(struct request_reader *r)
 {
     size_t length, i = 0;
@@ -345,7 +345,7 @@ static smol_status read_all(struct request_reader *r)
     return SMOL_OK;
 }
 
-/* The id of a request that was refused, wherever in the line it is: the answer carries it too. */
+/* Finds the id of a refused request, anywhere in the line, because the answer must have it too. */
 static void find_id(struct request_reader *r)
 {
     bool more = false;

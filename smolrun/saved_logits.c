@@ -1,4 +1,4 @@
-/* Logits in a file, see saved_logits.h. */
+/* Files of logits, see saved_logits.h. */
 #include "smolrun/saved_logits.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ struct saved_header {
 _Static_assert(sizeof(struct saved_header) == 56, "no padding");
 
 enum { VERSION = 1 };
-/* A byte that is not text, and line ends, as in PNG: damage in transfer shows. */
+/* A byte that is not text, and line ends, reveal damage in transfer, as in PNG. */
 static const uint8_t magic[8] = {0x8b, 'L', 'O', 'G', 'I', 'T', '\r', '\n'};
 
 static struct saved_header make_header(const struct saved_text *text)
@@ -112,7 +112,7 @@ static smol_status check_header(const struct saved_reader *reader,
     return SMOL_OK;
 }
 
-/* Whether the file is of the same text. */
+/* Checks that the file's logits are of the same text. */
 static smol_status check_text(const struct saved_reader *reader, const struct saved_header *header,
                               const struct saved_text *text, smol_error *error)
 {
@@ -142,7 +142,8 @@ static smol_status check_text(const struct saved_reader *reader, const struct sa
     return SMOL_OK;
 }
 
-/* They are those of the text, or damaged. Piece by piece, as there may be many. */
+/* Checks that the file's ids are those of the text. Reads them piece by piece, because there may be
+ * many. */
 static smol_status check_ids(struct saved_reader *reader, const struct saved_text *text,
                              smol_error *error)
 {

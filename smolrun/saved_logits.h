@@ -1,14 +1,14 @@
-/* Logits in a file, for models to be compared: those after each scored token of a text, and the ids
- * that they are of. Little-endian; digests are XXH3 (common/hash.h):
+/* Files of logits, for comparing models. A file holds the token ids of a text, and the logits that
+ * predict each of its scored tokens. Little-endian; digests are XXH3 (common/hash.h):
  *
- *   struct saved_header       vocabulary, window, ids and rows counted, digests
- *   uint32_t ids[n_ids]       the whole text's
+ *   struct saved_header       vocabulary, window, numbers of ids and rows, digests
+ *   uint32_t ids[n_ids]       of the whole text
  *   n_rows times:
  *     float logits[vocab_size], finite
  *     uint64_t digest         of this row
  *
- * It is written whole or not at all, and read as a stream: a row is believed once its digest is
- * right, and memory does not depend on what the file says. */
+ * A file is written whole or not at all, and read as a stream. A row is used only if its digest is
+ * right, and memory use does not depend on the file's content. */
 #ifndef SMOL_SMOLRUN_SAVED_LOGITS_H
 #define SMOL_SMOLRUN_SAVED_LOGITS_H
 
@@ -16,7 +16,7 @@
 #include "cli/output.h"
 #include "smol.h"
 
-/* What the logits are of: that of a file and that of a run must be the same. */
+/* The text and the settings that logits belong to. Those of a file and of a run must be equal. */
 struct saved_text {
     const uint32_t *ids; /* (n_ids) */
     size_t n_ids, n_rows;
@@ -29,8 +29,8 @@ struct saved_writer {
     size_t row_size;
 };
 
-/* Starts the file `path`, or replaces it. After SMOL_OK either commit or discard is due. Errors:
- * FILE, as those that follow. */
+/* Starts the file `path`, or its replacement. After SMOL_OK, the caller calls either
+ * smol_saved_commit or smol_saved_discard. Errors of these functions: FILE, MEMORY. */
 smol_status smol_saved_create(const char *path, const struct saved_text *text,
                               struct saved_writer *writer, smol_error *error);
 smol_status smol_saved_add(struct saved_writer *writer, const float *logits, smol_error *error);
@@ -43,17 +43,17 @@ struct saved_reader {
     size_t row_size, n_read;
 };
 
-/* Starts reading *input, which must hold the logits of this very text; it belongs to the reader
- * from now on. Call smol_saved_close after errors too. Errors: FILE, DAMAGED (not such a file, cut
- * short, digests), UNSUPPORTED (another version), USAGE (logits of another text, vocabulary or
- * window, which are named), MEMORY. */
+/* Starts reading *input, which must hold logits of the same text. The reader owns the input from
+ * now on. Call smol_saved_close after errors too. Errors: FILE, DAMAGED (not such a file,
+ * truncated, or a wrong digest), UNSUPPORTED (another version), USAGE (another text, vocabulary or
+ * window, which the message names), MEMORY. */
 smol_status smol_saved_open(const struct input *input, const struct saved_text *text,
                             struct saved_reader *reader, smol_error *error);
 
-/* Brings the next row to reader->row. Errors: FILE, DAMAGED. */
+/* Reads the next row into reader->row. Errors: FILE, DAMAGED. */
 smol_status smol_saved_next(struct saved_reader *reader, smol_error *error);
 
-/* After the last row: whether the file ends there. */
+/* Checks, after the last row, that the file ends there. Errors: FILE, DAMAGED. */
 smol_status smol_saved_end(struct saved_reader *reader, smol_error *error);
 void smol_saved_close(struct saved_reader *reader);
 

@@ -1,4 +1,4 @@
-/* Sessions in files, see session_file.h. */
+/* Session files, see session_file.h. */
 #include "smolrun/session_file.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 /* The first bytes of every session (format/SESSION.md, 2). */
 static const char magic[] = {'\x89', 'S', 'M', 'S', '\r', '\n', '\x1a', '\n'};
 
-/* The library does not know the file's name. */
+/* Puts the file's name before a message of the library, which does not have it. */
 static smol_status name_file(const char *path, smol_error *error)
 {
     char message[sizeof error->message];
@@ -30,7 +30,7 @@ static smol_status name_file(const char *path, smol_error *error)
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-/* Checks that `path` is a regular file, or that nothing is there. */
+/* Checks that `path` is a regular file or does not exist. */
 static smol_status look_for(const char *path, bool *found, smol_error *error)
 {
     struct stat info;
@@ -48,7 +48,7 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
     return SMOL_OK;
 }
 
-/* Whether `path` leads to the file that is open as `fd`. */
+/* Returns whether `path` leads to the file that is open as `fd`. */
 static bool leads_to(const char *path, int fd)
 {
     struct stat mine, there;
@@ -56,9 +56,9 @@ static bool leads_to(const char *path, int fd)
            mine.st_ino == there.st_ino;
 }
 
-/* Opens `path` for reading: with `locked`, for this process alone. Another process replaces the
- * file by another one that it has locked too, so a lock counts only while the path still leads to
- * the locked file. File systems without locks are left to the comparison in is_unchanged. */
+/* Opens `path` for reading; with `locked`, for this process only. Another process replaces the file
+ * with a new one that it has locked too, so a lock counts only while the path still leads to the
+ * locked file. On file systems without locks, is_unchanged detects another writer. */
 static smol_status open_session(const char *path, bool locked, int *fd, smol_error *error)
 {
     do {
@@ -84,7 +84,7 @@ static smol_status open_session(const char *path, bool locked, int *fd, smol_err
 
 struct session_source {
     struct input input;
-    smol_error error; /* the callback's, which the library reports as FILE */
+    smol_error error; /* the callback's error; the library only reports FILE */
 };
 
 static int read_some(void *user, void *data, size_t size, size_t *n)
@@ -120,7 +120,7 @@ smol_status smol_session_read(const char *path, smol_context *context, smol_sess
     return status;
 }
 
-/* Finds out early whether a file can be made beside `path`: not when a long talk is over. */
+/* Checks at the start that a file can be created beside `path`, not after a long conversation. */
 static smol_status check_writable(const char *path, smol_error *error)
 {
     struct output output;
@@ -161,7 +161,7 @@ void smol_session_close(struct session_file *file)
 struct session_sink {
     struct output output;
     uint64_t size;
-    smol_error error; /* the callback's, which the library reports as FILE */
+    smol_error error; /* the callback's error; the library only reports FILE */
 };
 
 static int write_all(void *user, const void *data, size_t size)
@@ -172,7 +172,7 @@ static int write_all(void *user, const void *data, size_t size)
     return status != SMOL_OK;
 }
 
-/* Writes `path` and leaves it open in *fd, locked before others can see it. */
+/* Writes `path` and leaves it open in *fd, locked before other processes can see it. */
 static smol_status write_session(const char *path, bool replace, const smol_context *context,
                                  const smol_session *session, int *fd, smol_error *error)
 {
@@ -200,7 +200,7 @@ static smol_status write_session(const char *path, bool replace, const smol_cont
     return status;
 }
 
-/* Checks that nothing is at `path`, or with `replace` a session. */
+/* Checks that `path` does not exist, or with `replace` that it is a session. */
 static smol_status check_target(const char *path, bool replace, smol_error *error)
 {
     char first[sizeof magic];
@@ -208,7 +208,7 @@ static smol_status check_target(const char *path, bool replace, smol_error *erro
     struct stat info;
     struct input input;
     if (lstat(path, &info))
-        return SMOL_OK; /* any other reason than that it is missing shows when it is written */
+        return SMOL_OK; /* other errors appear when the file is written */
     if (!replace)
         return smol_fail(error, SMOL_ERROR_FILE, "%.300s: exists already", path);
     bool found;
@@ -237,15 +237,16 @@ smol_status smol_session_write(const char *path, bool replace, const smol_contex
     return status;
 }
 
-/* Whether no other process has put a file where this session lies. A file that is gone takes
- * nothing with it when the session is written anew. */
+/* Returns whether no other process has put a file at `path`. A removed file counts as unchanged:
+ * writing the session again loses nothing. */
 static bool is_unchanged(const struct session_file *file)
 {
     struct stat info;
     return lstat(file->path, &info) != 0 || (file->fd >= 0 && leads_to(file->path, file->fd));
 }
 
-/* The first name beside `path` that is free: PATH.2, PATH.3 ... NULL: none, or no memory. */
+/* Returns the first free name of PATH.2, PATH.3 ..., which the caller frees. NULL: no free name, or
+ * no memory. */
 static char *free_name(const char *path)
 {
     enum { MOST = 1000, SUFFIX = 8 };
@@ -261,7 +262,7 @@ static char *free_name(const char *path)
     return NULL;
 }
 
-/* Another process has written the file: it keeps that one's, and this session gets a new name. */
+/* Saves the session under a new name, because another process has written the file. */
 static smol_status save_elsewhere(struct session_file *file, const smol_context *context,
                                   const smol_session *session, smol_error *error)
 {
@@ -294,7 +295,7 @@ smol_status smol_session_save(struct session_file *file, const smol_context *con
     if (!is_unchanged(file))
         return save_elsewhere(file, context, session, error);
     smol_status status = write_session(file->path, file->fd >= 0, context, session, &fd, error);
-    if (status && file->fd < 0 && lstat(file->path, &info) == 0) /* since the look above */
+    if (status && file->fd < 0 && lstat(file->path, &info) == 0) /* created after the check above */
         return save_elsewhere(file, context, session, error);
     if (status)
         return status;
@@ -334,7 +335,7 @@ static bool begins_with_sequence(const smol_context *context, const uint32_t *id
     return pending == SMOL_NO_TOKEN || (n > n_held && ids[n_held] == pending);
 }
 
-/* The last id of the sequence, where it was not evaluated, comes before the prompt's. */
+/* Puts the sequence's last id before the prompt's ids if it was not evaluated. */
 static smol_status put_before(const smol_context *context, uint32_t **ids, size_t *n,
                               smol_error *error)
 {

@@ -14,15 +14,15 @@ const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
 const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
 
-/* To the library a top_p of 0 is "not given". On the command line, as in transformers, it leaves
- * the best token only. */
+/* Replaces a top_p of 0, which means "not given" to the library. On the command line, as in
+ * transformers, 0 leaves only the best token. */
 static void resolve_top_p(struct settings *settings)
 {
     if (settings->sampler.top_p == 0)
         settings->sampler.top_p = FLT_MIN;
 }
 
-/* Errors on the way to an exit status; *shown: the help or the release was printed. */
+/* Parses the words. *shown: the help or the release was printed. */
 static smol_status parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, bool *shown, smol_error *error)
 {
@@ -47,7 +47,7 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
     const char *words[2];
     struct settings settings = {.sampler = smol_sampler_get_params(sampler),
                                 .max_tokens = *max_tokens};
-    if (settings.sampler.top_p == 0) /* of a session that the library made: as 1 */
+    if (settings.sampler.top_p == 0) /* from a session that the library created; it means 1 */
         settings.sampler.top_p = 1;
     smol_status status = smol_options_parse(command, argc, argv, &settings, words, &shown, error);
     if (status)
@@ -57,7 +57,7 @@ smol_status smol_settings_reread(const struct command_line *command, int argc, c
     return smol_sampler_set_params(sampler, &settings.sampler, error);
 }
 
-/* Changes *params as --model-defaults and the options say. */
+/* Applies --model-defaults, then the options, to *params. */
 static smol_status override(const struct settings *settings, const smol_model *model,
                             smol_sampler_params *params, smol_error *error)
 {
@@ -67,7 +67,7 @@ static smol_status override(const struct settings *settings, const smol_model *m
         again.sampler = smol_model_default_sampler(model);
         again.sampler.seed = params->seed;
     }
-    if (again.sampler.top_p == 0) /* none, to the library */
+    if (again.sampler.top_p == 0) /* "not given", to the library */
         again.sampler.top_p = 1;
     smol_status status =
         parse(settings->command, settings->argc, settings->argv, &again, &shown, error);
@@ -90,8 +90,8 @@ smol_status smol_settings_resample(const struct settings *settings, const smol_m
     return status ? status : smol_sampler_set_params(sampler, &params, error);
 }
 
-/* A session is read and then replaced, so where its name is a link, that is meant for the file
- * which the link leads to; this one's folder is what the sandbox has to allow. */
+/* Replaces a link by its target. A session is read and then replaced, so a link means its target,
+ * and the sandbox must allow the target's folder. */
 static void follow_link(struct settings *settings)
 {
     struct stat info;
@@ -101,8 +101,8 @@ static void follow_link(struct settings *settings)
         settings->session = settings->session_file;
 }
 
-/* Opens the files to read, once: what is renamed over them later does not matter, and the sandbox
- * need not permit opening any. O_NONBLOCK keeps a FIFO from blocking. */
+/* Opens the files to read once: renaming others over them later has no effect, and the sandbox need
+ * not allow opening files. O_NONBLOCK keeps a FIFO from blocking. */
 static smol_status open_inputs(struct settings *settings, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -119,9 +119,9 @@ static smol_status open_inputs(struct settings *settings, smol_error *error)
 static smol_status enter_sandbox(struct settings *settings, smol_error *error)
 {
     enum sandbox_mode mode = SANDBOX_ON;
-    char inside[PATH_MAX]; /* any name in the folder of --save-dir */
+    char inside[PATH_MAX]; /* a name in the folder of --save-dir */
     if (settings->save_dir) {
-        mkdir(settings->save_dir, S_IRWXU); /* if it exists or cannot be made, the chat tells */
+        mkdir(settings->save_dir, S_IRWXU); /* the chat reports errors */
         snprintf(inside, sizeof inside, "%s/.", settings->save_dir);
     }
     const char *output = settings->session    ? settings->session
@@ -143,12 +143,12 @@ static smol_status enter_sandbox(struct settings *settings, smol_error *error)
     return status;
 }
 
-/* Opens files and gives up rights. A session is private, so nobody else may read it. */
+/* Opens files and enters the sandbox. Sessions are private: only their owner can read them. */
 static smol_status prepare(const struct command_line *command, struct settings *settings,
                            smol_error *error)
 {
     smol_status status = SMOL_OK;
-    if (command->commands) /* the first word may be a command that there is not */
+    if (command->commands) /* the first word may be a misspelled command */
         status = smol_options_check_file(command, settings->model, error);
     if (!status)
         status = open_inputs(settings, error);
@@ -162,8 +162,8 @@ static smol_status prepare(const struct command_line *command, struct settings *
     return enter_sandbox(settings, error);
 }
 
-/* Chat templates may ask for the local time, whose rules lie in a file that the sandbox does not
- * let be read. */
+/* Reads the local time for chat templates, because the sandbox does not allow reading the time zone
+ * later. */
 static void read_clock(struct settings *settings)
 {
     time_t now = time(NULL);

@@ -1,5 +1,4 @@
-/* What can be set on smolrun's command lines, and the rows that several of its option tables
- * share. */
+/* Settings of smolrun's command lines, and option rows that several commands share. */
 #ifndef SMOL_SMOLRUN_SETTINGS_H
 #define SMOL_SMOLRUN_SETTINGS_H
 
@@ -13,15 +12,15 @@
 #include "cli/sandbox.h"
 #include "smol.h"
 
-/* The settings of all sub-commands; each uses those that its table names. */
+/* The settings of all sub-commands; each uses those in its table of options. */
 struct settings {
-    const struct command_line *command; /* parsed from its words argv[0..argc) */
+    const struct command_line *command; /* parsed from argv[0..argc) */
     int argc;
     char **argv;
     const char *model; /* FILE.smol */
-    int model_fd;      /* the same, open; closed by smol_load_model */
+    int model_fd;      /* `model`, open; smol_load_model closes it */
     const char *text;  /* the second word, or NULL */
-    bool text_is_file; /* it names a file to read: text_file */
+    bool text_is_file; /* `text` names a file, which text_file reads */
     struct input text_file;
     int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */
     struct sandbox sandbox;
@@ -37,14 +36,14 @@ struct settings {
     int ids;
     int jsonl;
     int chat;
-    const char *system;                /* of a chat: its first message, or NULL */
-    struct option_texts template_args; /* of a chat: NAME=JSON */
+    const char *system;                /* the system message of a chat, or NULL */
+    struct option_texts template_args; /* variables of a chat's template: NAME=JSON */
     const char *session;
     const char *save_dir;        /* of a chat, or NULL */
-    char session_file[PATH_MAX]; /* where that is a link: what it leads to */
-    struct tm now;               /* the local time, where there is a chat */
+    char session_file[PATH_MAX]; /* the target of `session`, if that is a link */
+    struct tm now;               /* the local time, for chat templates */
     int stats;
-    bool show_reading;            /* of a long prompt, on a terminal */
+    bool show_reading;            /* show the progress of a long prompt on a terminal */
     void (*before_sandbox)(void); /* of a chat, or NULL */
     /* generate, bench */
     int json;
@@ -58,7 +57,7 @@ struct settings {
     int given;
     /* perplexity, which saves its logits in `output` */
     const char *kl_from;
-    struct input kl_file; /* the same, open */
+    struct input kl_file; /* `kl_from`, open */
     /* bench; 0: not given */
     uint32_t n_prefill, n_decode, depth;
     /* generate, bench; 0: not given */
@@ -158,7 +157,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
         "template-arg", 0, "NAME=JSON", "set a variable of the chat template; may be repeated",    \
             OPTION_TEXTS, FIELD(template_args), 0, 0, NULL                                         \
     }
-/* Of every command that samples, and that takes a prompt. */
+/* Rows for commands that sample, and for commands that take a prompt. */
 #define RULES_SAMPLER RULE_TEMP, RULE_TOP_K, RULE_TOP_P, RULE_MIN_P, RULE_REPEAT_PENALTY, RULE_SEED
 #define RULES_SAMPLING RULE_MODEL_DEFAULTS, RULES_SAMPLER
 #define RULES_PROMPT RULE_CHAT, RULE_SYSTEM, RULE_TEMPLATE_ARG
@@ -183,27 +182,27 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
         "sandbox", 0, "WHEN", "drop rights: `require` it, `on` as far as possible, or `off` (on)", \
             OPTION_CHOICE, FIELD(sandbox_mode), 1, 0, smol_sandbox_words                           \
     }
-/* Of every command that opens a model. */
+/* Rows for all commands, because all open a model. */
 #define RULES_MODEL RULE_VERIFY, RULE_NO_MMAP, RULE_REQUIRE_DIGEST, RULE_SANDBOX
 
-/* Parses a sub-command's words into *settings, which holds the defaults, and enters the sandbox
- * that these allow (sandbox.h). False: there is nothing left to do but to return *status, after
- * --help, --version or a mistake, which was printed. */
+/* Parses a sub-command's words into *settings, which holds the defaults, opens the files to read,
+ * and enters the sandbox that the settings allow (sandbox.h). Returns false if the command must end
+ * with *status: after --help, --version or an error, which was printed. */
 bool smol_settings_parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, int *status);
 
-/* Parses words again after smol_settings_parse, so that they win over what the sampler was restored
- * with: its parameters and *max_tokens stay where the words do not say otherwise. */
+/* Parses words after smol_settings_parse, so that they override the parameters of a restored
+ * sampler. The parameters and *max_tokens stay unchanged unless the words set them. */
 smol_status smol_settings_reread(const struct command_line *command, int argc, char **argv,
                                  smol_sampler *sampler, size_t *max_tokens, smol_error *error);
 
-/* How to sample: as the options say, and with --model-defaults, where they say nothing, as the
- * model does. */
+/* Sets *params from the options, and with --model-defaults from the model where the options set
+ * nothing. */
 smol_status smol_settings_sampling(const struct settings *settings, const smol_model *model,
                                    smol_sampler_params *params, smol_error *error);
 
-/* The same for a sampler that was restored from a session: where neither the options nor the model
- * say anything, it stays as it is. */
+/* Sets the parameters of a restored sampler in this way. Parameters that neither the options nor
+ * the model set stay unchanged. */
 smol_status smol_settings_resample(const struct settings *settings, const smol_model *model,
                                    smol_sampler *sampler, smol_error *error);
 
