@@ -1,4 +1,4 @@
-/* A conversion against a blob, see compare.h. */
+/* Compares a conversion with a blob, see compare.h. */
 #include "convert/compare.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@ static smol_status fail_at(const struct blob *blob, uint64_t offset, smol_error 
                      blob->path, smol_blob_place(blob, offset, place), offset);
 }
 
-/* Bytes that the blob has at `offset` and the conversion made; either may have more. */
+/* Compares the blob's bytes at `offset` with those that the conversion made. Either may be
+ * longer. */
 static smol_status compare_range(const struct blob *blob, uint64_t offset, const void *theirs,
                                  size_t n_theirs, const void *made, size_t n_made,
                                  smol_error *error)
@@ -66,8 +67,8 @@ smol_status smol_compare_contents(const struct blob *blob, const struct blob_con
                          tokenizer->size, made->tokenizer, made->n_tokenizer, error);
 }
 
-/* Skips the front's magic and digest, which were compared when the blob was opened: the bytes after
- * them tell where the difference is. */
+/* Skips the magic and the digest of the front. They were checked when the blob was opened; the
+ * bytes after them show the place of a difference. */
 smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, size_t size,
                                smol_error *error)
 {
@@ -80,7 +81,8 @@ smol_status smol_compare_bytes(void *target, uint64_t offset, const void *data, 
                          size - skip, error);
 }
 
-/* `expected` points into the line that the blob should have, somewhere in made[0..size). */
+/* Reports a difference. `expected` points into the line that the blob should have, within
+ * made[0..size). */
 static smol_status fail_provenance(const struct blob *blob, const char *theirs, const char *made,
                                    size_t size, const char *expected, smol_error *error)
 {
@@ -104,7 +106,7 @@ smol_status smol_compare_provenance(const struct blob *blob, const char *made, s
     const char *theirs = smol_provenance_release(a, blob->n_provenance, &n_theirs);
     const char *ours = smol_provenance_release(made, size, &n_ours);
     *same_release = theirs && n_theirs == n_ours && memcmp(theirs, ours, n_ours) == 0;
-    if (theirs) { /* whichever it is, what follows must be the same */
+    if (theirs) { /* the release may differ, but the rest must be the same */
         a = theirs + n_theirs;
         b = ours + n_ours;
     }

@@ -1,5 +1,5 @@
-/* The conversion of a checkpoint, see convert.h: open it, compile and describe it, and hand
- * everything to the writer. */
+/* Converts a checkpoint, see convert.h: opens it, compiles the tokenizer, describes the source and
+ * passes everything to the writer. */
 #include "convert/convert.h"
 
 #include <stdio.h>
@@ -24,10 +24,10 @@ struct conversion {
     struct blob_writer *writer;
 };
 
-/* --- what takes long ---------------------------------------------------------------------- */
+/* --- slow steps --------------------------------------------------------------------------- */
 
-/* Steps that do not need each other and run at the same time: describing means a digest of the
- * weights. They come after the cheap checks, so that what is not supported is refused at once. */
+/* Steps that are independent and run at the same time. Describing the source computes digests of
+ * the weights. These steps follow the cheap checks, so that unsupported input is refused early. */
 typedef smol_status load_step(struct conversion *c, smol_error *error);
 
 static smol_status compile_tokenizer(struct conversion *c, smol_error *error)
@@ -70,7 +70,7 @@ static smol_status run_load_steps(struct conversion *c, smol_error *error)
     return SMOL_OK;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- parts of a conversion ---------------------------------------------------------------- */
 
 static smol_status load_source(struct conversion *c, const char *input,
                                const struct source_options *options, enum blob_dtype dtype,
@@ -100,7 +100,7 @@ static smol_status write_weights(struct conversion *c, bool quiet, smol_error *e
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 
-/* Syncs a file, which takes as long as the disk does. */
+/* Finishes the blob. For a file this includes a sync, whose time depends on the disk. */
 static smol_status finish_blob(struct conversion *c, smol_error *error)
 {
     struct blob_writer *writer = c->writer;
@@ -118,7 +118,8 @@ static void close_conversion(struct conversion *c)
 
 /* --- into a file -------------------------------------------------------------------------- */
 
-/* --context must have something to decide, and be within what it can decide on. */
+/* Checks --context: it requires a model with longrope, and must not exceed
+ * max_position_embeddings. */
 static smol_status check_context(const struct config *config, uint32_t context, smol_error *error)
 {
     if (context && !config->longrope)
@@ -146,7 +147,8 @@ static void tell_context(const struct config *config)
                 config->model.context_length);
 }
 
-/* The output must not be the checkpoint's own file: renaming over it would lose the source. */
+/* Checks that the output is not a file of the checkpoint or adapter: renaming over it would destroy
+ * the source. */
 static smol_status check_output(const struct source *source, const char *output, smol_error *error)
 {
     const char *adapter = source->lora.path;
@@ -216,8 +218,9 @@ smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint
 
 /* --- against a blob ----------------------------------------------------------------------- */
 
-/* The writer gets the blob's own provenance, so that every byte has the place that it has in the
- * blob; whether the provenance is right is asked last, because it differs with anything else. */
+/* Compares the contents. The writer gets the provenance of the blob, so that every byte has the
+ * same place in both. The provenance is compared last, because it differs whenever anything else
+ * does. */
 static smol_status compare_blob(struct conversion *c, const struct blob *blob, smol_error *error)
 {
     struct blob_contents contents = contents_of(c);

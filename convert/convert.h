@@ -1,4 +1,4 @@
-/* The conversion of a whole checkpoint into a blob. */
+/* Converts a whole checkpoint into a blob. */
 #ifndef SMOL_CONVERT_CONVERT_H
 #define SMOL_CONVERT_CONVERT_H
 
@@ -18,22 +18,23 @@ struct convert_options {
     int quiet; /* 1: no progress bar, no summary */
 };
 
-/* Converts `input` (see smol_source_open) into the blob
- * `output`, which appears whole or not at all. The same input gives the same bytes for any
- * number of threads. Memory beyond the mapped source: what the import of the tokenizer takes, then
- * the batches of weights.h. */
+/* Converts `input` (see smol_source_open) into the blob `output`, which appears complete or not at
+ * all. The same input results in the same bytes for any number of threads. Memory beyond the mapped
+ * source: that of importing the tokenizer, then the batches of weights.h. Errors: those of
+ * smol_source_open, smol_weights_write and smol_writer_open, and SMOL_ERROR_USAGE (--context does
+ * not apply, or the output is part of the source). */
 smol_status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, smol_error *error);
 
-/* The size of the blob of `dtype` that the open source gives; source->config gets that dtype.
+/* Computes the size of the blob of `dtype` for an open source. Sets source->config.model.dtype.
  * Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint64_t *size,
                               smol_error *error);
 
-/* Whether `blob` is what the conversion of `input` gives: converts it again with the blob's dtype
- * and compares the bytes as they come, so that it takes no file and no more memory than a
- * conversion. The release in the provenance may be another one, which *same_release tells. Errors:
- * SMOL_ERROR_MISMATCH with the first difference, and those of smol_convert. */
+/* Checks that the conversion of `input` results in `blob`. Converts `input` again with the blob's
+ * dtype and compares the bytes as they are made, so that it needs no file and no more memory than a
+ * conversion. The release in the provenance may differ; *same_release is set to whether it is the
+ * same. Errors: SMOL_ERROR_MISMATCH with the first difference, and those of smol_convert. */
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
                                  smol_error *error);

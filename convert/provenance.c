@@ -1,4 +1,4 @@
-/* Where a blob comes from, see provenance.h. */
+/* Describes the origin of a blob, see provenance.h. */
 #include "convert/provenance.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static void describe_file(struct buffer *out, const char *name, uint64_t size, u
     smol_buffer_print(out, ", %" PRIu64 " bytes, xxh3 %016" PRIx64 "\n", size, digest);
 }
 
-/* A file of weights; those are large. */
+/* Describes a file of weights. Its digest is optional, because such files are large. */
 static void describe_view(struct buffer *out, const char *name, const struct file_view *file,
                           bool digests)
 {

@@ -1,5 +1,5 @@
-/* Opening a checkpoint, see source.h. The cheap checks come first, so that what is not supported is
- * refused at once. */
+/* Opens a checkpoint, see source.h. The cheap checks come first, so that unsupported input is
+ * refused early. */
 #include "convert/source.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@ bool smol_source_is_checkpoint(const char *path)
     return smol_is_folder(path) || smol_shards_is_index(path);
 }
 
-/* A link that leads nowhere is not missing: it is a mistake. */
+/* Returns whether the file is missing. A dangling link is not missing: it is an error. */
 static bool is_missing(const char *path)
 {
     struct stat info;
     return lstat(path, &info) && errno == ENOENT;
 }
 
-/* The weights in a folder, the first that there are, in the reference's order (transformers,
- * modeling_utils.py); NULL: there are none. */
+/* Finds the weights in a folder: the first existing file, in the order of transformers
+ * (modeling_utils.py). *path is NULL if there is none. */
 static smol_status find_weights(const char *folder, char **path, smol_error *error)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -58,7 +58,7 @@ static smol_status fail_no_weights(const char *folder, smol_error *error)
                      folder);
 }
 
-/* Whether `text` has the form OWNER/NAME, by which the Hub knows a model. */
+/* Returns whether `text` has the form OWNER/NAME of a model on the Hub. */
 static bool is_hub_name(const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -92,7 +92,8 @@ static smol_status open_weights(struct source *source, const char *input, smol_e
     return status;
 }
 
-/* The folder of a checkpoint in the cache of the Hub, or NULL: `input` is a checkpoint itself. */
+/* Finds the folder of a checkpoint in the cache of the Hub. *snapshot is NULL if `input` is not a
+ * folder of the cache. */
 static smol_status find_snapshot(const char *input, char **snapshot, smol_error *error)
 {
     char *path = NULL;
@@ -106,7 +107,7 @@ static smol_status find_snapshot(const char *input, char **snapshot, smol_error 
     return status;
 }
 
-/* All files but the weights lie where config.json does. */
+/* Finds the folder of all files except the weights, which is that of config.json. */
 static smol_status find_settings(struct source *source, const char *input, const char *config,
                                  smol_error *error)
 {
@@ -153,7 +154,7 @@ static smol_status open_adapter(struct source *source, const struct option_texts
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }
 
-/* Tokenizers that are not in tokenizer.json. */
+/* Refuses a checkpoint that has a tokenizer in another file than tokenizer.json. */
 static smol_status check_tokenizer_file(const struct source *source, smol_error *error)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};
@@ -173,7 +174,7 @@ static smol_status check_tokenizer_file(const struct source *source, smol_error 
                      source->folder, missing[1] ? names[2] : names[1]);
 }
 
-/* Opens tokenizer.json, if the configuration did not need it, and sees whether it is supported. */
+/* Opens tokenizer.json if it is not open yet, and checks that it is supported. */
 static smol_status check_tokenizer(struct source *source, smol_error *error)
 {
     struct json_settings *json = &source->tokenizer_json;

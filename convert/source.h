@@ -1,4 +1,4 @@
-/* A checkpoint that is open: all that a blob is made of, read and checked. */
+/* An open checkpoint: all inputs of a blob, read and checked. */
 #ifndef SMOL_CONVERT_SOURCE_H
 #define SMOL_CONVERT_SOURCE_H
 
@@ -16,62 +16,62 @@
 #include "format/format.h"
 #include "format/tokenizer.h"
 
-/* How a checkpoint is read; zeroed: as it lies there. */
+/* Options for reading a checkpoint. If zeroed, the checkpoint is read without changes. */
 struct source_options {
-    const char *config;        /* config.json elsewhere, or NULL */
-    struct option_texts lora;  /* an adapter to merge, see smol_lora_open; one at most */
-    uint32_t context;          /* texts of up to how many tokens the blob is for, see
-                                  smol_config_open; 0: does not matter */
-    const char *template_name; /* which of several chat templates, or NULL: "default" */
-    const char *template_file; /* the chat template to take instead, or NULL */
+    const char *config;       /* another path of config.json, or NULL */
+    struct option_texts lora; /* adapters to merge, see smol_lora_open; at most one */
+    uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
+    const char *template_name; /* the name of the chat template, or NULL: "default" */
+    const char *template_file; /* a file that replaces the chat template, or NULL */
 };
 
 struct source {
-    char *folder;      /* where config.json and the other JSON files are */
-    char *config_name; /* "config.json", or what --config names */
+    char *folder;      /* of config.json and the other JSON files */
+    char *config_name; /* "config.json", or the file name in --config */
     struct shards shards;
     struct config config;
     struct json_settings tokenizer_config; /* open, for the chat template */
     struct json_settings tokenizer_json;   /* open until it is compiled */
-    struct json_mark tokenizer_mark;       /* what it was */
+    struct json_mark tokenizer_mark;       /* of tokenizer.json */
     struct tokenizer_rules tokenizer_rules;
     struct tokenizer_section tokenizer;        /* empty until it is compiled */
     struct chat_template template;             /* see template.h */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
-    struct lora lora;                          /* zeroed: none */
+    struct lora lora;                          /* zeroed if there is none */
 };
 
-/* Opens `input`, a checkpoint's folder (or that of one in the cache of the Hub, see hub.h), or the
- * model.safetensors or model.safetensors.index.json in it, for a blob of `dtype`. All but the
- * tokenizer's tables and the tensors' elements is checked. On an error nothing stays open. Errors:
- * SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE
- * (a choice of revisions). */
+/* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the
+ * cache of the Hub (see hub.h), or the model.safetensors or model.safetensors.index.json of a
+ * checkpoint. Checks everything except the tokenizer's tables and the elements of tensors. After an
+ * error the source is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE (a choice of revisions, or several adapters). */
 smol_status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, smol_error *error);
 
-/* The first step of that alone, for saying what there is although it is not supported: the weights,
- * and where the settings are. The other fields are zeroed. */
+/* Performs only the first step of smol_source_open, to describe checkpoints that are not supported:
+ * opens the weights and finds the folder of the settings. The other fields are zeroed. */
 smol_status smol_source_open_weights(const char *input, const struct source_options *options,
                                      struct source *source, smol_error *error);
 
-/* All that a blob is made of but its weights and provenance, pointing into the source. */
+/* Returns the contents of the blob except its weights and provenance. The pointers point into the
+ * source. */
 struct blob_contents smol_source_contents(const struct source *source);
 
-/* Whether `path` is something that only a checkpoint is: a folder or an index. */
+/* Returns whether `path` can only be a checkpoint: a folder or an index. */
 bool smol_source_is_checkpoint(const char *path);
 
-/* Fills source->tokenizer, once, and frees what it was compiled from. Errors: SMOL_ERROR_DAMAGED,
- * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Fills source->tokenizer and closes tokenizer.json. May be called once. Errors:
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_source_compile_tokenizer(struct source *source, smol_error *error);
 
-/* Opens what was compiled as the reader of a blob does. */
+/* Opens the compiled tokenizer as the reader of a blob does. */
 smol_status smol_source_open_tokenizer(const struct source *source, struct tokenizer_tables *tables,
                                        smol_error *error);
 
-/* The result of a step that read the tensors and ended with `status`, see file_settle. */
+/* Returns the result of a step that read the tensors and ended with `status`, see file_settle. */
 smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error);
 
-/* Gives everything back; a zeroed source is fine. */
+/* Closes the files and frees the memory. A zeroed source is allowed. */
 void smol_source_close(struct source *source);
 
 #endif

@@ -3,14 +3,11 @@
  *
  * The reference is the `safetensors` package 0.8, not the README of the format: white space before
  * the header is accepted. This reader is deliberately stricter in four cases:
- * - A tensor's name appears twice, or one of its three fields does (unknown fields and the strings
- * of
- *   __metadata__ may repeat). The reference uses the last of two names, other JSON readers the
- * first,
- *   and a malware scanner may have checked the other one.
- * - A description is a list, or a dtype is an object. serde accepts such spellings of a struct and
- * an
- *   enum by accident; other readers do not.
+ * - A tensor's name appears twice, or one of its three fields does (unknown fields and the
+ *   strings of __metadata__ may repeat). The reference uses the last of two names, other JSON
+ *   readers the first, and a malware scanner may have checked the other one.
+ * - A description is a list, or a dtype is an object. serde accepts such spellings of a struct
+ *   and an enum by accident; other readers do not.
  * - A name contains a NUL, so that a C program could not distinguish it from a shorter name.
  * - A tensor has more than SAFETENSORS_MAX_RANK dimensions. */
 #include "convert/checkpoint/safetensors.h"

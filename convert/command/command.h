@@ -1,4 +1,4 @@
-/* The sub-commands of smolconv. Each parses its own words (argv[0] is its name) and returns a
+/* The sub-commands of smolconv. Each parses its own arguments (argv[0] is its name) and returns a
  * status, with an error that main prints. */
 #ifndef SMOL_CONVERT_COMMAND_COMMAND_H
 #define SMOL_CONVERT_COMMAND_COMMAND_H
@@ -9,7 +9,7 @@
 
 typedef smol_status smolconv_command(int argc, char **argv, smol_error *error);
 
-smolconv_command smolconv_convert; /* the one without a name */
+smolconv_command smolconv_convert; /* runs if no sub-command is named */
 smolconv_command smolconv_delta;
 smolconv_command smolconv_diff;
 smolconv_command smolconv_inspect;
@@ -19,7 +19,8 @@ smolconv_command smolconv_report;
 smolconv_command smolconv_unpack;
 smolconv_command smolconv_verify;
 
-/* Rows that several tables share; FIELD(name) is the offset in the options of the command. */
+/* Rows that several tables of options share. FIELD(name) is the offset in the options of the
+ * command. */
 #define RULE_THREADS                                                                               \
     {                                                                                              \
         "threads", 0, "N", "threads (one per available processor)", OPTION_COUNT,                  \
@@ -40,7 +41,7 @@ smolconv_command smolconv_verify;
             OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
     }
 
-/* Options for reading a checkpoint; FIELD(source) is a struct source_options. */
+/* Options for reading a checkpoint. FIELD(source) is a struct source_options. */
 #define RULES_SOURCE                                                                               \
     RULE_CONFIG,                                                                                   \
         {"lora",                                                                                   \

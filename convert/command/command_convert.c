@@ -6,7 +6,8 @@
 
 #define FIELD(name) offsetof(struct convert_options, name)
 
-static const char *const dtype_words[] = {"f32", "bf16", "int8", NULL}; /* as enum blob_dtype */
+static const char *const dtype_words[] = {"f32", "bf16", "int8",
+                                          NULL}; /* in the order of enum blob_dtype */
 
 static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "store matrices as int8, bf16 or f32 (int8)", OPTION_CHOICE, FIELD(dtype),

@@ -1,4 +1,4 @@
-/* smolconv diff A B: how two models differ. */
+/* smolconv diff A B: compares two models. */
 #include <stdio.h>
 
 #include "cli/options.h"

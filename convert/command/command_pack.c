@@ -6,7 +6,7 @@
 
 #define FIELD(name) offsetof(struct pack_options, name)
 
-/* Higher levels gain a few percent on weights, for ten times the work (docs/packing.md). */
+/* Higher levels save a few percent on weights, for ten times the work (docs/packing.md). */
 enum { DEFAULT_LEVEL = 9 };
 
 static const struct option_rule rules[] = {

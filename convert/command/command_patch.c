@@ -1,4 +1,4 @@
-/* smolconv patch OLD DELTA NEW: makes a blob out of an older one and a delta. */
+/* smolconv patch OLD DELTA NEW: makes a blob from an older one and a delta. */
 #include <stddef.h>
 
 #include "convert/command/command.h"

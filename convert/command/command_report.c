@@ -1,4 +1,4 @@
-/* smolconv report FILE -o PAGE: a model as a page for a browser. */
+/* smolconv report FILE -o PAGE: describes a model in a page for a browser. */
 #include <stddef.h>
 
 #include "convert/command/command.h"

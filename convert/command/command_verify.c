@@ -1,4 +1,4 @@
-/* smolconv verify FILE.smol: checks a blob, and on request that it was made from a checkpoint. */
+/* smolconv verify FILE.smol: checks a blob, and optionally that it was made from a checkpoint. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* smolconv: finds the sub-command. A first word that is none is a checkpoint to convert. */
+/* smolconv: runs a sub-command. If the first word is not a sub-command, it is a checkpoint to
+ * convert. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Tiling for any machine, and the choice of the instruction set, see tile.h. */
+/* Tiling for any processor, and the choice of the instruction set, see tile.h. */
 #define TILE_BLOCK smol_tile_block_baseline
 #define ROUND_TRIP smol_tile_round_trip_baseline
 #include "convert/weights/tile_template.h"

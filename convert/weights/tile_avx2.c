@@ -4,5 +4,5 @@
 #define ROUND_TRIP smol_tile_round_trip_avx2
 #include "convert/weights/tile_template.h"
 #else
-typedef int smol_no_avx2_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_avx2_here; /* ISO C requires a declaration in every file */
 #endif

@@ -1,21 +1,22 @@
-/* A row block's way from the checkpoint into tiles, compiled once for each instruction set by the
- * file that includes this one, which defines before:
+/* Converts a row block of a checkpoint into tiles. The file that includes this one compiles it for
+ * one instruction set, and first defines:
  *
  *   TILE_BLOCK  the names of the functions to define: smol_tile_block for this instruction set,
  *   ROUND_TRIP  and smol_tile_round_trip
  *
- * Plain C throughout: each operation is on integers or one of IEEE 754's, so all sets give the
- * same bytes. Loops run over GROUP_INPUTS elements wherever that many are left, because compilers
- * turn loops of a constant count into vectors. */
+ * The code is plain C. Each operation is on integers or is one of IEEE 754's, so all instruction
+ * sets produce the same bytes. Loops run over GROUP_INPUTS elements while that many are left,
+ * because compilers vectorize loops of a constant count. */
 
 #include <string.h>
 
 #include "common/number.h"
 #include "convert/weights/tile.h"
 
-/* --- looking for what is no number -------------------------------------------------------- */
+/* --- finding infinities and NaNs ---------------------------------------------------------- */
 
-/* The bits of the largest |value|; those of infinities and NaNs are larger than all others. */
+/* Returns the bits of the largest |value|. The bits of infinities and NaNs are larger than all
+ * others. */
 static inline uint32_t largest_magnitude(const float *values, uint64_t n)
 {
     uint32_t largest = 0;
@@ -26,7 +27,8 @@ static inline uint32_t largest_magnitude(const float *values, uint64_t n)
     return largest;
 }
 
-/* One pass without a branch on a value; the place is looked for only on a fault. */
+/* Finds the first value that is not finite. The pass over the values has no branch on a value; the
+ * index is searched for only after a fault. */
 static struct tile_fault find_not_finite(const float *values, uint64_t n, uint64_t start)
 {
     uint32_t worst = 0;
@@ -45,8 +47,8 @@ static struct tile_fault find_not_finite(const float *values, uint64_t n, uint64
 
 /* --- tiling a row ------------------------------------------------------------------------- */
 
-/* Group number `group` of a row of `cols` values: in its place, or copied into `padded` with zeros
- * appended where the row ends within it. */
+/* Returns group number `group` of a row of `cols` values: a pointer into the row, or to a copy in
+ * `padded` with zeros appended if the row ends within the group. */
 static inline const float *whole_group(const float *values, uint64_t cols, uint64_t group,
                                        float padded[GROUP_INPUTS])
 {
@@ -58,16 +60,17 @@ static inline const float *whole_group(const float *values, uint64_t cols, uint6
     return padded;
 }
 
-/* One row's share of a group: the scale is amax / 127 rounded up to f16, so that no weight
- * exceeds 127 steps and nothing is clamped, however small the scale; weights are then counted
- * in steps of the rounded scale. Returns the scale's bits; infinity where f16 is too narrow. */
+/* Quantizes one row of a group. The scale is amax / 127 rounded up to f16, so that no weight
+ * exceeds 127 steps and nothing is clamped, however small the scale. The weights are then counted
+ * in steps of the rounded scale. Returns the bits of the scale, which is infinity if it exceeds the
+ * range of f16. */
 static inline uint16_t quantize_group(const float *restrict values, int8_t *restrict steps)
 {
     float amax = f32_from_bits(largest_magnitude(values, GROUP_INPUTS));
     uint16_t bits = f16_from_f32_up(amax / 127.0f);
     if (amax > 0 && bits == 0) /* the quotient was too small for f32 */
         bits = 1;
-    float scale = amax > 0 ? f32_from_f16(bits) : 1; /* zeros are no steps of any size */
+    float scale = amax > 0 ? f32_from_f16(bits) : 1; /* avoids 0 / 0 */
     for (uint64_t i = 0; i < GROUP_INPUTS; i++)
         steps[i] = (int8_t)f32_round_even(values[i] / scale);
     return bits;
@@ -93,7 +96,7 @@ static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint6
     return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
-/* Rounds a group to bf16; whether all of it stays finite. */
+/* Rounds a group to bf16. Returns whether all results are finite. */
 static inline bool round_group(const float *restrict values, uint16_t *restrict halves)
 {
     uint16_t largest = 0;
@@ -174,7 +177,7 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
     return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
 
-/* --- what int8 makes of a row ------------------------------------------------------------- */
+/* --- the values of int8 ------------------------------------------------------------------- */
 
 bool ROUND_TRIP(const float *values, uint64_t n, float *out)
 {

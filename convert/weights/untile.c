@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-/* The following take a row block, and the row within it. */
+/* The functions below take a row block and the row within it. */
 
 static void untile_f32(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
 {

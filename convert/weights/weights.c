@@ -1,8 +1,8 @@
-/* Streaming the weights, see weights.h.
+/* Streams the weights, see weights.h.
  *
  * The weights section is a sequence of pieces: row blocks of matrices and whole vectors. All
- * threads make a batch of pieces, one of them after writing the batch before. Two batches take
- * turns, so memory does not grow with the model. */
+ * threads convert a batch of pieces; one of them first writes the previous batch. Two batches
+ * alternate, so memory use does not grow with the model. */
 #include "convert/weights/weights.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "format/layout.h"
 
 enum {
-    BATCH_BYTES = 2 << 20, /* little enough to be in the cache still when it is written */
+    BATCH_BYTES = 2 << 20, /* small enough to stay in the cache until it is written */
     BATCH_PIECES = 512,
 };
 
@@ -23,8 +23,8 @@ enum {
 struct weight {
     const struct safetensors_tensor *source;
     struct blob_tensor layout;
-    float offset;                 /* of a vector's elements */
-    const struct lora_pair *lora; /* NULL: nothing is added */
+    float offset;                 /* added to a vector's elements */
+    const struct lora_pair *lora; /* NULL: no adapter */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -48,7 +48,7 @@ struct finding {
 };
 
 struct weight_stream {
-    struct weight *tensors; /* (n_tensors), a tied output left out */
+    struct weight *tensors; /* (n_tensors), without a tied output */
     size_t n_tensors;
     size_t next_tensor; /* where the next batch begins */
     uint64_t next_row;
@@ -58,7 +58,7 @@ struct weight_stream {
     uint64_t max_cols;
     float *scratch; /* (n_threads, max_cols) */
     bool merges;
-    float *merged; /* (n_threads, TILE_ROWS, max_cols), if any tensor has something added */
+    float *merged; /* (n_threads, TILE_ROWS, max_cols), if an adapter changes any tensor */
     struct finding findings[POOL_MAX_THREADS];
     struct blob_writer *writer;
     smol_status write_status;
@@ -73,7 +73,7 @@ static uint64_t piece_bytes(const struct blob_tensor *layout)
                                           : layout->size;
 }
 
-/* Fills the batch with the pieces that come next; with none at the end. */
+/* Fills the batch with the next pieces. It is empty at the end. */
 static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
 {
     batch->n_pieces = 0;
@@ -93,7 +93,7 @@ static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
     }
 }
 
-/* An offset makes no finite number infinite. */
+/* Converts a vector and adds its offset, which never makes a finite number infinite. */
 static struct tile_fault make_vector(const struct weight *tensor, uint8_t *out)
 {
     struct tile_fault fault = smol_tile_vector(tensor->source, &tensor->layout, out);
@@ -103,7 +103,8 @@ static struct tile_fault make_vector(const struct weight *tensor, uint8_t *out)
     return fault;
 }
 
-/* A row block with the adapter's share, as if the checkpoint had it so in f32. */
+/* Converts a row block with the adapter's change added, as if the checkpoint contained the result
+ * in f32. */
 static struct tile_fault make_merged(struct weight_stream *s, const struct tile_piece *piece,
                                      unsigned thread)
 {
@@ -132,8 +133,9 @@ static struct tile_fault make_piece(struct weight_stream *s, const struct tile_p
                            s->scratch + thread * s->max_cols, out);
 }
 
-/* Item 0 writes one batch, each other makes a piece of the next. Who has found a fault looks only
- * at pieces in front of it, in whatever order they are claimed: the first fault of all is found. */
+/* Item 0 writes the previous batch; each other item converts a piece of the next one. A thread that
+ * has found a fault converts only pieces before it. So the first fault of the batch is found,
+ * whatever the order in which pieces are claimed. */
 static void work(void *argument, struct pool_thread *thread)
 {
     struct weight_stream *s = argument;
@@ -154,7 +156,8 @@ static void work(void *argument, struct pool_thread *thread)
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-/* The fault of the first piece, so that the report does not depend on the threads; or NULL. */
+/* Returns the fault with the lowest piece, so that the report does not depend on the threads, or
+ * NULL. */
 static const struct finding *first_finding(const struct weight_stream *s, unsigned n_threads)
 {
     const struct finding *first = NULL;
@@ -170,7 +173,7 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 {
     const struct tile_fault *fault = &found->fault;
     const struct weight *tensor = s->made->pieces[found->piece].tensor;
-    /* a source that cannot be converted is not a failure while running: exit status 4 or 5 */
+    /* a source that cannot be converted is not a failure of the program: exit status 4 or 5 */
     smol_status status = fault->status == SMOL_ERROR_NUMERIC ? SMOL_ERROR_DAMAGED : fault->status;
     const char *broken =
         tensor->lora ? "the checkpoint or the adapter is broken" : "the checkpoint is broken";
@@ -179,7 +182,7 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
                      fault->reason, status == SMOL_ERROR_DAMAGED ? broken : "use --dtype f32");
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- all batches -------------------------------------------------------------------------- */
 
 static smol_status list_tensors(struct weight_stream *s, const struct weights *weights)
 {
@@ -230,7 +233,7 @@ static smol_status run_batches(struct weight_stream *s, struct pool *pool,
         plan_batch(s, s->made);
         smol_pool_run(pool, work, s);
         const struct finding *found = first_finding(s, smol_pool_size(pool));
-        status = s->write_status; /* of the batch before: it comes first */
+        status = s->write_status; /* of the previous batch, which precedes the finding */
         if (!status && found)
             status = report(s, found);
         smol_progress_advance(progress, s->written->size);

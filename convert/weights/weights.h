@@ -1,4 +1,4 @@
-/* The weights' way from the checkpoint into the blob. */
+/* Converts the weights of a checkpoint into the weights section of a blob. */
 #ifndef SMOL_CONVERT_WEIGHTS_H
 #define SMOL_CONVERT_WEIGHTS_H
 
@@ -16,14 +16,14 @@ struct weights {
     const struct family *family;
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
-    const struct lora_pair *lora;                    /* (as many), what is added to them, or NULL */
+    const struct lora_pair *lora; /* one for each source, or NULL without an adapter */
 };
 
-/* Appends the whole weights section to the blob, with a progress bar unless `quiet`. The bytes, or
- * the error, are the same for any number of threads. Takes two batches of memory, 2 MiB each or one
- * row block where that is larger, and for each thread a row of floats, or 17 with an adapter.
- * Errors: SMOL_ERROR_DAMAGED (a weight that is, or becomes, no finite number),
- * SMOL_ERROR_UNSUPPORTED (one that the blob's type cannot hold), SMOL_ERROR_FILE,
+/* Appends the whole weights section to the blob. Shows a progress bar unless `quiet` is set. The
+ * bytes, or the error, are the same for any number of threads. Uses memory for two batches (each 2
+ * MiB, or one row block if that is larger) and for one row of floats per thread, 17 rows with an
+ * adapter. Errors: SMOL_ERROR_DAMAGED (a weight that is not finite, or not finite after merging),
+ * SMOL_ERROR_UNSUPPORTED (a weight that the blob's type cannot hold), SMOL_ERROR_FILE,
  * SMOL_ERROR_MEMORY. */
 smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
                                struct blob_writer *writer, bool quiet, smol_error *error);
