@@ -1,4 +1,5 @@
-/* Added tokens, see added.h: leftmost, then longest. */
+/* Finds added tokens, see added.h: the leftmost first, and the longest of those that start
+ * there. */
 #include "runtime/tokenizer/added.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static bool is_literal(const struct mixed_text *mixed, const uint8_t *text, size
     return memmem(mixed->literals, mixed->n_literals, text, size) != NULL;
 }
 
-/* Whether the template can write the text: as it is, or around a role. */
+/* Returns whether the template can write the text: verbatim, or around a role. */
 static bool can_be_written(const struct mixed_text *mixed, const uint8_t *text, size_t size)
 {
     if (is_literal(mixed, text, size))
@@ -51,9 +52,9 @@ bool smol_added_is_control(const struct tokenizer_tables *tables, const struct m
            (!is_white(text, token->length) && can_be_written(mixed, text, token->length));
 }
 
-/* The longest of `entry` and the tokens that it starts with which arguments may spell, or NO_ENTRY.
- * harmless[i] is 2 + that of entry i, 1 for NO_ENTRY, and 0 before it is known: no token is looked
- * at twice. */
+/* Returns the longest token that arguments may spell, among `entry` and the tokens that are a
+ * prefix of it, or NO_ENTRY. Caches the result: harmless[i] is 2 + the result for entry i, 1 for
+ * NO_ENTRY, or 0 if it is unknown. Each token is checked only once. */
 static uint32_t find_harmless(const struct added_search *search, uint32_t entry)
 {
     const uint32_t *shorter = search->automaton->shorter;
@@ -71,7 +72,7 @@ static uint32_t find_harmless(const struct added_search *search, uint32_t entry)
     return known == 1 ? NO_ENTRY : known - 2;
 }
 
-/* --- the tokens at each place ---------------------------------------------------------------- */
+/* --- the tokens at each position ------------------------------------------------------------- */
 
 static void look_up_trusted(struct added_search *search, size_t from)
 {
@@ -84,8 +85,8 @@ static void look_up_trusted(struct added_search *search, size_t from)
     }
 }
 
-/* A token may stand where all of its bytes are the template's, or where arguments may spell it. The
- * second automaton reads the template's bytes alone, and starts again after an argument. */
+/* Accepts a token if all of its bytes are the template's, or if arguments may spell it. The second
+ * state (`own`) reads the template's bytes only, and restarts at each byte of an argument. */
 static void look_up_mixed(struct added_search *search, size_t from)
 {
     const struct added_automaton *automaton = search->automaton;
@@ -99,7 +100,7 @@ static void look_up_mixed(struct added_search *search, size_t from)
             continue;
         uint32_t any = find_harmless(search, automaton->states[state].longest);
         uint32_t trusted = automaton->states[own].longest;
-        /* one is a prefix of the other, which the table has first */
+        /* one is a prefix of the other; the table lists the prefix first */
         search->longest[at - search->block] =
             any == NO_ENTRY || (trusted != NO_ENTRY && trusted > any) ? trusted : any;
     }
@@ -116,7 +117,8 @@ static void look_up(struct added_search *search)
     (search->mixed ? look_up_mixed : look_up_trusted)(search, from);
 }
 
-/* The token of the next place that has one, where the search then is; length 0: none. */
+/* Moves the search to the next position where a token starts and returns that token; length 0: no
+ * more tokens, or cancelled. */
 static struct added_token next_token(struct added_search *search)
 {
     for (; search->at < search->size; search->at++) {
@@ -135,9 +137,10 @@ static struct added_token next_token(struct added_search *search)
     return (struct added_token){0};
 }
 
-/* --- what stands beside a token ------------------------------------------------------------- */
+/* --- characters beside a token -------------------------------------------------------------- */
 
-/* The classes of the character that text[0..size) starts with; none for an empty one. */
+/* Returns the classes of the character at text[at], or 0 at the end of the text. Sets *length to
+ * its size in bytes. */
 static unsigned classes_at(const struct added_search *search, size_t at, size_t *length)
 {
     uint32_t point;
@@ -148,7 +151,8 @@ static unsigned classes_at(const struct added_search *search, size_t at, size_t 
     return tokenizer_classes(search->tables, point);
 }
 
-/* As above, for the character that ends at `end`. */
+/* Returns the classes of the character that ends at `end`, or 0 if `end` is 0. Sets *length to its
+ * size in bytes. */
 static unsigned classes_before(const struct added_search *search, size_t end, size_t *length)
 {
     size_t start = end;
@@ -170,7 +174,8 @@ static bool is_single_word(const struct added_search *search, const struct added
            !(classes_at(search, match->end, &length) & CLASS_WORD);
 }
 
-/* No further back than the last token reaches, which bounds the work. */
+/* Returns the start of the white space that ends at `start`. Stops at the end of the last token,
+ * which bounds the work. */
 static size_t before_space(const struct added_search *search, size_t start)
 {
     size_t length;
@@ -179,7 +184,8 @@ static size_t before_space(const struct added_search *search, size_t start)
     return start > search->covered ? start : search->covered;
 }
 
-/* A run of white space in which many tokens end is looked at once. */
+/* Returns the end of the white space that starts at `end`. Remembers the run, so that several
+ * tokens in one run do not scan it again. */
 static size_t after_space(struct added_search *search, size_t end)
 {
     if (end >= search->space_start && end < search->space_end)
@@ -214,7 +220,7 @@ bool smol_added_next(struct added_search *search, struct added_match *match)
             match->start = before_space(search, match->start);
         if (token.flags & ADDED_RSTRIP)
             match->end = after_space(search, match->end);
-        if (match->start >= match->end) /* all of it was taken by the one before */
+        if (match->start >= match->end) /* the previous token took all of it */
             match->id = NO_TOKEN;
         search->covered = match->end;
         return true;

@@ -1,14 +1,14 @@
-/* Builds the automata of added tokens, see added_automaton.h. */
+/* Builds the automata for added tokens, see added_automaton.h. */
 #include "runtime/tokenizer/added_automaton.h"
 
 #include "common/memory.h"
 
-/* A token, copied from a table that may change while it is read: the number of states depends on
- * the lengths alone. */
+/* A token, copied from a table that may change during the build. The number of states depends only
+ * on the lengths copied here. */
 struct added_spelling {
     const uint8_t *text;
     uint32_t length;
-    uint32_t next; /* entry of another token with the same end, or NO_ENTRY */
+    uint32_t next; /* entry of the next token in the list, or NO_ENTRY */
 };
 
 struct added_builder {
@@ -22,7 +22,7 @@ static struct added_spelling *spelling_of(const struct added_builder *b, uint32_
     return &b->spellings[entry - b->automaton->first];
 }
 
-/* Lists all tokens; returns their bytes. */
+/* Lists all tokens and returns the sum of their lengths in bytes. */
 static size_t list_spellings(struct added_builder *b, const struct tokenizer_tables *tables)
 {
     struct added_automaton *automaton = b->automaton;
@@ -40,8 +40,8 @@ static size_t list_spellings(struct added_builder *b, const struct tokenizer_tab
     return n_bytes;
 }
 
-/* Makes the children of `state`, whose strings are one byte longer. Until then its tokens are
- * listed from `children` on; theirs are afterwards. */
+/* Creates the children of `state`, whose strings are one byte longer. `children` holds the head of
+ * the state's token list before the call and its first child after the call. */
 static void add_children(struct added_builder *b, uint32_t state)
 {
     struct added_automaton *automaton = b->automaton;
@@ -81,7 +81,8 @@ static void set_root(struct added_automaton *automaton)
         automaton->root[automaton->states[root->children + i].byte] = root->children + i;
 }
 
-/* State after state: shorter strings, to which failures lead, come first. */
+/* Builds the states in order of string length, so that a failure state exists before it is
+ * needed. */
 static void build_states(struct added_builder *b)
 {
     struct added_automaton *automaton = b->automaton;
@@ -99,7 +100,7 @@ static void build_states(struct added_builder *b)
     }
 }
 
-/* The automaton of the entries from automaton->first to its end. */
+/* Builds the automaton for the entries [first, end) of the table. */
 static smol_status build(const struct tokenizer_tables *tables, struct added_automaton *automaton,
                          smol_error *error)
 {

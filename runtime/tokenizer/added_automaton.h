@@ -1,48 +1,48 @@
-/* The longest added token at each place of a text, in time proportional to the text, whatever the
- * tokens are.
+/* Finds the longest added token at each position of a text in linear time, for any set of tokens.
  *
- * An Aho-Corasick automaton over the tokens' bytes from last to first reads the text from its end
- * to its start. After the byte at a place its state stands for the longest string that starts
- * there and is the end of a token; the longest token at the place is a prefix of that string, or
- * the string itself, and the state knows it. */
+ * The automaton is an Aho-Corasick automaton over the reversed tokens. It reads the text from the
+ * end to the start. After it reads the byte at a position, its state represents the longest string
+ * that starts there and is a suffix of some token. The longest token at the position is a prefix of
+ * this string, or the whole string, and is stored in the state. */
 #ifndef SMOL_RUNTIME_TOKENIZER_ADDED_AUTOMATON_H
 #define SMOL_RUNTIME_TOKENIZER_ADDED_AUTOMATON_H
 
 #include "common/error.h"
 #include "format/tokenizer.h"
 
-#define NO_ENTRY UINT32_MAX /* where an entry of the table of added tokens could stand */
+#define NO_ENTRY UINT32_MAX /* no entry of the table of added tokens */
 
 struct added_state {
-    uint32_t children; /* the first; the others follow it, ascending by byte */
-    uint32_t failure;  /* the state of the longest proper prefix that has one */
-    uint32_t longest;  /* entry of the longest token that the string starts with, or NO_ENTRY */
+    uint32_t children; /* the first child; the others follow, in ascending order of `byte` */
+    uint32_t failure;  /* the state of the longest proper prefix that has a state */
+    uint32_t longest;  /* entry of the longest token that is a prefix of the string, or NO_ENTRY */
     uint16_t n_children;
-    uint8_t byte; /* that the string starts with */
+    uint8_t byte; /* the first byte of the string */
 };
 
-/* The automaton of one kind of tokens, entries [first, end) of their table. */
+/* The automaton for one kind of token: entries [first, end) of the table. */
 struct added_automaton {
     uint32_t first, end;
     uint32_t longest_token;     /* bytes */
-    struct added_state *states; /* number 0 for the empty string, then by length; NULL: no tokens */
-    uint32_t *shorter;  /* (end - first): the longest entry that is a proper prefix, or NO_ENTRY */
-    uint32_t root[256]; /* the state of each byte by itself; 0: no token ends in it */
+    struct added_state *states; /* state 0 is the empty string, then by length; NULL: no tokens */
+    uint32_t *shorter;  /* (end - first): the longest token that is a proper prefix, or NO_ENTRY */
+    uint32_t root[256]; /* the state of each single byte; 0: no token ends in it */
 };
 
-/* Tokens that are found in the text as it is, and those that are found in what was normalized. */
+/* Kind 0 is found in the original text, kind 1 in the normalized text. */
 enum { ADDED_KINDS = 2 };
 struct added_automata {
     struct added_automaton kinds[ADDED_KINDS];
 };
 
-/* Builds the automata, in time and memory proportional to the tokens' bytes, which are no more than
- * the section's. Free them, also after an error. Errors: SMOL_ERROR_MEMORY. */
+/* Builds the automata. Time and memory are proportional to the sum of the token lengths, which is
+ * at most the section's size. Call smol_added_automata_free, also after an error. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_added_automata_build(const struct tokenizer_tables *tables,
                                       struct added_automata *automata, smol_error *error);
 void smol_added_automata_free(struct added_automata *automata);
 
-/* The state after `byte`, read before what led to `state`. */
+/* Returns the state after `byte`, which precedes the bytes already read. */
 static inline uint32_t added_step(const struct added_automaton *automaton, uint32_t state,
                                   uint8_t byte)
 {

@@ -1,10 +1,11 @@
-/* Pre-tokenization, see gpt2_words.h. Ill-formed UTF-8 is safe here, but callers have
- * replaced it before. */
+/* Pre-tokenization, see gpt2_words.h. Ill-formed UTF-8 is safe here, although callers replace it
+ * first. */
 #include "runtime/tokenizer/gpt2_words.h"
 
 #include "common/utf8.h"
 
-/* The classes of the first character of text[0..size), size > 0; *length is its bytes. */
+/* Returns the classes of the first character of text[0..size), size > 0. Sets *length to its size
+ * in bytes. */
 static inline unsigned classes_at(const struct tokenizer_tables *tables, const uint8_t *text,
                                   size_t size, size_t *length)
 {
@@ -26,7 +27,7 @@ size_t smol_piece_length(const struct tokenizer_tables *tables, const uint8_t *t
     return size;
 }
 
-/* The length of an English contraction at the start, or 0. */
+/* Returns the length of an English contraction at the start, or 0. */
 static size_t contraction_length(const uint8_t *text, size_t size)
 {
     if (size < 2 || text[0] != '\'')
@@ -47,12 +48,12 @@ static size_t contraction_length(const uint8_t *text, size_t size)
     }
 }
 
-/* The kinds that the pattern tells apart: letters, numbers, white space and, with none of these
- * bits, the rest. */
+/* The kinds of characters that the pattern distinguishes: letters, numbers, white space and, with
+ * none of these bits, all others. */
 enum { KINDS = CLASS_LETTER | CLASS_NUMBER | CLASS_SPACE };
 
-/* The length of the run of characters of `kind` at the start, the first of which is known to be one
- * and `first` bytes long; *last is where its last one is. */
+/* Returns the length of the run of characters of `kind` at the start. The first character is of
+ * this kind and `first` bytes long. Sets *last to the offset of the last character. */
 static size_t run_length(const struct tokenizer_tables *tables, const uint8_t *text, size_t size,
                          unsigned kind, size_t first, size_t *last)
 {
@@ -77,6 +78,6 @@ size_t smol_word_length(const struct tokenizer_tables *tables, const uint8_t *pi
     if (kind != CLASS_SPACE)
         return lead + run_length(tables, piece + lead, size - lead, kind, length, &last);
     length = run_length(tables, piece, size, CLASS_SPACE, lead ? lead : length, &last);
-    /* before something else, white space leaves its last character for the next word */
+    /* white space before other text leaves its last character for the next word */
     return length == size || last == 0 ? length : last;
 }

@@ -1,5 +1,5 @@
-/* Where pre-tokenization cuts a text: first into pieces, then each piece into words, which are
- * merged by themselves. */
+/* GPT-2's pre-tokenization: splits a text into pieces and each piece into words. Each word is
+ * merged separately. */
 #ifndef SMOL_RUNTIME_TOKENIZER_GPT2_WORDS_H
 #define SMOL_RUNTIME_TOKENIZER_GPT2_WORDS_H
 
@@ -8,13 +8,13 @@
 
 #include "format/tokenizer.h"
 
-/* The length of the first piece of text[0..size), size > 0: one digit, or what lies before the
- * next digit. All of it when digits do not stand alone. */
+/* Returns the length of the first piece of text[0..size), size > 0: one digit, or the text before
+ * the next digit. Returns `size` if digits are not separate pieces. */
 size_t smol_piece_length(const struct tokenizer_tables *tables, const uint8_t *text, size_t size);
 
-/* The length of the first word of piece[0..size), size > 0, by GPT-2's pattern
+/* Returns the length of the first word of piece[0..size), size > 0, by GPT-2's pattern
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
- * whose look-ahead sees the end of the piece as the end of the text. */
+ * The look-ahead treats the end of the piece as the end of the text. */
 size_t smol_word_length(const struct tokenizer_tables *tables, const uint8_t *piece, size_t size);
 
 #endif

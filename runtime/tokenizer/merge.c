@@ -1,5 +1,5 @@
-/* Byte-pair encoding, see merge.h: by scanning for short words, which nearly all are,
- * and with a heap for long ones. */
+/* Byte-pair encoding, see merge.h. Scans short words, which are nearly all words, and uses a heap
+ * for long ones. */
 #include "runtime/tokenizer/merge.h"
 
 #include <string.h>
@@ -56,16 +56,16 @@ static size_t merge_short(const struct tokenizer_tables *tables, uint32_t *ids, 
 
 /* --- long words ----------------------------------------------------------------------------- */
 
-/* A place in the word, linked to its neighbours. */
+/* A symbol of the word, linked to its neighbours. */
 struct word_symbol {
-    uint32_t id;             /* NO_TOKEN once merged into the one on the left */
+    uint32_t id;             /* NO_TOKEN if merged into its left neighbour */
     uint32_t previous, next; /* or NONE */
 };
 #define NONE UINT32_MAX
 
-/* A min-heap of rank << 32 | position: each pair of neighbours that has a merge is in it, as are
- * pairs that have gone since. Every merge takes one out and puts at most two in, so that 2 n
- * entries suffice for n symbols. */
+/* A min-heap of rank << 32 | position. It contains each pair of neighbours that has a merge, and
+ * pairs that no longer exist. Every merge removes one entry and adds at most two, so 2 n entries
+ * suffice for n symbols. */
 struct heap {
     uint64_t *entries;
     size_t n;
@@ -94,7 +94,7 @@ static uint64_t heap_pop(struct heap *heap)
     return top;
 }
 
-/* The merge of the symbol at `position` with its right neighbour. */
+/* Returns the merge of the symbol at `position` with its right neighbour. */
 static struct merge merge_at(const struct tokenizer_tables *tables,
                              const struct word_symbol *symbols, uint32_t position)
 {
@@ -122,9 +122,9 @@ static void join_with_next(struct word_symbol *symbols, uint32_t position, uint3
         symbols[left->next].previous = position;
 }
 
-enum { MERGE_WORK = 16 }; /* of a merge, as a watch counts */
+enum { MERGE_WORK = 16 }; /* work of one merge, see struct encode_watch */
 
-/* False when the watch ended it. */
+/* Merges until no pair is left. Returns false if the watch cancelled it. */
 static bool merge_all(const struct tokenizer_tables *tables, struct word_symbol *symbols,
                       struct heap *heap, struct encode_watch *watch)
 {
@@ -135,7 +135,7 @@ static bool merge_all(const struct tokenizer_tables *tables, struct word_symbol 
         uint32_t position = (uint32_t)entry;
         struct merge merge = merge_at(tables, symbols, position);
         if (merge.rank == NO_RANK || merge.rank != entry >> 32)
-            continue; /* the pair has gone */
+            continue; /* the pair no longer exists */
         join_with_next(symbols, position, merge.merged);
         if (symbols[position].previous != NONE)
             push_pair(tables, symbols, symbols[position].previous, heap);

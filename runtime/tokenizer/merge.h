@@ -9,10 +9,9 @@
 #include "format/tokenizer.h"
 #include "runtime/tokenizer/watch.h"
 
-/* Turns ids[0..n) into tokens: as long as two neighbours have a merge, those
- * whose merge has the lowest rank become one, the leftmost first among equals. *n becomes the
- * number of ids left. O(n log n). Errors: SMOL_ERROR_MEMORY, also for words of 4 GiB;
- * SMOL_ERROR_CANCELLED. */
+/* Turns ids[0..n) into tokens: repeatedly merges the two neighbours whose merge has the lowest
+ * rank, and the leftmost pair of equal rank. Sets *n to the number of ids left. O(n log n). Errors:
+ * SMOL_ERROR_MEMORY, also for words of 4 GiB; SMOL_ERROR_CANCELLED. */
 smol_status smol_merge_word(const struct tokenizer_tables *tables, uint32_t *ids, size_t *n,
                             struct encode_watch *watch, smol_error *error);
 

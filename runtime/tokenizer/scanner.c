@@ -1,4 +1,4 @@
-/* Cutting text by automata, see scanner.h. */
+/* Splits text with automata, see scanner.h. */
 #include "runtime/tokenizer/scanner.h"
 
 #include "common/checked.h"
@@ -7,7 +7,7 @@
 
 /* --- symbols -------------------------------------------------------------------------------- */
 
-/* The class of the character at text[at], at < size; *length is its bytes. */
+/* Returns the class of the character at text[at], at < size. Sets *length to its size in bytes. */
 static inline uint32_t class_at(const struct scan *scan, size_t at, bool bytes, size_t *length)
 {
     const struct scanner_tables *t = scan->tables;
@@ -21,7 +21,7 @@ static inline uint32_t class_at(const struct scan *scan, size_t at, bool bytes, 
     return t->class_blocks[(size_t)t->class_index[code_point / 256] * 256 + code_point % 256];
 }
 
-/* The symbol before text[at]. */
+/* Returns the symbol before text[at]. */
 static uint32_t symbol_before(const struct scan *scan, size_t at)
 {
     size_t length, back = 1;
@@ -39,11 +39,11 @@ static uint32_t symbol_before(const struct scan *scan, size_t at)
 struct walk {
     size_t at;
     uint32_t state;
-    size_t end; /* of the longest match so far, or where the walk started */
+    size_t end; /* end of the longest match so far, or the start of the walk */
     uint32_t end_state;
 };
 
-/* One step; false when there is nothing more to find. */
+/* Takes one step. Returns false if a longer match is impossible. */
 static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w)
 {
     size_t length = 0;
@@ -60,14 +60,15 @@ static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w
     return w->state != 0;
 }
 
-/* A pattern may look far ahead and find nothing, from every place again: `a*b|a` in a text of a's.
- * So a long walk without a match is marked as hopeless, and walks end where they come to a mark.
- * There is a mark for each state and stretch of the text; it is for the first character that starts
- * in the stretch. So no state walks through a stretch twice without a match, except for the few
- * steps that are not far. */
+/* A pattern may scan far ahead without a match from every position, such as `a*b|a` in a text of
+ * a's. Therefore a long walk without a match is marked as hopeless, and a walk stops when it
+ * reaches a mark. There is one mark for each state and stretch of the text. It belongs to the first
+ * character that starts in the stretch. So each state scans a stretch without a match at most once,
+ * except within FAR bytes of a walk's last match. */
 enum { STRETCH = 64, FAR = 64 };
 
-/* Walks until there is nothing more to find (true), or the last match is far away. */
+/* Walks until a longer match is impossible (true), or until the last match is FAR bytes away
+ * (false). */
 static inline bool walk_near(const struct scan *scan, bool bytes, struct walk *walk)
 {
     struct walk w = *walk;
@@ -83,7 +84,7 @@ static size_t mark_of(const struct scan *scan, const struct walk *w)
     return w->at / STRETCH * scan->stage->n_states + w->state;
 }
 
-/* Marks what a walk went through since its last match. */
+/* Marks the states that a walk passed since its last match. */
 static void mark_hopeless(struct scan *scan, bool bytes, const struct walk *walk)
 {
     struct walk w = {walk->end, walk->end_state, walk->end, walk->end_state};
@@ -97,7 +98,8 @@ static void mark_hopeless(struct scan *scan, bool bytes, const struct walk *walk
     }
 }
 
-/* Walks on until a match (true), or until there is nothing more to find. */
+/* Continues a walk. Returns true at a new match if a longer one is possible, and false if a longer
+ * match is impossible. */
 static bool walk_far(struct scan *scan, bool bytes, struct walk *w)
 {
     const size_t end = w->end;
@@ -126,7 +128,8 @@ static smol_status allow_marks(struct scan *scan, smol_error *error)
     return scan->hopeless ? SMOL_OK : smol_fail_memory(error, "cutting a text");
 }
 
-/* The end of the match that starts at text[at], at < size; `at` when there is none. */
+/* Sets *end to the end of the match that starts at text[at], at < size, or to `at` if there is no
+ * match. */
 static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_error *error)
 {
     const bool bytes = scan->stage->flags & STAGE_BYTES;
@@ -146,7 +149,7 @@ static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_er
 
 /* --- segments ------------------------------------------------------------------------------- */
 
-/* The next stretch that is a match or lies between two; empty at the end of the text. */
+/* Sets *segment to the next match or the text before it; empty at the end of the text. */
 static smol_status next_segment(struct scan *scan, struct scan_segment *segment, smol_error *error)
 {
     *segment = scan->match;
@@ -169,7 +172,7 @@ static smol_status next_segment(struct scan *scan, struct scan_segment *segment,
     return status;
 }
 
-/* Whether a segment belongs to the piece that the one before it is in. */
+/* Returns whether a segment extends the current piece. */
 static bool joins(const struct scan *scan, bool is_match)
 {
     switch (scan->stage->behaviour) {
@@ -184,7 +187,8 @@ static bool joins(const struct scan *scan, bool is_match)
     }
 }
 
-/* Takes a segment in, or all that is left if it is empty; true when *piece is one that is whole. */
+/* Adds a segment, or ends the last piece if the segment is empty. Returns true if *piece is
+ * complete. */
 static bool take_segment(struct scan *scan, const struct scan_segment *segment,
                          struct scan_segment *piece)
 {

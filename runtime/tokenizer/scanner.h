@@ -1,4 +1,4 @@
-/* Cutting a text by the tables of a scanner section: one stage, from piece to piece. */
+/* Splits a text with the tables of a scanner section, one stage at a time. */
 #ifndef SMOL_RUNTIME_SCANNER_H
 #define SMOL_RUNTIME_SCANNER_H
 
@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "format/scanner.h"
 
-/* A stretch of the text that is a match of the stage's pattern, or lies between two. */
+/* A match of the stage's pattern, or the text between two matches. */
 struct scan_segment {
     size_t start, end;
     bool is_match;
@@ -24,23 +24,23 @@ struct scan {
     uint32_t end_symbol;
     const uint8_t *text; /* (size) */
     size_t size;
-    size_t at;                 /* where the next match is looked for */
-    struct scan_segment match; /* found, but something comes before it; empty if none */
-    struct scan_segment piece; /* what the next segment may join; empty if there is none */
-    bool last_was_match;       /* the segment that came last */
-    uint8_t *hopeless;         /* see scanner.c; NULL while there was no need */
+    size_t at;                 /* where the search for the next match starts */
+    struct scan_segment match; /* found, but text before it is returned first; may be empty */
+    struct scan_segment piece; /* the next segment may extend it; may be empty */
+    bool last_was_match;       /* the last segment was a match */
+    uint8_t *hopeless;         /* see scanner.c; NULL until it is needed */
 };
 
-/* Starts cutting text[0..size), UTF-8 (ill-formed parts are safe), by stage number `stage`. */
+/* Starts to split text[0..size), UTF-8 (ill-formed parts are safe), with stage number `stage`. */
 void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, uint32_t stage,
                         const uint8_t *text, size_t size);
 
-/* The next piece: text[*start, *end), never empty; *start is `size` when there is none. All pieces
- * together take time in proportion to the text, with a factor of up to the number of states for
- * patterns made to be slow. Errors: SMOL_ERROR_MEMORY. */
+/* Returns the next piece as text[*start, *end), never empty; *start is `size` after the last piece.
+ * All pieces together take linear time, multiplied by at most the number of states for patterns
+ * made to be slow. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_scanner_next(struct scan *scan, size_t *start, size_t *end, smol_error *error);
 
-/* Gives the memory back; before the end is fine, too. */
+/* Frees the memory of a scan; may be called before the last piece. */
 void smol_scanner_end(struct scan *scan);
 
 #endif

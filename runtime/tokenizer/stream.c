@@ -1,6 +1,7 @@
-/* Text streaming, see stream.h. Bytes first become whole characters (`unfinished` keeps the start
- * of one), then each byte of these goes through a Knuth-Morris-Pratt matcher per stop string. The
- * longest start of a stop string that the text ends with is what is held back. */
+/* Text streaming, see stream.h. Bytes are assembled into characters (`unfinished` holds an
+ * incomplete one). Each byte of a character then passes through a Knuth-Morris-Pratt matcher for
+ * each stop string. The stream holds back the longest prefix of a stop string that the text ends
+ * with. */
 #include "runtime/tokenizer/stream.h"
 
 #include <string.h>
@@ -13,16 +14,16 @@
 struct stop_string {
     char *text;
     size_t size;
-    size_t *fallback; /* (size): the longest start of text that text[0..i] ends with, but itself */
-    size_t matched;   /* bytes of `text` that the stream ends with; below `size` between calls */
+    size_t *fallback; /* (size): the longest proper suffix of text[0..i] that `text` starts with */
+    size_t matched;   /* bytes of `text` that end the stream; less than `size` between calls */
 };
 
 /* The state of a decoder between tokens. */
 struct decoding {
-    bool begun;          /* there was a token */
-    uint32_t strip;      /* this character is left out ... */
-    uint32_t n_strip;    /* ... so many more times, as long as nothing else comes */
-    struct buffer bytes; /* of a run of tokens that stand for bytes */
+    bool begun;          /* a token was decoded */
+    uint32_t strip;      /* the character to omit at the start ... */
+    uint32_t n_strip;    /* ... at most this many more times */
+    struct buffer bytes; /* of a run of byte tokens */
 };
 
 struct stream {
@@ -32,7 +33,7 @@ struct stream {
     struct decoding decoding;
     uint8_t unfinished[UTF8_MAX];
     size_t n_unfinished;
-    char *text; /* (capacity): [0, shown) was given out, [shown, size) is held back */
+    char *text; /* (capacity): [0, shown) was returned, [shown, size) is held back */
     size_t size, capacity, shown;
 };
 
@@ -61,8 +62,8 @@ static smol_status init_stop(struct stop_string *stop, const char *text, smol_er
     return SMOL_OK;
 }
 
-/* Takes the newest byte of the text and returns the size of the longest stop string that it
- * completes, or 0. */
+/* Matches the next byte of the text. Returns the size of the longest stop string that it completes,
+ * or 0. */
 static size_t match(struct stream *stream, char byte)
 {
     size_t complete = 0;
@@ -124,8 +125,8 @@ void smol_stream_free(struct stream *stream)
 
 /* --- streaming ---------------------------------------------------------------------------- */
 
-/* Drops what was shown and makes room for the text of `n_bytes` more bytes: each may become
- * U+FFFD, three bytes long. */
+/* Drops the text already shown and makes room for `n_bytes` more bytes. Each may become U+FFFD,
+ * which takes three bytes. */
 static smol_status make_room(struct stream *stream, size_t n_bytes, smol_error *error)
 {
     if (stream->shown > 0)
@@ -146,7 +147,7 @@ static smol_status make_room(struct stream *stream, size_t n_bytes, smol_error *
     return SMOL_OK;
 }
 
-/* Whether the character is one of those left out at the start of the text. */
+/* Returns whether the character is omitted at the start of the text. */
 static bool is_stripped(struct decoding *decoding, uint32_t code_point)
 {
     bool stripped = decoding->n_strip > 0 && code_point == decoding->strip;
@@ -154,8 +155,8 @@ static bool is_stripped(struct decoding *decoding, uint32_t code_point)
     return stripped;
 }
 
-/* Appends one character, or cuts a stop string off and ends the stream. Both are well-formed
- * UTF-8, so that a stop string never ends within a character. */
+/* Appends one character, or removes a stop string and ends the stream. Both are well-formed UTF-8,
+ * so a stop string never ends within a character. */
 static void append(struct stream *stream, uint32_t code_point)
 {
     uint8_t bytes[UTF8_MAX];
@@ -189,7 +190,7 @@ static void push_byte(struct stream *stream, uint8_t byte)
         decode_one(stream);
 }
 
-/* Gives out all but the last `held` bytes. */
+/* Returns all but the last `held` bytes in *out. */
 static void show(struct stream *stream, size_t held, struct stream_text *out)
 {
     stream->shown = stream->size - held;
@@ -210,8 +211,8 @@ smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t si
 
 /* --- tokens --------------------------------------------------------------------------------- */
 
-/* A run of bytes is over: it is text if it is UTF-8 as a whole, else U+FFFD for each byte. Needs
- * room for it. */
+/* Ends a run of byte tokens: appends it as text if the whole run is UTF-8, else as one U+FFFD for
+ * each byte. The caller has made room. */
 static void end_run(struct stream *stream)
 {
     struct buffer *bytes = &stream->decoding.bytes;

@@ -1,5 +1,5 @@
-/* From the bytes of tokens to text that may be shown at once: whole UTF-8 characters, and nothing
- * that may still turn out to belong to a stop string. */
+/* Turns the bytes of tokens into text that can be shown at once: whole UTF-8 characters, without
+ * anything that may still become part of a stop string. */
 #ifndef SMOL_RUNTIME_STREAM_H
 #define SMOL_RUNTIME_STREAM_H
 
@@ -11,36 +11,37 @@
 
 struct stream;
 
-/* A stream that ends before the first of the stop strings stop (n_stop), which are copied; the
- * first to be complete counts, of those that end together the longest. The caller frees *stream.
- * Errors: SMOL_ERROR_USAGE (a stop string that is empty or not UTF-8), SMOL_ERROR_MEMORY. */
+/* Creates a stream that ends before the first of the stop strings stop (n_stop), which are copied.
+ * The first one completed ends the stream; the longest wins if several end together. Free *stream
+ * with smol_stream_free. Errors: SMOL_ERROR_USAGE (a stop string is empty or not UTF-8),
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_stream_create(const char *const *stop, size_t n_stop, struct stream **stream,
                                smol_error *error);
-/* NULL is fine. */
+/* Frees a stream; NULL has no effect. */
 void smol_stream_free(struct stream *stream);
 
-/* Text that may be shown now; the stream's, until the next call on it. */
+/* Text that can be shown now. The stream owns it; it is valid until the next call on the stream. */
 struct stream_text {
     const char *text;
     size_t size;
-    bool stopped; /* a stop string followed: the stream is over, and later calls give nothing */
+    bool stopped; /* a stop string followed; later calls return no text */
 };
 
-/* Appends bytes[0..size). Ill-formed sequences become U+FFFD, as Python's incremental decoder
- * with errors="replace" does it. Linear in `size`. Errors: SMOL_ERROR_MEMORY. */
+/* Appends bytes[0..size). Ill-formed sequences become U+FFFD, as in Python's incremental decoder
+ * with errors="replace". Linear in `size`. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
                              struct stream_text *out, smol_error *error);
 
-/* Appends the text of token `id`, as the tokenizer's decoder has it: of a special token none
- * unless `show_special`, of a run of tokens that stand for bytes all together when it is over, and
- * of the first token perhaps without its space. An id without a token changes nothing. `tables` are
- * the same for all calls on a stream. Errors: SMOL_ERROR_MEMORY. */
+/* Appends the text of token `id`, decoded as the tokenizer's decoder specifies. Special tokens have
+ * no text unless `show_special` is set. A run of byte tokens is decoded when it ends. The first
+ * token may lose its space. An id without a token has no effect. Pass the same `tables` to every
+ * call on a stream. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_stream_token(struct stream *stream, const struct tokenizer_tables *tables,
                               uint32_t id, bool show_special, struct stream_text *out,
                               smol_error *error);
 
-/* No more bytes follow: gives all that was held back, an unfinished character as U+FFFD.
- * Errors: SMOL_ERROR_MEMORY. */
+/* Ends the input: returns all text held back, with an unfinished character as U+FFFD. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_stream_finish(struct stream *stream, struct stream_text *out, smol_error *error);
 
 #endif

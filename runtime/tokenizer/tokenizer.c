@@ -1,6 +1,6 @@
-/* Text to token ids and back, see tokenizer.h. Each stage passes the parts that it cuts to the
- * next: well-formed UTF-8, added tokens, normalization, added tokens in normalized text, pieces,
- * words, merges. */
+/* Converts text to token ids and back, see tokenizer.h. Each stage splits its input and passes the
+ * parts to the next stage: well-formed UTF-8, added tokens, normalization, added tokens in
+ * normalized text, pieces, words, merges. */
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <string.h>
@@ -18,9 +18,9 @@ struct encoder {
     const struct added_automata *added;
     struct encode_watch watch;
     bool parse_special;
-    const struct mixed_text *mixed; /* what is encoded, or NULL: text that can be trusted */
+    const struct mixed_text *mixed; /* the text being encoded; NULL: the text is trusted */
     uint32_t *harmless;             /* mixed: see struct added_search */
-    bool argument;                  /* mixed text in runs: this one is an argument */
+    bool argument;                  /* mixed text in runs: the current run is an argument */
     struct token_list *list;
     smol_error *error;
 };
@@ -61,9 +61,9 @@ static smol_status append(struct encoder *encoder, uint32_t id)
 /* The symbols of a word before they are merged. */
 struct symbols {
     const struct text_tables *rules;
-    uint32_t *ids; /* room for one for each byte */
+    uint32_t *ids; /* room for one id per byte */
     size_t n;
-    bool unknown; /* one without a token waits: more may follow and become one with it */
+    bool unknown; /* an unknown symbol is pending; the next one may fuse with it */
 };
 
 static void end_unknown(struct symbols *symbols)
@@ -79,7 +79,7 @@ static void add_known(struct symbols *symbols, uint32_t id)
     symbols->ids[symbols->n++] = id;
 }
 
-/* Without a token for it, what is unknown leaves no trace, not even a gap. */
+/* Adds a symbol without a token. It is dropped if the model has no unknown token. */
 static void add_unknown(struct symbols *symbols)
 {
     if (symbols->rules->header.unknown_id == NO_TOKEN)
@@ -89,8 +89,8 @@ static void add_unknown(struct symbols *symbols)
     symbols->unknown = true;
 }
 
-/* The bytes of a character, if all have tokens. An unknown one that waits stays after them, as in
- * the reference. */
+/* Adds the byte tokens of a character. Returns false if a byte has no token. A pending unknown
+ * symbol stays after them, as in the reference. */
 static bool fall_back(const struct tokenizer_tables *tables, const uint8_t *bytes, size_t n,
                       struct symbols *symbols)
 {
@@ -157,7 +157,7 @@ static smol_status encode_word(struct encoder *encoder, const uint8_t *word, siz
 
 static smol_status cut(struct encoder *encoder, uint32_t stage, const uint8_t *text, size_t size);
 
-/* Puts a space before the text, and then cuts it. */
+/* Inserts a space before the text, and then cuts it. */
 static smol_status cut_spaced(struct encoder *encoder, uint32_t stage, const uint8_t *text,
                               size_t size)
 {
@@ -210,7 +210,8 @@ static smol_status encode_words(struct encoder *encoder, const uint8_t *text, si
     return SMOL_OK;
 }
 
-/* Words of characters: each starts where the character stands that splits, if there is one. */
+/* Encodes words of characters. A new word starts at each occurrence of the split character, if the
+ * tokenizer has one. */
 static smol_status encode_split(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     uint32_t split = encoder->tables->rules.header.split;
@@ -228,7 +229,7 @@ static smol_status encode_split(struct encoder *encoder, const uint8_t *text, si
     return encode_word(encoder, text + start, size - start);
 }
 
-/* A stretch of text without added tokens; `first` when the text starts there. */
+/* Encodes text without added tokens; `first` if it is the start of the input. */
 static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, size_t size,
                                 bool first)
 {
@@ -248,7 +249,7 @@ static smol_status encode_plain(struct encoder *encoder, const uint8_t *text, si
 static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
                                   unsigned kind, bool first);
 
-/* Finds the added tokens of `kind` in the text, and encodes what lies between them. */
+/* Finds the added tokens of `kind` in the text, and encodes the text between them. */
 static smol_status encode_added(struct encoder *encoder, const uint8_t *text, size_t size,
                                 unsigned kind, bool first)
 {
@@ -263,7 +264,7 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
                                   .watch = &encoder->watch};
     struct added_match match;
     size_t covered = 0;
-    if (encoder->mixed && kind == 0) /* later kinds are found in what the text became */
+    if (encoder->mixed && kind == 0) /* later kinds are found in the normalized text */
         search.arguments =
             encoder->mixed->arguments + (text - (const uint8_t *)encoder->mixed->text);
     while (smol_added_next(&search, &match)) {
@@ -285,7 +286,8 @@ static smol_status encode_added(struct encoder *encoder, const uint8_t *text, si
                           : SMOL_OK;
 }
 
-/* A stretch without tokens of `kind`; those of the next kind are found in its normalized text. */
+/* Encodes text without tokens of `kind`: normalizes it and searches it for tokens of the next
+ * kind. */
 static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, size_t size,
                                   unsigned kind, bool first)
 {
@@ -303,10 +305,11 @@ static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, 
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-/* A copy of text[0..*size) with U+FFFD for whatever is not UTF-8; *size becomes its length. */
+/* Returns a copy of text[0..*size) with U+FFFD for each ill-formed sequence, and sets *size to its
+ * length. Returns NULL if out of memory. */
 static uint8_t *well_formed_copy(const uint8_t *text, size_t *size)
 {
-    uint64_t room; /* the worst: every byte is replaced by three */
+    uint64_t room; /* worst case: three bytes replace each byte */
     uint8_t *copy =
         checked_mul(*size, 3, &room) && room <= SIZE_MAX ? smol_malloc((size_t)room) : NULL;
     if (!copy)
@@ -339,7 +342,7 @@ static smol_status append_all(struct encoder *encoder, const uint32_t *ids, size
     return status;
 }
 
-/* Everything between the tokens around the text. `automata` are for an encoder without. */
+/* Encodes the text without the tokens around it. Builds the automata if the caller passed none. */
 static smol_status encode_whole(struct encoder *encoder, const uint8_t *text, size_t size,
                                 smol_status (*encode)(struct encoder *, const uint8_t *, size_t))
 {
@@ -371,7 +374,7 @@ smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
     smol_status status = SMOL_OK;
     if (around)
         status = append_all(&encoder, rules->before, rules->header.n_before);
-    if (!status && size > 0) /* else `text` may be NULL */
+    if (!status && size > 0) /* `text` may be NULL if it is empty */
         status = encode_whole(&encoder, (const uint8_t *)text, size, encode_text);
     if (!status && around)
         status = append_all(&encoder, rules->behind, rules->header.n_behind);
@@ -380,8 +383,8 @@ smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
     return status;
 }
 
-/* Whether a token that must not be forged is found in normalized text, where it is not known any
- * more which bytes are an argument's. */
+/* Returns whether a token that must not be forged is found in normalized text, where the bytes of
+ * arguments can no longer be identified. */
 static bool must_part(const struct tokenizer_tables *tables, const struct mixed_text *mixed)
 {
     for (uint32_t i = 0; i < tables->header.n_added; i++) {
@@ -392,7 +395,7 @@ static bool must_part(const struct tokenizer_tables *tables, const struct mixed_
     return false;
 }
 
-/* Encodes the template's bytes and the arguments apart. */
+/* Encodes runs of the template's bytes and runs of arguments separately. */
 static smol_status encode_runs(struct encoder *encoder, const uint8_t *text, size_t size)
 {
     const uint8_t *arguments = encoder->mixed->arguments;

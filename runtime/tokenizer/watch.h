@@ -1,4 +1,4 @@
-/* Lets a listener hear of a long encode, and end it. */
+/* Reports the progress of a long encode to a listener, which can cancel it. */
 #ifndef SMOL_RUNTIME_TOKENIZER_WATCH_H
 #define SMOL_RUNTIME_TOKENIZER_WATCH_H
 
@@ -10,12 +10,13 @@ enum { WATCH_PACE = 1 << 18 }; /* work between two calls of the listener */
 
 struct encode_watch {
     const struct listener *listener;
-    uint64_t done, total; /* bytes of the text; steps may make it longer than it was */
-    uint64_t work;        /* since the listener was last called; a byte that is read is 1 */
+    uint64_t done, total; /* bytes of text; normalization may change their number */
+    uint64_t work;        /* since the last call of the listener; reading a byte counts 1 */
     bool cancelled;
 };
 
-/* Counts work; whether the encode is to end. */
+/* Adds `work` and calls the listener if WATCH_PACE is reached. Returns whether the encode must
+ * stop. */
 static inline bool watch_cancels(struct encode_watch *watch, size_t work)
 {
     watch->work += work;
