@@ -1,7 +1,7 @@
-/* From steps to tables, see automaton.h. A state is a list of steps, the most wanted first, as a
- * backtracking engine would try them: what follows a match in that list is not wanted any more. An
- * assertion about the next character is settled when that one is known, and so is a match: one
- * character late. */
+/* Turns steps into tables, see automaton.h. A state is a list of steps in order of preference, the
+ * order in which a backtracking engine tries them. A match ends the list, because later steps are
+ * less preferred. An assertion about the next character is checked when that character is read, and
+ * a match is reported then too: one character late. */
 #include "convert/tokenizer/automaton.h"
 
 #include <stdlib.h>
@@ -11,36 +11,36 @@
 #include "format/format.h"
 
 enum {
-    MAX_BEHINDS = 16,     /* different assertions about the character before */
-    MAX_STATES = 1 << 12, /* before equal ones become one */
+    MAX_BEHINDS = 16,     /* different assertions about the previous character */
+    MAX_STATES = 1 << 12, /* before equal states are merged */
     MAX_LISTED = 1 << 20, /* steps in the lists of all states */
-    MAX_WORK = 1 << 26,   /* steps looked at */
+    MAX_WORK = 1 << 26,   /* steps visited */
     N_BUCKETS = 1 << 10,
     NO_STATE = UINT32_MAX,
 };
 
-/* A state on its way. */
+/* A state under construction. */
 struct state {
     uint32_t first, n; /* its steps: lists[first, first + n) */
-    uint32_t behind;   /* which assertions hold about the character before, as bits */
+    uint32_t behind;   /* bits: the assertions that hold for the previous character */
     uint32_t chain;    /* the next state of the same bucket, or NO_STATE */
 };
 
 struct maker {
     const struct steps *steps;
     uint32_t n_symbols;
-    uint32_t n_behinds, behinds[MAX_BEHINDS];    /* what the assertions go by */
-    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* which of them hold after a symbol */
+    uint32_t n_behinds, behinds[MAX_BEHINDS];    /* their symbol sets */
+    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* bits of those that hold after a symbol */
     struct state *states;                        /* (MAX_STATES) */
-    uint32_t n_states, n_starts; /* 0 finds nothing more; the next n_starts are for the start */
+    uint32_t n_states, n_starts; /* state 0 is dead; the next n_starts are start states */
     uint32_t *lists;             /* (MAX_LISTED) */
     uint32_t n_listed;
     uint16_t *next;                           /* (MAX_STATES, n_symbols) */
-    uint16_t starts[SCANNER_MAX_CLASSES + 1]; /* by the symbol before */
+    uint16_t starts[SCANNER_MAX_CLASSES + 1]; /* by the previous symbol */
     uint32_t buckets[N_BUCKETS];
     uint32_t *stack;  /* (2 * n_steps) */
-    uint32_t *seen;   /* (n_steps): the round in which a step was come to */
-    uint32_t *listed; /* (n_steps): the round in which it was put on the list */
+    uint32_t *seen;   /* (n_steps): the round in which a step was visited */
+    uint32_t *listed; /* (n_steps): the round in which a step was listed */
     uint32_t round, n_work;
 };
 
@@ -56,7 +56,7 @@ static bool holds(const struct maker *m, const struct step *step, uint32_t behin
     return behind >> i & 1;
 }
 
-/* Puts the step after all others on the new state's list, which starts at lists[n_listed]. */
+/* Appends the step to the new state's list, which starts at lists[n_listed]. */
 static void list_step(struct maker *m, uint32_t step, uint32_t *n)
 {
     if (m->listed[step] == m->round)
@@ -67,8 +67,8 @@ static void list_step(struct maker *m, uint32_t step, uint32_t *n)
     ++*n;
 }
 
-/* Follows a step without taking a character, the first way first, and lists what takes `symbol` and
- * goes on. True when it came to a match. */
+/* Follows a step without reading a character, the preferred branch first, and lists the successors
+ * of steps that accept `symbol`. Returns true if it reaches a match. */
 static bool follow(struct maker *m, uint32_t start, uint32_t behind, uint32_t symbol, uint32_t *n)
 {
     uint32_t depth = 0;
@@ -104,7 +104,8 @@ static bool same_list(const struct maker *m, const struct state *state, uint32_t
            memcmp(m->lists + state->first, m->lists + m->n_listed, n * sizeof *m->lists) == 0;
 }
 
-/* The state whose list of n steps has just been made; a new one if there is none. */
+/* Returns the state with the new list of n steps. Creates it if it does not exist; returns NO_STATE
+ * if there are too many. */
 static uint32_t find_state(struct maker *m, uint32_t n, uint32_t behind)
 {
     uint32_t hash = behind;
@@ -121,7 +122,7 @@ static uint32_t find_state(struct maker *m, uint32_t n, uint32_t behind)
     return *bucket = m->n_states++;
 }
 
-/* Where `symbol` leads from the state. NO_STATE when that gets too large. */
+/* Returns the state to which `symbol` leads, or NO_STATE if a limit is exceeded. */
 static uint32_t make_transition(struct maker *m, struct state state, uint32_t symbol, bool *match)
 {
     uint32_t n = 0;
@@ -155,9 +156,9 @@ static smol_status make_transitions(struct maker *m, smol_error *error)
     return SMOL_OK;
 }
 
-/* --- the start ------------------------------------------------------------------------------ */
+/* --- start states --------------------------------------------------------------------------- */
 
-/* Numbers the assertions about the character before. */
+/* Numbers the assertions about the previous character. */
 static smol_status find_behinds(struct maker *m, smol_error *error)
 {
     for (size_t i = 0; i < m->steps->n; i++) {
@@ -178,7 +179,7 @@ static smol_status find_behinds(struct maker *m, smol_error *error)
     return SMOL_OK;
 }
 
-/* A state to start in for each set of assertions that may hold about the character before. */
+/* Creates a start state for each set of assertions that may hold for the previous character. */
 static void make_starts(struct maker *m)
 {
     for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
@@ -232,13 +233,13 @@ static smol_status make_states(struct maker *m, smol_error *error)
 
 /* --- equal states --------------------------------------------------------------------------- */
 
-/* States are told apart in rounds: those that differ in their group, or lead to different ones, are
- * in different groups from then on (Moore, 1956). */
+/* Groups of equal states, refined in rounds: states with different groups or with transitions to
+ * different groups are split into separate groups (Moore, 1956). */
 struct state_groups {
     const struct maker *m;
     uint32_t *of, *next_of; /* (n_states): the group of each state */
-    uint32_t *first;        /* (n_states): a state of each new group */
-    uint32_t *chain;        /* (n_states): another new group of the same bucket, or NO_STATE */
+    uint32_t *first;        /* (n_states): the first state of each new group */
+    uint32_t *chain;        /* (n_states): the next new group of the same bucket, or NO_STATE */
     uint32_t buckets[N_BUCKETS];
     uint32_t n;
 };
@@ -257,7 +258,8 @@ static bool are_equal(const struct state_groups *g, uint32_t a, uint32_t b)
     return equal;
 }
 
-/* A round; false when it changed nothing. Groups keep the order of their first states. */
+/* Runs one round. Returns false if it changed nothing. Groups keep the order of their first
+ * states. */
 static bool tell_apart(struct state_groups *g)
 {
     uint32_t n_before = g->n;
@@ -282,7 +284,8 @@ static bool tell_apart(struct state_groups *g)
     return g->n != n_before;
 }
 
-/* All groups there are; that of state 0 is 0, and the states to start in have one each. */
+/* Refines the groups until they are stable. State 0 is group 0. Each start state has its own
+ * group. */
 static smol_status group_states(struct state_groups *g, smol_error *error)
 {
     const struct maker *m = g->m;
@@ -335,7 +338,7 @@ static smol_status reduce(const struct maker *m, struct automaton *automaton, sm
     return status;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- entry points --------------------------------------------------------------------------- */
 
 smol_status smol_automaton_make(const struct pattern *pattern, const struct class_map *map,
                                 struct automaton *automaton, smol_error *error)

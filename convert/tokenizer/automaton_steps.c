@@ -1,5 +1,5 @@
-/* From a pattern's tree to steps, see automaton_steps.h. Each part is made with what follows it at
- * hand, so the steps are written from the pattern's end to its start. */
+/* Turns a pattern's tree into steps, see automaton_steps.h. Each part needs the step that follows
+ * it, so steps are written from the end of the pattern to its start. */
 #include "convert/tokenizer/automaton_steps.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static smol_status add_step(struct builder *b, struct step step, uint32_t *index
     return SMOL_OK;
 }
 
-/* Adds what `node` does before it continues at *at, which becomes where it starts. */
+/* Adds the steps of node `index`, which continue at *at, and sets *at to the first of them. */
 static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at);
 
 static uint32_t symbols_of(uint32_t set, bool negated, bool edge)
@@ -65,14 +65,14 @@ static smol_status add_choice(struct builder *b, const struct pattern_node *node
     return status ? status : add_fork(b, entry, *at, at);
 }
 
-/* Once more or on, the other way round if lazy. */
+/* Adds a fork that prefers to repeat, or to continue if the node is lazy. */
 static smol_status add_repeat_fork(struct builder *b, const struct pattern_node *node,
                                    uint32_t again, uint32_t on, uint32_t *at)
 {
     return node->lazy ? add_fork(b, on, again, at) : add_fork(b, again, on, at);
 }
 
-/* Any number of times: a fork that its body comes back to. */
+/* Adds a loop: a fork to which the body returns. */
 static smol_status add_loop(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const uint32_t next = *at;
@@ -89,7 +89,7 @@ static smol_status add_loop(struct builder *b, const struct pattern_node *node, 
     return SMOL_OK;
 }
 
-/* x{2,4} is xx(x(x)?)?, and x{2,} is xxx*. */
+/* Expands a repetition: x{2,4} is xx(x(x)?)?, and x{2,} is xxx*. */
 static smol_status add_repeat(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const uint32_t next = *at;
@@ -107,7 +107,7 @@ static smol_status add_repeat(struct builder *b, const struct pattern_node *node
     return status;
 }
 
-/* Whether there is but one way to match. */
+/* Returns whether the node can match a text in one way only. */
 static bool has_one_way(const struct pattern_node *nodes, uint32_t index)
 {
     const struct pattern_node *node = &nodes[index];
@@ -119,7 +119,8 @@ static bool has_one_way(const struct pattern_node *nodes, uint32_t index)
     return node->kind != PATTERN_CHOICE && node->kind != PATTERN_REPEAT;
 }
 
-/* As many characters of a set as there are, up to a maximum: then the next one is none of them. */
+/* Adds a possessive repetition of a set: after fewer characters than the maximum, the next
+ * character must not be in the set. */
 static smol_status add_possessive(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *body = &b->pattern->nodes[node->left];
@@ -141,8 +142,8 @@ static smol_status add_possessive(struct builder *b, const struct pattern_node *
     return status;
 }
 
-/* A group that gives nothing back. That makes no difference if it matches in one way only, or if
- * nothing after it could fail. */
+/* Adds an atomic group, which never backtracks. It equals an ordinary group if it can match in one
+ * way only, or if nothing after it can fail. */
 static smol_status add_atomic(struct builder *b, const struct pattern_node *node, uint32_t *at)
 {
     const struct pattern_node *nodes = b->pattern->nodes, *body = &nodes[node->left];
@@ -182,8 +183,8 @@ static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
     return SMOL_OK;
 }
 
-/* The symbols of each set: of what is in it, or, negated, of what is not; each without and with the
- * edge. */
+/* Creates four symbol sets for each code set: its symbols and their complement, each without and
+ * with the edge of the text. */
 static bool make_symbols(const struct pattern *pattern, const struct class_map *map,
                          struct steps *steps)
 {

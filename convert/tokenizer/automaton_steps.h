@@ -1,5 +1,5 @@
-/* A pattern as a program of steps, the non-deterministic automaton between a pattern's tree and the
- * tables (Thompson, 1968). */
+/* A pattern as a program of steps: the non-deterministic automaton between the pattern's tree and
+ * the tables (Thompson, 1968). */
 #ifndef SMOL_CONVERT_AUTOMATON_STEPS_H
 #define SMOL_CONVERT_AUTOMATON_STEPS_H
 
@@ -7,10 +7,10 @@
 
 enum step_kind {
     STEP_MATCH,  /* the pattern has matched */
-    STEP_TAKE,   /* takes a character of `symbols` */
+    STEP_TAKE,   /* reads a character of `symbols` */
     STEP_FORK,   /* continues at `next`; if that fails, at `other` */
     STEP_AHEAD,  /* continues if the next symbol is one of `symbols` */
-    STEP_BEHIND, /* continues if the symbol before is one of `symbols` */
+    STEP_BEHIND, /* continues if the previous symbol is one of `symbols` */
 };
 
 struct step {
@@ -19,17 +19,18 @@ struct step {
     uint32_t symbols;
 };
 
-enum { MAX_STEPS = 1 << 13, MATCHED = 0 /* the step that matches */ };
+enum { MAX_STEPS = 1 << 13, MATCHED = 0 /* index of the STEP_MATCH step */ };
 
-/* Start from zeros. */
+/* Initialize to zeros. */
 struct steps {
     struct step *steps; /* (n), owned */
     size_t n, capacity;
-    struct symbol_set *symbols; /* owned: what steps go by */
+    struct symbol_set *symbols; /* owned: four for each set of the pattern */
     uint32_t start;
 };
 
-/* Free in any case. Errors: SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Turns a pattern into steps. Call smol_steps_free, also after an error. Errors:
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_steps_make(const struct pattern *pattern, const struct class_map *map,
                             struct steps *steps, smol_error *error);
 

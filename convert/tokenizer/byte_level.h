@@ -1,11 +1,11 @@
-/* The byte-level alphabet of tokenizer.json: each byte is written as one character, printable
- * Latin-1 as itself, the other 68 bytes as U+0100 onwards, in their order. */
+/* The byte-level alphabet of tokenizer.json. Each byte is written as one character: printable
+ * Latin-1 as itself, and the other 68 bytes as U+0100 and the following characters, in order. */
 #ifndef SMOL_CONVERT_BYTE_LEVEL_H
 #define SMOL_CONVERT_BYTE_LEVEL_H
 
 #include <stdint.h>
 
-/* The character that stands for `byte`. */
+/* Returns the character that represents `byte`. */
 static inline uint32_t byte_level_character(uint8_t byte)
 {
     if (byte <= 0x20)
@@ -15,7 +15,7 @@ static inline uint32_t byte_level_character(uint8_t byte)
     return byte == 0xad ? 0x100u + 67 : byte;
 }
 
-/* The byte that `character` stands for, or -1. */
+/* Returns the byte that `character` represents, or -1. */
 static inline int byte_level_byte(uint32_t character)
 {
     if (character >= 0x100 && character < 0x100 + 33)

@@ -1,5 +1,5 @@
-/* Classes of characters that no pattern tells apart, see automaton.h: all code points start in one
- * class, and each set cuts in two those that it only has a part of. */
+/* Classes of characters, see automaton.h. All code points start in one class. Each set splits the
+ * classes that it contains only in part. */
 #include <stdlib.h>
 
 #include "convert/tokenizer/automaton.h"
@@ -11,7 +11,7 @@ static int compare_code_points(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Collects where any range starts, or ends. */
+/* Collects the starts and ends of all ranges. */
 static smol_status collect_starts(const struct pattern *patterns, size_t n, struct class_map *map,
                                   smol_error *error)
 {
@@ -23,7 +23,7 @@ static smol_status collect_starts(const struct pattern *patterns, size_t n, stru
     map->classes = calloc(2 * n_ranges + 1, 1);
     if (!map->starts || !map->classes)
         return smol_fail_memory(error, "character classes");
-    size_t n_starts = 1; /* and the first is 0 */
+    size_t n_starts = 1; /* the first run starts at 0 */
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < patterns[i].n_sets; k++) {
             const struct code_set *set = &patterns[i].sets[k];
@@ -41,7 +41,7 @@ static smol_status collect_starts(const struct pattern *patterns, size_t n, stru
     return SMOL_OK;
 }
 
-/* The run that code_point is in. */
+/* Returns the run that contains code_point. */
 static size_t find_run(const struct class_map *map, uint32_t code_point)
 {
     size_t low = 0, high = map->n_starts;
@@ -55,14 +55,15 @@ static size_t find_run(const struct class_map *map, uint32_t code_point)
     return low;
 }
 
-/* The runs of a range: from *first up to before the one returned. */
+/* Sets *first to the first run of a range, and returns the end of its runs (exclusive). */
 static size_t runs_of(const struct class_map *map, const struct code_range *range, size_t *first)
 {
     *first = find_run(map, range->first);
     return range->last == LAST_CODE_POINT ? map->n_starts : find_run(map, range->last + 1);
 }
 
-/* Gives those runs of each class that are in the set a class of their own, unless all are. */
+/* Splits each class: its runs inside the set become a new class, unless all of them are. Returns
+ * false if there are too many classes. */
 static bool cut(struct class_map *map, const struct code_set *set)
 {
     uint32_t total[SCANNER_MAX_CLASSES] = {0}, inside[SCANNER_MAX_CLASSES] = {0};

@@ -72,7 +72,7 @@ void smol_set_invert(struct code_set *set)
     if (!reserve(set, 1))
         return;
     size_t n = 0;
-    uint32_t next = 0; /* the first code point that is not dealt with */
+    uint32_t next = 0; /* the first code point not yet processed */
     for (size_t i = 0; i < set->n; i++) {
         struct code_range range = set->ranges[i];
         if (range.first > next)
@@ -130,7 +130,7 @@ static void add_categories(struct code_set *set, uint32_t categories)
     smol_set_settle(set);
 }
 
-/* The code points of one of the two, without those of both. */
+/* Replaces the set by its symmetric difference with the ranges. */
 static void differ(struct code_set *set, const struct code_range *ranges, size_t n)
 {
     struct code_set outside = {0}, common = {0};

@@ -1,5 +1,5 @@
-/* Sets of code points, for the classes of patterns; the sets that patterns name, and case folding,
- * both as the reference's pattern engine has them. */
+/* Sets of code points for the classes of patterns. Named sets and case folding follow the
+ * reference's pattern engine. */
 #ifndef SMOL_CONVERT_CODE_SET_H
 #define SMOL_CONVERT_CODE_SET_H
 
@@ -11,53 +11,54 @@
 
 enum { LAST_CODE_POINT = 0x10ffff };
 
-/* Zeroed: empty. The ranges are ascending, disjoint and not neighbours, but while they are being
- * added. */
+/* A set of code points; zeros are the empty set. In a settled set, the ranges are ascending,
+ * disjoint and not adjacent. */
 struct code_set {
     struct code_range *ranges; /* (n), owned */
     size_t n, capacity;
-    bool failed;    /* there was no room: ranges are missing */
-    bool no_memory; /* and not because of SET_MAX_RANGES */
+    bool failed;    /* out of memory or SET_MAX_RANGES reached: ranges are missing */
+    bool no_memory; /* out of memory */
 };
 enum { SET_MAX_RANGES = 1 << 20 };
 
-/* Adds ranges in any order; smol_set_settle follows before anything else is done with the set. */
+/* Add ranges in any order. Call smol_set_settle before any other use of the set. */
 void smol_set_add(struct code_set *set, uint32_t first, uint32_t last);
 void smol_set_add_all(struct code_set *set, const struct code_set *other);
 void smol_set_settle(struct code_set *set);
 
-/* The set becomes its complement. */
+/* Replaces the set by its complement. */
 void smol_set_invert(struct code_set *set);
 
-/* The set keeps what `other` has too; `other` may change. */
+/* Removes the code points that are not in `other`; may change `other`. */
 void smol_set_intersect(struct code_set *set, struct code_set *other);
 
 bool smol_set_has(const struct code_set *set, uint32_t code_point);
 
 bool smol_set_equal(const struct code_set *a, const struct code_set *b);
 
-/* Gives the memory back; the set is empty then. */
+/* Frees the set's memory and makes it empty. */
 void smol_set_free(struct code_set *set);
 
 /* --- Unicode's sets ------------------------------------------------------------------------- */
 
-/* Adds the characters with the property name[0..size), as in \p{...}, where case, spaces, hyphens
- * and underscores do not matter; false when the name is not known. Names with a "\" are those of
- * escapes: "\w" is what \w matches; with a ":", of what other parts of the reference go by. */
+/* Adds the characters with the property name[0..size), as in \p{...}. Ignores case, spaces, hyphens
+ * and underscores. Returns false if the name is unknown. Names with "\" are escapes: "\w" is the
+ * set that \w matches. Names with ":" are sets that other parts of the reference use. */
 bool smol_unicode_set(const char *name, size_t size, struct code_set *set);
 
-/* Adds to the set, which is settled before and after, what equals one of its characters but for
- * case. */
+/* Adds the characters that differ from one in the set only in case. The set is settled before and
+ * after. */
 void smol_unicode_fold(struct code_set *set);
 
-/* Whether a character of the set equals several others but for case, as U+00DF does "ss". */
+/* Returns whether a character of the set equals several characters if case is ignored, as U+00DF
+ * equals "ss". */
 bool smol_unicode_folds_to_many(const struct code_set *set);
 
-/* Whether the last two or three of folds[0..n) are what a single character equals but for case; a
- * fold is what smol_unicode_fold_one gives. */
+/* Returns whether the last two or three of folds[0..n) equal a single character if case is ignored.
+ * A fold is a result of smol_unicode_fold_one. */
 bool smol_unicode_is_fold_of_one(const uint32_t *folds, size_t n);
 
-/* The character that stands for all that equal this one but for case. */
+/* Returns the representative of all characters that differ from this one only in case. */
 uint32_t smol_unicode_fold_one(uint32_t code_point);
 
 #endif

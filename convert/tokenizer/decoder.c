@@ -1,4 +1,4 @@
-/* How a tokenizer.json shows tokens: its decoder, as rules, and what they make of a token. */
+/* Reads the decoder of a tokenizer.json as rules, and applies them to tokens. */
 #include <stdlib.h>
 
 #include "common/buffer.h"
@@ -7,7 +7,7 @@
 
 /* --- reading -------------------------------------------------------------------------------- */
 
-/* A decoder's parts come in this order; each may be absent. */
+/* The parts of a decoder, in the required order. Each may be absent. */
 enum stage { TOKENS, BYTES, FUSED, STRIPPED };
 
 static bool take_replace(const json_t *part, struct decoder_rules *rules)
@@ -77,7 +77,7 @@ static bool take_part(const json_t *part, enum stage *stage, struct decoder_rule
     return strips;
 }
 
-/* ByteLevel has options, but none that matters to decoding or to the ids after encoding. */
+/* The options of ByteLevel are ignored: none affects decoding or the ids after encoding. */
 smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                     smol_error *error)
 {
@@ -99,9 +99,9 @@ smol_status smol_decoder_rules_read(const json_t *root, const char *path, struct
     return json_array_size(parts) ? SMOL_OK : part_refuse(path, "decoder", decoder, error);
 }
 
-/* --- showing -------------------------------------------------------------------------------- */
+/* --- decoding tokens ------------------------------------------------------------------------ */
 
-/* Appends text[0..size) with every pattern replaced. */
+/* Appends text[0..size) and replaces each occurrence of the pattern. */
 static void replace(const struct rule_step *step, const char *text, size_t size, struct buffer *out)
 {
     for (;;) {
@@ -123,8 +123,8 @@ static int hexadecimal(char c)
     return digit ? (int)(digit - digits) : -1;
 }
 
-/* The byte that a name such as <0x0A> stands for, or -1. The reference reads its number as Rust
- * does, with a sign if it likes. */
+/* Returns the byte that a name such as <0x0A> represents, or -1. The reference parses the number as
+ * Rust does, which allows a plus sign. */
 static int byte_of(const char *name, size_t size)
 {
     if (size != 6 || memcmp(name, "<0x", 3) != 0 || name[5] != '>')
@@ -133,8 +133,8 @@ static int byte_of(const char *name, size_t size)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* The first token is shown without the spaces that Metaspace gave it: where a token has some of its
- * own, the two must not be mixed. */
+/* Marks a token that contains spaces as plain. Metaspace removes only its own spaces from the first
+ * token, so a token must not contain spaces and their replacement. */
 static smol_status mark_spaces(const char *path, const char *name, size_t size,
                                struct shown_token *shown, smol_error *error)
 {
@@ -163,7 +163,7 @@ smol_status smol_decoder_show(const struct decoder_rules *rules, const char *pat
     *shown = (struct shown_token){text.text, text.size, 0};
     if (text.failed)
         return smol_fail_memory(error, "the vocabulary");
-    if (text.size > UINT16_MAX) /* no token may be that long, and steps could multiply it further */
+    if (text.size > UINT16_MAX) /* no token may be longer; also stops growth in the loop */
         return smol_fail(
             error, SMOL_ERROR_UNSUPPORTED,
             "%s: the decoder makes more than %d bytes of token %.80s: use another model", path,

@@ -1,4 +1,4 @@
-/* The parts of a tokenizer.json: objects with a "type", some of them sequences of others. */
+/* The parts of a tokenizer.json: objects with a "type". Some are sequences of other parts. */
 #ifndef SMOL_CONVERT_JSON_PART_H
 #define SMOL_CONVERT_JSON_PART_H
 
@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 
-/* An absent key means the same as null. */
+/* Returns whether a key has a value. An absent key is equivalent to null. */
 static inline bool part_is_set(const json_t *value)
 {
     return value && !json_is_null(value);
@@ -21,14 +21,14 @@ static inline bool part_has_type(const json_t *part, const char *type)
     return found && strcmp(found, type) == 0;
 }
 
-/* Whether `part` is a Sequence; its parts, listed under `key`, are then in *parts. */
+/* Returns whether `part` is a Sequence, and sets *parts to its list under `key`. */
 static inline bool part_is_sequence(const json_t *part, const char *key, const json_t **parts)
 {
     *parts = json_object_get(part, key);
     return part_has_type(part, "Sequence") && json_is_array(*parts);
 }
 
-/* Refuses `value`, quoting it: "`what` is not supported". SMOL_ERROR_UNSUPPORTED. */
+/* Refuses `value` and quotes it: "`what` is not supported". Returns SMOL_ERROR_UNSUPPORTED. */
 static inline smol_status part_refuse(const char *path, const char *what, const json_t *value,
                                       smol_error *error)
 {
@@ -41,7 +41,7 @@ static inline smol_status part_refuse(const char *path, const char *what, const 
     return status;
 }
 
-/* A string of the file; it lives as long as the JSON does. */
+/* A string of the file, valid as long as the JSON value. */
 struct json_text {
     const char *data; /* NULL: none */
     size_t size;

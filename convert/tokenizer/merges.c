@@ -1,4 +1,4 @@
-/* The merge table, see merges.h. */
+/* Builds the merge table, see merges.h. */
 #include "convert/tokenizer/merges.h"
 
 #include <stdbool.h>
@@ -7,11 +7,11 @@
 
 #include "convert/tokenizer/json_part.h"
 
-enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables after it stay within reach of 32 bits */
+enum { MAX_SLOTS = 1 << 27 }; /* 2 GiB: tables after it keep 32-bit offsets */
 
 struct merge_reader {
     const char *path;
-    const json_t *vocab; /* token -> id, all of them checked */
+    const json_t *vocab; /* token -> id, already checked */
     char *joined;        /* room for the two longest tokens */
     smol_error *error;
 };
@@ -37,7 +37,8 @@ static smol_status find_token(const struct merge_reader *r, const char *data, si
     return SMOL_OK;
 }
 
-/* The older form, "a b": tokens hold no spaces, so that there is just one. */
+/* Splits an entry of the older form, "a b". Tokens contain no spaces, so there must be exactly one
+ * space. */
 static bool split_at_space(const json_t *entry, struct json_text *left, struct json_text *right)
 {
     const char *line = json_string_value(entry);
@@ -75,7 +76,8 @@ static smol_status read_merge(const struct merge_reader *r, const json_t *entry,
     return find_token(r, r->joined, left.size + right.size, index, &merge->merged);
 }
 
-/* A line that the older form copies from merges.txt; it has a place in the list, but no meaning. */
+/* Returns whether an entry is a comment line, which the older form copies from merges.txt. It
+ * counts as an entry but has no meaning. */
 static bool is_comment(const json_t *entry)
 {
     static const char mark[] = "#version";
@@ -83,7 +85,7 @@ static bool is_comment(const json_t *entry)
     return line && strncmp(line, mark, sizeof mark - 1) == 0;
 }
 
-/* Reads all merges, in order; *n is how many there are. */
+/* Reads all merges in order, and sets *n to their number. */
 static smol_status read_merges(struct merge_reader *r, const json_t *list,
                                struct token_merge *merges, size_t *n)
 {
@@ -101,8 +103,8 @@ static smol_status read_merges(struct merge_reader *r, const json_t *list,
     return SMOL_OK;
 }
 
-/* Puts a merge in its place, or gives a pair that is there already the later rank, as the
- * reference does. Returns the slots looked at; 0 when MERGE_MAX_PROBE are not enough. */
+/* Inserts a merge. A pair that already exists gets the later rank, as in the reference. Returns the
+ * number of slots probed, or 0 if MERGE_MAX_PROBE is exceeded. */
 static uint32_t insert(struct token_merge *slots, uint32_t n_slots, const struct token_merge *merge)
 {
     uint32_t slot = merge_hash(merge->left, merge->right) & (n_slots - 1);
@@ -118,7 +120,7 @@ static uint32_t insert(struct token_merge *slots, uint32_t n_slots, const struct
     return 0;
 }
 
-/* Fills the table, in order of rank; false when it is too small. */
+/* Fills the table in order of rank. Returns false if it is too small. */
 static bool insert_all(struct merge_table *table, const struct token_merge *merges, size_t n)
 {
     for (uint32_t slot = 0; slot < table->n_slots; slot++)
@@ -134,8 +136,8 @@ static bool insert_all(struct merge_table *table, const struct token_merge *merg
     return true;
 }
 
-/* Half full at most; where too many pairs meet, a larger table gets them apart. Pairs made to
- * meet in any table are refused before it grows beyond reason. */
+/* Builds the table, at most half full. If too many pairs collide, tries a larger table, up to eight
+ * times the least size. Refuses pairs crafted to collide in tables of every size. */
 static smol_status build(const struct merge_reader *r, const struct token_merge *merges, size_t n,
                          struct merge_table *table)
 {

@@ -1,4 +1,4 @@
-/* The merges of a tokenizer.json as the hash table of the tokenizer section. */
+/* Reads the merges of a tokenizer.json into the hash table of the tokenizer section. */
 #ifndef SMOL_CONVERT_MERGES_H
 #define SMOL_CONVERT_MERGES_H
 
@@ -8,14 +8,14 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* Start from zeros. */
+/* Initialize to zeros. */
 struct merge_table {
     struct token_merge *slots; /* (n_slots), allocated */
     uint32_t n_slots, max_probe;
 };
 
-/* Reads the merges of `root`, whose vocabulary has been read. Errors: SMOL_ERROR_DAMAGED,
- * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY; free in any case. */
+/* Reads the merges of `root`, whose vocabulary has been read. Call smol_merge_table_free, also
+ * after an error. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_merge_table_read(const json_t *root, const char *path, struct merge_table *table,
                                   smol_error *error);
 

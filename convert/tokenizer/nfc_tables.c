@@ -1,4 +1,4 @@
-/* The tables of normalization form C: unicode_nfc.h, by code point. */
+/* Builds the tables of normalization form C from unicode_nfc.h, indexed by code point. */
 #include "convert/tokenizer/nfc_tables.h"
 
 #include <stdbool.h>
@@ -16,10 +16,10 @@ enum {
 };
 _Static_assert(MAX_LETTERS <= UINT16_MAX, "letters are numbered in 16 bits");
 
-/* The letters while they are being collected, by code point. */
+/* The letters under construction, by code point. */
 struct nfc_maker {
     struct nfc_arrays *arrays;
-    struct nfc_letter *by_point; /* (N_CODE_POINTS), those with a decomposition by themselves */
+    struct nfc_letter *by_point; /* (N_CODE_POINTS) */
     uint16_t *numbers;           /* (N_CODE_POINTS) */
 };
 
@@ -57,11 +57,12 @@ static void set_decompositions(struct nfc_maker *making)
         letter->start = p->n_texts;
         while (letter->length < NFC_MAX_TEXT && d->text[letter->length])
             p->texts[p->n_texts++] = d->text[letter->length++];
-        letter->joins = 1; /* until it turns out to be what is composed again */
+        letter->joins = 1; /* set_pairs clears it for composed characters */
     }
 }
 
-/* A composed character stays as it is, unless something joins it; what joins is the second. */
+/* Copies the pairs. A composed character stays unchanged, unless it may join another character. The
+ * second character of a pair joins. */
 static void set_pairs(struct nfc_maker *making)
 {
     struct nfc_arrays *p = making->arrays;
@@ -75,11 +76,12 @@ static void set_pairs(struct nfc_maker *making)
         making->by_point[p->pairs[i].second].joins = 1;
 }
 
-/* Gives each code point the number of a letter, equal ones the same. Letter 0 is all zeros. */
+/* Assigns each code point the number of its letter. Code points without a decomposition share
+ * letters. Letter 0 is all zeros. */
 static void number_letters(struct nfc_maker *making)
 {
     struct nfc_arrays *p = making->arrays;
-    uint16_t plain[2][N_CLASSES] = {0}; /* those without a decomposition */
+    uint16_t plain[2][N_CLASSES] = {0}; /* letters without a decomposition */
     p->n_letters = 1;
     for (uint32_t c = 0; c < N_CODE_POINTS; c++) {
         const struct nfc_letter *letter = &making->by_point[c];
@@ -95,7 +97,7 @@ static void number_letters(struct nfc_maker *making)
     }
 }
 
-/* Moves the block of `numbers` to the others, or finds it among them; returns its place. */
+/* Appends the block `numbers`, or finds an equal one; returns its index. */
 static uint16_t add_block(struct nfc_arrays *arrays, const uint16_t *numbers)
 {
     const size_t size = BLOCK * sizeof *numbers;

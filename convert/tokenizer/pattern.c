@@ -1,11 +1,12 @@
-/* The tree of a pattern, see pattern.h; it is made by pattern_parse.c. */
+/* The tree of a pattern, see pattern.h; pattern_parse.c creates it. */
 #include "convert/tokenizer/pattern.h"
 
 #include <stdlib.h>
 
 enum { MAX_NODES = 1 << 16, MAX_SETS = 1 << 12 };
 
-/* Room for one more of `size` bytes in *items, of which there are n; NULL without memory. */
+/* Makes room in `items` for one more element of `size` bytes after n; returns NULL if out of
+ * memory. */
 static void *grow(struct pattern *pattern, void *items, size_t n, size_t *capacity, size_t size)
 {
     if (n < *capacity)

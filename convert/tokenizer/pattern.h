@@ -1,6 +1,6 @@
-/* A regular expression of a pre-tokenizer as a tree. The language is Oniguruma's with its Ruby
- * syntax, which the reference's engine speaks, as far as an automaton without a stack can follow:
- * what it cannot do, or what we are not sure to read as that engine does, is refused. */
+/* A regular expression of a pre-tokenizer as a tree. The language is that of the reference's
+ * engine, Oniguruma with Ruby syntax, restricted to what an automaton without a stack can match.
+ * The parser refuses other expressions, and any whose reading by that engine is uncertain. */
 #ifndef SMOL_CONVERT_PATTERN_H
 #define SMOL_CONVERT_PATTERN_H
 
@@ -13,19 +13,19 @@
 
 enum {
     PATTERN_MAX_BYTES = 16384,
-    PATTERN_MAX_DEPTH = 64,    /* groups within groups */
+    PATTERN_MAX_DEPTH = 64,    /* nested groups */
     PATTERN_MAX_REPEAT = 1000, /* the largest count in {n,m} */
 };
 
 enum pattern_kind {
-    PATTERN_EMPTY,  /* matches nothing at all, everywhere */
+    PATTERN_EMPTY,  /* matches the empty string */
     PATTERN_SET,    /* one character of `set` */
-    PATTERN_CONCAT, /* left, then right; sequences grow on the left */
-    PATTERN_CHOICE, /* left or else right; likewise */
+    PATTERN_CONCAT, /* left, then right; sequences nest on the left */
+    PATTERN_CHOICE, /* left or else right; nests on the left */
     PATTERN_REPEAT, /* left, min to max times, as often as possible unless `lazy` */
-    PATTERN_ATOMIC, /* left, without a second thought */
-    PATTERN_AHEAD,  /* the next character is in `set`, or, if `edge`, there is none */
-    PATTERN_BEHIND, /* the character before is in `set`, or, if `edge`, there is none */
+    PATTERN_ATOMIC, /* left, without backtracking */
+    PATTERN_AHEAD,  /* the next character is in `set`, or, if `edge`, the text ends */
+    PATTERN_BEHIND, /* the previous character is in `set`, or, if `edge`, the text starts */
 };
 #define REPEAT_FOREVER UINT32_MAX
 
@@ -35,26 +35,26 @@ struct pattern_node {
     uint32_t set;
     uint32_t min, max; /* max may be REPEAT_FOREVER */
     bool lazy, edge;
-    bool nullable; /* may match without taking a character; smol_pattern_add sees to it */
+    bool nullable; /* may match the empty string; set by smol_pattern_add */
 };
 
-/* Start from zeros. */
+/* Initialize to zeros. */
 struct pattern {
     struct pattern_node *nodes; /* (n_nodes), owned */
     size_t n_nodes, nodes_capacity;
-    struct code_set *sets; /* (n_sets), owned, each different */
+    struct code_set *sets; /* (n_sets), owned, all different */
     size_t n_sets, sets_capacity;
     uint32_t root;
-    bool no_memory; /* that is why something could not be added */
+    bool no_memory; /* an element could not be added for lack of memory */
 };
 
-/* Reads text[0..size), well-formed UTF-8. Of a refusal *error tells what and where; the caller
- * quotes the pattern. Free the pattern in any case. Errors: SMOL_ERROR_UNSUPPORTED,
- * SMOL_ERROR_MEMORY. */
+/* Parses text[0..size), well-formed UTF-8. On failure, *error contains the reason and the position;
+ * the caller quotes the pattern. Call smol_pattern_free, also after an error. Errors:
+ * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
 smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
                                smol_error *error);
 
-/* As above, for a text that matches itself. */
+/* Creates a pattern that matches text[0..size) literally; otherwise as above. */
 smol_status smol_pattern_literal(const char *text, size_t size, struct pattern *pattern,
                                  smol_error *error);
 
@@ -62,10 +62,10 @@ void smol_pattern_free(struct pattern *pattern);
 
 /* --- building, for the parser -------------------------------------------------------------- */
 
-/* Adds a node; false when memory is short or there are too many. */
+/* Adds a node. Returns false if out of memory or if there are too many. */
 bool smol_pattern_add(struct pattern *pattern, struct pattern_node node, uint32_t *index);
 
-/* Takes the set over, also on failure; an equal one that is there already is used instead. */
+/* Takes ownership of the set, also on failure. Reuses an equal set if one exists. */
 bool smol_pattern_add_set(struct pattern *pattern, struct code_set *set, uint32_t *index);
 
 #endif

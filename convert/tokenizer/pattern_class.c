@@ -1,4 +1,4 @@
-/* Escapes and classes, which stand for one character of a pattern. See pattern_parser.h. */
+/* Parses escapes and classes, each of which matches one character. See pattern_parser.h. */
 #include <string.h>
 
 #include "convert/tokenizer/code_set.h"
@@ -27,7 +27,8 @@ static smol_status read_hex(struct pattern_parser *p, unsigned min, unsigned max
     return SMOL_OK;
 }
 
-/* \xHH is a byte to the reference, which is a character only in ASCII. */
+/* Reads the digits of \x. The reference takes \xHH as a byte, which is a character only in
+ * ASCII. */
 static smol_status read_x(struct pattern_parser *p, uint32_t *value)
 {
     if (!smol_parser_skip(p, "{")) {
@@ -56,8 +57,8 @@ static smol_status read_property(struct pattern_parser *p, bool negated, struct 
     return SMOL_OK;
 }
 
-/* \d, \w, \s and \h; in capitals, what they do not match. To the reference, some characters are
- * of a word outside of a class only. */
+/* Finds the set of \d, \w, \s or \h, negated for capitals. In the reference, some characters match
+ * \w only outside of classes. */
 static bool find_shorthand(uint32_t c, bool in_class, struct class_member *one)
 {
     const char plain[] = {'\\', (char)(c | 0x20), 0};
@@ -99,7 +100,7 @@ smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set)
 {
     if (!p->ignore_case)
         return SMOL_OK;
-    if (set->failed) { /* what is in it says nothing */
+    if (set->failed) { /* the set is incomplete */
         p->pattern->no_memory |= set->no_memory;
         return smol_parser_full(p);
     }
@@ -109,7 +110,7 @@ smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set)
     return SMOL_OK;
 }
 
-/* [:name:], after the "[:". */
+/* Reads [:name:] after the "[:". */
 static smol_status read_posix(struct pattern_parser *p, struct code_set *sum)
 {
     bool negated = smol_parser_skip(p, "^");
@@ -155,7 +156,7 @@ static smol_status read_end_of_range(struct pattern_parser *p, uint32_t *last)
     return *last == NO_CHARACTER ? smol_parser_refuse(p, "a range without an end") : SMOL_OK;
 }
 
-/* A character, a range or an escape, whose first character `c` has been read. */
+/* Reads a character, a range or an escape, whose first character `c` has been read. */
 static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
                                struct code_set *sum)
 {
@@ -187,8 +188,7 @@ static smol_status read_member(struct pattern_parser *p, uint32_t c, bool first,
     return status;
 }
 
-/* The part of a class that has been read: of its operands between &&, those before, and the one
- * that is being read. */
+/* The operands of && in a class: the intersection of the complete ones, and the one being read. */
 struct class_operands {
     struct code_set before, sum;
     bool has_before, is_empty;
@@ -212,7 +212,7 @@ static smol_status end_part(struct pattern_parser *p, struct class_operands *ope
 
 static smol_status read_nested(struct pattern_parser *p, struct code_set *sum);
 
-/* All up to and with the "]". */
+/* Reads the members of a class up to and including the "]". */
 static smol_status read_members(struct pattern_parser *p, struct class_operands *operands)
 {
     bool first = true;
@@ -238,7 +238,7 @@ static smol_status read_members(struct pattern_parser *p, struct class_operands 
     }
 }
 
-/* A class, after its "["; where case is ignored, only the outermost class handles it. */
+/* Reads a class after its "[". Only the outermost class handles the case of characters. */
 static smol_status read_class(struct pattern_parser *p, bool outermost, struct code_set *set)
 {
     struct class_operands operands = {.is_empty = true};

@@ -1,5 +1,5 @@
-/* Reading a pattern, see pattern.h: alternatives, groups, what repeats, and assertions. What stands
- * for one character is for pattern_class.c. */
+/* Parses a pattern, see pattern.h: alternatives, groups, repetitions and assertions.
+ * pattern_class.c parses the parts that match one character. */
 #include <string.h>
 
 #include "common/utf8.h"
@@ -44,7 +44,7 @@ static smol_status add(struct pattern_parser *p, struct pattern_node node, uint3
     return smol_pattern_add(p->pattern, node, index) ? SMOL_OK : smol_parser_full(p);
 }
 
-/* A node that goes by a set, which it takes over. */
+/* Adds a node with a set, and takes ownership of the set. */
 static smol_status add_set(struct pattern_parser *p, struct pattern_node node, struct code_set *set,
                            uint32_t *index)
 {
@@ -66,7 +66,7 @@ static const struct pattern_node *node_at(const struct pattern_parser *p, uint32
 
 /* --- single characters ---------------------------------------------------------------------- */
 
-/* An escape that stands for a set; its case is not ignored. */
+/* Adds the set of an escape; `ignore_case` does not apply to it. */
 static smol_status add_one(struct pattern_parser *p, struct class_member *one, uint32_t *node)
 {
     if (one->negated)
@@ -74,8 +74,9 @@ static smol_status add_one(struct pattern_parser *p, struct class_member *one, u
     return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &one->set, node);
 }
 
-/* Where case is ignored, the reference lets a character match several, "ss" for one: refused. Its
- * texts are never longer than what stands together here. */
+/* Refuses letters that together equal one character if case is ignored, such as "ss": the reference
+ * lets such a character match them. At most three letters equal one character, so only the last
+ * three are kept. */
 static smol_status note_fold(struct pattern_parser *p, uint32_t character)
 {
     uint32_t fold = smol_unicode_fold_one(character);
@@ -127,8 +128,8 @@ static smol_status add_dot(struct pattern_parser *p, uint32_t *node)
 
 /* --- assertions ----------------------------------------------------------------------------- */
 
-/* The next character (AHEAD) or the one before (BEHIND) is in first..last, or, if `edge`, there is
- * none. Empty when first > last. */
+/* Adds an assertion: the next (AHEAD) or previous (BEHIND) character is in first..last, or, if
+ * `edge`, does not exist. The range is empty if first > last. */
 static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, uint32_t first,
                             uint32_t last, bool edge, uint32_t *node)
 {
@@ -138,7 +139,7 @@ static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, ui
     return add_set(p, (struct pattern_node){.kind = kind, .edge = edge}, &set, node);
 }
 
-/* The start of a line; after a line feed at the end of the text, no line starts. */
+/* Adds the start of a line. No line starts after a line feed at the end of the text. */
 static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
@@ -150,7 +151,7 @@ static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
     return add_pair(p, PATTERN_CHOICE, start, line, node);
 }
 
-/* A word's edge (\b), or a place that is none (\B). */
+/* Adds a word boundary (\b) or its opposite (\B). */
 static smol_status add_word_edge(struct pattern_parser *p, bool is_edge, uint32_t *node)
 {
     uint32_t parts[2][2] = {{0}}, sides[2] = {0};
@@ -176,8 +177,8 @@ static smol_status add_word_edge(struct pattern_parser *p, bool is_edge, uint32_
     return add_pair(p, PATTERN_CHOICE, sides[0], sides[1], node);
 }
 
-/* Collects in `set` and *edge what a look around at one character lets pass; false when `node`
- * asks for anything else. */
+/* Collects in `set` and *edge the characters that a lookaround of one character accepts. Returns
+ * false if `node` needs anything else. */
 static bool gather(const struct pattern_parser *p, uint32_t index, enum pattern_kind kind,
                    struct code_set *set, bool *edge)
 {
@@ -200,7 +201,7 @@ static bool gather(const struct pattern_parser *p, uint32_t index, enum pattern_
 
 static smol_status parse_choice(struct pattern_parser *p, uint32_t *node);
 
-/* A look around, from its body on. */
+/* Parses a lookaround, starting at its body. */
 static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, bool negated,
                               uint32_t *node)
 {
@@ -223,7 +224,7 @@ static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, 
 
 /* --- groups --------------------------------------------------------------------------------- */
 
-/* The letters of (?i: or (?m-i: and the like, with the ":". */
+/* Parses the letters of groups such as (?i: or (?m-i:, including the ":". */
 static smol_status parse_flags(struct pattern_parser *p)
 {
     bool on = true;
@@ -242,7 +243,7 @@ static smol_status parse_flags(struct pattern_parser *p)
     }
 }
 
-/* A group after its "(", without the ")". */
+/* Parses a group after its "(" and up to its ")". */
 static smol_status parse_inside(struct pattern_parser *p, uint32_t *node)
 {
     smol_status status;
@@ -344,7 +345,7 @@ static bool read_count(struct pattern_parser *p, uint32_t *count)
     return found;
 }
 
-/* {n}, {n,}, {,m} or {n,m}, after the "{". */
+/* Parses {n}, {n,}, {,m} or {n,m} after the "{". */
 static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *repeat, bool *fixed)
 {
     bool has_min = read_count(p, &repeat->min), has_max = has_min;
@@ -363,8 +364,8 @@ static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *r
                                      : SMOL_OK;
 }
 
-/* Reads one of ? * + {n,m}, and what follows it: a ? makes it lazy, a + possessive. After a
- * count, the reference's syntax takes + as another repetition, and after {n} the ? too. */
+/* Parses one of ? * + {n,m} and its suffix: ? makes it lazy, + possessive. In the reference's
+ * syntax, a + after a count is another repetition, and so is a ? after {n}. */
 static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_node *repeat,
                                     bool *possessive, bool *found)
 {
@@ -392,7 +393,7 @@ static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_nod
     return SMOL_OK;
 }
 
-/* Lets *node be repeated. The reference rewrites repetitions of repetitions, which changes nothing
+/* Wraps *node in a repetition. The reference rewrites nested repetitions, which makes no difference
  * for greedy ones. */
 static smol_status repeat_node(struct pattern_parser *p, struct pattern_node repeat,
                                bool possessive, uint32_t *node)
@@ -461,7 +462,7 @@ static smol_status parse_choice(struct pattern_parser *p, uint32_t *node)
     return status;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- entry points --------------------------------------------------------------------------- */
 
 smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pattern,
                                smol_error *error)
@@ -470,7 +471,7 @@ smol_status smol_pattern_parse(const char *text, size_t size, struct pattern *pa
         .text = (const uint8_t *)text, .size = size, .pattern = pattern, .error = error};
     if (size > PATTERN_MAX_BYTES)
         return smol_parser_refuse(&p, "too long");
-    p.ignore_case = smol_parser_skip(&p, "(?i)"); /* elsewhere it has rules of its own */
+    p.ignore_case = smol_parser_skip(&p, "(?i)"); /* elsewhere it has different rules */
     smol_status status = parse_choice(&p, &pattern->root);
     if (!status && p.at < size)
         status = smol_parser_refuse(&p, "a ) on its own");

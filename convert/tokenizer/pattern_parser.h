@@ -1,4 +1,4 @@
-/* The reader of patterns, for pattern_parse.c and pattern_class.c. */
+/* The pattern parser, shared by pattern_parse.c and pattern_class.c. */
 #ifndef SMOL_CONVERT_PATTERN_PARSER_H
 #define SMOL_CONVERT_PATTERN_PARSER_H
 
@@ -11,39 +11,39 @@ struct pattern_parser {
     smol_error *error;
     bool ignore_case, dot_takes_newline;
     unsigned depth;
-    uint32_t folds[3]; /* the last literals that ignore case, the latest last */
+    uint32_t folds[3]; /* the last literals that ignore case, in order */
     size_t n_folds;
 };
 
 #define NO_CHARACTER UINT32_MAX
 
-/* The character at p->at, which moves on; NO_CHARACTER at the end. */
+/* Returns the character at p->at and moves past it; NO_CHARACTER at the end. */
 uint32_t smol_parser_next(struct pattern_parser *p);
 
-/* Whether the text continues with `word`, which is then skipped. */
+/* Skips `word` if it is next; returns whether it was. */
 bool smol_parser_skip(struct pattern_parser *p, const char *word);
 
-/* SMOL_ERROR_UNSUPPORTED: `what`, with the place. */
+/* Returns SMOL_ERROR_UNSUPPORTED with the message `what` and the position. */
 smol_status smol_parser_refuse(const struct pattern_parser *p, const char *what);
 
-/* The complaint that no node or set could be added. */
+/* Returns the error for a node or set that could not be added. */
 smol_status smol_parser_full(const struct pattern_parser *p);
 
-/* A pattern of one character: a set, or the character itself. */
+/* A pattern that matches one character: a set, or the character itself. */
 struct class_member {
     uint32_t character;  /* NO_CHARACTER: it is a set */
     struct code_set set; /* owned; settled */
-    bool negated;        /* what is not in the set */
+    bool negated;        /* matches the characters outside the set */
 };
 
-/* Reads an escape after its backslash, in classes and outside. */
+/* Parses an escape after its backslash, inside or outside a class. */
 smol_status smol_parser_escape(struct pattern_parser *p, bool in_class, struct class_member *one);
 
-/* Reads a class after its "[": the set of characters that it matches. */
+/* Parses a class after its "[" into the set of characters that it matches. */
 smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set);
 
-/* Lets the set take in the other case of its characters if p ignores case; refuses characters that
- * equal several others then. */
+/* Adds the other case of the set's characters if p ignores case. Refuses characters that equal
+ * several others if case is ignored. */
 smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set);
 
 #endif

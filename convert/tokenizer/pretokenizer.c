@@ -1,5 +1,5 @@
-/* The pre-tokenizer of a tokenizer.json, see pretokenizer.h: a row of stages, each of
- * which is a pattern and what is done with its matches. */
+/* Reads the pre-tokenizer of a tokenizer.json, see pretokenizer.h: a sequence of stages, each a
+ * pattern and an action for its matches. */
 #include "convert/tokenizer/pretokenizer.h"
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@
 #define GPT2_PATTERN                                                                               \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-enum { MAX_NESTED = 8 }; /* sequences within sequences */
+enum { MAX_NESTED = 8 }; /* depth of nested sequences */
 
-/* --- what version 1.0 has a word for -------------------------------------------------------- */
+/* --- pre-tokenizers without a scanner ------------------------------------------------------- */
 
 static bool splits_digits(const json_t *part)
 {
@@ -23,7 +23,7 @@ static bool splits_digits(const json_t *part)
            json_is_true(json_object_get(part, "individual_digits"));
 }
 
-/* Whether ByteLevel splits by GPT-2's pattern, as it does by default. */
+/* Returns whether ByteLevel splits by GPT-2's pattern, which is the default. */
 static bool uses_pattern(const json_t *part)
 {
     const json_t *use_regex = json_object_get(part, "use_regex");
@@ -36,7 +36,7 @@ static bool splits_as_gpt2(const json_t *part)
            json_is_false(json_object_get(part, "add_prefix_space"));
 }
 
-/* The bits for the whole, or 0 when it needs a scanner. */
+/* Returns the bits for the whole pre-tokenizer, or 0 if it needs a scanner. */
 static uint32_t bits_of(const json_t *whole)
 {
     const json_t *parts;
@@ -56,7 +56,7 @@ struct reader {
     const char *path;
     smol_error *error;
     struct scanner_plan *plan;
-    const json_t *parts[SCANNER_MAX_STAGES]; /* where the plan's stages come from */
+    const json_t *parts[SCANNER_MAX_STAGES]; /* the source of each stage */
     bool in_bytes;                           /* after ByteLevel */
 };
 
@@ -65,7 +65,7 @@ static smol_status refuse(const struct reader *r, const json_t *part)
     return part_refuse(r->path, "pre_tokenizer", part, r->error);
 }
 
-/* Refuses a pattern: why, and which. */
+/* Refuses a pattern with the reason and a quotation. */
 static smol_status refuse_pattern(const struct reader *r, const json_t *part,
                                   const smol_error *reason)
 {
@@ -83,7 +83,7 @@ static smol_status refuse_pattern(const struct reader *r, const json_t *part,
     return status;
 }
 
-/* Adds a stage whose pattern is still empty; NULL when there are too many. */
+/* Adds a stage with an empty pattern. Returns NULL if there are too many. */
 static struct pattern *add_stage(struct reader *r, const json_t *part,
                                  enum split_behaviour behaviour, uint32_t flags)
 {
@@ -135,7 +135,7 @@ static smol_status read_split(struct reader *r, const json_t *part)
     return status ? refuse_pattern(r, part, &reason) : SMOL_OK;
 }
 
-/* A pattern of one character of the set `name`, or of as many as there are. */
+/* Adds a node that matches one character of the set `name`, or a run of them if `repeat`. */
 static bool add_named(struct pattern *pattern, const char *name, bool repeat, uint32_t *node)
 {
     struct code_set set = {0};
@@ -149,7 +149,7 @@ static bool add_named(struct pattern *pattern, const char *name, bool repeat, ui
     return !repeat || smol_pattern_add(pattern, many, node);
 }
 
-/* A stage whose matches are single characters of a set. */
+/* Adds a stage whose matches are single characters of a set. */
 static smol_status read_named(struct reader *r, const json_t *part, const char *name,
                               enum split_behaviour behaviour)
 {
@@ -183,7 +183,7 @@ static smol_status read_whitespace_split(struct reader *r, const json_t *part)
     return read_named(r, part, ":space", SPLIT_REMOVED);
 }
 
-/* Words, and runs of what is neither a word nor space, are what is left. */
+/* Adds a stage that keeps words and runs of characters that are neither word nor space. */
 static smol_status read_whitespace(struct reader *r, const json_t *part)
 {
     struct pattern *pattern = add_stage(r, part, SPLIT_REMOVED, STAGE_INVERT);
@@ -197,7 +197,7 @@ static smol_status read_whitespace(struct reader *r, const json_t *part)
                : smol_fail_memory(r->error, "a pattern");
 }
 
-/* Behind it, pieces are no more of the text's characters, but of those that stand for bytes. */
+/* Reads ByteLevel. After it, pieces consist of characters that represent bytes. */
 static smol_status read_byte_level(struct reader *r, const json_t *part)
 {
     const json_t *add_prefix_space = json_object_get(part, "add_prefix_space");
@@ -209,7 +209,7 @@ static smol_status read_byte_level(struct reader *r, const json_t *part)
         return SMOL_OK;
     }
     struct pattern *pattern = add_stage(r, part, SPLIT_ISOLATED, adds_space ? STAGE_SPACE : 0);
-    const char *text = uses_pattern(part) ? GPT2_PATTERN : "[^\\s\\S]"; /* or never */
+    const char *text = uses_pattern(part) ? GPT2_PATTERN : "[^\\s\\S]"; /* never matches */
     if (!pattern)
         return refuse(r, part);
     r->in_bytes = true;
@@ -239,7 +239,7 @@ static smol_status read_part(struct reader *r, const json_t *part, int depth)
     return refuse(r, part);
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- entry points --------------------------------------------------------------------------- */
 
 static smol_status compile(struct reader *r, const json_t *whole, struct scanner_section *section)
 {

@@ -1,4 +1,4 @@
-/* The pre-tokenizer that a tokenizer.json asks for. */
+/* Reads the pre-tokenizer of a tokenizer.json. */
 #ifndef SMOL_CONVERT_PRETOKENIZER_H
 #define SMOL_CONVERT_PRETOKENIZER_H
 
@@ -8,15 +8,16 @@
 #include "common/error.h"
 #include "convert/tokenizer/scanner.h"
 
-/* Start from zeros. */
+/* Initialize to zeros. */
 struct pretokenizer {
-    uint32_t bits;                  /* of enum pretokenizer_bit */
-    struct scanner_section scanner; /* with PRETOKENIZE_SCANNER: how to cut */
+    uint32_t bits;                  /* enum pretokenizer_bit */
+    struct scanner_section scanner; /* set with PRETOKENIZE_SCANNER */
 };
 
-/* Reads the pre-tokenizer of `root`, a tokenizer.json, and compiles its patterns. What version 1.0
- * of the format can say needs no scanner. `path` is for messages. Free in any case. Errors:
- * SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY. */
+/* Reads the pre-tokenizer of `root`, a tokenizer.json, and compiles its patterns. Pre-tokenizers
+ * that version 1.0 of the format can express need no scanner. `path` is for messages. Call
+ * smol_pretokenizer_free, also after an error. Errors: SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_pretokenizer_read(const json_t *root, const char *path,
                                    struct pretokenizer *pretokenizer, smol_error *error);
 

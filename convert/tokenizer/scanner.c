@@ -1,4 +1,4 @@
-/* From patterns to the scanner section, see scanner.h. */
+/* Compiles patterns to the scanner section, see scanner.h. */
 #include "convert/tokenizer/scanner.h"
 
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 
 enum { BLOCK = 256 };
 
-/* The tables on their way. */
+/* The tables under construction. */
 struct tables {
     struct blob_scanner header;
     struct class_map map;
     struct automaton automata[SCANNER_MAX_STAGES];
     struct scanner_stage stages[SCANNER_MAX_STAGES];
     uint16_t class_index[CLASS_INDEX_SIZE];
-    uint8_t *class_blocks; /* (CLASS_INDEX_SIZE, 256), of which n_class_blocks are used */
+    uint8_t *class_blocks; /* (CLASS_INDEX_SIZE, 256); n_class_blocks are used */
     uint8_t byte_classes[256];
     uint16_t *starts; /* (n_stages, row) */
     uint16_t *states; /* (n_states, row) */
@@ -26,7 +26,7 @@ struct tables {
 
 /* --- classes -------------------------------------------------------------------------------- */
 
-/* Moves the block to the others, or finds an equal one; returns its place. */
+/* Appends the block, or finds an equal one; returns its index. */
 static uint16_t add_block(struct tables *t, const uint8_t *block)
 {
     uint32_t i = 0, n = t->header.n_class_blocks;
@@ -41,7 +41,7 @@ static smol_status make_classes(struct tables *t, smol_error *error)
 {
     const struct class_map *map = &t->map;
     t->class_blocks =
-        calloc(CLASS_INDEX_SIZE, BLOCK); /* first a class for each, then what remains */
+        calloc(CLASS_INDEX_SIZE, BLOCK); /* one class per code point, then compacted */
     if (!t->class_blocks)
         return smol_fail_memory(error, "character classes");
     for (size_t i = 0; i < map->n_starts; i++) {

@@ -1,4 +1,4 @@
-/* Makes the blob's scanner section from patterns. */
+/* Compiles patterns to the blob's scanner section. */
 #ifndef SMOL_CONVERT_SCANNER_H
 #define SMOL_CONVERT_SCANNER_H
 
@@ -9,24 +9,23 @@
 #include "convert/tokenizer/pattern.h"
 #include "format/format.h"
 
-/* How to cut. Start from zeros. */
+/* The stages of a scanner. Initialize to zeros. */
 struct scanner_plan {
     struct {
         struct pattern pattern;
         enum split_behaviour behaviour;
-        uint32_t
-            flags; /* of enum stage_flag, but for STAGE_BEHIND, which follows from the pattern */
+        uint32_t flags; /* enum stage_flag, without STAGE_BEHIND, which the compiler sets */
     } stages[SCANNER_MAX_STAGES];
     uint32_t n_stages;
 };
 
-/* The finished section: allocated, padding zero; the same plan always gives the same bytes. */
+/* The finished section, with zero padding. Equal plans produce equal bytes. */
 struct scanner_section {
-    uint8_t *data; /* owned (free); NULL: there is none */
+    uint8_t *data; /* owned (free); NULL: no section */
     size_t size;
 };
 
-/* Compiles the plan. *stage is the stage that an error is about. Errors: SMOL_ERROR_UNSUPPORTED,
+/* Compiles the plan. On an error, *stage is the stage that failed. Errors: SMOL_ERROR_UNSUPPORTED,
  * SMOL_ERROR_MEMORY. */
 smol_status smol_scanner_compile(const struct scanner_plan *plan, struct scanner_section *section,
                                  uint32_t *stage, smol_error *error);

@@ -39,7 +39,7 @@ static bool is_short(struct json_text text)
     return text.data && text.size <= TEXT_MAX_LENGTH;
 }
 
-/* Replace by a pattern that is a text; those that are regular expressions are refused. */
+/* Reads a Replace whose pattern is a literal text. Regular expressions are refused. */
 static bool take_replace(const json_t *part, struct rule_step *step)
 {
     *step = (struct rule_step){
@@ -94,7 +94,8 @@ static smol_status read_normalizer(const json_t *root, const char *path, struct 
 
 /* --- pre-tokenizers of characters ----------------------------------------------------------- */
 
-/* Whether the normalizer leaves no space in a text: it replaces them, and then adds none. */
+/* Returns whether the normalizer removes all spaces: it replaces them, and no later step adds
+ * any. */
 static bool leaves_no_space(const struct rule_steps *steps)
 {
     bool none = false;
@@ -108,7 +109,8 @@ static bool leaves_no_space(const struct rule_steps *steps)
     return none;
 }
 
-/* Gemma's files split at spaces, which their normalizers have replaced. */
+/* Returns whether the part splits at spaces that the normalizer has already replaced, as in Gemma's
+ * files. */
 static bool splits_nothing(const json_t *part, const struct rule_steps *normalizer)
 {
     struct json_text pattern =
@@ -117,8 +119,8 @@ static bool splits_nothing(const json_t *part, const struct rule_steps *normaliz
            json_is_false(json_object_get(part, "invert")) && leaves_no_space(normalizer);
 }
 
-/* The step that puts the replacement before a text: prepend_scheme, or the older add_prefix_space,
- * which must not contradict it. 0: none. */
+/* Returns the kind of step that inserts the replacement before a text, or 0 for none. Reads
+ * prepend_scheme, which the older add_prefix_space must not contradict. */
 static int prepend_kind(const json_t *part, bool *valid)
 {
     const json_t *scheme = json_object_get(part, "prepend_scheme");
@@ -170,7 +172,7 @@ static smol_status read_character_pre_tokenizer(const json_t *root, const char *
     if (part_is_set(part) && !splits_nothing(part, &rules->normalizer) &&
         !take_metaspace(part, rules))
         return part_refuse(path, "pre_tokenizer", part, error);
-    /* where a text starts is then a question of how the normalizer counts */
+    /* the start of a text would then depend on how the normalizer counts */
     if (rules->metaspace.n == 2 && rules->metaspace.steps[1].kind == STEP_PREPEND_FIRST &&
         rules->normalizer.n > 0 && finds_normalized(root))
         return part_refuse(path, "prepend_scheme with a normalizer and normalized tokens", part,
@@ -189,7 +191,7 @@ static smol_status read_steps(const json_t *root, const char *path, struct text_
 
 /* --- the tokens around a text ---------------------------------------------------------------- */
 
-/* Appends the ids of the special token `name`, which the template lists. */
+/* Appends the ids that the template lists for the special token `name`. */
 static smol_status add_ids(const json_t *template, const char *path, const json_t *name,
                            uint32_t *ids, uint32_t *n, smol_error *error)
 {
@@ -217,7 +219,7 @@ static smol_status add_ids(const json_t *template, const char *path, const json_
     return SMOL_OK;
 }
 
-/* The template of a single text: tokens, the text, tokens. */
+/* Reads the template of a single text: tokens, the text, tokens. */
 static smol_status read_template(const json_t *template, const char *path, struct text_rules *rules,
                                  smol_error *error)
 {
@@ -242,7 +244,7 @@ static smol_status read_template(const json_t *template, const char *path, struc
     return behind ? SMOL_OK : part_refuse(path, "post_processor", template, error);
 }
 
-/* ByteLevel's only changes offsets. */
+/* Reads a post-processor. ByteLevel only changes offsets. */
 static smol_status read_processor(const json_t *part, const char *path, bool *seen,
                                   struct text_rules *rules, smol_error *error)
 {
@@ -269,7 +271,7 @@ static smol_status read_around(const json_t *root, const char *path, struct text
     return status;
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- entry point ----------------------------------------------------------------------------- */
 
 smol_status smol_text_rules_read(const json_t *root, const char *path, struct text_rules *rules,
                                  smol_error *error)

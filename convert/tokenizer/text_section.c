@@ -1,4 +1,4 @@
-/* The text section, see text_section.h: rules laid out as tables. */
+/* Builds the text section from rules, see text_section.h. */
 #include "convert/tokenizer/text_section.h"
 
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 
 /* --- steps ---------------------------------------------------------------------------------- */
 
-/* Everything in a section. */
+/* A section under construction. */
 struct text_section_builder {
     const char *path;
     struct blob_text header;
     uint32_t before[TEXT_MAX_AROUND], behind[TEXT_MAX_AROUND];
     struct text_step steps[TEXT_MAX_STEPS], late_steps[TEXT_MAX_STEPS];
-    struct token_name *names; /* those found, n_names; then the hash of them */
+    struct token_name *names; /* (n_names), later replaced by their hash table */
     size_t n_names;
     struct buffer pool;
     struct nfc_arrays nfc;
@@ -49,7 +49,7 @@ static smol_status place_steps(struct text_section_builder *b, const struct rule
     return b->pool.failed ? smol_fail_memory(b->error, "the normalizer") : SMOL_OK;
 }
 
-/* Refuses steps that make texts much longer, as the reader of a blob does. */
+/* Refuses steps that make texts much longer, as the reader of a blob also does. */
 static smol_status check_growth(const struct text_section_builder *b,
                                 const struct rule_steps *rules, uint64_t *growth)
 {
@@ -101,8 +101,8 @@ static smol_status add_normalizer(struct text_section_builder *b, const struct t
 
 /* --- names ---------------------------------------------------------------------------------- */
 
-/* Writes the bytes that a name in byte-level letters stands for, at most its size, and returns how
- * many; 0 when it has other letters. */
+/* Writes the bytes of a name in byte-level letters to `out` (size), and returns their number, or 0
+ * if it contains other letters. */
 static size_t spell_bytes(const char *name, size_t size, char *out)
 {
     size_t n = 0;
@@ -124,8 +124,8 @@ static bool is_character(const char *name, size_t size)
            smol_utf8_decode((const uint8_t *)name, size, &point) == size;
 }
 
-/* Adds the name of a token if words are looked up by it: all names where a whole word may be one,
- * otherwise those of single characters. */
+/* Adds the name of a token if words are looked up by it: all names if a whole word may be a token,
+ * else the names of single characters. */
 static smol_status add_name(struct text_section_builder *b, const struct text_rules *rules,
                             const char *name, size_t size, uint32_t id)
 {
@@ -157,7 +157,7 @@ static smol_status list_names(struct text_section_builder *b, const struct text_
     return status;
 }
 
-/* Fills the hash of n_slots; false when it is too small. */
+/* Fills the hash table of n_slots. Returns false if it is too small. */
 static bool fill_hash(struct text_section_builder *b, struct token_name *slots, uint32_t n_slots)
 {
     b->header.max_probe = 0;
@@ -177,7 +177,7 @@ static bool fill_hash(struct text_section_builder *b, struct token_name *slots, 
     return true;
 }
 
-/* At most half full; larger where too many names meet. */
+/* Builds the hash table of names, at most half full, and larger if too many names collide. */
 static smol_status hash_names(struct text_section_builder *b)
 {
     uint64_t least = 1;
@@ -226,7 +226,7 @@ static bool covers_all_bytes(const struct vocabulary *vocabulary)
     return true;
 }
 
-/* The token for characters without one. */
+/* Finds the token for characters without a token. */
 static smol_status find_unknown(struct text_section_builder *b, const struct text_rules *rules,
                                 const json_t *root, const struct vocabulary *vocabulary)
 {
@@ -285,7 +285,7 @@ struct text_table {
 };
 enum { N_TABLES = 12 };
 
-/* The section's tables in their order; its header is the first. */
+/* Lists the tables in the order of the section; the header is the first. */
 static void list_tables(const struct text_section_builder *b, struct text_table tables[N_TABLES])
 {
     const struct blob_text *h = &b->header;
@@ -353,7 +353,7 @@ smol_status smol_normalizer_compile(const struct text_rules *rules, const char *
     return status;
 }
 
-/* Whether version 1.0's tokenizer section says it all. */
+/* Returns whether version 1.0's tokenizer section suffices. */
 static bool is_plain(const struct text_section_builder *b, const struct vocabulary *vocabulary)
 {
     const struct blob_text *h = &b->header;

@@ -1,5 +1,5 @@
-/* tokenizer.json to tokenizer section, see tokenizer.h. The tables are read one by one and then
- * laid out one after the other. */
+/* Compiles tokenizer.json to the tokenizer section, see tokenizer.h. Reads the tables one by one
+ * and then lays them out in order. */
 #include "convert/tokenizer/tokenizer.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 /* --- rules ----------------------------------------------------------------------------------- */
 
-/* Some files say "" for an affix that is not there. */
+/* Returns whether an option is unset. Some files contain "" for an affix that is not used. */
 static bool is_nothing(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -28,7 +28,7 @@ static smol_status check_model(const json_t *root, const char *path, smol_error 
     if (!json_is_object(model))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "%s: has no model (key \"model\"): download it again", path);
-    const json_t *type = json_object_get(model, "type"); /* GPT-2's own file does not say */
+    const json_t *type = json_object_get(model, "type"); /* GPT-2's own file has no type */
     if (type && !part_has_type(model, "BPE"))
         return part_refuse(path, "model type", type, error);
     static const char *const options[] = {"dropout", "continuing_subword_prefix",
@@ -51,7 +51,7 @@ smol_status smol_tokenizer_check_rules(const json_t *root, const char *path,
             return part_refuse(path, must_be_null[i], value, error);
     }
     *rules = (struct tokenizer_rules){0};
-    rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* what words of characters do not look at */
+    rules->pretokenizer.bits = PRETOKENIZE_GPT2; /* ignored by character-level tokenizers */
     smol_status status;
     if ((status = check_model(root, path, error)) ||
         (status = smol_text_rules_read(root, path, &rules->text, error)))
@@ -67,16 +67,16 @@ void smol_tokenizer_rules_free(struct tokenizer_rules *rules)
 
 /* --- character classes ----------------------------------------------------------------------- */
 
-/* unicode_classes.h, cut into blocks; equal blocks are stored once. */
+/* The classes of unicode_classes.h in blocks. Equal blocks are stored once. */
 struct class_table {
     uint16_t *index; /* (CLASS_INDEX_SIZE), allocated */
-    uint8_t *blocks; /* (n_blocks, 256), allocated; no two are the same */
+    uint8_t *blocks; /* (n_blocks, 256), allocated, all different */
     uint32_t n_blocks;
 };
 
 enum { BLOCK = 256, N_CODE_POINTS = CLASS_INDEX_SIZE * BLOCK };
 
-/* Moves the block to the others, or finds it among them; returns its place. */
+/* Appends the block, or finds an equal one; returns its index. */
 static uint16_t add_block(struct class_table *table, const uint8_t *block)
 {
     uint32_t i = 0;
@@ -87,11 +87,11 @@ static uint16_t add_block(struct class_table *table, const uint8_t *block)
     return (uint16_t)i;
 }
 
-/* With CLASS_WORD where `words`. */
+/* Builds the table, with CLASS_WORD if `words`. */
 static smol_status make_class_table(struct class_table *table, bool words, smol_error *error)
 {
     table->index = calloc(CLASS_INDEX_SIZE, sizeof *table->index);
-    table->blocks = calloc(N_CODE_POINTS, 1); /* first one byte for each, then what remains */
+    table->blocks = calloc(N_CODE_POINTS, 1); /* one byte per code point, then compacted */
     if (!table->index || !table->blocks)
         return smol_fail_memory(error, "character classes");
     for (size_t i = 0; i < sizeof unicode_ranges / sizeof unicode_ranges[0]; i++) {
@@ -149,7 +149,7 @@ static void free_tables(struct compiled *compiled)
     free_class_table(&compiled->classes);
 }
 
-/* A table of the section: its bytes, and the field of the header that says where it lies. */
+/* A table of the section: its bytes, and the header field for its offset. */
 struct located_table {
     const void *bytes;
     uint64_t size;
@@ -191,7 +191,7 @@ static smol_status lay_out(const struct compiled *compiled, struct tokenizer_sec
     section->size = end;
     memcpy(section->data, &header, sizeof header);
     for (size_t i = 0; i < N_TABLES; i++)
-        if (tables[i].size > 0) /* else `bytes` may be NULL */
+        if (tables[i].size > 0) /* `bytes` may be NULL if the size is 0 */
             memcpy(section->data + *tables[i].offset, tables[i].bytes, tables[i].size);
     return SMOL_OK;
 }

@@ -6,7 +6,7 @@
 #include "convert/tokenizer/code_set.h"
 
 /* clang-format off */
-/* Runs of characters of a general category: the first one << 8 | category, ascending; a
+/* Runs of characters of a general category: first character << 8 | category, ascending. A
  * category is the number of its bit in named_set.categories: Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd,
  * Nl, No, Pc, Pd, Ps, Pe, Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Co, Cn. */
 static const uint32_t category_runs[] = {
@@ -470,8 +470,8 @@ static const uint32_t category_runs[] = {
     0xe00201a, 0xe00801c, 0xe010005, 0xe01f01c, 0xf00001b, 0xffffe1c, 0x1000001b, 0x10fffe1c,
 };
 
-/* A name in lower case; its characters are those of some categories, without exceptions, which
- * are in the set if their category is not. Ascending. */
+/* A set with its name in lower case: the characters of some categories. Each exception is in the
+ * set if and only if its category is not. Ascending. */
 struct named_set {
     const char *name;
     uint32_t categories;
@@ -1271,7 +1271,7 @@ static const struct code_range set_exceptions[] = {
     {0x41, 0x46}, {0x61, 0x66},
 };
 
-/* Characters that are equal but for case: groups, each ended by 0, by their first. */
+/* Groups of characters that differ only in case, each ended by 0; in ascending order. */
 static const uint32_t fold_groups[] = {
     0x41, 0x61, 0, 0x42, 0x62, 0, 0x43, 0x63, 0, 0x44, 0x64, 0, 0x45, 0x65, 0, 0x46, 0x66, 0,
     0x47, 0x67, 0, 0x48, 0x68, 0, 0x49, 0x69, 0, 0x4a, 0x6a, 0, 0x4b, 0x6b, 0x212a, 0,
@@ -1581,7 +1581,7 @@ static const uint32_t fold_groups[] = {
     0x1e91e, 0x1e940, 0, 0x1e91f, 0x1e941, 0, 0x1e920, 0x1e942, 0, 0x1e921, 0x1e943, 0,
 };
 
-/* Characters that equal several others but for case, ascending. */
+/* Characters that equal several characters if case is ignored, ascending. */
 static const uint32_t folds_to_many[] = {
     0xdf, 0x130, 0x149, 0x1f0, 0x390, 0x3b0, 0x587, 0x1e96, 0x1e97, 0x1e98, 0x1e99, 0x1e9a, 0x1e9e,
     0x1f50, 0x1f52, 0x1f54, 0x1f56, 0x1f80, 0x1f81, 0x1f82, 0x1f83, 0x1f84, 0x1f85, 0x1f86, 0x1f87,
@@ -1594,7 +1594,7 @@ static const uint32_t folds_to_many[] = {
     0xfb05, 0xfb06, 0xfb13, 0xfb14, 0xfb15, 0xfb16, 0xfb17,
 };
 
-/* And what they equal, each character as the first of its group, ended by zeros. */
+/* The texts that they equal, each character as the first of its group, padded with zeros. */
 static const uint32_t many_folds[][3] = {
     {0x41, 0x2be}, {0x46, 0x46}, {0x46, 0x46, 0x49}, {0x46, 0x46, 0x4c}, {0x46, 0x49}, {0x46, 0x4c},
     {0x48, 0x331}, {0x49, 0x307}, {0x4a, 0x30c}, {0x53, 0x53}, {0x53, 0x54}, {0x54, 0x308},

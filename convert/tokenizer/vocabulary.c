@@ -1,4 +1,4 @@
-/* The tokens of a tokenizer.json, see vocabulary.h. */
+/* Reads the tokens of a tokenizer.json, see vocabulary.h. */
 #include "convert/tokenizer/vocabulary.h"
 
 #include <inttypes.h>
@@ -12,28 +12,27 @@
 #include "convert/tokenizer/text_section.h"
 #include "format/text.h"
 
-/* An added token, as far as it matters here. */
+/* The fields of an added token that are used here. */
 struct addition {
     struct json_text content;
-    struct json_text pattern; /* what is looked for: the content, or what it is normalized to */
-    struct prepared prepared; /* where that lies */
+    struct json_text pattern; /* the text to search for: the content, normalized if required */
+    struct prepared prepared; /* owns the normalized text */
     uint32_t id;
-    uint32_t flags; /* of enum added_flag */
+    uint32_t flags; /* enum added_flag */
 };
 
 struct vocabulary_reader {
     const char *path;
-    const json_t *vocab; /* the model's: token -> id */
+    const json_t *vocab; /* the model's vocabulary: token -> id */
     uint32_t vocab_size;
     const struct text_rules *rules;
-    struct text_section normalizer; /* empty where there is none */
-    struct text_tables tables;      /* of the same */
-    struct json_text
-        *by_id;     /* (vocab_size) the token of each id, before it is made into what is shown */
-    uint32_t n_ids; /* the highest id that has a token, plus one */
+    struct text_section normalizer; /* empty without a normalizer */
+    struct text_tables tables;      /* the tables of `normalizer` */
+    struct json_text *by_id;        /* (vocab_size) the token of each id, before decoding */
+    uint32_t n_ids;                 /* the highest id that has a token, plus one */
     struct addition *additions;
     size_t n_additions;
-    json_t *contents; /* of all additions: whether they are special */
+    json_t *contents; /* content -> whether the added token is special */
     struct buffer text;
     smol_error *error;
 };
@@ -78,7 +77,7 @@ static smol_status read_vocab(struct vocabulary_reader *r)
     return SMOL_OK;
 }
 
-/* Reads the flag `key` of the added token `entry` into its bit. */
+/* Reads the flag `key` of the added token `entry` and sets its bit. */
 static smol_status read_flag(struct vocabulary_reader *r, const json_t *entry, const char *key,
                              uint32_t bit, uint32_t *flags)
 {
@@ -107,7 +106,7 @@ static smol_status read_flags(struct vocabulary_reader *r, const json_t *entry,
     return status;
 }
 
-/* Whatever a text becomes before it is searched, so does what is looked for. */
+/* Normalizes an added token if it is searched for in normalized text. */
 static smol_status normalize(struct vocabulary_reader *r, struct addition *addition)
 {
     const struct json_text *content = &addition->content;
@@ -122,7 +121,7 @@ static smol_status normalize(struct vocabulary_reader *r, struct addition *addit
         return status;
     struct buffer *buffer = &addition->prepared.buffer;
     if (addition->prepared.text == (const uint8_t *)buffer->text && buffer->text) {
-        smol_buffer_add(buffer, "", 1); /* messages quote it, as they do texts of the file */
+        smol_buffer_add(buffer, "", 1); /* messages quote it as a C string */
         if (buffer->failed)
             return smol_fail_memory(r->error, "added tokens");
         addition->pattern = (struct json_text){buffer->text, addition->prepared.size};
@@ -153,9 +152,9 @@ static smol_status read_content(struct vocabulary_reader *r, const json_t *entry
     return SMOL_OK;
 }
 
-/* The reference does not take an added token's id from the file: it has the id of its text in the
- * vocabulary, or else the next one, counting from the size of the vocabulary. Where the two differ
- * one of them is wrong. */
+/* Checks the id of an added token. The reference ignores the id in the file: it uses the id of the
+ * token's text in the vocabulary, or else the next id, counting from the size of the vocabulary. If
+ * the file differs, one of the two is wrong. */
 static smol_status check_addition_id(struct vocabulary_reader *r, const json_t *entry,
                                      json_int_t *next_id, struct addition *addition)
 {
@@ -173,7 +172,7 @@ static smol_status check_addition_id(struct vocabulary_reader *r, const json_t *
         if (status)
             return status;
     }
-    addition->id = (uint32_t)expected; /* known ids have been checked with the vocabulary */
+    addition->id = (uint32_t)expected; /* read_vocab has checked known ids */
     return SMOL_OK;
 }
 
@@ -219,8 +218,8 @@ static smol_status read_additions(struct vocabulary_reader *r, const json_t *roo
 
 /* --- the tables ----------------------------------------------------------------------------- */
 
-/* Adds the bytes that a byte-level token is shown as. The reference makes them token by token: one
- * character outside the byte-level alphabet, and all of the token stands for itself. */
+/* Adds the decoded bytes of a byte-level token. The reference decodes each token by itself: if one
+ * character is outside the byte-level alphabet, the whole token is literal text. */
 static void add_bytes(struct vocabulary_reader *r, struct json_text token)
 {
     const uint8_t *text = (const uint8_t *)token.data;
@@ -238,7 +237,7 @@ static void add_bytes(struct vocabulary_reader *r, struct json_text token)
     }
 }
 
-/* Adds what the decoder makes of a token. */
+/* Adds the decoded text of a token. */
 static smol_status add_shown(struct vocabulary_reader *r, struct json_text token, uint16_t *flags)
 {
     struct shown_token shown;
@@ -285,7 +284,7 @@ static smol_status fill_spans(struct vocabulary_reader *r, struct vocabulary *v)
     return status;
 }
 
-/* The order of the table of added tokens. */
+/* Compares by the order of the table of added tokens. */
 static int compare_additions(const void *left, const void *right)
 {
     const struct addition *a = left, *b = right;
@@ -297,7 +296,7 @@ static int compare_additions(const void *left, const void *right)
     return order ? order : (x->size > y->size) - (x->size < y->size);
 }
 
-/* Sorts them; two that cannot be told apart in a text are refused. */
+/* Sorts the added tokens. Refuses two tokens with the same normalized text. */
 static smol_status sort_additions(struct vocabulary_reader *r)
 {
     if (r->n_additions > 0) /* qsort takes no NULL */
@@ -312,8 +311,9 @@ static smol_status sort_additions(struct vocabulary_reader *r)
     return SMOL_OK;
 }
 
-/* The reference asks whether a token is special of the text that it shows: where normalization
- * changed that, the token is special in texts only. */
+/* Fills the table of added tokens. The reference checks the decoded text to decide whether a token
+ * is special. If normalization changed that text, the token is special only when found in a
+ * text. */
 static void fill_added(struct vocabulary_reader *r, struct vocabulary *v)
 {
     v->n_added = (uint32_t)r->n_additions;
@@ -325,12 +325,12 @@ static void fill_added(struct vocabulary_reader *r, struct vocabulary *v)
         v->added[i] = (struct added_token){addition->id, (uint32_t)r->text.size,
                                            (uint32_t)pattern->size, addition->flags};
         if (special)
-            v->added[i].flags &= ~(uint32_t)ADDED_SPECIAL; /* which the token says itself */
+            v->added[i].flags &= ~(uint32_t)ADDED_SPECIAL; /* TOKEN_SPECIAL already marks it */
         smol_buffer_add(&r->text, pattern->data, pattern->size);
     }
 }
 
-/* Bytes become tokens through the model's vocabulary alone: added tokens are no part of it. */
+/* Finds the token of each byte in the model's vocabulary only, without added tokens. */
 static void fill_byte_tokens(const struct vocabulary_reader *r, struct vocabulary *v)
 {
     for (unsigned byte = 0; byte < 256; byte++) {

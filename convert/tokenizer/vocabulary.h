@@ -1,4 +1,4 @@
-/* The tokens of a tokenizer.json: the model's vocabulary and the added tokens, by id. */
+/* Reads the tokens of a tokenizer.json by id: the model's vocabulary and the added tokens. */
 #ifndef SMOL_CONVERT_VOCABULARY_H
 #define SMOL_CONVERT_VOCABULARY_H
 
@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* As in the tokenizer section, each table allocated. Start from zeros. */
+/* The tables of the tokenizer section, each allocated. Initialize to zeros. */
 struct vocabulary {
     uint32_t n_tokens, n_text_bytes, n_added;
     struct token_span *spans;  /* (n_tokens) */
@@ -20,8 +20,9 @@ struct vocabulary {
 struct text_rules;
 
 /* Reads the vocabulary of `root`, whose rules have been checked. Every id must be below
- * `vocab_size`. `rules` say how tokens are shown, and how added ones are normalized. Errors:
- * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED, SMOL_ERROR_MEMORY; free in any case. */
+ * `vocab_size`. `rules` specify how tokens are decoded and how added tokens are normalized. Call
+ * smol_vocabulary_free, also after an error. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED,
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_vocabulary_read(const json_t *root, const char *path, uint32_t vocab_size,
                                  const struct text_rules *rules, struct vocabulary *vocabulary,
                                  smol_error *error);
