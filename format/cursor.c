@@ -1,4 +1,4 @@
-/* Walking along a section's tables, see cursor.h. */
+/* A cursor over a section's tables, see cursor.h. */
 #include "format/cursor.h"
 
 #include "common/checked.h"

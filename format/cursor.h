@@ -1,5 +1,5 @@
-/* Tables of a section, one after the other: each starts at the first multiple of BLOB_ALIGN after
- * the one before, with zeros between. */
+/* Reads the tables of a section one after the other. Each table starts at the first multiple of
+ * BLOB_ALIGN after the previous one, with zeros between. */
 #ifndef SMOL_FORMAT_CURSOR_H
 #define SMOL_FORMAT_CURSOR_H
 
@@ -8,18 +8,18 @@
 
 #include "common/error.h"
 
-/* A section's bytes, and how many of them the header and the tables so far have taken. */
+/* A section's bytes, and the end of the header and the tables read so far. */
 struct cursor {
     const uint8_t *data;
     size_t size, end;
 };
 
-/* Where a table of `size` bytes comes next, or CURSOR_NO_ROOM. */
+/* Returns the start of the next table, of `size` bytes, or CURSOR_NO_ROOM. */
 #define CURSOR_NO_ROOM UINT64_MAX
 uint64_t smol_cursor_place(const struct cursor *cursor, uint64_t size);
 
-/* Takes the table of `size` bytes that has room at `start`. NULL, with *error filled: what lies
- * before the table, which is called `name`, is not zero. */
+/* Returns the table of `size` bytes at `start`, where it must fit, and moves past it. Returns NULL
+ * and fills *error if the padding before the table is not zero. `name` is the table's name. */
 const void *smol_cursor_take(struct cursor *cursor, const char *name, uint64_t start, uint64_t size,
                              smol_error *error);
 

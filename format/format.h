@@ -1,26 +1,27 @@
-/* The bytes of a .smol blob as C structs. FORMAT.md is the specification; this header is the
- * same thing for compilers. Everything is little-endian; structs have no hidden padding, and
- * reserved fields are zero. Offsets are from the start of the file unless said otherwise. */
+/* The bytes of a .smol blob as C structs. FORMAT.md is the specification. Everything is
+ * little-endian; structs have no hidden padding, and reserved fields are zero. Offsets are from the
+ * start of the file unless stated otherwise. */
 #ifndef SMOL_FORMAT_FORMAT_H
 #define SMOL_FORMAT_FORMAT_H
 
 #include <stdint.h>
 
-/* In PNG's manner: a byte with the high bit set, then line ends that text-mode transfers spoil. */
+/* Modelled on PNG: a byte with the high bit set, then line endings that text-mode transfers
+ * change. */
 #define BLOB_MAGIC "\x89SML\r\n\x1a\n"
 
 enum {
     BLOB_MAGIC_SIZE = 8,
     BLOB_MAJOR = 1,
-    BLOB_MINOR = 0,            /* of a file that needs no feature; FORMAT.md, 11 */
-    BLOB_MINOR_FEATURES = 1,   /* of one that needs some */
+    BLOB_MINOR = 0,            /* of a file that requires no feature; FORMAT.md, 11 */
+    BLOB_MINOR_FEATURES = 1,   /* of a file that requires a feature */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
-    BLOB_MAX_FRONT = 64 << 20, /* data_offset is at most this: readers hold the front in memory */
+    BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
 };
 
 /* Bytes [0, data_offset) are the front: this header, the section table, the front sections.
- * front_digest covers all of it but the magic and itself. Bytes [data_offset, file_size) are the
+ * front_digest covers all of it except the magic and itself. Bytes [data_offset, file_size) are the
  * data sections, covered by the chunk digests in SECTION_DIGESTS. */
 struct blob_header {
     uint8_t magic[BLOB_MAGIC_SIZE];
@@ -29,18 +30,18 @@ struct blob_header {
     uint32_t n_sections;        /* entries of the section table, which follows the header */
     uint64_t file_size;         /* bytes */
     uint64_t data_offset;       /* multiple of BLOB_CHUNK_SIZE */
-    uint64_t required_features; /* bits of enum blob_feature that a reader must know */
-    uint64_t optional_features; /* bits a reader may ignore; none is defined yet */
+    uint64_t required_features; /* bits of enum blob_feature that a reader must support */
+    uint64_t optional_features; /* bits that a reader may ignore; none is defined yet */
     uint64_t reserved;
 };
 enum { BLOB_DIGEST_START = 16 };
 
-/* Features of a file that a reader needs beyond version 1.0. */
+/* Features beyond version 1.0 that a file may require of its reader. */
 enum blob_feature {
     FEATURE_BLOCKS = 1 << 0, /* fields of struct blob_model from `blocks` on, and SECTION_LAYERS */
     FEATURE_TEMPLATE = 1 << 1, /* SECTION_TEMPLATE */
     FEATURE_SCANNER = 1 << 2,  /* SECTION_SCANNER */
-    FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that go with it */
+    FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that belong to it */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT,
 };
 
@@ -63,8 +64,8 @@ enum section_kind {
     SECTION_WEIGHTS = 33,   /* the tensors */
 };
 
-/* Sections appear in ascending order of kind and of offset, without overlap; bytes between
- * them are zero. format/sections.h says which kinds there are. */
+/* Sections appear in ascending order of kind and of offset, without overlap; bytes between them are
+ * zero. format/sections.c lists the kinds. */
 struct blob_section {
     uint32_t kind;
     uint32_t reserved;
@@ -74,24 +75,24 @@ struct blob_section {
 
 enum blob_family { FAMILY_LLAMA = 1 };
 
-/* Element types. A matrix of one of them is stored in the tile layout of FORMAT.md. */
+/* Element types. FORMAT.md describes the tile layout in which a matrix is stored. */
 enum blob_dtype {
     DTYPE_F32 = 1,
     DTYPE_BF16 = 2, /* the upper half of f32; two inputs of a row share a 32-bit lane */
     DTYPE_INT8 = 3, /* symmetric, groups of 32 inputs share an f16 scale per row */
 };
 
-#define NO_TOKEN UINT32_MAX /* where a token id could stand, but none does */
+#define NO_TOKEN UINT32_MAX /* the absence of a token id */
 
 enum bias_kind { BIAS_NONE, BIAS_QKVO, BIAS_QKV };
 enum activation { ACTIVATION_SILU, ACTIVATION_GELU_TANH };
 
-/* Where norms stand, other than before attention and before the MLP. */
+/* Positions of norms, if different from the default: before attention and before the MLP. */
 enum block_bit {
     BLOCK_NORM_OUTPUTS = 1 << 0,   /* after attention and the MLP, before the residual is added */
     BLOCK_NO_INPUT_NORMS = 1 << 1, /* attention and the MLP read the residual stream itself */
-    BLOCK_QK_NORM_HEADS = 1 << 2,  /* each query and key head by itself */
-    BLOCK_QK_NORM_ALL = 1 << 3,    /* all query heads as one vector, and all key heads */
+    BLOCK_QK_NORM_HEADS = 1 << 2,  /* of each query and key head separately */
+    BLOCK_QK_NORM_ALL = 1 << 3,    /* of all query heads as one vector, and of all key heads */
     ALL_BLOCK_BITS = (1 << 4) - 1,
 };
 
@@ -99,12 +100,12 @@ enum block_bit {
 enum layer_bit {
     LAYER_WINDOWED = 1 << 0,     /* attention sees the last sliding_window positions */
     LAYER_NO_ROTATION = 1 << 1,  /* queries and keys are not rotated */
-    LAYER_SECOND_TABLE = 1 << 2, /* they are, by the second table of inv_freq */
+    LAYER_SECOND_TABLE = 1 << 2, /* queries and keys are rotated by the second table of inv_freq */
     ALL_LAYER_BITS = (1 << 3) - 1,
 };
 
 /* Hyper-parameters with every default resolved. Without FEATURE_BLOCKS everything from `blocks` on
- * is zero, which stands for the plain Llama block (smol_model_fill). */
+ * is zero and means the plain Llama block (smol_model_fill). */
 struct blob_model {
     uint32_t family; /* enum blob_family */
     uint32_t dtype;  /* enum blob_dtype of every matrix */
@@ -114,30 +115,30 @@ struct blob_model {
     uint32_t n_heads;
     uint32_t n_kv_heads;      /* divides n_heads */
     uint32_t head_dim;        /* even */
-    uint32_t vocab_size;      /* rows of the embedding; ids are below it */
-    uint32_t context_length;  /* most positions that the model was made for */
+    uint32_t vocab_size;      /* rows of the embedding; all ids are smaller */
+    uint32_t context_length;  /* most positions that the model supports */
     uint32_t bos_id;          /* or NO_TOKEN */
-    uint32_t tied_embeddings; /* 1: the output matrix is the embedding; 0: it is its own */
+    uint32_t tied_embeddings; /* 1: the output matrix is the embedding; 0: it is separate */
     float rms_norm_eps;
     uint32_t attention_bias; /* enum bias_kind: which of q, k, v and o have biases */
     uint32_t mlp_bias;       /* 1: gate, up and down have biases */
     uint32_t activation;     /* enum activation of the MLP's gate */
-    double rope_theta;       /* for display: inv_freq is what is computed with */
+    double rope_theta;       /* for display; computations use inv_freq */
     uint32_t blocks;         /* bits of enum block_bit */
     float embedding_scale;
-    float residual_scale;    /* of what attention and the MLP add to the residual stream */
+    float residual_scale;    /* of the attention and MLP outputs added to the residual stream */
     float attention_scale;   /* of queries; plain: 1 / sqrt(head_dim) */
     float attention_softcap; /* a score s becomes cap * tanh(s / cap); 0: none */
     float logit_divisor;
-    float logit_softcap;     /* as attention_softcap, of the logits so divided; 0: none */
-    uint32_t sliding_window; /* positions that a windowed layer sees, its own included; or 0 */
+    float logit_softcap;     /* as attention_softcap, for logits after the division; 0: none */
+    uint32_t sliding_window; /* positions that a windowed layer sees, including its own; or 0 */
     uint32_t rotary_dim;     /* elements of a head that rotate, even */
     uint32_t n_rope_tables;  /* of inv_freq: 1 or 2 */
-    float rope_scale[2];     /* of cosine and sine, for each table; 0 where there is none */
+    float rope_scale[2];     /* of cosine and sine, for each table; 0 without a second table */
     uint8_t reserved[8];
 };
 
-/* Sampling defaults that came with the checkpoint: shown by `inspect`, used only when asked. */
+/* Sampling defaults of the checkpoint: `inspect` shows them, and they apply only on request. */
 enum generation_field {
     GENERATION_DO_SAMPLE = 1 << 0,
     GENERATION_TEMPERATURE = 1 << 1,
@@ -154,7 +155,7 @@ struct blob_generation {
     uint8_t reserved[36];
 };
 
-/* The purpose of a tensor. format/layout.c has their order in a blob. */
+/* The purpose of a tensor. format/layout.c defines their order in a blob. */
 enum tensor_role {
     ROLE_EMBED = 0, /* (vocab_size, hidden_size) */
     ROLE_ATTN_NORM, /* (hidden_size) */
@@ -175,7 +176,7 @@ enum tensor_role {
     ROLE_MLP_DOWN_BIAS,
     ROLE_FINAL_NORM, /* (hidden_size) */
     ROLE_OUTPUT,     /* (vocab_size, hidden_size): the head; an alias of EMBED when tied */
-    /* per layer again, with FEATURE_BLOCKS */
+    /* per layer, with FEATURE_BLOCKS */
     ROLE_ATTN_Q_NORM,   /* (head_dim), or (n_heads * head_dim) for BLOCK_QK_NORM_ALL */
     ROLE_ATTN_K_NORM,   /* (head_dim), or (n_kv_heads * head_dim) */
     ROLE_ATTN_OUT_NORM, /* (hidden_size) */
@@ -188,7 +189,7 @@ enum tensor_layout {
     LAYOUT_TILES = 1,  /* row blocks of 16, see FORMAT.md */
 };
 
-/* Tensors lie in the weights section in the order of this table, one after the other. */
+/* Tensors are stored in the weights section in the order of this table. */
 struct blob_tensor {
     uint32_t role;   /* enum tensor_role */
     uint32_t layer;  /* 0 for roles that are not per layer */
@@ -197,18 +198,18 @@ struct blob_tensor {
     uint64_t rows;   /* logical shape; a vector has 1 row */
     uint64_t cols;
     uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
-    uint64_t size;   /* bytes, tile padding included */
+    uint64_t size;   /* bytes, including tile padding */
     uint8_t reserved[16];
 };
 
-/* The tokenizer section starts with this struct; then come the tables, in the order of their
- * offsets here, each at the first multiple of BLOB_ALIGN after the one before. Offsets are from
- * the start of the section, which ends with the last table. */
+/* The tokenizer section starts with this struct. The tables follow in the order of their offsets
+ * here, each at the first multiple of BLOB_ALIGN after the previous one. Offsets are from the start
+ * of the section, which ends with the last table. */
 struct blob_tokenizer {
     uint32_t n_tokens;       /* ids 0..n_tokens-1 have an entry; at most vocab_size */
     uint32_t n_text_bytes;   /* size of the text pool */
     uint32_t n_merge_slots;  /* a power of two */
-    uint32_t max_probe;      /* slots to look at before a pair is known to be absent */
+    uint32_t max_probe;      /* slots to search before a pair is known to be absent */
     uint32_t n_added;        /* entries of the added-token table */
     uint32_t n_class_blocks; /* blocks of the character-class table */
     uint32_t pretokenizer;   /* bits of enum pretokenizer_bit */
@@ -223,15 +224,15 @@ struct blob_tokenizer {
     uint32_t reserved1;
 };
 enum {
-    MERGE_MAX_PROBE = 255,  /* max_probe is at most this */
+    MERGE_MAX_PROBE = 255,  /* largest max_probe */
     ADDED_TOKEN_MAX = 1024, /* bytes of an added token's text */
 };
 
 /* How text is split before merging: by GPT-2's pattern, or by a scanner section. */
 enum pretokenizer_bit {
-    PRETOKENIZE_DIGITS = 1 << 0,  /* first, each CLASS_NUMERIC character stands alone */
-    PRETOKENIZE_GPT2 = 1 << 1,    /* then GPT-2's pattern, applied to each piece by itself */
-    PRETOKENIZE_SCANNER = 1 << 2, /* FEATURE_SCANNER, and nothing else */
+    PRETOKENIZE_DIGITS = 1 << 0,  /* first, each CLASS_NUMERIC character becomes a piece */
+    PRETOKENIZE_GPT2 = 1 << 1,    /* then GPT-2's pattern, applied to each piece separately */
+    PRETOKENIZE_SCANNER = 1 << 2, /* FEATURE_SCANNER; excludes the other bits */
 };
 
 /* The bytes that a token decodes to: text[start, start + length) of the pool. */
@@ -241,66 +242,67 @@ struct token_span {
     uint16_t flags; /* bits of enum token_flag */
 };
 enum token_flag {
-    TOKEN_SPECIAL = 1 << 0, /* left out when text is shown */
+    TOKEN_SPECIAL = 1 << 0, /* omitted when text is displayed */
     TOKEN_UNUSED = 1 << 1,  /* no such token; start, length and the other flags are zero */
     /* with FEATURE_TEXT only: */
-    TOKEN_BYTE = 1 << 2,  /* stands for one byte: see TEXT_BYTE_RUNS */
-    TOKEN_PLAIN = 1 << 3, /* its spaces are its own: see TEXT_FIRST_BARE */
+    TOKEN_BYTE = 1 << 2,  /* represents one byte, see TEXT_BYTE_RUNS */
+    TOKEN_PLAIN = 1 << 3, /* keeps its leading spaces, see TEXT_FIRST_BARE */
 };
 
-/* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty
- * slot has left = NO_TOKEN and zeros elsewhere. */
+/* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty slot
+ * has left = NO_TOKEN and zeros elsewhere. */
 struct token_merge {
     uint32_t left, right;
     uint32_t rank; /* below n_merge_slots */
     uint32_t merged;
 };
 
-/* Added tokens are found in the text before it is split: leftmost, then longest; first those
- * without ADDED_NORMALIZED, then, in the gaps, those with it. The table holds them in this order,
- * each kind sorted by its bytes (memcmp, a prefix first), strictly ascending. */
+/* The text is searched for added tokens before it is split. The leftmost match wins, then the
+ * longest. Tokens without ADDED_NORMALIZED are found first, then, in the gaps, those with it. The
+ * table has this order; each kind is sorted by its bytes (memcmp, a prefix first), strictly
+ * ascending. */
 struct added_token {
     uint32_t id;
-    uint32_t start;  /* the text to look for: text[start, start + length) of the pool, UTF-8; not */
-    uint32_t length; /* always what the id decodes to; 1..ADDED_TOKEN_MAX bytes */
+    uint32_t start;  /* the text to find: text[start, start + length) of the pool, UTF-8; */
+    uint32_t length; /* may differ from what the id decodes to; 1..ADDED_TOKEN_MAX bytes */
     uint32_t flags;  /* bits of enum added_flag */
 };
 enum added_flag {
     ADDED_NORMALIZED = 1 << 0,
     /* with FEATURE_TEXT only: */
-    ADDED_LSTRIP = 1 << 1,      /* takes the white space before it */
-    ADDED_RSTRIP = 1 << 2,      /* takes the white space behind it */
+    ADDED_LSTRIP = 1 << 1,      /* includes the white space before it */
+    ADDED_RSTRIP = 1 << 2,      /* includes the white space after it */
     ADDED_SINGLE_WORD = 1 << 3, /* not beside a CLASS_WORD character */
-    ADDED_SPECIAL = 1 << 4,     /* is special in a text, if not when it is shown */
+    ADDED_SPECIAL = 1 << 4,     /* special in input text, even if not when displayed */
 };
 
-/* LETTER, NUMBER and SPACE exclude each other; U+0020 is SPACE. */
+/* LETTER, NUMBER and SPACE are mutually exclusive; U+0020 is SPACE. */
 enum char_class {
     CLASS_LETTER = 1 << 0,  /* \p{L} of the reference's pattern engine */
-    CLASS_NUMBER = 1 << 1,  /* \p{N} of the same */
-    CLASS_SPACE = 1 << 2,   /* \s of the same */
+    CLASS_NUMBER = 1 << 1,  /* \p{N} of that engine */
+    CLASS_SPACE = 1 << 2,   /* \s of that engine */
     CLASS_NUMERIC = 1 << 3, /* the reference's digit splitter: Nd, Nl, No, of a newer Unicode */
     CLASS_WORD = 1 << 4,    /* \w of the reference's search for added tokens; FEATURE_TEXT only */
 };
 enum { CLASS_INDEX_SIZE = 0x110000 / 256 };
 
-/* The text section: how a text is prepared, cut and shown where that is not as version 1.0 has it.
- * It starts with this struct; then come the tables, in the order of their counts here, each at the
- * first multiple of BLOB_ALIGN after the one before. The section ends with the last table. */
+/* The text section: how a text is prepared, split and displayed if this differs from version 1.0.
+ * It starts with this struct. The tables follow in the order of their counts here, each at the
+ * first multiple of BLOB_ALIGN after the previous one. The section ends with the last table. */
 struct blob_text {
     uint32_t flags;      /* bits of enum text_flag */
-    uint32_t unknown_id; /* the token of what has none, or NO_TOKEN */
+    uint32_t unknown_id; /* the token of unknown characters, or NO_TOKEN */
     uint32_t split;      /* words start before this code point; 0: a stretch is one word */
-    uint32_t strip;      /* code point that is left out at the start of a shown text, ... */
-    uint32_t n_strip;    /* ... at most so many times */
-    uint32_t max_probe;  /* name slots to look at before a name is known to be absent */
+    uint32_t strip;      /* code point to omit at the start of a displayed text, ... */
+    uint32_t n_strip;    /* ... at most this many times */
+    uint32_t max_probe;  /* slots to search before a name is known to be absent */
     /* entries of the tables */
-    uint32_t n_before;        /* u32: ids that stand before a text */
-    uint32_t n_behind;        /* u32: ids that stand behind it */
-    uint32_t n_steps;         /* struct text_step: what is done to a stretch of text first */
-    uint32_t n_late_steps;    /* struct text_step: what is done to it behind added tokens */
+    uint32_t n_before;        /* u32: ids to put before a text */
+    uint32_t n_behind;        /* u32: ids to put after a text */
+    uint32_t n_steps;         /* struct text_step: first steps for each stretch of text */
+    uint32_t n_late_steps;    /* struct text_step: steps after the search for added tokens */
     uint32_t n_name_slots;    /* struct token_name: hash of tokens by name, a power of two or 0 */
-    uint32_t n_pool;          /* u8: what the steps and names refer to */
+    uint32_t n_pool;          /* u8: the bytes of steps and names */
     uint32_t n_letter_index;  /* u16: code point / 256 -> block; CLASS_INDEX_SIZE or 0 */
     uint32_t n_letter_blocks; /* u16[256]: -> letter */
     uint32_t n_letters;       /* struct nfc_letter */
@@ -309,24 +311,24 @@ struct blob_text {
     uint32_t reserved[15];
 };
 enum {
-    TEXT_MAX_AROUND = 16,  /* n_before and n_behind are at most this */
-    TEXT_MAX_STEPS = 8,    /* n_steps and n_late_steps */
+    TEXT_MAX_AROUND = 16,  /* largest n_before and n_behind */
+    TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
-    TEXT_MAX_GROWTH = 256, /* the steps together make no text longer than this many times */
-    TEXT_MAX_STRIP = 64,   /* n_strip */
+    TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by */
+    TEXT_MAX_STRIP = 64,   /* largest n_strip */
 };
 
 enum text_flag {
-    TEXT_CHARACTERS = 1 << 0,    /* words are made of characters, looked up by name, not of bytes */
+    TEXT_CHARACTERS = 1 << 0,    /* words consist of characters, found by name, not of bytes */
     TEXT_BYTE_FALLBACK = 1 << 1, /* a character without a token becomes its bytes' tokens */
     TEXT_FUSE_UNKNOWN = 1 << 2,  /* neighbours without a token become one unknown_id */
-    TEXT_WHOLE_WORDS = 1 << 3,   /* a word that is a token's name is that token, without merging */
+    TEXT_WHOLE_WORDS = 1 << 3,   /* a word that is a token's name becomes that token, unmerged */
     TEXT_BYTE_RUNS = 1 << 4,     /* a run of TOKEN_BYTEs is UTF-8 as a whole, or U+FFFD for each */
-    TEXT_FIRST_BARE = 1 << 5,    /* the first token is shown without spaces, unless TOKEN_PLAIN */
+    TEXT_FIRST_BARE = 1 << 5, /* the first token is displayed without spaces, unless TOKEN_PLAIN */
 };
 
-/* A step of what is done to a stretch of text. Pattern and text lie in the pool, one behind the
- * other, and are UTF-8. */
+/* A preparation step for a stretch of text. Pattern and text are contiguous in the pool, in this
+ * order, and are UTF-8. */
 struct text_step {
     uint32_t kind; /* enum text_step_kind */
     uint32_t start;
@@ -334,40 +336,41 @@ struct text_step {
     uint32_t text;    /* bytes of the text, at most TEXT_MAX_LENGTH; 0 for STEP_NFC */
 };
 enum text_step_kind {
-    STEP_REPLACE = 1,        /* the pattern, wherever it stands, by the text */
-    STEP_PREPEND = 2,        /* the text comes before it, if it is not empty */
-    STEP_PREPEND_UNLESS = 3, /* the same, unless it starts with the text */
-    STEP_PREPEND_FIRST = 4,  /* the same, only where the whole text starts */
+    STEP_REPLACE = 1,        /* replaces each occurrence of the pattern with the text */
+    STEP_PREPEND = 2,        /* puts the text before a stretch that is not empty */
+    STEP_PREPEND_UNLESS = 3, /* as STEP_PREPEND, unless the stretch starts with the text */
+    STEP_PREPEND_FIRST = 4,  /* as STEP_PREPEND_UNLESS, only at the start of the whole text */
     STEP_NFC = 5,            /* Unicode's normalization form C */
 };
 
-/* A slot of the hash of names: where the digest of the name, modulo n_name_slots, says, or behind.
- * An empty slot has id = NO_TOKEN and zeros elsewhere. */
+/* A slot of the hash of names. A name is in the slot that its digest modulo n_name_slots selects,
+ * or in one after it. An empty slot has id = NO_TOKEN and zeros elsewhere. */
 struct token_name {
     uint32_t id;
     uint32_t start, length; /* in the pool; never empty */
 };
 
-/* What normalization knows of a code point. Letter 0, of all zeros, is of those that never change
- * and never change others before them. */
+/* Normalization properties of a code point. Letter 0, all zeros, is for code points that never
+ * change and never change a preceding one. */
 struct nfc_letter {
     uint32_t start;          /* its decomposition: letter_texts[start, start + length) */
-    uint8_t length;          /* 0: itself; at most NFC_MAX_TEXT */
-    uint8_t combining_class; /* canonical */
-    uint8_t joins;           /* 1: may change, or change with what stands before it */
+    uint8_t length;          /* 0: it does not decompose; at most NFC_MAX_TEXT */
+    uint8_t combining_class; /* canonical combining class */
+    uint8_t joins;           /* 1: may change, or change the character before it */
     uint8_t reserved;
 };
 enum { NFC_MAX_TEXT = 4 };
 
-/* Two that become one, ascending by first, then second. Hangul syllables are made by rule. */
+/* A pair that composes to one code point. Pairs ascend by first, then second. Hangul syllables are
+ * composed by rule. */
 struct nfc_pair {
     uint32_t first, second, composed;
 };
 
-/* The scanner section: how text is cut into words, in stages, each of which cuts the pieces that
- * the one before has left. It starts with this struct; then come the tables, in the order in which
- * they are listed here, each at the first multiple of BLOB_ALIGN after the one before. The section
- * ends with the last. A symbol is a class of characters, or, as number n_classes, the end of a
+/* The scanner section: how text is split into words, in stages, each of which splits the pieces of
+ * the previous one. It starts with this struct. The tables follow in the order in which they are
+ * listed here, each at the first multiple of BLOB_ALIGN after the previous one. The section ends
+ * with the last table. A symbol is a class of characters or, with number n_classes, the end of a
  * piece. */
 struct blob_scanner {
     uint32_t n_stages; /* struct scanner_stage */
@@ -376,21 +379,21 @@ struct blob_scanner {
                            and u8[256]: byte -> class, of the characters that stand for bytes */
     uint32_t n_classes; /* 1..SCANNER_MAX_CLASSES */
     uint32_t row;       /* a power of two above n_classes: symbols in a row of a table */
-    uint32_t n_states;  /* u16[n_stages][row]: where to start; u16[n_states][row]: transitions */
+    uint32_t n_states;  /* u16[n_stages][row]: start states; u16[n_states][row]: transitions */
     uint32_t reserved[11];
 };
 enum {
     SCANNER_MAX_STAGES = 16,
     SCANNER_MAX_CLASSES = 255,
-    SCANNER_MAX_ENTRIES = 1 << 20, /* n_states * row is at most this */
+    SCANNER_MAX_ENTRIES = 1 << 20, /* largest n_states * row */
 };
 
-/* What is done with the matches of a stage's pattern and with what lies between them: pieces. */
+/* How a stage turns the matches of its pattern, and the text between them, into pieces. */
 enum split_behaviour {
-    SPLIT_REMOVED = 0,    /* matches are left out */
-    SPLIT_ISOLATED = 1,   /* each is a piece */
-    SPLIT_PREVIOUS = 2,   /* a match joins the piece before it, unless that is a match */
-    SPLIT_NEXT = 3,       /* the same with the one behind it */
+    SPLIT_REMOVED = 0,    /* removes the matches */
+    SPLIT_ISOLATED = 1,   /* each match is a piece */
+    SPLIT_PREVIOUS = 2,   /* a match joins the previous piece, unless that is a match */
+    SPLIT_NEXT = 3,       /* a match joins the next piece, unless that is a match */
     SPLIT_CONTIGUOUS = 4, /* neighbouring matches are one piece */
     SPLIT_COUNT,
 };
@@ -398,15 +401,14 @@ enum split_behaviour {
 enum stage_flag {
     STAGE_INVERT =
         1 << 0, /* what the pattern matches is what lies between, and the other way round */
-    STAGE_BYTES = 1 << 1, /* the pattern sees the characters that stand for bytes, not the text's */
-    STAGE_SPACE = 1 << 2, /* a space comes before a piece that does not start with one */
-    STAGE_BEHIND = 1 << 3, /* where to start depends on the character before */
+    STAGE_BYTES = 1 << 1, /* the pattern sees the characters that represent bytes, not the text's */
+    STAGE_SPACE = 1 << 2, /* adds a space before a piece that does not start with one */
+    STAGE_BEHIND = 1 << 3, /* the start state depends on the character before */
 };
 
-/* A stage's automaton: states n_before of all stages before it, and so on. In state 0 there is
- * nothing more to find, in those up to the highest where to start, nothing has been looked at. A
- * transition is state << 1 | match: where the next symbol leads, and whether a match ends before
- * it. */
+/* A stage's automaton. Its states follow those of all earlier stages. State 0 ends the search.
+ * States 1 to the highest start state are those in which no symbol has been read. A transition is
+ * state << 1 | match: the next state, and whether a match ends before the symbol. */
 struct scanner_stage {
     uint32_t n_states;
     uint32_t behaviour; /* enum split_behaviour */
@@ -414,7 +416,8 @@ struct scanner_stage {
     uint32_t reserved;
 };
 
-/* The merge hash's home slot of a pair, to be reduced modulo n_merge_slots; then linear. */
+/* Returns the merge hash's home slot of a pair, before the reduction modulo n_merge_slots; the
+ * search is linear from there. */
 static inline uint32_t merge_hash(uint32_t left, uint32_t right)
 {
     uint64_t key = (uint64_t)left << 32 | right;

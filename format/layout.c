@@ -5,7 +5,7 @@
 
 #include "common/checked.h"
 
-/* A role: rows and cols name the hyper-parameters that give its shape. */
+/* The properties of a role. rows and cols name the hyper-parameters that determine its shape. */
 enum extent { ONE, HIDDEN, QUERY, KEY_VALUE, QUERY_NORM, KEY_NORM, INTERMEDIATE, VOCAB };
 enum presence {
     ALWAYS,
@@ -47,7 +47,8 @@ static const struct role_info {
     [ROLE_MLP_OUT_NORM] = {"mlp_out_norm", false, true, WITH_OUTPUT_NORMS, ONE, HIDDEN},
 };
 
-/* The role after each, as a layer uses them; after the last of a layer, where the layers end. */
+/* The role after each role, in the order in which a layer uses them. The last role of a layer is
+ * followed by the first role after all layers. */
 static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_EMBED] = ROLE_ATTN_NORM,
     [ROLE_ATTN_NORM] = ROLE_ATTN_Q,

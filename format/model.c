@@ -7,7 +7,7 @@
 #include "common/number.h"
 #include "format/layout.h"
 
-/* Whether the fields from `blocks` on have the same bytes: 0 and -0 differ. */
+/* Returns whether the fields from `blocks` on have the same bytes; 0 and -0 differ. */
 static bool same_blocks(const struct blob_model *a, const struct blob_model *b)
 {
     const size_t start = offsetof(struct blob_model, blocks);
@@ -58,7 +58,7 @@ static smol_status check_sizes(const struct blob_model *m, smol_error *error)
     return check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
 }
 
-/* A number above 0, or perhaps 0 itself, that is finite; -0 is none. */
+/* A finite number above 0, or at least 0 if may_be_zero; -0 is not allowed. */
 struct real {
     const char *name;
     float value;
@@ -179,7 +179,7 @@ void smol_model_fill(struct blob_model *model)
     model->rope_scale[0] = 1;
 }
 
-/* The model with its fields from `blocks` on set to zero. */
+/* Returns the model with its fields from `blocks` on set to zero. */
 static struct blob_model unsaid(const struct blob_model *model)
 {
     struct blob_model copy = {0};

@@ -1,4 +1,4 @@
-/* Hyper-parameters: their ranges, and what the plain Llama block leaves unsaid. */
+/* Hyper-parameters: their ranges, and the implicit values of the plain Llama block. */
 #ifndef SMOL_FORMAT_MODEL_H
 #define SMOL_FORMAT_MODEL_H
 
@@ -9,8 +9,8 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* The largest sizes of a model, beside MAX_HEAD_DIM. They keep products small: rows and cols of at
- * most 2^24 and 2^22, so that a tensor has less than 2^49 bytes and a model less than 2^64. */
+/* The largest sizes of a model, except MAX_HEAD_DIM. They bound products: rows and cols are at most
+ * 2^24 and 2^22, so a tensor has less than 2^49 bytes and a model less than 2^64. */
 enum {
     MODEL_MAX_LAYERS = 1 << 10,
     MODEL_MAX_HIDDEN = 1 << 20,
@@ -20,8 +20,8 @@ enum {
     MODEL_MAX_CONTEXT = 1 << 24,
 };
 
-/* Checks every hyper-parameter against its range and against the others, so that no size
- * computed from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
+/* Checks every hyper-parameter against its range and against the others, so that no size computed
+ * from them overflows 64 bits. Errors: SMOL_ERROR_DAMAGED, naming field and value. */
 smol_status smol_model_check(const struct blob_model *model, smol_error *error);
 
 /* Checks layers (n_layers), bits of enum layer_bit, against each other and the checked model.
@@ -29,19 +29,18 @@ smol_status smol_model_check(const struct blob_model *model, smol_error *error);
 smol_status smol_layers_check(const struct blob_model *model, const uint8_t *layers,
                               smol_error *error);
 
-/* Fields from `blocks` on that are all zero stand for the plain Llama block: sets them to its
- * values. */
+/* Sets the fields from `blocks` on to the values of the plain Llama block if all of them are
+ * zero. */
 void smol_model_fill(struct blob_model *model);
 
-/* Whether the fields from `blocks` on are zero: a model that needs no feature. */
+/* Returns whether the fields from `blocks` on are zero, so that the model requires no feature. */
 bool smol_model_is_plain(const struct blob_model *model);
 
-/* Whether model and layers (n_layers, or NULL: all zero) call for FEATURE_BLOCKS. Where they do
- * not, and only spell the plain Llama block out, the fields from `blocks` on are set to zero: a
- * blob has one form. */
+/* Returns whether model and layers (n_layers, or NULL: all zero) require FEATURE_BLOCKS. If they do
+ * not, sets the fields from `blocks` on to zero, so that each model has only one representation. */
 bool smol_model_reduce(struct blob_model *model, const uint8_t *layers);
 
-/* Floats of the section inv_freq: all tables. */
+/* Returns the number of floats in the section inv_freq, in all tables. */
 size_t smol_inv_freq_count(const struct blob_model *model);
 
 #endif

@@ -1,6 +1,6 @@
 /* Normalization form C, see nfc.h (Unicode Standard Annex 15). Most characters never change. A
- * segment that may is one such character, on which marks can stand, and all that follow and may
- * join it: it is decomposed, its marks are put in order, and it is composed again. */
+ * segment that may change is one such character, to which marks can attach, and all characters
+ * after it that may join it. It is decomposed, its marks are sorted, and it is composed again. */
 #include "format/nfc.h"
 
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 #include "common/memory.h"
 #include "common/utf8.h"
 
-/* A decomposed character: its combining class above its code point. */
+/* A decomposed character: the combining class in the high bits, the code point below. */
 enum { CLASS_SHIFT = 24, POINT_MASK = (1 << CLASS_SHIFT) - 1, N_CLASSES = 256 };
 
 struct nfc_segment {
@@ -19,16 +19,16 @@ struct nfc_segment {
     size_t n, capacity;
 };
 
-/* --- Hangul: syllables of a leading consonant, a vowel and perhaps a trailing consonant --- */
+/* --- Hangul: syllables of a leading consonant, a vowel and an optional trailing consonant --- */
 
 enum {
     L_FIRST = 0x1100,
     V_FIRST = 0x1161,
-    T_NONE = 0x11a7, /* the one before the first */
+    T_NONE = 0x11a7, /* the code point before the first */
     SYLLABLE_FIRST = 0xac00,
     N_L = 19,
     N_V = 21,
-    N_T = 28, /* no trailing consonant included */
+    N_T = 28, /* including no trailing consonant */
     N_SYLLABLES = N_L * N_V * N_T,
 };
 
@@ -37,7 +37,7 @@ static bool is_syllable(uint32_t point)
     return point - SYLLABLE_FIRST < N_SYLLABLES;
 }
 
-/* 0 when the two make no syllable. */
+/* Returns the syllable of the two characters, or 0 if they do not form one. */
 static uint32_t compose_syllable(uint32_t first, uint32_t second)
 {
     if (first - L_FIRST < N_L && second - V_FIRST < N_V)
@@ -54,7 +54,7 @@ static const struct nfc_letter *letter_of(const struct nfc_tables *tables, uint3
     return &tables->letters[tables->blocks[block * 256 + point % 256]];
 }
 
-/* 0 when the two stay two. */
+/* Returns the composition of the two characters, or 0 if they do not compose. */
 static uint32_t compose(const struct nfc_tables *tables, uint32_t first, uint32_t second)
 {
     uint32_t low = 0, high = tables->n_pairs;
@@ -78,7 +78,7 @@ static bool reserve(struct nfc_segment *segment, size_t n_more)
 {
     if (n_more <= segment->capacity - segment->n)
         return true;
-    size_t capacity = 2 * (segment->n + n_more); /* of a text in memory, times at most 8 */
+    size_t capacity = 2 * (segment->n + n_more); /* at most 8 times the size of a text in memory */
     uint32_t *marks = smol_reallocarray(segment->marks, capacity, sizeof *marks);
     if (!marks)
         return false;
@@ -127,7 +127,7 @@ static bool fill(struct nfc_segment *segment, const uint8_t *text, size_t size)
     return true;
 }
 
-/* Sorts marks[0..n) by their classes; equal ones stay in order. */
+/* Sorts marks[0..n) by their classes; the order of equal ones does not change. */
 static void sort(uint32_t *marks, size_t n, uint32_t *scratch)
 {
     size_t places[N_CLASSES] = {0};
@@ -155,12 +155,12 @@ static void reorder(struct nfc_segment *segment)
                 sorted && (i == start || marks[i - 1] >> CLASS_SHIFT <= marks[i] >> CLASS_SHIFT);
         if (!sorted)
             sort(marks + start, i - start, segment->scratch);
-        i += i == start; /* of class 0: no run */
+        i += i == start; /* class 0: not a run */
     }
 }
 
-/* Joins each mark with the last character of class 0 before it, if the two compose and nothing of
- * the mark's class or above stands between them. */
+/* Composes each mark with the last character of class 0 before it, if the pair composes and no mark
+ * of the same or a higher class is between them. */
 static void recompose(struct nfc_segment *segment)
 {
     uint32_t *marks = segment->marks;
@@ -190,8 +190,8 @@ static void write(const struct nfc_segment *segment, struct buffer *out)
 
 /* --- the text ------------------------------------------------------------------------------- */
 
-/* The first character of text[0..size), size > 0, joins what stands before it; *length is its
- * bytes. */
+/* Returns whether the first character of text[0..size), size > 0, joins the preceding one. Sets
+ * *length to its bytes. */
 static bool joins(const struct nfc_tables *tables, const uint8_t *text, size_t size, size_t *length)
 {
     uint32_t point;

@@ -1,4 +1,4 @@
-/* Unicode's normalization form C, over the flat tables of a text section. */
+/* Unicode's normalization form C, with the flat tables of a text section. */
 #ifndef SMOL_FORMAT_NFC_H
 #define SMOL_FORMAT_NFC_H
 
@@ -8,7 +8,7 @@
 #include "common/buffer.h"
 #include "format/format.h"
 
-/* All pointers are the section's, whose rules have been checked. */
+/* All pointers point into the section, which must have been checked. */
 struct nfc_tables {
     const uint16_t *index;            /* (CLASS_INDEX_SIZE) code point / 256 -> block */
     const uint16_t *blocks;           /* (n_blocks, 256) -> letter */
@@ -18,11 +18,11 @@ struct nfc_tables {
     uint32_t n_pairs;
 };
 
-/* How many bytes of text[0..size), well-formed UTF-8, come before the first character that may
- * change: `size` when the text is normalized for certain. */
+/* Returns the number of bytes of text[0..size), well-formed UTF-8, before the first character that
+ * may change, or `size` if the text is known to be normalized. */
 size_t smol_nfc_unchanged(const struct nfc_tables *tables, const uint8_t *text, size_t size);
 
-/* Appends text[0..size), normalized. Linear. out->failed tells of memory that ran out. */
+/* Appends text[0..size), normalized, in linear time. Sets out->failed if memory runs out. */
 void smol_nfc(const struct nfc_tables *tables, const uint8_t *text, size_t size,
               struct buffer *out);
 

@@ -1,5 +1,5 @@
-/* Opening a blob, see reader.h. The order of the checks is that of the file: size, magic,
- * version, digest of the front, section table, then each section. */
+/* Opening a blob, see reader.h. The checks follow the order of the file: size, magic, version,
+ * digest of the front, section table, then each section. */
 #include "format/reader.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static smol_status damaged(const struct blob *blob, smol_error *error, const cha
                      what, offset);
 }
 
-/* Like damaged, for something in a section. */
+/* Reports damage in a section. */
 static smol_status damaged_section(const struct blob *blob, smol_error *error, uint32_t kind,
                                    const char *what, uint64_t offset)
 {
@@ -31,7 +31,7 @@ static smol_status damaged_section(const struct blob *blob, smol_error *error, u
                      blob->path, smol_section_name(kind), what, offset);
 }
 
-/* Like damaged, for a tensor: `what` is wrong at `offset`. */
+/* Reports damage of a tensor: `what` is wrong at `offset`. */
 static smol_status damaged_tensor(const struct blob *blob, smol_error *error, uint32_t kind,
                                   struct tensor_key key, const char *what, uint64_t offset)
 {
@@ -40,7 +40,8 @@ static smol_status damaged_tensor(const struct blob *blob, smol_error *error, ui
     return damaged_section(blob, error, kind, text, offset);
 }
 
-/* The first byte is 0, and each one equals the next: memcmp looks at many at a time. */
+/* Returns whether all bytes are zero: the first byte is 0, and each byte equals the next. memcmp
+ * compares many at a time. */
 static bool all_zero(const uint8_t *data, uint64_t size)
 {
     return size == 0 || (data[0] == 0 && memcmp(data, data + 1, size - 1) == 0);
@@ -48,7 +49,8 @@ static bool all_zero(const uint8_t *data, uint64_t size)
 
 /* --- header ------------------------------------------------------------------------------- */
 
-/* Files that people take for blobs: bytes that each has at `offset`, what it is, and what to do. */
+/* Other files that are often mistaken for blobs: their bytes at `offset`, and a message that says
+ * what the file is and what to do. */
 static const struct {
     const char *bytes;
     size_t n, offset;
@@ -94,7 +96,7 @@ static smol_status check_magic(const struct blob *blob, const uint8_t *data, uin
     return refuse_other_kind(blob, data, size, error);
 }
 
-/* Magic, version and sizes: what the front's place and length follow from. */
+/* Checks the version and data_offset, which determine the size of the front. */
 static smol_status check_start(const struct blob *blob, const struct blob_header *header,
                                smol_error *error)
 {
@@ -141,8 +143,8 @@ static const struct blob_section *find_section(const struct blob *blob, enum sec
     return section;
 }
 
-/* Each section begins where the one before ended, rounded up to its alignment, with zeros
- * between: nothing can hide, and nothing can overlap. */
+/* Checks that each section begins at the end of the previous one, rounded up to its alignment, with
+ * zeros between. Sections therefore cannot overlap, and no data can hide between them. */
 static smol_status check_sections(const struct blob *blob, smol_error *error)
 {
     const struct blob_header *header = blob->header;
@@ -162,7 +164,7 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
             return damaged_section(blob, error, kinds[i], "unexpected entry in its place", place);
         if (section->offset != start || !range_within(start, section->size, limit))
             return damaged_section(blob, error, kinds[i], "wrong offset or size", place);
-        /* what lies in the data is checked together with the tokenizer */
+        /* padding in the data is checked together with the tokenizer */
         if (start <= header->data_offset && !all_zero(blob->front + end, start - end))
             return damaged_section(blob, error, kinds[i], "the padding before it is not zero", end);
         end = start + section->size;
@@ -174,7 +176,7 @@ static smol_status check_sections(const struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Points *data at section `kind`, whose size must be n * unit bytes; *n is that number. */
+/* Points *data at section `kind`, whose size must be *n times `unit` bytes. */
 static smol_status take(const struct blob *blob, enum section_kind kind, size_t unit,
                         const void **data, size_t *n, smol_error *error)
 {
@@ -187,7 +189,7 @@ static smol_status take(const struct blob *blob, enum section_kind kind, size_t 
     return SMOL_OK;
 }
 
-/* Checks what FEATURE_BLOCKS adds; the model must need it. */
+/* Checks the fields of FEATURE_BLOCKS, which the model must need. */
 static smol_status check_layers(struct blob *blob, smol_error *error)
 {
     bool blocks = blob->header->required_features & FEATURE_BLOCKS;
@@ -248,7 +250,7 @@ static smol_status check_inv_freq(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* An absent field is zero; a present one is a number that a sampler could be given. */
+/* Returns whether absent fields are zero and present ones are valid sampler parameters. */
 static bool generation_is_valid(const struct blob_generation *g)
 {
     const uint32_t fields[] = {
@@ -308,7 +310,7 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* The table must be exactly the one that the model calls for, so each field is compared. */
+/* Compares each field, because the table must be exactly the one that the model requires. */
 static smol_status check_tensors(struct blob *blob, smol_error *error)
 {
     smol_status status = take(blob, SECTION_TENSORS, sizeof *blob->tensors,
@@ -384,7 +386,8 @@ static smol_status check_scanner(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Lets the tokenizer have its scanner, which it knows of if and only if there is one. */
+/* Gives the scanner to the tokenizer. A tokenizer that uses a scanner must come with one, and the
+ * reverse. */
 static smol_status join_scanner(struct blob *blob, smol_error *error)
 {
     bool wanted = blob->tokenizer.header.pretokenizer == PRETOKENIZE_SCANNER;
@@ -451,8 +454,8 @@ static smol_status check_size(const struct blob_header *header, size_t size, con
                      header->file_size, size < header->file_size ? "truncated" : "bytes appended");
 }
 
-/* Finds the front at the start of the file. A mapped file may change while it is open, on purpose
- * or because the medium fails: what was checked once must not. */
+/* Locates the front at the start of the file. Copies the front of a mapped file, because the file
+ * may change while it is open or its medium may fail, but checked data must not change. */
 static smol_status take_front(struct blob *blob, smol_error *error)
 {
     struct blob_header header;
@@ -467,7 +470,7 @@ static smol_status take_front(struct blob *blob, smol_error *error)
     blob->front = file->data;
     if (file->hold != FILE_MAPPED)
         return SMOL_OK;
-    status = check_start(blob, &header, error); /* of this copy of the header */
+    status = check_start(blob, &header, error); /* checks this copy of the header */
     if (status)
         return status;
     blob->front_copy = smol_aligned_alloc(BLOB_ALIGN, header.data_offset);
@@ -498,13 +501,13 @@ static smol_status open_checked(struct blob *blob, enum verify verify, smol_erro
     return status;
 }
 
-/* A file may give way while it is looked at, which is the better explanation. */
+/* Opens the file. If the file changed meanwhile, reports that instead of the damage found. */
 static smol_status open_file(struct blob *blob, enum verify verify, smol_error *error)
 {
     return file_settle(&blob->file, blob->path, open_checked(blob, verify, error), error);
 }
 
-/* Gives the blob its name and opens it with `open`; nothing stays open after an error. */
+/* Names the blob and opens it with `open`. Closes it after an error. */
 static smol_status open_named(struct blob *blob, const char *name, enum verify verify,
                               smol_status (*open)(struct blob *, enum verify, smol_error *),
                               smol_error *error)
@@ -516,8 +519,8 @@ static smol_status open_named(struct blob *blob, const char *name, enum verify v
     return status;
 }
 
-/* Reads the file into memory, unless its start shows that it is no blob of its size: then it might
- * take all the memory there is. */
+/* Reads the file into memory. First checks its header and size, because a file that is not a blob
+ * might be too large for memory. */
 static smol_status read_file(const char *path, struct file_view *file, smol_error *error)
 {
     struct blob_header header;
@@ -598,7 +601,7 @@ void smol_blob_close(struct blob *blob)
 
 /* --- chunks ------------------------------------------------------------------------------- */
 
-/* The tensor that the byte at `offset` belongs to, or NULL. */
+/* Returns the tensor that contains the byte at `offset`, or NULL. */
 static const struct blob_tensor *tensor_at(const struct blob *blob, uint64_t offset)
 {
     for (size_t i = 0; i < blob->n_tensors; i++) {
@@ -631,7 +634,7 @@ const char *smol_blob_place(const struct blob *blob, uint64_t offset, char name[
     return name;
 }
 
-/* Names all that has bytes in the chunk. */
+/* Reports a damaged chunk, naming everything that has bytes in it. */
 static smol_status damaged_chunk(const struct blob *blob, uint64_t offset, uint64_t size,
                                  smol_error *error)
 {
@@ -651,7 +654,7 @@ static uint64_t chunk_start(const struct blob *blob, size_t chunk)
     return blob->header->data_offset + (uint64_t)chunk * BLOB_CHUNK_SIZE;
 }
 
-/* The last one may be shorter. */
+/* Returns the bytes of a chunk; the last one may be shorter. */
 static uint64_t chunk_size(const struct blob *blob, size_t chunk)
 {
     uint64_t rest = blob->header->file_size - chunk_start(blob, chunk);
@@ -673,7 +676,7 @@ static smol_status check_chunk(const struct blob *blob, size_t chunk, smol_error
     smol_status status = smol_blob_check_chunk(blob, chunk, data, error);
     if (status)
         return status;
-    /* relaxed: the flag guards nothing but repeated work on bytes that do not change */
+    /* relaxed: the flag only avoids repeated work on bytes that do not change */
     atomic_store_explicit(&blob->checked[chunk], 1, memory_order_relaxed);
     return SMOL_OK;
 }
@@ -694,7 +697,7 @@ smol_status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t s
 
 /* --- verification of everything ----------------------------------------------------------- */
 
-/* Whether all of values[0..n) are finite. */
+/* Returns whether all of values[0..n) are finite. */
 static bool all_finite(const float *values, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -703,8 +706,8 @@ static bool all_finite(const float *values, uint64_t n)
     return true;
 }
 
-/* The parts of a block that have no padding, which are nearly all, are looked at without a branch
- * for each element: compilers make vectors of that. */
+/* Parts of a block without padding, which are most of it, are checked without a branch per element
+ * so that compilers can vectorize the loop. */
 
 static bool f32_column_is_finite(const float column[TILE_ROWS])
 {
@@ -759,7 +762,7 @@ static bool group_has_none(const int8_t weights[GROUP_BYTES], int8_t value)
     return none;
 }
 
-/* Scales are finite and not negative; -128 never occurs; what is not a weight is zero. */
+/* Returns whether scales are finite and not negative, no weight is -128, and padding is zero. */
 static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint64_t rows)
 {
     uint64_t groups = count_groups(cols);
@@ -786,7 +789,7 @@ static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint6
     return true;
 }
 
-/* One row block of a matrix, `rows` of whose rows are real. */
+/* Checks one row block of a matrix, of which `rows` rows are not padding. */
 static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, uint64_t cols,
                                  uint64_t rows)
 {
@@ -817,7 +820,7 @@ static bool tensor_is_well_formed(const uint8_t *data, const struct blob_tensor 
     return true;
 }
 
-/* How far a verification has come, in bytes looked at. */
+/* Progress of a verification, in bytes. */
 struct verification {
     const struct listener *listener;
     uint64_t done, told, total;

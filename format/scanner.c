@@ -1,4 +1,4 @@
-/* The rules of the scanner section. See FORMAT.md. */
+/* The checks of the scanner section, see FORMAT.md. */
 #include "format/scanner.h"
 
 #include <inttypes.h>
@@ -26,11 +26,11 @@ static smol_status check_header(const struct blob_scanner *h, smol_error *error)
     return SMOL_OK;
 }
 
-/* The next table, of `count` entries of `each` bytes, or NULL; the header's limits keep sizes
- * small. */
+/* Returns the next table, of `count` entries of `each` bytes, or NULL. The header's limits keep
+ * sizes small. */
 static const void *take(struct cursor *cursor, size_t count, size_t each)
 {
-    smol_error ignored; /* all that is wrong with tables is told in one way */
+    smol_error ignored; /* all errors in tables have one message */
     uint64_t size = (uint64_t)count * each, start = smol_cursor_place(cursor, size);
     return start == CURSOR_NO_ROOM ? NULL
                                    : smol_cursor_take(cursor, "a table", start, size, &ignored);
@@ -69,7 +69,7 @@ static smol_status check_classes(const struct scanner_tables *tables, smol_error
     return SMOL_OK;
 }
 
-/* The rest of a row, after the end's symbol, is not used. */
+/* Returns whether the rest of a row, after the end's symbol, is zero. */
 static bool has_clean_end(const struct blob_scanner *h, const uint16_t *row)
 {
     for (uint32_t i = h->n_classes + 1; i < h->row; i++)
@@ -91,8 +91,8 @@ static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_
     return has_clean_end(h, starts) && (*last_start == 1 || stage->flags & STAGE_BEHIND);
 }
 
-/* Each transition leads to state 0, or to one that a scan does not start in; nothing comes after
- * the end; and a match has at least one character. */
+/* Returns whether each transition leads to state 0 or to a state in which no scan starts, no
+ * transition follows the end, and each match has at least one character. */
 static bool row_is_valid(const struct blob_scanner *h, uint32_t n_states, uint32_t last_start,
                          uint32_t state, const uint16_t *row)
 {

@@ -1,5 +1,5 @@
-/* The scanner section of a blob as typed pointers, after every rule was checked. It lies in the
- * front, which does not change while a blob is open: whoever scans with it need not check again. */
+/* The scanner section of a blob as typed pointers, after every rule has been checked. It is in the
+ * front, which does not change while a blob is open, so scanning needs no further checks. */
 #ifndef SMOL_FORMAT_SCANNER_H
 #define SMOL_FORMAT_SCANNER_H
 
@@ -8,7 +8,8 @@
 #include "common/error.h"
 #include "format/format.h"
 
-/* Zeroed: there is none. The header is a copy; the pointers point into the section. */
+/* All zeros if the blob has no scanner. The header is a copy; the pointers point into the
+ * section. */
 struct scanner_tables {
     struct blob_scanner header;
     const struct scanner_stage *stages; /* (n_stages) */

@@ -1,8 +1,8 @@
-/* Sections by kind, see sections.h. */
+/* Section kinds, see sections.h. */
 #include "format/sections.h"
 
-/* In the order of the file. `feature` is the bit that calls for a section; 0: it is always there.
- */
+/* All kinds, in the order of the file. `feature` is the bit that requires a section, or 0 if every
+ * blob has it. */
 static const struct {
     uint32_t kind;
     const char *name;

@@ -1,4 +1,4 @@
-/* Which sections a blob has, and in which order. */
+/* The sections of a blob and their order. */
 #ifndef SMOL_FORMAT_SECTIONS_H
 #define SMOL_FORMAT_SECTIONS_H
 
@@ -7,13 +7,13 @@
 
 #include "format/format.h"
 
-enum { MAX_SECTIONS = 16 }; /* at least as many as there are kinds */
+enum { MAX_SECTIONS = 16 }; /* at least the number of kinds */
 
-/* Fills kinds with those of a blob that needs `features` (bits of enum blob_feature), in the order
- * of the section table, and returns how many they are. */
+/* Fills `kinds` with the sections of a blob that requires `features` (bits of enum blob_feature),
+ * in the order of the section table, and returns their number. */
 size_t smol_list_sections(uint64_t features, uint32_t kinds[MAX_SECTIONS]);
 
-/* The name of a kind that is listed, as messages and FORMAT.md have it. */
+/* Returns the name of a listed kind, as used in messages and FORMAT.md. */
 const char *smol_section_name(uint32_t kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rules of the template section, checked at every open. See FORMAT.md, 5.11. */
+/* The checks of the template section, made at every open. See FORMAT.md, 5.11. */
 #include "format/template.h"
 
 #include <inttypes.h>
@@ -26,8 +26,8 @@ static smol_status check_header(const struct blob_template *header, smol_error *
     return SMOL_OK;
 }
 
-/* All tables have entries of a multiple of 8 bytes, and their counts are 32 bits wide, so that
- * nothing overflows. */
+/* Locates the tables. All entries have a multiple of 8 bytes, and counts are 32 bits wide, so no
+ * sum overflows. */
 static smol_status take_tables(const uint8_t *data, size_t size, struct template_code *code,
                                smol_error *error)
 {
@@ -91,7 +91,7 @@ static bool function_is_valid(const struct template_code *code, uint32_t index, 
 
 /* --- operations --------------------------------------------------------------------------- */
 
-/* What an operation does to the height of the stack, and which kind of operand it has. */
+/* The effect of an operation on the height of the stack, and the kind of its operand. */
 enum operand { OPERAND_NONE, OPERAND_STRING, OPERAND_OTHER };
 struct effect {
     uint64_t pops, pushes;
@@ -174,7 +174,8 @@ int64_t smol_template_growth(const struct template_operation *operation)
     return (int64_t)effect.pushes - (int64_t)effect.pops;
 }
 
-/* How many different values field `a` may have; 256: any, which is counted elsewhere. */
+/* Returns the number of different values that field `a` may have; 256 means any value, which the
+ * height of the stack bounds. */
 static unsigned limit_of_a(const struct template_operation *op, const struct template_function *f)
 {
     switch (op->code) {
@@ -227,7 +228,8 @@ static bool operands_are_valid(const struct template_code *code, const struct te
     }
 }
 
-/* How high stack and captures are before an operation; `known` only where a run can come by. */
+/* The heights of stack and captures before an operation. `known` is set only for reachable
+ * operations. */
 struct height {
     uint32_t stack;
     uint16_t captures;
@@ -241,7 +243,7 @@ static bool agree(struct height *at, struct height now)
     return at->stack == now.stack && at->captures == now.captures;
 }
 
-/* Follows one operation: from its height to those of its successors. */
+/* Propagates the heights before one operation to its successors. */
 static bool follow(const struct template_function *f, const struct template_operation *op,
                    struct height *heights, uint32_t i)
 {
@@ -255,7 +257,7 @@ static bool follow(const struct template_function *f, const struct template_oper
         return false;
     next.stack = (uint32_t)stack;
     bool keeps = op->code == OP_AND || op->code == OP_OR;
-    bool drops_item = op->code == OP_NEXT; /* where it jumps */
+    bool drops_item = op->code == OP_NEXT; /* at the target of the jump */
     struct height target = {next.stack + keeps - drops_item, next.captures, true};
     if (op->code == OP_RETURN)
         return now.stack == 0 && now.captures == 0;
@@ -266,8 +268,8 @@ static bool follow(const struct template_function *f, const struct template_oper
     return i + 1 < f->n_operations && agree(&heights[i + 1], next);
 }
 
-/* One pass from the first operation to the last: a jump backwards must lead to where heights are
- * known already, which `agree` compares; what no run can come by is refused. */
+/* Checks a function in one pass from the first operation to the last. A jump backwards must lead to
+ * an operation with known heights, which `agree` compares. Unreachable operations are invalid. */
 static smol_status check_function(const struct template_code *code, uint32_t index,
                                   struct height *heights, smol_error *error)
 {

@@ -1,5 +1,5 @@
 /* The chat template of a blob: a Jinja template, compiled to instructions of a stack machine.
- * FORMAT.md, 5.11, says what each one does; runtime/template/template_vm.c does it. */
+ * FORMAT.md, 5.11, defines each instruction; runtime/template/template_vm.c executes them. */
 #ifndef SMOL_FORMAT_TEMPLATE_H
 #define SMOL_FORMAT_TEMPLATE_H
 
@@ -8,17 +8,17 @@
 
 #include "common/error.h"
 
-/* The section starts with this struct; then come the tables, in the order of the counts here, each
- * right after the one before. Function 0 is the template itself, the others are its macros. */
+/* The section starts with this struct. The tables follow without gaps, in the order of the counts
+ * here. Function 0 is the template itself, the others are its macros. */
 struct blob_template {
     uint32_t n_constants;  /* struct template_constant */
     uint32_t n_functions;  /* struct template_function; 0: the template could not be compiled */
     uint32_t n_operations; /* struct template_operation */
     uint32_t n_variables;  /* struct template_variable */
-    uint32_t n_text_bytes; /* of the text pool */
-    uint32_t name;         /* constant, a string: which of the checkpoint's templates; for people */
-    uint32_t reason;       /* constant, a string: why it could not be compiled, or NO_CONSTANT */
-    uint32_t source_size;  /* bytes of the template's source; for people */
+    uint32_t n_text_bytes; /* bytes of the text pool */
+    uint32_t name; /* constant, a string: the name of the template in the checkpoint, for display */
+    uint32_t reason;      /* constant, a string: why it was not compiled, or NO_CONSTANT */
+    uint32_t source_size; /* bytes of the template's source, for display */
     uint32_t reserved[8];
 };
 #define NO_CONSTANT UINT32_MAX
@@ -40,15 +40,15 @@ struct template_constant {
 struct template_function {
     uint32_t start;        /* first operation; functions are adjacent */
     uint32_t n_operations; /* at least 1 */
-    uint32_t n_parameters; /* they are the first slots */
+    uint32_t n_parameters; /* the first slots are the parameters */
     uint32_t n_slots;
-    uint32_t max_stack;  /* values on the stack at most, those of the slots not counted */
+    uint32_t max_stack;  /* most values on the stack, not counting slots */
     uint32_t name;       /* constant, a string */
-    uint32_t parameters; /* constants from here on are the parameters' names, strings */
+    uint32_t parameters; /* first of the constants that are the parameters' names, strings */
     uint32_t reserved;
 };
 
-/* A variable that is there besides the caller's: a special token. */
+/* A variable in addition to the caller's: a special token. */
 struct template_variable {
     uint32_t name, value; /* constants, strings */
 };
@@ -56,24 +56,24 @@ struct template_variable {
 struct template_operation {
     uint8_t code; /* enum template_opcode */
     uint8_t a;
-    uint16_t line; /* of the source, for messages; 65535 also stands for more */
+    uint16_t line; /* of the source, for messages; at most 65535 */
     uint32_t b;
 };
 
-/* What stands on the stack is written as (before -> after). */
+/* The effect on the stack is written as (before -> after). */
 enum template_opcode {
     /* output */
     OP_TEXT = 0,      /* ( -> ) writes constant b, a string */
     OP_PRINT,         /* (value -> ) writes it */
-    OP_CAPTURE,       /* ( -> ) what is written from here on ... */
-    OP_CAPTURED,      /* ( -> text) ... until here */
-    OP_CAPTURE_LEAVE, /* ( -> ) the same, and drops it */
+    OP_CAPTURE,       /* ( -> ) starts capturing the output */
+    OP_CAPTURED,      /* ( -> text) ends the capture and pushes its text */
+    OP_CAPTURE_LEAVE, /* ( -> ) ends the capture and drops its text */
     /* values */
     OP_CONSTANT,  /* ( -> value) constant b */
-    OP_UNDEFINED, /* ( -> value) that is undefined, named by constant b */
-    OP_RESOLVE,   /* ( -> value) of the caller's variable named by constant b */
-    OP_GET,       /* ( -> value) of slot b; a 1: of function 0 */
-    OP_SET,       /* (value -> ) into slot b; a 1: of function 0 */
+    OP_UNDEFINED, /* ( -> value) undefined, named by constant b */
+    OP_RESOLVE,   /* ( -> value) the caller's variable named by constant b */
+    OP_GET,       /* ( -> value) slot b; of function 0 if a is 1 */
+    OP_SET,       /* (value -> ) slot b; of function 0 if a is 1 */
     OP_LIST,      /* (b values -> list) */
     OP_TUPLE,     /* (b values -> tuple) */
     OP_DICT,      /* (b times key, value -> dict) */
@@ -92,24 +92,24 @@ enum template_opcode {
     OP_BINARY,    /* (x y -> value) a: enum template_binary */
     OP_COMPARE,   /* (x y -> boolean) a: enum template_compare */
     OP_CONCAT,    /* (b values -> text) */
-    OP_STORE,     /* (namespace value -> ) its attribute, constant b */
-    /* calls: a values, then b times a constant string and a value for it */
+    OP_STORE,     /* (namespace value -> ) sets its attribute, constant b */
+    /* calls: a positional values, then b times a constant string and a value for it */
     OP_CALL,   /* (callee ... -> value) */
     OP_FILTER, /* (value ... -> value) b: filter, bits 0..15, and named arguments, 16..31 */
-    OP_TEST,   /* (value ... -> boolean) likewise */
-    OP_GIVEN,  /* ( -> ) to b when parameter a was given */
+    OP_TEST,   /* (value ... -> boolean) as OP_FILTER, for a test */
+    OP_GIVEN,  /* ( -> ) jumps to b if parameter a was passed */
     OP_RETURN, /* ( -> ) the end of a function */
     /* jumps, to operation b of the function */
     OP_JUMP,       /* ( -> ) */
-    OP_JUMP_FALSE, /* (value -> ) when it is false */
-    OP_AND,        /* (value -> value) when it is false, otherwise (value -> ) and on */
-    OP_OR,         /* (value -> value) when it is true, otherwise (value -> ) and on */
+    OP_JUMP_FALSE, /* (value -> ) jumps if it is false */
+    OP_AND,        /* (value -> value) jumps if it is false, otherwise (value -> ) */
+    OP_OR,         /* (value -> value) jumps if it is true, otherwise (value -> ) */
     /* loops */
     OP_LOOP,     /* (iterable -> loop) */
-    OP_NEXT,     /* (loop -> loop item), or to b with (loop -> loop) after the last */
-    OP_KEEP,     /* (loop value -> loop) its item stays when that is true, see OP_REWIND */
-    OP_REWIND,   /* (loop -> loop) starts again, with the items that were kept */
-    OP_LOOP_END, /* (loop -> ) and to b when it had an item */
+    OP_NEXT,     /* (loop -> loop item), or after the last, (loop -> loop) and jumps to b */
+    OP_KEEP,     /* (loop value -> loop) keeps the item if value is true, see OP_REWIND */
+    OP_REWIND,   /* (loop -> loop) starts again, with the kept items */
+    OP_LOOP_END, /* (loop -> ) jumps to b if it had an item */
     N_TEMPLATE_CODES,
 };
 
@@ -203,8 +203,8 @@ enum {
     TEMPLATE_MAX_OPERATIONS = 1 << 20,
     TEMPLATE_MAX_CONSTANTS = 1 << 20,
     TEMPLATE_MAX_FUNCTIONS = 1 << 10,
-    TEMPLATE_MAX_STACK = 1 << 10, /* max_stack and n_slots of a function are at most this */
-    TEMPLATE_MAX_CAPTURES = 32,   /* captures within each other, in a function */
+    TEMPLATE_MAX_STACK = 1 << 10, /* largest max_stack and n_slots of a function */
+    TEMPLATE_MAX_CAPTURES = 32,   /* nested captures in a function */
     TEMPLATE_MAX_SOURCE = 1 << 20,
 };
 
@@ -219,19 +219,19 @@ struct template_code {
 };
 
 /* Checks the section data[0..size), aligned to 8 bytes, and fills *code; the section must outlive
- * it. Afterwards every rule of FORMAT.md holds: jumps stay within their function, operands exist,
- * and wherever a run comes by an operation, the stack and the captures are as high as the first
- * time, never below zero, and never above max_stack and TEMPLATE_MAX_CAPTURES. Errors:
- * SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
+ * it. On success every rule of FORMAT.md holds: jumps stay within their function, operands exist,
+ * and every path to an operation has the same heights of stack and captures, which are never below
+ * zero and never above max_stack and TEMPLATE_MAX_CAPTURES. Errors: SMOL_ERROR_DAMAGED,
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_template_open(const uint8_t *data, size_t size, struct template_code *code,
                                smol_error *error);
 
-/* By how many values an operation, whose code is one, changes the height of the stack where the run
+/* Returns by how many values a valid operation changes the height of the stack if execution
  * continues after it. */
 int64_t smol_template_growth(const struct template_operation *operation);
 
-/* Names of filters and tests as templates have them; aliases, such as "count", stand for the same
- * number. The number, or -1. */
+/* Return the number of the filter or test with this name in templates, or -1. Aliases, such as
+ * "count", have the same number. */
 int smol_template_find_filter(const char *name, size_t length);
 int smol_template_find_test(const char *name, size_t length);
 

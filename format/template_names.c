@@ -1,5 +1,5 @@
-/* What filters and tests are called in templates: the converter reads the names in the source, the
- * runtime those that `map`, `select` and the like are given. */
+/* The names of filters and tests in templates. The converter looks up the names in the source, the
+ * runtime those passed to `map`, `select` and similar filters. */
 #include <string.h>
 
 #include "format/template.h"

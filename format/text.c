@@ -1,4 +1,4 @@
-/* The rules of the text section, checked at every open. See FORMAT.md. */
+/* The checks of the text section, made at every open. See FORMAT.md. */
 #include "format/text.h"
 
 #include <inttypes.h>
@@ -53,8 +53,8 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     return SMOL_OK;
 }
 
-/* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
- * fit. */
+/* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
+ * does not fit. */
 static const void *take_table(struct cursor *cursor, const char *name, uint64_t count, size_t each,
                               smol_error *error)
 {
@@ -113,8 +113,8 @@ static bool step_is_valid(const struct text_tables *t, const struct text_step *s
            (replaces || step->text > 0);
 }
 
-/* Multiplies *growth by how many times as long the step can make a text; what it puts before one
- * is left out. */
+/* Checks the steps and multiplies *growth by the factor by which each can lengthen a text. Text
+ * that a step puts in front does not count. */
 static smol_status check_steps(const struct text_tables *t, const struct text_step *steps, size_t n,
                                uint64_t *growth, smol_error *error)
 {
@@ -139,7 +139,7 @@ static void note_id(struct text_tables *t, uint32_t id)
         t->id_bound = id + 1;
 }
 
-/* The slot that holds a name, or NO_TOKEN. */
+/* Returns the slot that holds a name, or NO_TOKEN. */
 static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size_t size)
 {
     uint32_t mask = t->header.n_name_slots - 1;
@@ -154,8 +154,8 @@ static uint32_t find_name(const struct text_tables *t, const uint8_t *name, size
     return NO_TOKEN;
 }
 
-/* As with merges, that the search for a slot's own name ends in this slot shows that it is found,
- * and that no other slot has the same name. */
+/* Checks the hash of names. If the search for a slot's own name ends in that slot, then the name
+ * can be found and no other slot has the same name. */
 static smol_status check_names(struct text_tables *t, smol_error *error)
 {
     for (uint32_t slot = 0; slot < t->header.n_name_slots; slot++) {
@@ -234,7 +234,7 @@ static smol_status check_pairs(const struct text_tables *t, smol_error *error)
     return SMOL_OK;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- the whole section --------------------------------------------------------------------- */
 
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
                                   smol_error *error)

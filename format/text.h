@@ -1,5 +1,5 @@
-/* The text section of a blob as typed pointers, after every rule was checked: how a text is
- * prepared before it is cut, and what its words are looked up in. */
+/* The text section of a blob as typed pointers, after every rule has been checked: how a text is
+ * prepared before it is split, and the names of tokens. */
 #ifndef SMOL_FORMAT_TEXT_H
 #define SMOL_FORMAT_TEXT_H
 
@@ -11,7 +11,7 @@
 #include "format/format.h"
 #include "format/nfc.h"
 
-/* The header is a copy; all pointers point into the section, which must outlive this. */
+/* The header is a copy; all pointers point into the section, which must outlive the struct. */
 struct text_tables {
     struct blob_text header;
     const uint32_t *before;             /* (n_before) */
@@ -25,31 +25,31 @@ struct text_tables {
     uint32_t id_bound;     /* every id in the section is below this */
 };
 
-/* The tables of a blob without the section: nothing is done to a text. */
+/* Returns the tables of a blob without the section, which leave text unchanged. */
 static inline struct text_tables text_tables_none(void)
 {
     return (struct text_tables){.header.unknown_id = NO_TOKEN};
 }
 
-/* Checks the section data[0..size), aligned to 64 bytes, which must not change from here on, and
- * fills *tables. Afterwards every rule of FORMAT.md holds, but that ids have tokens (see
+/* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. The section must not
+ * change afterwards. On success every rule of FORMAT.md holds, except that ids have tokens (see
  * smol_tokenizer_tables_open). Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_text_tables_open(const uint8_t *data, size_t size, struct text_tables *tables,
                                   smol_error *error);
 
-/* The token that is called name[0..size), or NO_TOKEN. */
+/* Returns the token named name[0..size), or NO_TOKEN. */
 uint32_t smol_text_name(const struct text_tables *tables, const uint8_t *name, size_t size);
 
-/* A text on its way through steps; start from zeros, free with smol_prepared_free. */
+/* A text during preparation. Initialize it with zeros and free it with smol_prepared_free. */
 struct prepared {
-    const uint8_t *text; /* (size): what was given, or in `buffer` */
+    const uint8_t *text; /* (size): the caller's, or in `buffer` */
     size_t size;
     struct buffer buffer;
 };
 
-/* Applies steps (n) of `tables` to text[0..size), well-formed UTF-8; `first` when the whole text
- * starts there. prepared->text lives as long as both `text` and *prepared. Linear.
- * Errors: SMOL_ERROR_MEMORY; free in any case. */
+/* Applies steps (n) of `tables` to text[0..size), well-formed UTF-8, in linear time. `first` is
+ * true if the whole text starts there. prepared->text is valid as long as both `text` and
+ * *prepared. Free *prepared even after an error. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_text_prepare(const struct text_tables *tables, const struct text_step *steps,
                               size_t n, const uint8_t *text, size_t size, bool first,
                               struct prepared *prepared, smol_error *error);

@@ -1,13 +1,13 @@
-/* The steps that a text takes before it is cut, see text.h. A step that changes nothing copies
- * nothing.
- */
+/* The steps that prepare a text before it is split, see text.h. A step that changes nothing copies
+ * nothing. */
 #include <string.h>
 
 #include "format/text.h"
 
 #include "common/memory.h"
 
-/* Where the pattern first stands in text[0..size), or `size`. Patterns are short. */
+/* Returns the start of the first occurrence of the pattern in text[0..size), or `size`. Patterns
+ * are short. */
 static size_t find(const uint8_t *text, size_t size, const uint8_t *pattern, size_t length)
 {
     for (size_t i = 0; size - i >= length; i++) {
@@ -26,7 +26,7 @@ static void add(struct buffer *out, const uint8_t *text, size_t size)
     smol_buffer_add(out, (const char *)text, size);
 }
 
-/* Appends the text with every pattern replaced. */
+/* Appends the text with every occurrence of the pattern replaced. */
 static void replace(const struct text_step *step, const uint8_t *pattern, const uint8_t *text,
                     size_t size, struct buffer *out)
 {
@@ -46,7 +46,7 @@ static bool starts_with(const uint8_t *text, size_t size, const uint8_t *start, 
     return size >= length && memcmp(text, start, length) == 0;
 }
 
-/* Whether the step leaves text[0..size), size > 0, as it is. */
+/* Returns whether the step does not change text[0..size), size > 0. */
 static bool changes_nothing(const struct text_tables *tables, const struct text_step *step,
                             const uint8_t *text, size_t size, bool first)
 {

@@ -1,4 +1,4 @@
-/* The rules of the tokenizer section, checked at every open. See FORMAT.md. */
+/* The checks of the tokenizer section, made at every open. See FORMAT.md. */
 #include "format/tokenizer.h"
 
 #include <inttypes.h>
@@ -31,8 +31,8 @@ static smol_status check_header(const struct blob_tokenizer *header, uint32_t vo
     return SMOL_OK;
 }
 
-/* The next table, of `count` entries of `each` bytes; NULL, with *error filled, when it does not
- * lie where it should. */
+/* Returns the next table, of `count` entries of `each` bytes. Returns NULL and fills *error if it
+ * is not at its expected offset. */
 static const void *take_table(struct cursor *cursor, const char *name, uint32_t offset,
                               uint64_t count, size_t each, smol_error *error)
 {
@@ -72,7 +72,7 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct tokenize
     return SMOL_OK;
 }
 
-/* The flags that a file may have: more with a text section. */
+/* The flags that a file may use; a text section allows more. */
 struct allowed {
     unsigned token_flags, added_flags, classes;
 };
@@ -100,8 +100,9 @@ static smol_status check_spans(const struct tokenizer_tables *tables, const stru
     return SMOL_OK;
 }
 
-/* If the search for a slot's own pair ends in this slot, three things hold: it is near enough
- * to its home, no empty slot cuts it off, and no other slot holds the same pair. */
+/* Returns whether a slot is valid. If the search for a slot's own pair ends in that slot, three
+ * things hold: it is close enough to its home slot, no empty slot is between them, and no other
+ * slot has the same pair. */
 static bool slot_is_valid(const struct tokenizer_tables *tables, uint32_t slot)
 {
     uint32_t n_tokens = tables->header.n_tokens;
@@ -128,7 +129,7 @@ static bool added_is_valid(const struct tokenizer_tables *tables, const struct a
            utf8_well_formed(tables->text + added->start, added->length) == added->length;
 }
 
-/* Whether `a` stands before `b` in the table of added tokens. */
+/* Returns whether `a` precedes `b` in the table of added tokens. */
 static bool added_ascend(const struct tokenizer_tables *tables, const struct added_token *a,
                          const struct added_token *b)
 {
@@ -166,7 +167,7 @@ static bool classes_are_valid(unsigned classes, const struct allowed *allowed)
     return (exclusive & (exclusive - 1)) == 0 && (classes & ~allowed->classes) == 0;
 }
 
-/* The splitter takes it for granted that the pattern's optional space is white space. */
+/* Checks the character classes. The splitter relies on the space being white space. */
 static smol_status check_classes(const struct tokenizer_tables *tables,
                                  const struct allowed *allowed, smol_error *error)
 {

@@ -1,4 +1,5 @@
-/* The tokenizer section of a blob as typed pointers, after every structural rule was checked. */
+/* The tokenizer section of a blob as typed pointers, after every structural rule has been
+ * checked. */
 #ifndef SMOL_FORMAT_TOKENIZER_H
 #define SMOL_FORMAT_TOKENIZER_H
 
@@ -11,7 +12,7 @@
 #include "format/scanner.h"
 #include "format/text.h"
 
-/* The header is a copy; all pointers point into the section, which must outlive this. */
+/* The header is a copy; all pointers point into the section, which must outlive the struct. */
 struct tokenizer_tables {
     struct blob_tokenizer header;
     const struct token_span *spans;   /* (n_tokens) */
@@ -21,29 +22,28 @@ struct tokenizer_tables {
     const struct added_token *added;  /* (n_added) */
     const uint16_t *class_index;      /* (CLASS_INDEX_SIZE) */
     const uint8_t *class_blocks;      /* (n_class_blocks, 256) */
-    struct scanner_tables scanner;    /* of the scanner section; the caller's to put here */
+    struct scanner_tables scanner;    /* of the scanner section; set by the caller */
     struct text_tables rules;         /* of the text section, or text_tables_none */
 };
 
-/* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. Afterwards every
- * rule of FORMAT.md holds: no offset, id or index in the tables leads out of bounds.
- * `vocab_size` bounds n_tokens; `text` is the blob's text section, NULL without one.
- * Errors: SMOL_ERROR_DAMAGED. */
+/* Checks the section data[0..size), aligned to 64 bytes, and fills *tables. On success every rule
+ * of FORMAT.md holds: no offset, id or index in the tables is out of bounds. `vocab_size` bounds
+ * n_tokens; `text` is the blob's text section, or NULL. Errors: SMOL_ERROR_DAMAGED. */
 smol_status smol_tokenizer_tables_open(const uint8_t *data, size_t size, uint32_t vocab_size,
                                        const struct text_tables *text,
                                        struct tokenizer_tables *tables, smol_error *error);
 
-/* Looking things up. The section may lie in a mapped file, which others can change, or a failing
- * disk turn into zeros, at any moment: so what leads to an address is read once and then checked,
- * although all was well at open. Whatever the tables hold, ids are below n_tokens and nothing is
- * read out of bounds. */
+/* Lookups. The section may be in a mapped file, which another process can change, or a failing disk
+ * can replace with zeros, at any moment. Each value that leads to an address is therefore read once
+ * and then checked, although the section was valid at open. Whatever the tables contain, returned
+ * ids are below n_tokens and reads stay in bounds. */
 
 static inline uint32_t tokenizer_read(const uint32_t *field)
 {
     return *(const volatile uint32_t *)field;
 }
 
-/* The text of token `id`; all zeros for an id without a token, and for what cannot be. */
+/* Returns the text of token `id`, or all zeros for an id without a token or an invalid entry. */
 static inline struct token_span tokenizer_span(const struct tokenizer_tables *tables, uint32_t id)
 {
     if (id >= tables->header.n_tokens)
@@ -54,14 +54,14 @@ static inline struct token_span tokenizer_span(const struct tokenizer_tables *ta
     return within ? span : (struct token_span){0};
 }
 
-/* The token of a single byte, or NO_TOKEN. */
+/* Returns the token of a single byte, or NO_TOKEN. */
 static inline uint32_t tokenizer_byte(const struct tokenizer_tables *tables, uint8_t byte)
 {
     uint32_t id = tokenizer_read(&tables->byte_tokens[byte]);
     return id < tables->header.n_tokens ? id : NO_TOKEN;
 }
 
-/* Entry `index`, below n_added, of the added tokens; all zeros for what cannot be. */
+/* Returns entry `index`, below n_added, of the added tokens, or all zeros if it is invalid. */
 static inline struct added_token tokenizer_added(const struct tokenizer_tables *tables,
                                                  uint32_t index)
 {
@@ -72,7 +72,7 @@ static inline struct added_token tokenizer_added(const struct tokenizer_tables *
     return valid ? added : (struct added_token){0};
 }
 
-/* The classes of a code point, at most U+10FFFF: bits of enum char_class. */
+/* Returns the classes of a code point of at most U+10FFFF: bits of enum char_class. */
 static inline unsigned tokenizer_classes(const struct tokenizer_tables *tables, uint32_t code_point)
 {
     size_t block = *(const volatile uint16_t *)&tables->class_index[code_point / 256];
@@ -81,16 +81,16 @@ static inline unsigned tokenizer_classes(const struct tokenizer_tables *tables, 
                : 0;
 }
 
-/* The token that two neighbours become. */
+/* The result of merging two neighbouring tokens. */
 struct merge {
-    uint32_t rank; /* or NO_RANK: they stay two */
+    uint32_t rank; /* or NO_RANK: they do not merge */
     uint32_t merged;
 };
 #define NO_RANK UINT32_MAX
 #define NO_SLOT UINT32_MAX
 
-/* The slot of the merge of two neighbours, or NO_SLOT. The search starts at the pair's home slot
- * and ends with an empty slot or after max_probe slots. `left` is not NO_TOKEN. */
+/* Returns the slot of the merge of two neighbours, or NO_SLOT. The search starts at the pair's home
+ * slot and ends at an empty slot or after max_probe slots. `left` must not be NO_TOKEN. */
 static inline uint32_t tokenizer_slot(const struct tokenizer_tables *tables, uint32_t left,
                                       uint32_t right)
 {
