@@ -154,7 +154,7 @@ static smol_status open_adapter(struct source *source, const struct option_texts
     return smol_lora_open(adapters->items[0], source->tensors, n, &source->lora, error);
 }
 
-/* Refuses a checkpoint that has a tokenizer in another file than tokenizer.json. */
+/* Refuses a checkpoint that has a tokenizer, but no tokenizer.json. */
 static smol_status check_tokenizer_file(const struct source *source, smol_error *error)
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer.model", "vocab.json"};

@@ -52,7 +52,7 @@ smol_status smolconv_convert(int argc, char **argv, smol_error *error)
     bool shown;
     if (argc < 2) {
         smol_options_usage(&line);
-        return SMOL_ERROR_USAGE; /* without further words */
+        return SMOL_ERROR_USAGE; /* the usage is the message */
     }
     smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
     if (status || shown)

@@ -1,4 +1,5 @@
-/* Making a delta, see delta.h: pieces of NEW are planned, coded side by side, written in order. */
+/* Makes a delta, see delta.h: plans the pieces of NEW, codes them in parallel and writes them in
+ * order. */
 #include "convert/ship/delta.h"
 
 #include <stddef.h>
@@ -15,14 +16,14 @@
 #include "convert/ship/patch.h"
 
 enum {
-    TRIAL_LEVEL = 1, /* of zstd: tells which method suits a piece */
-    LEVEL = 19,      /* made once, sent often */
-    REACH = 1 << 18, /* bytes around a piece's counterpart that zstd may refer to */
+    TRIAL_LEVEL = 1, /* of zstd; used to choose the method for a piece */
+    LEVEL = 19,      /* of zstd; high, because a delta is made once and sent often */
+    REACH = 1 << 18, /* bytes before and after a piece's counterpart that zstd may refer to */
     SLOTS_PER_THREAD = 4,
 };
 _Static_assert(DELTA_MAX_NEW + 2 * REACH <= DELTA_MAX_OLD, "reach");
 
-/* A piece on its way into the file. */
+/* A piece to be coded and written. */
 struct piece_slot {
     struct delta_piece piece;
     struct delta_record record;
@@ -34,15 +35,16 @@ struct making {
     struct blob old_blob, new_blob;
     struct delta_plan *plan;
     struct pool *pool;
-    struct piece_slot *slots; /* (capacity), of which n_slots are filled */
+    struct piece_slot *slots; /* (capacity); n_slots are filled */
     uint32_t n_slots, capacity;
     struct output output;
-    uint64_t size; /* of the delta, as far as it is written */
+    uint64_t size; /* bytes of the delta written so far */
 };
 
 /* --- coding a piece ----------------------------------------------------------------------- */
 
-/* The piece by `method` from as many bytes at its place in OLD. */
+/* Returns a part that codes the piece by `method` from the same number of bytes at its place in
+ * OLD. */
 static struct delta_part as_pair(const struct delta_piece *piece, enum delta_method method)
 {
     return (struct delta_part){.method = method,
@@ -51,7 +53,8 @@ static struct delta_part as_pair(const struct delta_piece *piece, enum delta_met
                                .old_size = piece->size};
 }
 
-/* The piece with what OLD has around its counterpart as history, which may be nothing. */
+/* Returns a part that codes the piece with zstd. Its history is OLD's bytes around the counterpart;
+ * it may be empty. */
 static struct delta_part as_frame(const struct delta_piece *piece)
 {
     uint64_t first = piece->region.old_offset, end = first + piece->region.old_size;
@@ -72,8 +75,8 @@ static smol_status encode(const struct making *m, struct piece_slot *slot, int l
                              m->new_blob.file.data + slot->piece.offset, level, &slot->error);
 }
 
-/* Finds the method that makes the least of the piece: differences only if its counterpart reaches
- * so far. */
+/* Chooses the method with the smallest result. Differences are possible only if OLD's region covers
+ * the whole piece. */
 static smol_status choose(const struct making *m, struct piece_slot *slot)
 {
     const struct delta_piece *piece = &slot->piece;
@@ -169,8 +172,8 @@ static smol_status write_header(struct making *m, smol_error *error)
     return smol_output_write(&m->output, 0, &header, sizeof header, error);
 }
 
-/* The blobs' files may have changed since they were verified, and disks lie: what is sent to many
- * places is tried first. */
+/* Applies the delta once. The files of the blobs may have changed since they were verified, or the
+ * disk may return wrong data, and a delta is sent to many places. */
 static smol_status try_out(const struct making *m, const char *path, smol_error *error)
 {
     struct input input;
@@ -182,7 +185,7 @@ static smol_status try_out(const struct making *m, const char *path, smol_error 
     return status;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole delta ---------------------------------------------------------------------- */
 
 static smol_status open_all(struct making *m, const char *old_path, const char *new_path,
                             uint32_t n_threads, smol_error *error)

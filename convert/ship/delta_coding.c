@@ -1,4 +1,4 @@
-/* Coding a part of a delta, see delta_coding.h. */
+/* Codes a part of a delta, see delta_coding.h. */
 #include "convert/ship/delta_coding.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "common/hash.h"
 
-/* OLD's bytes must stay in reach up to the last of NEW's. */
+/* OLD's bytes must stay within the window up to the last byte of NEW. */
 enum { WINDOW_LOG = 23 };
 _Static_assert(DELTA_MAX_OLD + DELTA_MAX_NEW <= 1 << WINDOW_LOG, "window");
 _Static_assert(ZSTD_COMPRESSBOUND(DELTA_MAX_NEW) <= DELTA_MAX_CODED, "coded");
@@ -38,8 +38,9 @@ static uint16_t load_half(const uint8_t *from)
     return (uint16_t)(from[0] | from[1] << 8);
 }
 
-/* Neighbouring numbers of either sign become small codes: 0, -1, 1, -2, 2... So the upper bytes are
- * nearly all zero, and they lie together, the lower ones in front. */
+/* Codes differences of 16-bit numbers. Small differences of either sign become small codes: 0, -1,
+ * 1, -2 and 2 become 0 to 4. So the upper bytes are nearly all zero. All lower bytes are stored
+ * first, then all upper bytes. */
 static void subtract_halves(const uint8_t *bytes, const uint8_t *old, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n / 2; i++) {
@@ -62,7 +63,8 @@ static void add_halves(const uint8_t *differences, const uint8_t *old, size_t n,
 
 /* --- coding ------------------------------------------------------------------------------- */
 
-/* One frame, by a context of its own: what another frame left in it could show in the bytes. */
+/* Compresses one frame. Uses a new context, because the state that another frame left in it could
+ * change the result. Returns 0 when memory runs out. */
 static size_t compress(const uint8_t *bytes, size_t n, const uint8_t *prefix, size_t n_prefix,
                        int level, uint8_t *coded)
 {
@@ -114,7 +116,8 @@ void smol_delta_decoder_close(struct delta_decoder *decoder)
     *decoder = (struct delta_decoder){0};
 }
 
-/* zstd's own call would take several frames, skippable ones, and formats of its early releases. */
+/* Returns whether the data is exactly one frame of `n` bytes. ZSTD_decompressDCtx also accepts
+ * several frames, skippable frames and the formats of early releases. */
 static bool is_one_frame(const uint8_t *coded, size_t size, size_t n)
 {
     static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd};

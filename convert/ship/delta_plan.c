@@ -1,4 +1,4 @@
-/* Planning a delta, see delta_plan.h. */
+/* Plans a delta, see delta_plan.h. */
 #include "convert/ship/delta_plan.h"
 
 #include <stdlib.h>
@@ -7,20 +7,20 @@
 #include "common/checked.h"
 #include "common/hash.h"
 
-enum { UNIT = 65536 }; /* what is compared at once */
+enum { UNIT = 65536 }; /* bytes that are compared at once */
 
 struct delta_plan {
     const struct blob *old_blob, *new_blob;
     struct delta_region *regions; /* (n_regions), in the order of NEW, without gaps */
     size_t n_regions;
-    size_t region;            /* where the next unit is */
-    uint64_t done;            /* bytes of that region that are done */
-    struct delta_piece ahead; /* the unit after the last piece; size 0: none */
+    size_t region;            /* the region of the next unit */
+    uint64_t done;            /* bytes of that region that are planned */
+    struct delta_piece ahead; /* the unit after the last piece; size 0 if there is none */
 };
 
 /* --- regions ------------------------------------------------------------------------------ */
 
-/* Whether the tensor has bytes of its own. */
+/* Returns whether the tensor has its own bytes, and is not an alias of the embedding. */
 static bool is_stored(const struct blob *blob, const struct blob_tensor *tensor)
 {
     return tensor == blob->tensors || tensor->offset != blob->tensors->offset;
@@ -31,7 +31,8 @@ static uint64_t tensor_digest(const struct blob *blob, const struct blob_tensor 
     return smol_digest(blob->file.data + tensor->offset, tensor->size);
 }
 
-/* OLD's tensor of the same name, if its elements lie in the same way. */
+/* Returns OLD's tensor of the same role and layer if its elements are laid out in the same way, or
+ * NULL. */
 static const struct blob_tensor *find_namesake(const struct blob *old,
                                                const struct blob_tensor *tensor)
 {
@@ -41,8 +42,9 @@ static const struct blob_tensor *find_namesake(const struct blob *old,
     return NULL;
 }
 
-/* OLD's tensor with the digest of `tensor`, the namesake first: layers may have moved. Otherwise
- * the namesake, or NULL. digests (old->n_tensors) are those of OLD's. */
+/* Returns the tensor of OLD that has the digest of `tensor`, because layers may have moved. Prefers
+ * the namesake. If no digest matches, returns the namesake, or NULL if there is none. digests
+ * (old->n_tensors) are those of OLD's tensors. */
 static const struct blob_tensor *find_counterpart(const struct blob *old, const uint64_t *digests,
                                                   const struct blob *new,
                                                   const struct blob_tensor *tensor)
@@ -113,7 +115,8 @@ void smol_delta_plan_close(struct delta_plan *plan)
 
 /* --- pieces ------------------------------------------------------------------------------- */
 
-/* The next unit of the current region, or the rest of that unit; size 0 at the end. */
+/* Returns the next unit of the current region, which may be shorter than UNIT at its end. Returns
+ * size 0 at the end of the plan. */
 static struct delta_piece next_unit(struct delta_plan *plan)
 {
     if (plan->region == plan->n_regions)
@@ -137,7 +140,7 @@ static struct delta_piece next_unit(struct delta_plan *plan)
     return unit;
 }
 
-/* Whether `unit`, which follows `piece`, can be part of it. */
+/* Returns whether `unit`, which follows `piece`, can be part of it. */
 static bool belongs(const struct delta_piece *piece, const struct delta_piece *unit)
 {
     if (piece->same != unit->same || piece->old_offset + piece->size != unit->old_offset)

@@ -1,5 +1,5 @@
-/* Where the bytes of a new blob come from: which of them an old blob has too, and where it has what
- * is likest to the others. */
+/* Plans the origin of a new blob's bytes: finds the bytes that an old blob also has, and the most
+ * similar place in the old blob for the others. */
 #ifndef SMOL_CONVERT_DELTA_PLAN_H
 #define SMOL_CONVERT_DELTA_PLAN_H
 
@@ -13,28 +13,29 @@
 /* Bytes of NEW and their counterpart in OLD: the front, the tokenizer, or a tensor. */
 struct delta_region {
     uint64_t new_offset, new_size;
-    uint64_t old_offset, old_size; /* old_size 0: there is none */
-    enum delta_method difference;  /* the method that takes differences between its numbers */
+    uint64_t old_offset, old_size; /* old_size 0: no counterpart */
+    enum delta_method difference;  /* the method for differences of its numbers */
 };
 
-/* A run of NEW's bytes. */
+/* A sequence of bytes of NEW. */
 struct delta_piece {
     uint64_t offset, size;
-    uint64_t old_offset; /* what they would be compared with, if OLD's region reaches so far */
-    bool same;           /* OLD has the same bytes there; otherwise size <= DELTA_MAX_NEW */
-    struct delta_region region; /* that it starts in; one that is not `same` ends in it too */
+    uint64_t old_offset; /* the place in OLD to compare with, if OLD's region covers it */
+    bool same;           /* OLD has the same bytes at old_offset; otherwise size <= DELTA_MAX_NEW */
+    struct delta_region region; /* that contains its start, and its end unless `same` is set */
 };
 
 struct delta_plan;
 
-/* Both blobs are open and mapped, and outlive the plan. Errors: SMOL_ERROR_MEMORY. */
+/* Opens a plan. Both blobs must be open and mapped, and outlive the plan. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_delta_plan_open(const struct blob *old_blob, const struct blob *new_blob,
                                  struct delta_plan **plan, smol_error *error);
 
-/* The next piece; together they are NEW, in order. False after the last. */
+/* Finds the next piece. The pieces cover NEW in order. Returns false after the last. */
 bool smol_delta_plan_next(struct delta_plan *plan, struct delta_piece *piece);
 
-/* NULL is fine. */
+/* Frees the plan. NULL is allowed. */
 void smol_delta_plan_close(struct delta_plan *plan);
 
 #endif

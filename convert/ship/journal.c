@@ -1,4 +1,4 @@
-/* The journal, see journal.h. */
+/* The journal of an unfinished output, see journal.h. */
 #include "convert/ship/journal.h"
 
 #include "common/hash.h"

@@ -1,5 +1,5 @@
-/* The journal of an unfinished output: where each frame ended in the packed file. It lies after the
- * end of the blob to be, see format/PACKED.md. */
+/* The journal of an unfinished output: the ends of the frames in the packed file. It follows the
+ * bytes of the finished blob, see format/PACKED.md. */
 #ifndef SMOL_CONVERT_JOURNAL_H
 #define SMOL_CONVERT_JOURNAL_H
 
@@ -17,18 +17,19 @@ struct journal {
     uint64_t check; /* of the last entry */
 };
 
-/* The journal of the blob with this header, before its first entry. */
+/* Returns the empty journal of the blob with this header. */
 struct journal smol_journal_start(const struct blob_header *header);
 
-/* Goes past the entry of a frame of `size` bytes, which the output has already. */
+/* Advances past the entry of a frame of `size` bytes, which the output's journal already has. */
 void smol_journal_pass(struct journal *journal, uint32_t size);
 
-/* Adds a frame of `size` bytes, which is in the output by now. Errors: SMOL_ERROR_FILE. */
+/* Writes the entry of a frame of `size` bytes, whose content must be in the output. Errors:
+ * SMOL_ERROR_FILE. */
 smol_status smol_journal_add(struct journal *journal, struct output *output, uint32_t size,
                              smol_error *error);
 
-/* Adds the frames that the output's journal, which starts at `journal`, holds to an empty `table`,
- * up to the first entry that is not as it should be. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+/* Adds the frames in the output's journal, which starts at `journal`, to an empty `table`, up to
+ * the first invalid entry. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_journal_read(struct journal journal, const struct output *output,
                               struct seek_table *table, smol_error *error);
 

@@ -1,4 +1,5 @@
-/* Packing, see pack.h. All threads make the frames of a batch, then one writes them. */
+/* Packs a blob, see pack.h. All threads compress the frames of a batch, then one thread writes
+ * them. */
 #include "convert/ship/pack.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 _Static_assert(ZSTD_COMPRESSBOUND(PACKED_PIECE) == PACKED_MAX_FRAME, "frame");
 
-enum { BATCH_FRAMES = 64 }; /* enough for threads not to wait long for the last one */
+enum { BATCH_FRAMES = 64 }; /* enough to keep threads from waiting long for the last one */
 
 struct packing {
     const struct pack_options *options;
@@ -23,13 +24,13 @@ struct packing {
     struct seek_table table;
     uint8_t *frames;            /* (BATCH_FRAMES, PACKED_MAX_FRAME) */
     size_t sizes[BATCH_FRAMES]; /* 0: out of memory */
-    uint64_t start;             /* the batch: where it starts in the blob */
+    uint64_t start;             /* the offset of the batch in the blob */
     uint32_t n_frames;
 };
 
 /* --- a batch ------------------------------------------------------------------------------ */
 
-/* Bytes of the blob that belong to frame i of the batch, which start at *start. */
+/* Returns the size of frame i's piece of the blob, and its offset as *start. */
 static size_t piece(const struct packing *p, uint32_t i, uint64_t *start)
 {
     *start = p->start + (uint64_t)i * PACKED_PIECE;
@@ -37,8 +38,9 @@ static size_t piece(const struct packing *p, uint32_t i, uint64_t *start)
     return rest < PACKED_PIECE ? (size_t)rest : PACKED_PIECE;
 }
 
-/* A context for each frame: in a used one, what it has seen may decide which matches are found, and
- * the bytes must not depend on which thread made which frames. */
+/* Compresses one frame with a new context. The state of a used context may change which matches are
+ * found, but the bytes must not depend on which thread made which frames. Returns 0 when memory
+ * runs out. */
 static size_t compress(const void *data, size_t size, uint32_t level, void *frame)
 {
     ZSTD_CCtx *context = ZSTD_createCCtx();
@@ -48,7 +50,7 @@ static size_t compress(const void *data, size_t size, uint32_t level, void *fram
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
     size_t n = ZSTD_compress2(context, frame, PACKED_MAX_FRAME, data, size);
     ZSTD_freeCCtx(context);
-    return ZSTD_isError(n) ? 0 : n; /* with room for any frame, memory is all that can lack */
+    return ZSTD_isError(n) ? 0 : n; /* the buffer holds any frame, so memory ran out */
 }
 
 static void make_frames(void *argument, struct pool_thread *thread)
@@ -79,7 +81,7 @@ static smol_status write_frames(struct packing *p, smol_error *error)
     return SMOL_OK;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole blob ----------------------------------------------------------------------- */
 
 static smol_status write_all_frames(struct packing *p, smol_error *error)
 {

@@ -1,4 +1,4 @@
-/* Reading a packed file, see packed_reader.h. */
+/* Reads a packed file, see packed_reader.h. */
 #include "convert/ship/packed_reader.h"
 
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 
 enum {
     CAPACITY = READER_FRAMES * PACKED_MAX_FRAME,
-    MAX_FRAME_HEADER = 18, /* zstd's: magic, descriptor, window, dictionary, content size */
-    LOOK_STEP = 4096, /* bytes that must have come before an unfinished frame is looked at again */
-    PATIENCE = 1,     /* milliseconds to wait for more before what is there is made use of */
+    MAX_FRAME_HEADER = 18, /* of zstd: magic, descriptor, window, dictionary, content size */
+    LOOK_STEP = 4096,      /* bytes that must arrive before an incomplete frame is examined again */
+    PATIENCE = 1, /* milliseconds to wait for more input before the bytes at hand are used */
 };
 
 /* --- opening and closing ------------------------------------------------------------------ */
@@ -45,7 +45,7 @@ void smol_packed_close(struct packed_reader *r)
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
-/* Reads once, after the bytes at hand; there must be room. */
+/* Reads once and appends to the bytes at hand. The buffer must not be full. */
 static smol_status fill(struct packed_reader *r, smol_error *error)
 {
     size_t n = 0;
@@ -56,7 +56,7 @@ static smol_status fill(struct packed_reader *r, smol_error *error)
     return status;
 }
 
-/* Passes up to `size` bytes that have arrived; returns how many. */
+/* Consumes up to `size` bytes that have arrived. Returns how many. */
 static size_t pass(struct packed_reader *r, uint64_t size)
 {
     size_t n = r->end - r->start < size ? r->end - r->start : (size_t)size;
@@ -104,7 +104,7 @@ smol_status smol_packed_read(struct packed_reader *r, void *data, size_t size, s
 
 /* --- frames ------------------------------------------------------------------------------- */
 
-/* Not a frame of a packed file, though it may be fine. */
+/* Refuses a frame that is not part of a packed file, though zstd may accept it. */
 static smol_status refuse(const struct packed_reader *r, const char *what, uint64_t offset,
                           smol_error *error)
 {
@@ -141,7 +141,8 @@ static smol_status refuse_magic(const struct packed_reader *r, const uint8_t *da
     return damaged(r, "not a zstd frame", offset, error);
 }
 
-/* Whether the frame says what those of a packed file say; its header is data[0..size). */
+/* Checks that the frame's header, which begins at data[0..size), is that of a packed file's
+ * frame. */
 static smol_status check_header(const struct packed_reader *r, const uint8_t *data, size_t size,
                                 uint64_t offset, smol_error *error)
 {
@@ -165,8 +166,8 @@ static uint32_t read_u32(const uint8_t *data)
     return data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
 }
 
-/* Looks for a frame at r->data + at. frame->size 0: it has not come yet, or here is the seek table
- * (*is_table) or the end of the input. */
+/* Examines the frame at r->data + at. frame->size is 0 if the frame is incomplete, at the seek
+ * table (*is_table is set) or at the end of the input. */
 static smol_status look(struct packed_reader *r, size_t at, struct packed_frame *frame,
                         bool *is_table, smol_error *error)
 {
@@ -197,7 +198,8 @@ static smol_status look(struct packed_reader *r, size_t at, struct packed_frame 
     return SMOL_OK;
 }
 
-/* Whether more comes at once. On a slow link it does not, and what is there is not kept waiting. */
+/* Returns whether more input arrives within PATIENCE. If not, as on a slow link, the caller uses
+ * the frames at hand without waiting. */
 static bool comes_at_once(const struct packed_reader *r)
 {
     struct pollfd one = {.fd = r->input.fd, .events = POLLIN};
@@ -211,9 +213,9 @@ static void make_room(struct packed_reader *r)
     r->start = 0;
 }
 
-/* A frame is looked at from its first byte each time, so there must be a reason to: enough has come
- * since, or nothing comes for a while. An error after good frames is found again by the next call.
- */
+/* zstd scans a frame from its first byte each time. So a frame is examined only if enough bytes
+ * have arrived since the last time, or if no input arrives for a while. An error after good frames
+ * is found again, and reported, by the next call. */
 smol_status smol_packed_frames(struct packed_reader *r, uint32_t max, struct packed_frame *frames,
                                uint32_t *n, smol_error *error)
 {

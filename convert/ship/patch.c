@@ -1,4 +1,4 @@
-/* Applying a delta, see patch.h. Nothing in it is trusted: the order of the checks is that of
+/* Applies a delta, see patch.h. The delta is untrusted input. The order of the checks is that of
  * format/DELTA.md. */
 #include "convert/ship/patch.h"
 
@@ -19,9 +19,9 @@ enum { MAX_NAME_SIZE = 300 };
 struct patching {
     const struct blob *old_blob;
     struct input *input;
-    struct output *output; /* or NULL */
+    struct output *output; /* may be NULL */
     struct delta_header header;
-    uint64_t made; /* bytes of NEW so far */
+    uint64_t made; /* bytes of NEW written so far */
     struct intake *intake;
     struct delta_decoder decoder;
     struct delta_record *record;
@@ -36,7 +36,7 @@ static smol_status damaged(const struct patching *p, smol_error *error, const ch
                      p->input->name, what, offset);
 }
 
-/* Reads what must be there. */
+/* Reads `size` bytes. Fewer are an error. */
 static smol_status take(struct patching *p, void *data, size_t size, smol_error *error)
 {
     size_t n = 0;
@@ -114,7 +114,8 @@ static smol_status check_old(const struct patching *p, smol_error *error)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
-/* Whether the part asks for no more than its method may, and for nothing that is not there. */
+/* Returns whether the part's sizes are within the limits of its method, and its bytes of OLD and
+ * NEW within the blobs. */
 static bool sizes_are_valid(const struct patching *p, const struct delta_part *part)
 {
     if (part->new_size == 0 || part->new_size > p->header.new_blob.file_size - p->made ||
@@ -159,7 +160,7 @@ static smol_status read_part(struct patching *p, smol_error *error)
     return SMOL_OK;
 }
 
-/* Makes sure that the bytes of OLD are those that the delta was made from. */
+/* Checks that the bytes of OLD are those that the delta was made from. */
 static smol_status check_old_bytes(const struct patching *p, uint64_t offset, uint64_t size,
                                    smol_error *error)
 {
@@ -170,7 +171,7 @@ static smol_status check_old_bytes(const struct patching *p, uint64_t offset, ui
     return smol_blob_check(p->old_blob, offset, end - offset, error);
 }
 
-/* bytes[0..size) are the next ones of NEW. */
+/* Adds p->bytes[0..size) to NEW. */
 static smol_status emit(struct patching *p, size_t size, smol_error *error)
 {
     smol_status status = smol_intake_take(p->intake, p->bytes, size, error);
@@ -180,7 +181,8 @@ static smol_status emit(struct patching *p, size_t size, smol_error *error)
     return status;
 }
 
-/* By way of p->bytes, so that what is checked is what is written. */
+/* Copies bytes of OLD to NEW. Uses p->bytes, so that the bytes that are checked are those that are
+ * written. */
 static smol_status copy(struct patching *p, uint64_t offset, uint64_t size, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -215,7 +217,7 @@ static smol_status apply_part(struct patching *p, smol_error *error)
     return emit(p, part->new_size, error);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole delta ---------------------------------------------------------------------- */
 
 static smol_status check_end(const struct patching *p, smol_error *error)
 {
@@ -247,7 +249,7 @@ static smol_status run(struct patching *p, smol_error *error)
     return status ? status : check_end(p, error);
 }
 
-/* The new blob is named after the delta, as a fresh delta is the remedy. */
+/* Names the new blob after the delta, because the remedy for an error is a fresh delta. */
 static void name_result(const struct input *input, char name[MAX_NAME_SIZE])
 {
     snprintf(name, MAX_NAME_SIZE, "%s: the new blob", input->name);
@@ -286,7 +288,7 @@ static smol_status write_new(const struct blob *old_blob, struct input *delta, c
     if (!status)
         status = smol_delta_apply(old_blob, delta, &output, error);
     status = file_settle(&old_blob->file, old_blob->path, status, error);
-    if (!status) /* its digests were checked as it was made */
+    if (!status) /* its digests were checked while it was made */
         status = smol_intake_check_output(&output, UINT64_MAX, name, VERIFY_OFF, error);
     if (!status)
         status = smol_output_commit(&output, error);

@@ -1,4 +1,4 @@
-/* The seek table, see seek_table.h. */
+/* The seek table of a packed file, see seek_table.h. */
 #include "convert/ship/seek_table.h"
 
 #include <stdlib.h>

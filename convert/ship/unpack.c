@@ -1,5 +1,5 @@
-/* Unpacking, see unpack.h. The frames that have arrived are decompressed by all threads; one then
- * checks and writes them in order. */
+/* Unpacks a blob, see unpack.h. All threads decompress the frames that have arrived; one thread
+ * then checks and writes them in order. */
 #include "convert/ship/unpack.h"
 
 #include <inttypes.h>
@@ -23,9 +23,9 @@ struct unpacking {
     struct intake *intake;
     struct seek_table table; /* the frames that are in the output */
     uint64_t size;           /* bytes of blob in the output */
-    struct journal journal;  /* of these; without a place until the front is whole */
-    bool is_whole;           /* the output lacks nothing but its name */
-    bool can_go_on;          /* what is in the output may be continued by another call */
+    struct journal journal;  /* of these frames; its place is 0 until the front is complete */
+    bool is_whole;           /* the output is complete, but not renamed yet */
+    bool can_go_on;          /* another call may continue the output */
     struct progress progress;
     uint8_t *content; /* (READER_FRAMES, PACKED_PIECE) */
     struct packed_frame frames[READER_FRAMES];
@@ -48,7 +48,7 @@ static void decompress(void *argument, struct pool_thread *thread)
     }
 }
 
-/* Gets up to `max` frames and what is in them. */
+/* Reads up to `max` frames and decompresses them. */
 static smol_status next_frames(struct unpacking *u, uint32_t max, smol_error *error)
 {
     smol_status status = smol_packed_frames(&u->reader, max, u->frames, &u->n_frames, error);
@@ -72,7 +72,7 @@ static smol_status check_frame(const struct unpacking *u, uint32_t i, smol_error
     return SMOL_OK;
 }
 
-/* Once the front is there, the journal gets all frames so far, then each as it comes. */
+/* Writes the journal: all frames so far once the front is complete, then each new frame. */
 static smol_status keep_journal(struct unpacking *u, smol_error *error)
 {
     const struct blob *front = smol_intake_front(u->intake);
@@ -86,7 +86,7 @@ static smol_status keep_journal(struct unpacking *u, smol_error *error)
     return status;
 }
 
-/* Checks frame i, adds it to the output, and passes it. */
+/* Checks frame i, adds it to the output, and skips it in the input. */
 static smol_status take_frame(struct unpacking *u, uint32_t i, smol_error *error)
 {
     const struct packed_frame *frame = &u->frames[i];
@@ -147,8 +147,8 @@ static uint64_t count_pieces(uint64_t size)
     return size / PACKED_PIECE + (size % PACKED_PIECE > 0);
 }
 
-/* Takes in what the output has of its first `n` pieces; *good is how many are good. Without a whole
- * front nothing is known to be. */
+/* Checks the first `n` pieces of the output. *good is the number of good pieces from the start. It
+ * is 0 if the front is incomplete, because the pieces cannot be checked then. */
 static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size, uint64_t *good,
                              smol_error *error)
 {
@@ -161,7 +161,7 @@ static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
             break;
         smol_status taken = smol_intake_take(u->intake, u->content, size, error);
         if (taken == SMOL_ERROR_MEMORY)
-            status = taken; /* which says nothing about what is there */
+            status = taken; /* this is not a fault of the pieces */
         if (taken)
             break;
         u->size += size;
@@ -171,8 +171,8 @@ static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
     return status;
 }
 
-/* Resumes after the last frame that is both in the journal and good in the output: a power cut may
- * have lost any part of either. */
+/* Resumes after the last frame that is both in the journal and good in the output. A power failure
+ * may have lost any part of either. */
 static smol_status take_journaled(struct unpacking *u, const struct blob_header *header,
                                   smol_error *error)
 {
@@ -191,7 +191,7 @@ static smol_status take_journaled(struct unpacking *u, const struct blob_header 
     return status;
 }
 
-/* The output may be a whole blob already, cut off right before it got its name. */
+/* Checks whether the output is a complete blob that was interrupted just before it was renamed. */
 static smol_status take_whole(struct unpacking *u, const struct blob_header *header,
                               smol_error *error)
 {
@@ -221,10 +221,10 @@ static smol_status take_part(struct unpacking *u, const struct blob_header *star
     return status || u->is_whole || u->table.n > 0 ? status : start_over(u, error);
 }
 
-/* Finds what an earlier call has left in the output. */
+/* Finds the data that an earlier call has left in the output. */
 static smol_status find_kept(struct unpacking *u, smol_error *error)
 {
-    static const struct blob_header nothing; /* what a power cut may leave of it */
+    static const struct blob_header nothing; /* a power failure may leave zeros */
     struct blob_header start;
     smol_error reason;
     size_t n = 0;
@@ -243,8 +243,8 @@ static smol_status find_kept(struct unpacking *u, smol_error *error)
     return status;
 }
 
-/* The input may continue where the output ends, or start again: then its first frame is the first
- * one again, and what is known can be passed. */
+/* Finds the position of the input, which may continue where the output ends, or start again. In the
+ * second case its first frame is the output's first frame, and the known frames are skipped. */
 static smol_status find_place(struct unpacking *u, smol_error *error)
 {
     uint8_t *first = u->content + PACKED_PIECE;
@@ -274,7 +274,7 @@ static smol_status go_on(struct unpacking *u, smol_error *error)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-/* The seek table must be the one that the frames call for, with nothing after it. */
+/* Checks that the seek table matches the frames, and that the input ends after it. */
 static smol_status check_table(struct unpacking *u, smol_error *error)
 {
     uint8_t *due = NULL, *bytes = NULL;
@@ -315,19 +315,19 @@ static smol_status finish(struct unpacking *u, smol_error *error)
 {
     smol_status status =
         smol_intake_check_output(&u->output, u->size, u->reader.input.name, VERIFY_AT_OPEN, error);
-    if (status == SMOL_ERROR_DAMAGED) { /* all digests are right: whoever made it broke a rule */
+    if (status == SMOL_ERROR_DAMAGED) { /* the digests match, so the blob breaks a rule */
         u->can_go_on = false;
         smol_output_forget(&u->output);
     }
     if (status)
         return status;
-    u->can_go_on = false; /* without its journal */
+    u->can_go_on = false; /* truncation removes the journal */
     if (u->options->resume)
         status = smol_output_truncate(&u->output, u->size, error);
     return status ? status : smol_output_commit(&u->output, error);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole blob ----------------------------------------------------------------------- */
 
 static smol_status prepare(struct unpacking *u, const char *input, const char *output,
                            smol_error *error)
@@ -361,7 +361,7 @@ static smol_status unpack(struct unpacking *u, smol_error *error)
     return status ? status : finish(u, error);
 }
 
-/* Says where to go on. What cannot be continued is not kept. */
+/* Reports where to continue. Does not keep an output that cannot be continued. */
 static void report_rest(struct unpacking *u, const char *output, struct unpack_rest *rest,
                         smol_error *error)
 {

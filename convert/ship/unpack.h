@@ -1,4 +1,4 @@
-/* Restoring a packed blob while it arrives, see format/PACKED.md. */
+/* Restores a packed blob while it arrives, see format/PACKED.md. */
 #ifndef SMOL_CONVERT_UNPACK_H
 #define SMOL_CONVERT_UNPACK_H
 
@@ -14,21 +14,21 @@ struct unpack_options {
     int quiet;  /* 1: no progress bar, no notes, no summary */
 };
 
-/* Where an unfinished output can be continued. */
+/* The position at which an unfinished output can be continued. */
 struct unpack_rest {
-    bool is_known;     /* there is an answer; if it is not 0, OUTPUT.part is kept */
+    bool is_known;     /* `position` is valid; if it is not 0, OUTPUT.part is kept */
     uint64_t position; /* the first byte of the packed file that is still needed */
 };
 
-/* Unpacks `input`, a file, a pipe, or "-" for standard input, into the blob `output`, which appears
- * whole and verified or not at all. Each chunk is checked as it arrives. With `resume`, what has
- * arrived is kept after an error (*rest), and the next call resumes there; its input may start
- * at that byte or at the packed file's first.
+/* Unpacks `input` (a file, a pipe, or "-" for standard input) into the blob `output`, which appears
+ * complete and verified or not at all. Checks each chunk as it arrives. With `resume`, the bytes
+ * that have arrived are kept after an error (*rest), and the next call resumes there. Its input may
+ * start at that byte or at the first byte of the packed file.
  *
- * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES take part), the blob's front, up to
- * three times, and 20 bytes for each frame. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY,
- * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (an input that `smolconv pack` has not made, a blob of
- * a newer format). */
+ * Memory: 8.4 MB, 0.2 MB for each thread (at most READER_FRAMES threads are used), up to three
+ * times the blob's front, and 20 bytes for each frame. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY,
+ * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (an input that `smolconv pack` does not make, or a
+ * blob of a newer format). */
 smol_status smol_unpack(const char *input, const char *output, const struct unpack_options *options,
                         struct unpack_rest *rest, smol_error *error);
 
