@@ -1,12 +1,12 @@
-"""The parts of scripts/bench, in the order in which they are of use:
+"""The modules of scripts/bench:
 
-paths.py     where things lie
+paths.py     paths and common sizes
 smol.py      libsmol through ctypes
 peer.py      llama.cpp through ctypes; gguf_files.py writes the files that it reads
-same.py      whether both compute the same
-limits.py    what the machine can do at most
-measure.py   cases, rounds, medians; crowd.py: who else uses the machine
+same.py      checks that both compute the same
+limits.py    the limits of the machine
+measure.py   cases, rounds, medians; crowd.py: load from other processes
 speed.py, start.py, programs.py, tokenizing.py, fork.py    the cases, by subject
-targets.py   the rows of the table: which case, which bounds
+targets.py   the rows of the table: their cases and bounds
 report.py, plot.py                                          the table, the JSON file, the picture
 """

@@ -1,16 +1,16 @@
-"""Measures the load from other processes. A crowded machine's figures are worth little, the peer's least, whose
-threads wait busily for each other."""
+"""Measures the load from other processes. On a busy machine the figures are unreliable, above all the peer's,
+because its threads wait for each other in busy loops."""
 
 import os
 import time
 
-QUIET = 0.1  # of the processors' time may go elsewhere before figures are doubtful
+QUIET = 0.1  # share of the processors' time above which figures are doubtful
 LOOK = 0.25  # seconds
 
 
 def busy_seconds():
-    """Processor time that anybody has used since the machine started, the host of a virtual one
-    included."""
+    """Returns the processor time that all processes have used since the machine started, including the host
+    of a virtual machine."""
     with open("/proc/stat") as file:
         fields = [int(field) for field in file.readline().split()[1:]]
     user, nice, system, _, _, irq, softirq, steal = fields[:8]
@@ -23,7 +23,7 @@ def own_seconds():
 
 
 class Watch:
-    """How much of all processors' time went to others during a `with` statement."""
+    """Measures the share of all processors' time that other processes use during a `with` statement."""
 
     def __enter__(self):
         self.start, self.busy, self.own = time.time(), busy_seconds(), own_seconds()
@@ -39,7 +39,7 @@ class Watch:
 
 
 class Patience:
-    """Waits for quiet moments, for so many seconds in all."""
+    """Waits for quiet moments, for at most a number of seconds in total."""
 
     def __init__(self, seconds):
         self.left = seconds

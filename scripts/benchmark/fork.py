@@ -1,6 +1,6 @@
-"""ik_llama.cpp, the faster fork, where a build of its llama-bench is at hand (IK_BENCH=path).
+"""ik_llama.cpp, the faster fork, if a build of its llama-bench exists (IK_BENCH=path).
 
-That benchmark is a process of its own, in turn with ours; IK_FLAGS replaces its flags."""
+That benchmark is a separate process and alternates with ours; IK_FLAGS replaces its flags."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from .measure import Case
 from .paths import THREADS, Unmeasured, gguf_file
 from .speed import DECODE, PREFILL, decode, name, prefill, smol_context
 
-FLAGS = "-fa 1 -rtr 1"  # flash attention, weights repacked when loading: its fastest
+FLAGS = "-fa 1 -rtr 1"  # flash attention, weights repacked when loading: its fastest settings
 
 
 def program():
@@ -23,7 +23,7 @@ def flags():
 
 
 def fork_speeds(n_threads):
-    """{"prefill": tokens per second, "decode": ...}; it warms up by itself."""
+    """Returns {"prefill": tokens per second, "decode": ...}. The program warms up by itself."""
     command = [program(), "-m", gguf_file("int8"), "-p", PREFILL, "-n", DECODE, "-t", n_threads]
     command += ["-r", 1, "-o", "json", *flags()]
     run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
@@ -41,7 +41,7 @@ def cases_of(n_threads):
         ours = prefill(smol_context("int8", n_threads), PREFILL)
         return {"smol": ours, "peer": theirs["prefill"]}
 
-    def measure_decode(round_):  # in the same round as the other
+    def measure_decode(round_):  # the run of measure_prefill measured both
         if "decode" not in theirs:
             theirs.update(fork_speeds(n_threads))
         return {"smol": decode(smol_context("int8", n_threads)), "peer": theirs["decode"]}

@@ -1,7 +1,7 @@
-"""The GGUF files that llama.cpp reads, written once from the very weights that smolconv reads.
+"""Writes the GGUF files that llama.cpp reads, once, from the weights that smolconv reads.
 
-The metadata, the tokenizer above all, is that of the GGUF file which scripts/build-test-model
-rebuilds the checkpoint from; the weights are the checkpoint's."""
+The metadata, including the tokenizer, is copied from the GGUF file from which scripts/build-test-model
+rebuilds the checkpoint; the weights are the checkpoint's."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def read_checkpoint():
 
 
 def permuted(name, values, config):
-    """llama.cpp keeps the two halves of the rotary pairs of q and k side by side."""
+    """Permutes rows of q and k: llama.cpp stores the two halves of the rotary pairs side by side."""
     heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}
     key = next((heads[part] for part in heads if part in name), None)
     if not key:
@@ -93,7 +93,7 @@ def write(path, kind, metadata):
     matrices = gguf.GGMLQuantizationType[kind]
     for name, values in read_checkpoint():
         values = permuted(name, values, config)
-        vector = values.ndim == 1  # norms stay float32, as llama.cpp's own converter has it
+        vector = values.ndim == 1  # norms stay float32, as in llama.cpp's own converter
         target = gguf.GGMLQuantizationType.F32 if vector else matrices
         writer.add_tensor(gguf_name(name), gguf.quants.quantize(values, target), raw_dtype=target)
     writer.write_header_to_file()

@@ -1,8 +1,8 @@
 """Measures the limits of this machine, in the units of the figures that are compared with them.
 
-Reading: tests/bench/limits.c reads a mapped blob by so many threads. A decode step must read every
-weight once. Multiplying: it multiplies and adds in registers. A prompt must multiply each of its
-tokens with every matrix of the layers, and its last token with the output matrix."""
+Reading: tests/bench/limits.c reads a mapped blob with several threads. A decode step must read every
+weight once. Multiplying: it multiplies and adds in registers. A prompt must multiply each of its tokens
+with every matrix of the layers, and its last token with the output matrix."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 
 from .paths import BUILD, Unmeasured, blob, model_config
 
-READ_BYTES = 4e9  # in one measurement: some tenths of a second
+READ_BYTES = 4e9  # bytes of one measurement: some tenths of a second
 
 
 @functools.cache
@@ -47,8 +47,8 @@ def blob_bytes(dtype):
 
 
 def bytes_per_second(isa, dtype, n_threads):
-    """The rate of a plain read of the blob. The kernel may have unmapped it since it was last read, so the
-    first pass is not counted."""
+    """Returns the rate of a plain read of the blob. The kernel may have unmapped it since the last read, so
+    the first pass is not counted."""
     data, read = _mapped(dtype), _library().smol_limit_read
     passes = max(1, round(READ_BYTES / data.size))
     read(isa.encode(), data.ctypes.data, data.size, n_threads, 1)
@@ -57,7 +57,7 @@ def bytes_per_second(isa, dtype, n_threads):
 
 
 def multiply_adds_per_second(isa, dtype, n_threads):
-    """int8 matrices are multiplied as int8, all others and attention as f32."""
+    """Returns the rate of int8 products for int8, and of f32 products for all other types and for attention."""
     library = _library()
     call = library.smol_limit_int8 if dtype == "int8" else library.smol_limit_f32
     return _measured(call(isa.encode(), n_threads))
@@ -67,7 +67,7 @@ def instructions(isa):
     return _library().smol_limit_instructions(isa.encode()).decode()
 
 
-# --- what a model asks for -----------------------------------------------------------------------
+# --- work per token ------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -78,7 +78,7 @@ def shape():
 
 
 def prompt_multiply_adds(n_tokens):
-    """Multiply-adds in the matrices, for a prompt whose last token gets logits."""
+    """Returns the number of multiply-adds in the matrices, for a prompt whose last token gets logits."""
     c = shape()
     hidden, inner = c["hidden_size"], c["intermediate_size"]
     kv = c["num_key_value_heads"] * c["head_dim"]
@@ -87,14 +87,15 @@ def prompt_multiply_adds(n_tokens):
 
 
 def attention_multiply_adds(n_tokens, depth):
-    """Multiply-adds that `depth` earlier positions add to a prompt: q times k, and weights times v."""
+    """Returns the number of multiply-adds that `depth` earlier positions add to a prompt: q times k, and
+    weights times v."""
     c = shape()
     per_pair = 2 * c["num_hidden_layers"] * c["num_attention_heads"] * c["head_dim"]
     return n_tokens * depth * per_pair
 
 
 def kv_bytes(dtype, depth):
-    """The bytes of smol's default cache at a depth: f32 for f32 blobs, f16 otherwise."""
+    """Returns the size of smol's default cache at a depth: f32 for f32 blobs, f16 otherwise."""
     c = shape()
     elements = 2 * c["num_hidden_layers"] * c["num_key_value_heads"] * c["head_dim"]
     return depth * elements * (4 if dtype == "f32" else 2)

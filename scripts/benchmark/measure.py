@@ -1,8 +1,8 @@
 """Cases, rounds, medians.
 
-A small shared machine drifts from minute to minute, so nothing is measured once and for all: every
-round measures every case, and within a case what is compared goes in turn, forwards in one round
-and backwards in the next. A first round is not counted."""
+The speed of a small shared machine drifts from minute to minute, so every round measures every case.
+Within a case, the sides alternate: forwards in one round and backwards in the next. The first round is not
+counted."""
 
 import dataclasses
 import statistics
@@ -14,24 +14,24 @@ from collections.abc import Callable
 from .crowd import Watch
 from .paths import Unmeasured
 
-SETTLE = 0.03  # seconds: until the other library's threads have stopped waiting busily for work
+SETTLE = 0.03  # seconds until the other library's threads stop their busy waiting
 
 
 @dataclasses.dataclass
 class Case:
-    """`measure(round)` returns {side: figure}; sides are "smol", "peer", "limit" and the like."""
+    """`measure(round)` returns {side: figure}; sides are "smol", "peer", "limit" and others."""
 
     name: str
     measure: Callable
-    once: bool = False  # the same every time: one round will do
+    once: bool = False  # the figure never changes: one round suffices
     values: dict = dataclasses.field(default_factory=dict)  # side: [a figure for each round]
-    seconds: float = 0.0  # that it took in all
-    others: list = dataclasses.field(default_factory=list)  # others' share of the machine meanwhile
+    seconds: float = 0.0  # total time
+    others: list = dataclasses.field(default_factory=list)  # load from other processes, for each measurement
     failure: str | None = None
 
 
 def in_turn(turns=1, **sides):
-    """A case's `measure` from one call per side: each side's median over a few turns."""
+    """Returns the `measure` of a case from one call per side: each side's median over a few turns."""
 
     def measure(round_):
         figures = {side: [] for side in sides}
@@ -48,7 +48,7 @@ def run_case(case, round_, counted):
     try:
         with Watch() as watch:
             figures = case.measure(round_)
-    except Exception as error:  # one broken case must not cost the others' figures
+    except Exception as error:  # one broken case must not prevent the others
         if not isinstance(error, Unmeasured):
             traceback.print_exc()
         case.failure = str(error) or type(error).__name__
@@ -62,7 +62,7 @@ def run_case(case, round_, counted):
 
 
 def run(cases, rounds, patience):
-    """Fills in the values, or the failure, of every case; waits for quiet before each."""
+    """Fills in the values, or the failure, of every case; waits for a quiet machine before each."""
     for round_ in range(rounds + 1):
         start = time.perf_counter()
         for case in cases:
@@ -78,7 +78,7 @@ def name_of(round_, rounds):
 
 
 def show_progress(text, end=""):
-    """Shows the current measurement on one line of a terminal; elsewhere only the ends of rounds."""
+    """Shows the current measurement on one line of a terminal; otherwise only the ends of rounds."""
     if end or sys.stderr.isatty():
         erase = "\r\033[K" if sys.stderr.isatty() else ""
         print(f"{erase}bench: {text}", end=end, file=sys.stderr, flush=True)
@@ -95,6 +95,6 @@ def median(values):
 
 
 def ratios(values, others):
-    """The ratio of the medians, and the lowest and highest ratio within one round."""
+    """Returns the ratio of the medians, and the lowest and highest ratio within one round."""
     each = [a / b for a, b in zip(values, others, strict=True)]
     return median(values) / median(others), min(each), max(each)

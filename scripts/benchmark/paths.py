@@ -1,4 +1,4 @@
-"""Where things lie, and the sizes that every part of the benchmark shares."""
+"""Paths, and the sizes that every part of the benchmark shares."""
 
 import json
 import os
@@ -15,7 +15,7 @@ THREADS = (1, 2)
 
 
 class Unmeasured(Exception):
-    """Something could not be measured, and why."""
+    """A measurement is impossible; the message says why."""
 
 
 def blob(dtype):

@@ -1,7 +1,7 @@
-"""llama.cpp through llama_cpp's low-level calls, with the same face as smol.py.
+"""llama.cpp through llama_cpp's low-level calls, with the same interface as smol.py.
 
-Everything is at llama.cpp's defaults (n_ubatch 512, KV cache in f16, weights mapped) but for the
-number of threads, the size of the context, and flash attention, which the caller chooses."""
+All settings are llama.cpp's defaults (n_ubatch 512, KV cache in f16, weights mapped), except the number of
+threads, the size of the context, and flash attention, which the caller chooses."""
 
 import ctypes
 import re
@@ -30,7 +30,7 @@ def version():
 
 
 def features():
-    """The instruction sets that it reports it was compiled for."""
+    """Returns the instruction sets for which it was compiled, as it reports them."""
     info = llama.llama_print_system_info().decode()
     return re.findall(r"(\w+) = 1", info)
 
@@ -71,7 +71,7 @@ class Context:
         llama.llama_free(self.handle)
 
     def eval(self, ids):
-        """`ids` (uint32, contiguous); returns the logits of the last one."""
+        """Evaluates `ids` (uint32, contiguous); returns the logits of the last one."""
         tokens = ids.ctypes.data_as(ctypes.POINTER(llama.llama_token))
         for begin in range(0, len(ids), self.n_batch):
             n = min(self.n_batch, len(ids) - begin)

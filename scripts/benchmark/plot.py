@@ -1,8 +1,8 @@
 """The picture: tokens per second against the roofline, a panel for each dtype.
 
-The more tokens go through the layers at once, the more is done with each weight that is read. With
-few of them reading memory is the limit (the slope), with many multiplying is (the ceiling). Plain
-SVG, written by hand: it needs no library and stays sharp."""
+The more tokens pass through the layers at once, the more work is done for each weight read. With few
+tokens, reading memory is the limit (the slope); with many, multiplying is (the ceiling). The file is plain
+SVG, written without a library."""
 
 import math
 from html import escape
@@ -13,9 +13,9 @@ from .paths import DTYPES, GGUF_TYPES, THREADS
 from .targets import plotted
 
 WIDTH, HEIGHT = 1080, 440
-LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 308, 24, 276  # DEPTH: a panel's height
+LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 308, 24, 276  # DEPTH: height of a panel
 TOKENS = (1, 8, 64, 512)
-FROM, TO = 0.3, 2300  # of the axis of tokens, with room for figures beside the outer points
+FROM, TO = 0.3, 2300  # range of the axis of tokens, with room for figures beside the outer points
 
 STYLE = """
 svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif }
@@ -38,12 +38,12 @@ text.smol, text.peer { stroke: none; font-weight: 600 }
 
 
 def complete(cases):
-    """Whether all that it shows was measured."""
+    """Returns whether all figures in the picture were measured."""
     shown = [name for dtype in DTYPES for name in plotted(dtype).values()]
     return all(name in cases and cases[name].values for name in shown)
 
 
-# --- what is shown ------------------------------------------------------------------------------
+# --- data ---------------------------------------------------------------------------------------
 
 
 class Panel:
@@ -72,7 +72,7 @@ class Panel:
         return [y for points in self.points.values() for _, y in points] + [self.roof(TOKENS[-1])]
 
 
-# --- where it is shown --------------------------------------------------------------------------
+# --- axes ---------------------------------------------------------------------------------------
 
 
 class Scale:
@@ -92,7 +92,7 @@ class Scale:
 
 
 def round_speeds(low, high):
-    """1, 2, 5, 10, 20 ... within the range."""
+    """Returns 1, 2, 5, 10, 20 ... within the range."""
     steps = [m * 10**e for e in range(7) for m in (1, 2, 5)]
     return [step for step in steps if low <= step <= high]
 
@@ -156,7 +156,7 @@ def draw_side(panel, scale, side):
 
 
 def draw_figures(panel, scale, index, anchor, aside):
-    """Beside an outer point of both sides, pushed apart where they would overlap."""
+    """Writes the figure beside an outer point of both sides, and moves them apart if they overlap."""
     ends = [(side, *points[index]) for side, points in panel.points.items()]
     ends.sort(key=lambda end: -end[2])
     heights = [scale.y(speed) + 4 for _, _, speed in ends]

@@ -21,8 +21,8 @@ CONVERTED = "bench-conversion.smol"
 
 
 def anonymous_bytes(pid):
-    """Pages that no file backs: all of a process's memory but the blob, the program and its
-    libraries, which are mapped. 0 when it has ended."""
+    """Returns the private memory of a process: pages without a file, so not the blob, the program or its
+    libraries, which are mapped. 0 when the process has ended."""
     try:
         with open(f"/proc/{pid}/smaps_rollup") as file:
             return int(re.search(r"^Anonymous: +(\d+) kB", file.read(), re.M)[1]) * 1024
@@ -31,7 +31,7 @@ def anonymous_bytes(pid):
 
 
 def peak_anonymous_bytes(command):
-    """The most that was seen in two-millisecond steps, and what the command printed."""
+    """Returns the peak, sampled every two milliseconds, and the output of the command."""
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
     peak = 0
     while process.poll() is None:
@@ -59,8 +59,8 @@ def reported_kv_bytes(n_tokens):
 
 
 def private_bytes(prompt, n_generated):
-    """Private memory of a whole run of smolrun, without the KV cache's. The last token is not evaluated; the rest
-    fill whole blocks of the cache, so that all of it is in use and its size can be subtracted."""
+    """Returns the private memory of a whole run of smolrun, without the KV cache. The last token is not
+    evaluated; the others fill whole blocks of the cache, so that its size can be subtracted."""
     n_evaluated = count_tokens(prompt) + n_generated - 1
     if n_evaluated % KV_BLOCK:
         raise Unmeasured(f"{n_evaluated} tokens do not fill blocks of the KV cache")
@@ -77,7 +77,7 @@ def decode_memory(round_):
 
 
 def prefill_memory(round_):
-    return private_bytes("1" * 512, 1)  # digits are tokens of their own
+    return private_bytes("1" * 512, 1)  # each digit is a token
 
 
 # --- conversion ---------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def conversion_command():
 
 
 def read_source():
-    """So that its pages are in memory; returns its size."""
+    """Reads the file so that its pages are in memory; returns its size."""
     with open(MODEL / "model.safetensors", "rb", buffering=0) as file:
         while file.read(1 << 24):
             pass
@@ -97,7 +97,8 @@ def read_source():
 
 
 def conversion(round_):
-    """From exec to exit, but for the final sync, which smolconv reports: it is the disk's time."""
+    """Returns the time from exec to exit without the final sync, whose time smolconv reports: it depends on
+    the disk."""
     source_bytes = read_source()
     start = time.perf_counter()
     run = subprocess.run(conversion_command(), check=True, capture_output=True, text=True)
@@ -117,7 +118,8 @@ def conversion_memory(round_):
 
 
 def static_size(round_):
-    """The size of the least program with the library in it, stripped and statically linked with musl."""
+    """Returns the size of the smallest program that contains the library, stripped and statically linked with
+    musl."""
     command = ["make", "-s", "-C", str(ROOT), f"BUILD={BUILD}", "static"]
     if subprocess.run(command, stdout=sys.stderr).returncode:
         raise Unmeasured("make static failed")

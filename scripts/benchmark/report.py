@@ -9,7 +9,7 @@ from . import limits, peer, smol, speed
 from .crowd import QUIET
 from .measure import median, ratios
 
-# Figures are kept in plain units; these are shown.
+# Figures are stored in base units; these units are shown.
 UNITS = {
     "tokens/s": (1, 1, "tokens/s"),
     "multiply-adds/s": (1e-9, 1, "G multiply-adds/s"),
@@ -101,7 +101,7 @@ def table(rows, cases):
 
 
 def processor():
-    """Its name, and where virtual machines hide that, its family and model."""
+    """Returns the processor's name, or its family and model where a virtual machine hides the name."""
     fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", open("/proc/cpuinfo").read(), re.M))
     name = fields.get("model name", platform.machine())
     if "cpu family" in fields:
@@ -110,7 +110,7 @@ def processor():
 
 
 def load(cases):
-    """Others' share of the machine in the median measurement and in the worst."""
+    """Returns other processes' share of the machine in the median measurement and in the worst."""
     shares = [share for case in cases.values() for share in case.others]
     if not shares:
         return "nothing was measured"

@@ -1,4 +1,4 @@
-"""Whether both sides compute the same model: else nothing can be compared."""
+"""Checks that both sides compute the same model; otherwise a comparison is meaningless."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ TOKENS = 32
 
 
 def greedy(context, ids):
-    """TOKENS ids, each the most likely one."""
+    """Generates TOKENS ids, each the most likely one."""
     chosen = [int(context.eval(ids).argmax())]
     while len(chosen) < TOKENS:
         chosen.append(int(context.eval(np.array(chosen[-1:], np.uint32)).argmax()))
@@ -30,7 +30,7 @@ def smol_tokens():
 
 
 def peer_tokens():
-    """With a KV cache in float32, as ours."""
+    """Generates with a KV cache in float32, as smol_tokens does."""
     model = peer.Model(gguf_file("f32"))
     context = peer.Context(model, 2, 256, "on", "f32")
     ids = model.tokenize(PROMPT)
@@ -41,7 +41,7 @@ def peer_tokens():
 
 
 def check():
-    """Token ids of a prompt, and the tokens that follow it in float32."""
+    """Compares the token ids of a prompt, and the tokens that follow it in float32."""
     ours, theirs = smol_tokens(), peer_tokens()
     if ours != theirs:
         raise Unmeasured(

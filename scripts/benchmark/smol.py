@@ -1,4 +1,4 @@
-"""libsmol through ctypes, as smol.h declares it: what the benchmark needs of it."""
+"""libsmol through ctypes, as declared in smol.h: the calls that the benchmark needs."""
 
 import ctypes
 import sys
@@ -38,7 +38,7 @@ class Model:
         lib.smol_model_close(self.handle)
 
     def tokenize(self, text):
-        """The ids of `text` (bytes), which stay in the library's memory: call free() on them."""
+        """Returns the ids of `text` (bytes) in the library's memory; release them with free()."""
         ids, n = ctypes.POINTER(ctypes.c_uint32)(), ctypes.c_size_t()
         _call(lib.smol_tokenize, self.handle, text, len(text), None, ctypes.byref(ids),
               ctypes.byref(n))  # fmt: skip
@@ -50,7 +50,7 @@ def free(ids):
 
 
 class Context:
-    """One sequence. Prompts are arrays of ids; evaluating returns the logits of the last one."""
+    """One sequence. Prompts are arrays of ids; evaluation returns the logits of the last one."""
 
     def __init__(self, model, n_threads, n_ctx=0, vocab_size=49152):
         self.handle = ctypes.c_void_p()
@@ -64,7 +64,7 @@ class Context:
         lib.smol_context_free(self.handle)
 
     def eval(self, ids):
-        """`ids` (uint32, contiguous)."""
+        """Evaluates `ids` (uint32, contiguous)."""
         if lib.smol_eval(self.handle, ids.ctypes.data, len(ids), 1, self.logits.ctypes.data,
                          ctypes.byref(self.error)):  # fmt: skip
             raise Unmeasured(str(self.error))

@@ -1,4 +1,4 @@
-"""Tokens per second, of smol, of llama.cpp and of the machine's limit."""
+"""Tokens per second: smol, llama.cpp and the machine's limit."""
 
 import functools
 
@@ -9,17 +9,17 @@ from .measure import Case, in_turn, median, seconds
 from .paths import DTYPES, THREADS, blob, gguf_file
 
 PREFILL, DECODE, DEEP_DECODE = 512, 24, 16
-TURNS = 3  # of what is soon measured, within a round
+TURNS = 3  # turns of short measurements within a round
 DEPTHS = (4096, 8000)
 LONG_PROMPT = 4096
 SHALLOW, DEEP = 1024, 8192  # sizes of contexts
 ATTENTION_DEPTH = 3584
-BATCHES = (8, 64)  # for the picture, between decode and prefill
+BATCHES = (8, 64)  # shown in the picture, between decode and prefill
 
 IDS = np.random.default_rng(7).integers(17, 49152, DEEP).astype(np.uint32)  # 0..16 are special
 
 
-# --- what is measured, opened when it is first needed ------------------------------------------
+# --- models and contexts, opened on first use --------------------------------------------------
 
 
 @functools.cache
@@ -29,7 +29,7 @@ def smol_model(dtype):
 
 @functools.cache
 def smol_context(dtype, n_threads, depth=0):
-    """With `depth` tokens in it, which stay there."""
+    """Returns a context that contains `depth` tokens."""
     context = smol.Context(smol_model(dtype), n_threads)
     if depth:
         context.eval(IDS[:depth])
@@ -58,8 +58,8 @@ def isa():
 
 
 def warm(context, depth):
-    """One token reads all weights and wakes the threads: the kernel may have unmapped pages that
-    were not used for a while."""
+    """Evaluates one token, which reads all weights and wakes the threads: the kernel may have unmapped pages
+    that were not used recently."""
     context.truncate(depth)
     context.eval(IDS[depth : depth + 1])
     context.truncate(depth)
@@ -81,7 +81,7 @@ def decode(context, n=DECODE, depth=0):
 
 
 def attention(n_threads):
-    """Multiply-adds per second that 3584 earlier positions add to a prompt of 512."""
+    """Returns the multiply-adds per second for the 3,584 earlier positions of a prompt of 512 tokens."""
     far = smol_context("int8", n_threads, ATTENTION_DEPTH)
     near = smol_context("int8", n_threads)
     extra = PREFILL / prefill(far, PREFILL, ATTENTION_DEPTH) - PREFILL / prefill(near, PREFILL)
@@ -101,14 +101,14 @@ def multiply_limit(dtype, n_threads, n):
     return n * rate / limits.prompt_multiply_adds(n)
 
 
-# --- llama.cpp at its best ----------------------------------------------------------------------
+# --- llama.cpp's fastest settings ---------------------------------------------------------------
 
 FLASH_CHOSEN = {}  # kind of measurement: "on" or "off"
 
 
 def best_peer(kind, measure, dtype, n_threads, depth=0, size=SHALLOW, tries=TURNS):
-    """llama.cpp's context with or without flash attention, whichever was faster at this kind of
-    measurement by a few tries of each in turn when it was first asked for."""
+    """Returns llama.cpp's context with or without flash attention. A few tries of each decide which one is
+    faster, once for each kind of measurement."""
     if kind not in FLASH_CHOSEN:
         speeds = {"on": [], "off": []}
         for _ in range(tries):

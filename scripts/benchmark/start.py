@@ -1,4 +1,4 @@
-"""From the start of loading to the first token, and what the first-use checks add to it."""
+"""The time from the start of loading to the first token, and the time that the first-use checks add."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ CHECK_REPEATS = 20
 
 
 def smol_first_token(verify="first"):
-    """Seconds, and the token: open, context, tokenize, evaluate, choose. Closing is not counted."""
+    """Returns the seconds and the token: open, context, tokenize, evaluate, choose. Closing is not counted."""
     opened = []
 
     def start():
@@ -34,7 +34,7 @@ def smol_first_token(verify="first"):
 
 
 def peer_first_token():
-    """The same for llama.cpp, whose context is made no larger than it need be."""
+    """Does the same with llama.cpp, whose context has the smallest sufficient size."""
     opened = []
 
     def start():
@@ -55,7 +55,7 @@ def repeated(first_token):
 
 
 def start_of_process():
-    """Seconds from exec to exit of smolrun, which prints one token."""
+    """Returns the seconds from exec to exit of smolrun, which prints one token."""
     command = [str(BUILD / "smolrun"), str(blob("int8")), WORD.decode(), "-n", "1"]
     command += ["--threads", str(THREADS[-1])]
     to_null = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
@@ -69,7 +69,7 @@ def start_of_process():
 
 
 def added_by_checks(round_):
-    """Seconds that checking each chunk at its first use adds to the first token."""
+    """Returns the seconds that checking each chunk on first use adds to the first token."""
     taken = {"first": [], "off": []}
     for i in range(CHECK_REPEATS):
         for verify in ("first", "off") if i % 2 else ("off", "first"):

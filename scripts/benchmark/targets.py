@@ -1,4 +1,4 @@
-"""The rows of the table: which case each shows, in which unit, and what is wanted of it."""
+"""The rows of the table: their cases, units and bounds."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ READ, INT8, F32 = "plain read", "int8 multiply-adds", "f32 multiply-adds"  # the
 
 @dataclasses.dataclass
 class Bound:
-    """On a figure itself, or on the ratio of its median to another side's."""
+    """A bound on a figure itself, or on the ratio of its median to that of another side."""
 
     value: float
     side: str | None = None  # "peer", "limit", or None: the figure itself
@@ -42,12 +42,12 @@ def at_most(value, side=None):
 @dataclasses.dataclass
 class Row:
     case: str
-    unit: str  # as report.UNITS has it
+    unit: str  # a key of report.UNITS
     bounds: list
-    peer: str = ""  # whose figure it is
-    limit: str = ""  # what kind
-    stretch: float | None = None  # a ratio to the peer that is hoped for: the distance is shown
-    extra: str = ""  # a further side of the case, a time
+    peer: str = ""  # name of the peer
+    limit: str = ""  # kind of limit
+    stretch: float | None = None  # a desired ratio to the peer: the table shows the distance
+    extra: str = ""  # another side of the case, a time
 
     def missed(self, case: Case):
         return [bound for bound in self.bounds if not bound.holds(case)]
@@ -78,7 +78,7 @@ def prefill_rows():
         *rows("int8", [times_peer(1.8), share(0.45)], INT8, stretch=2.5),
         *rows("bf16", [times_peer(1.6)], F32),
         *rows("f32", [times_peer(1.45)], F32),
-        # attention has no part to speak of in 64 tokens
+        # attention takes a negligible part of 64 tokens
         speed("f32", "prefill of 64", MANY, [share(0.75)], F32),
     ]
 
@@ -108,7 +108,7 @@ def program_rows():
 
 
 def fork_rows():
-    """Without cases where there is no build of the fork: they are left out then."""
+    """Returns rows without cases if there is no build of the fork; the table omits them."""
     fork = "ik_llama.cpp"
     return [
         Row(name(f"{what}, {fork}", "int8", n), "tokens/s", [times_peer(bound)], fork)
@@ -122,6 +122,6 @@ def rows():
 
 
 def plotted(dtype):
-    """{tokens at once: name of the case}, for the picture."""
+    """Returns {tokens at once: name of the case} for the picture."""
     points = {1: "decode", **{n: f"prefill of {n}" for n in (*BATCHES, 512)}}
     return {n: name(what, dtype, MANY) for n, what in points.items()}

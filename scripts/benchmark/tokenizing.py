@@ -1,4 +1,4 @@
-"""Tokenizing text, against Hugging Face's tokenizers on one thread."""
+"""Tokenizing text, compared with Hugging Face's tokenizers on one thread."""
 
 import functools
 import os
@@ -22,8 +22,8 @@ DOCUMENT = 4096  # characters
 
 @functools.cache
 def documents():
-    """10 MB that every Python brings along, the same for one version of it: the language reference
-    first, then the library's sources."""
+    """Returns 10 MB of text included in every Python, identical for each version: the language reference,
+    then the library's sources."""
     texts = [topics[name] for name in sorted(topics)]
     library = Path(sysconfig.get_path("stdlib"))
     for path in sorted(library.rglob("*.py")):
@@ -52,13 +52,13 @@ def smol_ids():
 
 
 def peer_ids():
-    """The quickest way it has: no offsets are computed."""
+    """Tokenizes by its fastest method, without offsets."""
     return tokenizer().encode_batch_fast(documents(), add_special_tokens=False)
 
 
 @functools.cache
 def check_ids():
-    """The comparison is worth nothing unless both give the same ids."""
+    """Checks that both return the same ids; otherwise the comparison is meaningless."""
     for (ids, n), encoding in zip(smol_ids(), peer_ids(), strict=True):
         if not np.array_equal(np.ctypeslib.as_array(ids, (n,)), encoding.ids):
             raise Unmeasured("smol's token ids differ from those of tokenizers")

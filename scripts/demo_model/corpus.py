@@ -15,7 +15,7 @@ CURLY_SHARE = 0.05
 
 
 def curly(text):
-    """The same text with typographic quotes and apostrophes."""
+    """Returns the same text with typographic quotes and apostrophes."""
     pieces = text.split('"')
     marks = ("”", "“")
     for index in range(1, len(pieces)):
@@ -24,7 +24,7 @@ def curly(text):
 
 
 def document(seed):
-    """The document with this seed; equal seeds give equal documents."""
+    """Returns the document with this seed; equal seeds produce equal documents."""
     scribe = Scribe(seed)
     makers, weights = zip(*KINDS)
     text = scribe.rng.choices(makers, weights)[0](scribe)
@@ -32,5 +32,5 @@ def document(seed):
 
 
 def documents(name, how_many):
-    """A list of documents; differently named lists share no seeds."""
+    """Returns a list of documents; lists with different names share no seeds."""
     return [document(f"{name} {number}") for number in range(how_many)]

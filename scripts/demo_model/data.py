@@ -20,9 +20,9 @@ class Stream:
         return len(self.ids)
 
     def batch(self, size, length, generator):
-        """Random windows that begin at a document, half of them with the <|endoftext|> before it.
+        """Returns random windows that begin at a document, half of them with the <|endoftext|> before it.
 
-        Beginning at documents teaches the model what to do with a prompt at position 0.
+        Starting at documents teaches the model to continue a prompt at position 0.
         """
         usable = int(torch.searchsorted(self.starts, len(self.ids) - length))
         chosen = torch.randint(usable, (size,), generator=generator)
@@ -30,9 +30,9 @@ class Stream:
         return self.windows(self.starts[chosen] - before, length)
 
     def rows(self, size, length):
-        """Consecutive windows from the beginning, for evaluation."""
+        """Returns consecutive windows from the beginning, for evaluation."""
         return self.windows(torch.arange(size) * length, length)
 
     def windows(self, begins, length):
-        """Windows of length + 1 tokens: the inputs and, one further, the targets."""
+        """Returns windows of length + 1 tokens: the inputs and, shifted by one, the targets."""
         return self.ids[begins[:, None] + torch.arange(length + 1)]

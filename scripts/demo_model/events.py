@@ -4,7 +4,7 @@ from .world import PEOPLE, PLACES
 
 
 def guest(s):
-    """Somebody who is neither the hero nor the friend, for a short scene."""
+    """Returns a person for a short scene who is neither the hero nor the friend."""
     return s.pick([person for person in PEOPLE if person not in (s.h, s.f)])
 
 
@@ -83,7 +83,7 @@ def thought(s):
 
 
 def music(s):
-    """Somebody makes music, and the village listens."""
+    """A person makes music, and the village listens."""
     return s.say(
         "[José played the guitar|Nora played the fiddle|Anna sang a song|The children sang] in the "
         "square. [The pigeons danced.|{h} clapped {h.his} hands.|\"What a beautiful song!\" said "
@@ -105,10 +105,10 @@ EVENTS = (meeting, walk, pet_trouble, change_of_weather, small_job, lunch, thoug
 
 
 def event(s):
-    """One small event."""
+    """Returns one small event."""
     return s.pick(EVENTS)(s)
 
 
 def events(s, how_many):
-    """Different events, in any order."""
+    """Returns different events, in any order."""
     return [happen(s) for happen in s.rng.sample(EVENTS, how_many)]

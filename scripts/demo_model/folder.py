@@ -28,7 +28,7 @@ CONFIG_KEYS = (
 
 
 def model_config(config):
-    """The config.json of the checkpoint, without anything about this machine."""
+    """Returns the config.json of the checkpoint, without anything about this machine."""
     values = {key: getattr(config, key) for key in CONFIG_KEYS}
     values.update(architectures=["LlamaForCausalLM"], rope_scaling=None, torch_dtype="bfloat16",
                   rope_theta=config.rope_parameters["rope_theta"])
@@ -36,7 +36,7 @@ def model_config(config):
 
 
 def tokenizer_config(max_length):
-    """The tokenizer_config.json that belongs to the tokenizer."""
+    """Returns the tokenizer_config.json for the tokenizer."""
     added = {
         str(number): {"content": token, "lstrip": False, "normalized": False, "rstrip": False,
                       "single_word": False, "special": True}
@@ -52,25 +52,25 @@ def tokenizer_config(max_length):
 
 
 def replace(path, data):
-    """Write a file so that a reader sees the old or the new one, never a half."""
+    """Writes a file atomically: a reader sees the old or the new one."""
     temporary = path.with_name(path.name + ".new")
     temporary.write_bytes(data if isinstance(data, bytes) else data.encode())
     os.replace(temporary, path)
 
 
 def as_json(values):
-    """JSON text with a line break at the end."""
+    """Returns JSON text with a line break at the end."""
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def rounded_weights(model):
-    """The weights in bfloat16, without the output matrix that is tied to the embedding."""
+    """Returns the weights in bfloat16, without the output matrix, which is tied to the embedding."""
     return {name: tensor.detach().to(torch.bfloat16).contiguous()
             for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
 
 
 def log_text(rows):
-    """The training log as CSV."""
+    """Returns the training log as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -79,7 +79,7 @@ def log_text(rows):
 
 
 def write_folder(out, model, tokenizer, rows, readme):
-    """Write every file of the checkpoint folder."""
+    """Writes every file of the checkpoint folder."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     # a text ends with the first special token, a turn of the chat template with the last

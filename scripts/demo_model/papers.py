@@ -25,7 +25,7 @@ def portrait(s):
 
 
 def self_portrait(s):
-    """Somebody introduces himself or herself."""
+    """A person introduces himself or herself."""
     return join([
         s.say(GREETING + "! [My name is {h}|I am {h}|I'm {h}]."),
         s.say("I'm {h.a_trait} {h.job} and I live {h.home}[| in Willowby]."),
@@ -74,7 +74,7 @@ def sums(s):
 
 
 def counting(s):
-    """Numbers or days in their order."""
+    """Numbers or days in order."""
     start = s.rng.randint(1, 20)
     numbers = ", ".join(str(n) for n in range(start, start + s.rng.randint(5, 12)))
     first = s.rng.randint(0, 6)
@@ -114,7 +114,7 @@ def diary(s):
 
 
 def recipe(s):
-    """How somebody makes the favourite food."""
+    """The recipe of the favourite food."""
     return s.say(
         "{h}'s {h.food}\n\nYou need:\n- {a} eggs\n- {b} cups of flour\n- {c} spoons of "
         "[sugar|honey]\n- [a little salt|some butter|a glass of milk]\n\n"
@@ -166,7 +166,7 @@ def packing_game(s):
 
 
 def errand(s):
-    """Somebody must remember what to bring, says it again and brings it."""
+    """A person must remember what to bring, repeats it and brings it."""
     basket = " and ".join(s.count(s.rng.randint(1, 9), thing) for thing in s.things(2))
     return s.say(
         "\"[Bring me|I need|I would like] {basket}, please,\" said {h}. \"So you need {basket}. "
@@ -209,7 +209,7 @@ def questions(s):
 
 
 def chat_turn(s):
-    """Something a user may say and what the assistant answers."""
+    """A message of a user and the answer of the assistant."""
     s.cast(s.pick(PEOPLE))
     kind = s.rng.random()
     if kind < 0.15:

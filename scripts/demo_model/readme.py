@@ -46,7 +46,7 @@ Licence: MIT, like the rest of smol.
 
 
 def readme(figures, samples):
-    """The text, with the prompts and what the model made of them."""
+    """Returns the text, with the prompts and the model's continuations."""
     parts = []
     for prompt, greedy, warm in samples:
         parts.append(f"Prompt `{prompt}`:\n\n{quoted(greedy)}\n\n{quoted(warm)}\n")
@@ -54,6 +54,6 @@ def readme(figures, samples):
 
 
 def quoted(text):
-    """The text as an indented block, which Markdown leaves alone, in lines of moderate length."""
+    """Returns the text as an indented block, which Markdown does not format, in lines of moderate length."""
     lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 90) or [""]]
     return "\n".join(("    " + line).rstrip() for line in lines)

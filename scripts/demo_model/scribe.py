@@ -20,35 +20,35 @@ class Scribe:
         self.bind(p=place, q=other, colour=self.pick(COLOURS))
 
     def __getattr__(self, name):
-        """The people and things of this document are read as attributes: scribe.h, scribe.p."""
+        """Returns a person or thing of this document: scribe.h, scribe.p."""
         try:
             return self.__dict__["names"][name]
         except KeyError:
             raise AttributeError(name) from None
 
     def bind(self, **names):
-        """Make values known to all templates of this document."""
+        """Makes values available to all templates of this document."""
         self.names.update(names)
 
     def cast(self, hero, friend=None, helper=None):
-        """Give the three parts to different people; missing parts are drawn at random."""
+        """Assigns the three parts to different people; draws missing parts at random."""
         taken = [person for person in (hero, friend, helper) if person]
         rest = [person for person in PEOPLE if person not in taken]
         self.rng.shuffle(rest)
         self.bind(h=hero, f=friend or rest.pop(), g=helper or rest.pop())
 
     def pick(self, options):
-        """One of the options."""
+        """Returns one of the options."""
         return self.rng.choice(options)
 
     def chance(self, probability):
-        """True with the given probability."""
+        """Returns true with the given probability."""
         return self.rng.random() < probability
 
     def say(self, template, **extra):
-        """Choose among every [a|b|c], innermost first, and fill in the {names}.
+        """Chooses among every [a|b|c], innermost first, and fills in the {names}.
 
-        A filled-in phrase may hold choices and names itself, so this goes on until none is left.
+        A phrase filled in may contain choices and names itself, so this repeats until none is left.
         """
         while "[" in template or "{" in template:
             while found := INNERMOST_CHOICE.search(template):
@@ -58,22 +58,22 @@ class Scribe:
         return template
 
     def maybe(self, template, probability=0.5, **extra):
-        """The sentence, or nothing at all."""
+        """Returns the sentence, or an empty string."""
         return self.say(template, **extra) if self.chance(probability) else ""
 
     def number(self, value):
-        """A small number in words or in digits."""
+        """Returns a small number in words or in digits."""
         return NUMBERS[value] if value < len(NUMBERS) and self.chance(0.5) else str(value)
 
     def count(self, value, thing):
-        """A number and its noun in the right form: "1 apple", "three apples"."""
+        """Returns a number and its noun in the right form: "1 apple", "three apples"."""
         return f"{self.number(value)} {thing[0] if value == 1 else thing[1]}"
 
     def things(self, how_many):
-        """Different kinds of countable things."""
+        """Returns different kinds of countable things."""
         return self.rng.sample(THINGS, how_many)
 
 
 def join(sentences):
-    """One paragraph from the sentences that are not empty."""
+    """Joins the sentences that are not empty into one paragraph."""
     return " ".join(sentence for sentence in sentences if sentence)

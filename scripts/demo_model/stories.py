@@ -29,7 +29,7 @@ ENDINGS = (
 
 
 def introduction(s):
-    """Who the hero is."""
+    """Introduces the hero."""
     return join([
         s.say(LONG_INTRODUCTION if s.chance(0.6) else SHORT_INTRODUCTION),
         s.maybe("{h.He} had a {h.pet.colour} {h.pet.kind} named {h.pet}[| that {h.pet.trick}].",
@@ -44,7 +44,7 @@ def weather_today(s):
 
 
 def ending(s):
-    """How the day ended."""
+    """The end of the day."""
     return join([s.maybe("{w.close}", 0.25), s.say(ENDINGS)])
 
 
@@ -184,7 +184,7 @@ def found_thing(s):
 
 
 def stopped_clock(s):
-    """The church clock stops, everybody is late, and Felix repairs it."""
+    """The church clock stops, everyone is late, and Felix repairs it."""
     s.cast(BY_NAME["Felix"])
     hour = s.rng.randint(1, 12)
     s.bind(hour=s.number(hour))
@@ -289,7 +289,7 @@ def hungry_animal(s):
 
 
 def festival(s):
-    """The village celebrates, and everybody brings something."""
+    """The village celebrates, and everyone brings something."""
     return [
         join([s.say("Every year there is a big [summer|winter|harvest|spring] festival in "
                     "Willowby. [{n} lanterns hang in the square.|Everybody brings something to "
@@ -392,7 +392,7 @@ PLOTS = (
 
 
 def story(s):
-    """One story, in paragraphs or in one piece, sometimes with a title."""
+    """Returns one story, in paragraphs or in one piece, sometimes with a title."""
     s.bind(day=s.pick(DAYS))
     plot = s.pick(PLOTS)
     paragraphs = plot(s)

@@ -7,14 +7,14 @@ END_OF_TEXT = 0
 
 
 def without_markers(text):
-    """The text without special tokens, which must not turn into ordinary ones."""
+    """Returns the text without special tokens, which must not become ordinary ones."""
     for token in SPECIAL_TOKENS:
         text = text.replace(token, "")
     return text
 
 
 def train_tokenizer(texts, vocab_size):
-    """A tokenizer for these texts; ids 0 to 2 are the special tokens."""
+    """Returns a tokenizer trained on these texts; ids 0 to 2 are the special tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Digits(individual_digits=True),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pet:
-    """An animal that lives with somebody."""
+    """An animal that lives with a person."""
 
     colour: str
     kind: str
@@ -19,7 +19,7 @@ class Pet:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who lives in Willowby; the pronouns follow from `female`."""
+    """A person who lives in Willowby; the pronouns depend on `female`."""
 
     name: str
     female: bool
@@ -66,7 +66,7 @@ class Person:
 
     @property
     def a_trait(self):
-        """The trait with its indefinite article."""
+        """Returns the trait with its indefinite article."""
         return ("an " if self.trait[0] in "aeiou" else "a ") + self.trait
 
 
@@ -126,7 +126,7 @@ RELATIONS = (
 
 @dataclass(frozen=True)
 class Place:
-    """Somewhere to go, what people do there and what they see there."""
+    """A place to go to, and what people do and see there."""
 
     name: str
     at: str

@@ -1,4 +1,4 @@
-"""The tables that scripts/gen-unicode writes, one module each: TARGET is the file, header() its text."""
+"""The tables that scripts/gen-unicode writes, one module each: TARGET is the file, header() returns its text."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -6,7 +6,7 @@ SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 def runs(characters):
-    """[first, last] of neighbours among ascending characters."""
+    """Groups ascending characters into ranges [first, last]."""
     out = []
     for c in characters:
         if out and out[-1][1] == c - 1:
@@ -21,12 +21,12 @@ def braced(fields):
 
 
 def row(*fields):
-    """An entry of a table; a list among the fields is a struct or an array."""
+    """Returns an entry of a table; a list among the fields is a struct or an array."""
     return braced(fields) + ","
 
 
 def rows(items):
-    """As many entries to a line as fit."""
+    """Puts as many entries on a line as fit."""
     lines = []
     for item in items:
         if lines and len(lines[-1]) + 1 + len(item) <= 100:
@@ -41,12 +41,12 @@ def table(declaration, items):
 
 
 def code_ranges(name, ranges):
-    """A table of common/code_range.h."""
+    """Returns a table of common/code_range.h."""
     return table(f"struct code_range {name}[]", (row(hex(a), hex(b)) for a, b in ranges))
 
 
 def c_header(target, about, *lines):
-    """The whole file: the guard that its place calls for, and the lines between."""
+    """Returns the whole file: the include guard for its path, and the lines between."""
     parts = target.relative_to(ROOT).with_suffix("").parts
     folder = "CONVERT" if parts[0] == "convert" else parts[0].upper()
     guard = f"SMOL_{folder}_{parts[-1].upper()}_H"

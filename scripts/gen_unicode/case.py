@@ -1,7 +1,7 @@
 """Letters as in Python's str methods.
 
-Chat templates are Python's: upper(), lower(), title() and repr() mean what they mean to the interpreter that
-the tests compare with, so it is asked, character by character."""
+Chat templates use Python's upper(), lower(), title() and repr(). The tables contain the results of the
+interpreter that the tests compare with, character by character."""
 import unicodedata
 
 from . import ROOT, SCALARS, c_header, code_ranges, row, runs, table
@@ -10,13 +10,13 @@ TARGET = ROOT / "runtime/template/template_unicode.h"
 
 
 def is_cased(c):
-    """Whether title() takes what follows for the rest of a word."""
+    """Returns whether title() treats the characters after this one as the rest of a word."""
     return (chr(c) + "A").title().endswith("a")
 
 
 def is_ignorable(c):
-    """Whether lower() looks past it for the end of a word: behind nothing but such a character
-    a capital sigma does not end a word, behind a letter and the character it does."""
+    """Returns whether lower() skips the character when it looks for the end of a word: a capital sigma does
+    not end a word after this character alone, but does after a letter and this character."""
     return not (chr(c) + "\u03a3").lower().endswith("\u03c2") and (
         ("A" + chr(c) + "\u03a3").lower().endswith("\u03c2"))
 
@@ -26,8 +26,8 @@ def ranges(predicate):
 
 
 def mappings(convert, default):
-    """Runs of characters with the same distance to what they become, every one or every second
-    of them; and those that become several characters. Only where `default` says otherwise."""
+    """Returns runs of every or every second character with the same distance to its mapping, and the
+    characters that map to several. Omits characters that `default` maps correctly."""
     steps, several = [], []
     for c in SCALARS:
         to = convert(chr(c))

@@ -1,8 +1,8 @@
-"""The character classes that pre-tokenizers ask for.
+"""The character classes that pre-tokenizers use.
 
-The classes are those of the pinned `tokenizers` package, asked code point by code point: its
-pattern engine, its digit splitter and its search for added tokens carry different versions of
-Unicode, and none needs to be Python's."""
+The classes are those of the pinned `tokenizers` package, tested code point by code point: its pattern
+engine, its digit splitter and its search for added tokens use different versions of Unicode, and none is
+necessarily Python's."""
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
 
@@ -16,7 +16,7 @@ PATTERNS = [(LETTER, r"\p{L}"), (NUMBER, r"\p{N}"), (SPACE, r"\s")]
 
 
 def classes():
-    """Code point -> its classes, for those that have any."""
+    """Returns code point -> classes, for characters that have any."""
     found = dict.fromkeys(SCALARS, 0)
     for bit, pattern in PATTERNS:
         remove = pre_tokenizers.Split(Regex(pattern), "removed")
@@ -33,7 +33,7 @@ def classes():
 
 
 def word_characters():
-    """Those that an added token cannot be a word of its own beside."""
+    """Returns the characters beside which an added token is not a word of its own."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.add_tokens([AddedToken("x", single_word=True, normalized=False)])
     encodings = tokenizer.encode_batch_fast(["x" + chr(c) for c in SCALARS])
@@ -41,7 +41,7 @@ def word_characters():
 
 
 def ranges(found):
-    """[first, last, classes] of neighbours that are alike, ascending."""
+    """Groups adjacent characters with equal classes: [first, last, classes], ascending."""
     out = []
     for c in sorted(found):
         if out and out[-1][1] == c - 1 and out[-1][2] == found[c]:

@@ -1,8 +1,8 @@
 """Unicode's normalization form C.
 
-The data are Python's (the module unicodedata), but only as far as the pinned `tokenizers` package knows them:
-it carries an older Unicode, to which later characters are unassigned, so each combining class, decomposition
-and composition is asked of it."""
+The data come from Python's module unicodedata. The pinned `tokenizers` package contains an older Unicode,
+in which later characters are unassigned, so each combining class, decomposition and composition is
+compared with that package and omitted if it is unknown there."""
 import unicodedata
 
 import tokenizers
@@ -16,24 +16,24 @@ nfc, nfd = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
 
 
 def combining_class(c):
-    """0 where the reference does not move the character."""
+    """Returns the combining class, or 0 if the reference does not reorder the character."""
     known = unicodedata.combining(chr(c))
     if known == 0:
         return 0
-    # a neighbour of another class, on the side from which it has to be exchanged
+    # a neighbour of another class, on the side that requires an exchange
     pair = chr(c) + "\u0334" if known > 1 else "\u0300" + chr(c)
     return known if nfd(pair) == pair[::-1] else 0
 
 
 def decomposition(c):
-    """The full canonical decomposition, or nothing."""
+    """Returns the full canonical decomposition, or []."""
     text = nfd(chr(c))
     assert text in (chr(c), unicodedata.normalize("NFD", chr(c))), f"U+{c:04X}"
     return [] if text == chr(c) or c in HANGUL else [ord(x) for x in text]
 
 
 def pair_of(c):
-    """The two characters that the reference composes to this one, or nothing."""
+    """Returns the two characters that the reference composes to this one, or []."""
     fields = unicodedata.decomposition(chr(c)).split()
     if len(fields) != 2 or fields[0].startswith("<"):
         return []

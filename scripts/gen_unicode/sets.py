@@ -1,7 +1,7 @@
 """The sets of characters that patterns name, and case folding.
 
-They are those of the pinned `tokenizers` package, whose pattern engine and whose other parts carry versions of
-Unicode of their own, asked for each name over a text of all characters."""
+They are those of the pinned `tokenizers` package, whose parts use different versions of Unicode. Each name
+is matched against a text of all characters."""
 import unicodedata
 
 import tokenizers
@@ -10,8 +10,8 @@ from tokenizers import Regex, pre_tokenizers
 from . import ROOT, c_header, code_ranges, row, table
 
 TARGET = ROOT / "convert/tokenizer/unicode_sets.h"
-# All characters; of the planes that are empty or for private use, some of each 256, which speak for
-# those behind them.
+# All characters, except that planes that are empty or for private use are sampled: some of each 256 represent
+# those after them.
 SCALARS = [
     c
     for c in range(0x110000)
@@ -23,7 +23,7 @@ TEXT = "".join(map(chr, SCALARS))
 
 CATEGORIES = """Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co
 Cn""".split()
-# names for several, and longer ones for each
+# names of groups of categories, and long names of each
 GROUPS = {
     "L": "Lu Ll Lt Lm Lo", "LC": "Lu Ll Lt", "M": "Mn Mc Me", "N": "Nd Nl No",
     "P": "Pc Pd Ps Pe Pi Pf Po", "S": "Sm Sc Sk So", "Z": "Zs Zl Zp", "C": "Cc Cf Co Cn",
@@ -50,7 +50,7 @@ SHORTHANDS = ["\\d", "\\w", "\\s", "\\h"]
 
 
 def ranges(numbers):
-    """[first, last] of neighbours among ascending numbers."""
+    """Groups ascending numbers into ranges [first, last]."""
     out = []
     for c in numbers:
         if out and out[-1][1] == c - 1:
@@ -61,12 +61,12 @@ def ranges(numbers):
 
 
 def cut_out(pre_tokenizer, text=TEXT):
-    """The characters of the text that the pre-tokenizer leaves, as a set."""
+    """Returns the characters of the text that the pre-tokenizer keeps, as a set."""
     return {ord(c) for piece, _ in pre_tokenizer.pre_tokenize_str(text) for c in piece}
 
 
 def matched(pattern, text=TEXT):
-    """The characters of the text that the pattern, which takes one each time, matches."""
+    """Returns the characters of the text that the pattern matches; the pattern matches one character."""
     return cut_out(pre_tokenizers.Split(Regex(f"(?:{pattern})+"), "removed", invert=True), text)
 
 
@@ -74,13 +74,13 @@ def is_known(pattern):
     try:
         Regex(pattern)
         pre_tokenizers.Split(Regex(pattern), "removed")
-    except Exception:  # the engine does not know the name
+    except Exception:  # the engine does not support the name
         return False
     return True
 
 
 def reference_sets(by_category):
-    """Name -> characters, for each name that the engine knows."""
+    """Returns name -> characters, for each name that the engine supports."""
     sets = {s: matched(s) for s in SHORTHANDS}
     sets |= dict(zip(map(str.lower, CATEGORIES), by_category))
     for name, parts in GROUPS.items():
@@ -100,11 +100,11 @@ def reference_sets(by_category):
 
 
 def other_sets():
-    """What the reference's other parts go by."""
+    """Returns the sets that other parts of the reference use."""
     everything = set(SCALARS)
     digits = pre_tokenizers.Digits(individual_digits=False).pre_tokenize_str(TEXT)
     sets = {
-        ":numeric": {ord(c) for piece, _ in digits[1::2] for c in piece},  # U+0000 is none
+        ":numeric": {ord(c) for piece, _ in digits[1::2] for c in piece},  # does not include U+0000
         ":punctuation": everything - cut_out(pre_tokenizers.Punctuation("removed")),
         ":space": everything - cut_out(pre_tokenizers.WhitespaceSplit()),
         ":word": set(),
@@ -118,7 +118,7 @@ def other_sets():
 
 
 def categories():
-    """The category of each character, as an index into CATEGORIES."""
+    """Returns the category of each character, as an index into CATEGORIES."""
     found = {}
     for i, name in enumerate(CATEGORIES):
         for c in matched(rf"\p{{{name}}}"):
@@ -129,7 +129,7 @@ def categories():
 
 
 def describe(name, members, by_category):
-    """A mask of categories, and ranges of what it is wrong about."""
+    """Returns a mask of categories, and the ranges of characters for which the mask is wrong."""
     mask, wrong = 0, set()
     for i, category in enumerate(by_category):
         inside = members & category
@@ -142,13 +142,13 @@ def describe(name, members, by_category):
 
 
 def folds():
-    """Groups of characters that are equal but for case."""
+    """Returns groups of characters that differ only in case, and all characters without case."""
     cased = sorted(
         matched(r"[\p{Lu}\p{Ll}\p{Lt}\p{Lower}\p{Upper}]")
         | {c for c in SCALARS if len({chr(c), chr(c).lower(), chr(c).upper(), chr(c).casefold()}) > 1}
         | {0x345}
     )
-    text = "\x01".join(map(chr, cased))  # two together may equal one
+    text = "\x01".join(map(chr, cased))  # separated: two adjacent characters may equal one
     groups = {}
     for c in cased:
         equal = matched(rf"(?i:\x{{{c:x}}})", text) - {1}
@@ -163,7 +163,7 @@ def folds():
 
 
 def many(groups):
-    """Characters that equal several others but for case, and what these are."""
+    """Returns the characters that equal a sequence of several when case is ignored, and these sequences."""
     candidates = {}
     for c in SCALARS:
         for text in (chr(c).casefold(), chr(c).lower(), chr(c).upper()):
@@ -180,7 +180,7 @@ def many(groups):
 
 
 def named(sets, by_category):
-    """The entries of the table of names, and all ranges that they refer to."""
+    """Returns the entries of the table of names, and all ranges that they refer to."""
     entries, pool = [], []
     for name in sorted(sets):
         mask, wrong = describe(name, sets[name], by_category)

@@ -1,7 +1,7 @@
 """Characters that take two columns of a terminal, or none.
 
-Two take those that are wide in East Asian text (Unicode's annex 11), none those that are drawn over the
-character before, as Python's unicodedata has them."""
+Two columns: characters that are wide in East Asian text (Unicode's annex 11). None: characters that are
+drawn over the one before. The data are those of Python's unicodedata."""
 import unicodedata
 
 from . import ROOT, c_header, code_ranges
@@ -16,7 +16,7 @@ def columns(c):
 
 
 def ranges(width):
-    """Those characters, and what is not assigned between two of them."""
+    """Returns the ranges of these characters, including unassigned ones between them."""
     out, last = [], None
     for c in range(0x110000):
         if unicodedata.category(chr(c)) == "Cn":
