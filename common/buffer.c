@@ -1,4 +1,4 @@
-/* Text that grows, see buffer.h. */
+/* A growing text buffer, see buffer.h. */
 #include "common/buffer.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Text that grows in memory. Unlike open_memstream, which loses what it has no memory for without a
- * word, it remembers that it failed. */
+/* A text buffer that grows in memory. Unlike open_memstream, which silently drops text when memory
+ * runs out, it records the failure. */
 #ifndef SMOL_COMMON_BUFFER_H
 #define SMOL_COMMON_BUFFER_H
 
@@ -7,16 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Zeroed: empty. */
+/* A buffer; all zeros if empty. */
 struct buffer {
     char *text; /* (size), owned (smol_free); NULL while empty */
     size_t size, capacity;
-    bool failed; /* out of memory: parts are missing, and nothing more is added */
+    bool failed; /* out of memory: text is missing, and further additions are ignored */
 };
 
 void smol_buffer_add(struct buffer *buffer, const char *text, size_t size);
 
-/* Adds formatted text of at most 255 bytes; more counts as a failure. */
+/* Adds formatted text of at most 255 bytes; a longer text counts as a failure. */
 void smol_buffer_print(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void smol_buffer_vprint(struct buffer *buffer, const char *format, va_list arguments)

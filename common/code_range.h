@@ -10,7 +10,7 @@ struct code_range {
     uint32_t first, last; /* inclusive */
 };
 
-/* Whether one of ranges (n), ascending and disjoint, has a code point. */
+/* Returns whether one of ranges (n), ascending and disjoint, contains a code point. */
 static inline bool code_ranges_have(const struct code_range *ranges, size_t n, uint32_t code_point)
 {
     size_t low = 0, high = n;

@@ -5,12 +5,12 @@
 #include <cpuid.h>
 #include <stdatomic.h>
 
-/* The features below, as bits of `known`. CPUID takes microseconds in a virtual machine, where
- * it traps, and every digest of a chunk asks: so once. (The compiler's own builtins remember too,
- * but bring 6 KB that know every processor by its name.) */
+/* The features below, as bits of `known`. They are cached because CPUID takes microseconds in a
+ * virtual machine, where it traps, and the digest of every chunk needs them. (The compiler's own
+ * builtins cache them too, but add 6 KB to recognize every processor model.) */
 enum { ASKED = 1, AVX2 = 2, AVX512 = 4, SHA = 8 };
 
-/* The parts of a thread's state that the operating system keeps: XCR0. */
+/* Returns XCR0, the parts of a thread's state that the operating system saves. */
 static unsigned kept_state(void)
 {
     unsigned low, high;
@@ -25,7 +25,7 @@ static bool has(unsigned word, unsigned bits)
 
 static int ask(void)
 {
-    enum { YMM = 0x06, ZMM = 0xe6 }; /* of XCR0 */
+    enum { YMM = 0x06, ZMM = 0xe6 }; /* bits of XCR0 */
     const unsigned for_avx2 = bit_AVX | bit_FMA | bit_F16C;
     const unsigned for_avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | (unsigned)bit_AVX512VL;
     unsigned eax, basic, ebx = 0, ecx = 0, edx;

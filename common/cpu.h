@@ -4,17 +4,20 @@
 
 #include <stdbool.h>
 
-/* AVX2 together with FMA and F16C, enabled by the operating system: every AVX2 processor that
- * was ever sold in numbers has all three, so they are one step of the ladder. */
+/* Returns whether AVX2, FMA and F16C are present and enabled by the operating system. Every
+ * widespread AVX2 processor has all three, so they are one step of the ladder. */
 bool smol_cpu_has_avx2(void);
 
-/* AVX-512 F, BW, DQ, VL and VNNI, enabled by the operating system, and AVX2 as above. */
+/* Returns whether AVX-512 F, BW, DQ, VL and VNNI, and AVX2 as above, are present and enabled by the
+ * operating system. */
 bool smol_cpu_has_avx512(void);
 
-/* The dot products of bytes that Armv8.2 added (SDOT and UDOT), enabled by the operating system. */
+/* Returns whether the dot products of bytes from Armv8.2 (SDOT and UDOT) are present and enabled by
+ * the operating system. */
 bool smol_cpu_has_dotprod(void);
 
-/* The instructions for SHA-256: SHA with SSSE3 on x86-64, SHA2 on aarch64. */
+/* Returns whether the instructions for SHA-256 are present: SHA with SSSE3 on x86-64, SHA2 on
+ * aarch64. */
 bool smol_cpu_has_sha(void);
 
 #endif

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* U+0080 to U+009F, which terminals obey too: both bytes of it go. */
+/* Returns whether a character from U+0080 to U+009F starts at `c`. Terminals obey these too, so
+ * both bytes are replaced. */
 static bool is_second_control(const char *c)
 {
     return (uint8_t)c[0] == 0xc2 && ((uint8_t)c[1] & 0xe0) == 0x80;

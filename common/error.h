@@ -1,4 +1,4 @@
-/* Fills in smol_error, the one error type of the tree (smol.h). */
+/* Fills in smol_error, the only error type of the project (smol.h). */
 #ifndef SMOL_COMMON_ERROR_H
 #define SMOL_COMMON_ERROR_H
 
@@ -6,28 +6,29 @@
 
 #include "smol.h"
 
-/* Whether byte `c` could steer a terminal: text from files is shown with '?' in its place. */
+/* Returns whether byte `c` could control a terminal. Messages show '?' in place of such bytes from
+ * files. */
 static inline bool is_control(char c)
 {
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* Fills *error, unless it is NULL, and returns `status`, so that a check reads
- * `return smol_fail(...)`. Messages that are too long are cut. Control bytes in the result are
- * replaced by '?': parts of it may come from hostile files. */
+/* Fills *error, unless it is NULL, and returns `status`, so that a check reads `return
+ * smol_fail(...)`. Truncates long messages and replaces control bytes with '?', because parts of a
+ * message may come from hostile files. */
 smol_status smol_fail(smol_error *error, smol_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* Makes *error, unless it is NULL, that of a call without an error. Functions of the public header
- * do this first; what they call fills it in on failure and leaves it alone on success. */
+/* Sets *error, unless it is NULL, to "no error". Public functions call this first. Internal
+ * functions fill in *error on failure and do not change it on success. */
 static inline void error_clear(smol_error *error)
 {
     if (error)
         error->status = SMOL_OK, error->message[0] = '\0';
 }
 
-/* The report for a failed allocation of `what`. Inline, so that callers' compilers and analyzers
- * see that the result is not SMOL_OK. */
+/* Reports a failed allocation of `what`. Inline, so that compilers and analyzers see that the
+ * result is not SMOL_OK. */
 static inline smol_status smol_fail_memory(smol_error *error, const char *what)
 {
     smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for %s: free memory or use a smaller model",
@@ -35,8 +36,8 @@ static inline smol_status smol_fail_memory(smol_error *error, const char *what)
     return SMOL_ERROR_MEMORY;
 }
 
-/* The report for a system call on the file `path` that failed, as errno says: "cannot `action`".
- * SMOL_ERROR_FILE, or SMOL_ERROR_MEMORY where that is the reason. */
+/* Reports a failed system call on the file `path`, with the reason in errno: "cannot `action`".
+ * Returns SMOL_ERROR_MEMORY if memory ran out, otherwise SMOL_ERROR_FILE. */
 smol_status smol_fail_errno(smol_error *error, const char *path, const char *action);
 
 #endif

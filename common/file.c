@@ -1,4 +1,4 @@
-/* Whole files, see file.h. */
+/* Access to whole files, see file.h. */
 #include "common/file.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 
 static const uint8_t empty_file[1];
 
-/* Fills in the view of the file behind view->fd; a folder, device or pipe has no size to rely on.
- */
+/* Fills in the size and time of the file that view->fd refers to. Rejects a folder, device or pipe,
+ * whose size is not reliable. */
 static smol_status look_at(const char *name, struct file_view *view, smol_error *error)
 {
     struct stat info;
@@ -33,7 +33,7 @@ static smol_status look_at(const char *name, struct file_view *view, smol_error 
     return SMOL_OK;
 }
 
-/* The view takes over the descriptor `fd`, which is closed after an error. */
+/* Opens a view that takes ownership of the descriptor `fd`. Closes it after an error. */
 static smol_status adopt(int fd, const char *name, struct file_view *view, smol_error *error)
 {
     *view = (struct file_view){.data = empty_file, .fd = fd};
@@ -43,7 +43,8 @@ static smol_status adopt(int fd, const char *name, struct file_view *view, smol_
     return status;
 }
 
-/* O_NONBLOCK keeps a FIFO without a writer from blocking; regular files ignore it. */
+/* Opens the regular file `path`. O_NONBLOCK prevents blocking on a FIFO without a writer; regular
+ * files ignore it. */
 static smol_status open_regular(const char *path, struct file_view *view, smol_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -131,7 +132,7 @@ smol_status smol_file_check(const struct file_view *view, const char *name, smol
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* The first `size` bytes of the view's file, which are there unless it has changed. */
+/* Reads the first `size` bytes of the view's file, which exist unless the file has changed. */
 static smol_status read_some(const char *path, const struct file_view *view, void *data,
                              size_t size, smol_error *error)
 {

@@ -1,4 +1,4 @@
-/* Whole files to read: mapped, or read into memory. */
+/* Read-only access to whole files, mapped or read into memory. */
 #ifndef SMOL_COMMON_FILE_H
 #define SMOL_COMMON_FILE_H
 
@@ -10,14 +10,14 @@
 #include "common/error.h"
 #include "common/mapping.h"
 
-/* Whose the bytes of a view are. */
+/* The ownership of a view's bytes. */
 enum file_hold { FILE_BORROWED, FILE_ALLOCATED, FILE_MAPPED };
 
 /* The bytes of a file, read-only. */
 struct file_view {
     const uint8_t *data; /* never NULL while open, even for an empty file */
     size_t size;
-    enum file_hold hold; /* what closing gives back: nothing, memory, or a mapping */
+    enum file_hold hold; /* closing releases nothing, memory, or a mapping */
     /* of a mapping, for smol_file_check */
     int fd;
     struct timespec modified;
@@ -29,33 +29,33 @@ struct file_view {
  * SMOL_ERROR_MEMORY. */
 smol_status smol_file_map(const char *path, struct file_view *view, smol_error *error);
 
-/* Maps the regular file behind `fd`, which remains the caller's. `name` is for messages. */
+/* Maps the regular file that `fd` refers to. The caller keeps the descriptor. `name` is for
+ * messages. */
 smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, smol_error *error);
 
-/* Reads data[0..size) from the start of the regular file `path`; *n is `size`, or less where the
- * file is shorter; *file_size is all that it has. Errors: SMOL_ERROR_FILE. */
+/* Reads data[0..size) from the start of the regular file `path`. *n is `size`, or less if the file
+ * is shorter; *file_size is the size of the file. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
                            smol_error *error);
 
-/* Reads the regular file `path` into memory of its own, aligned to 64 bytes; refuses more than
- * `limit` bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
+/* Reads the regular file `path` into its own memory, aligned to 64 bytes. Rejects more than `limit`
+ * bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_file_read(const char *path, size_t limit, struct file_view *view,
                            smol_error *error);
 
-/* Reads the regular file behind `fd`, which remains the caller's, as does its offset. */
+/* Reads the regular file that `fd` refers to. The caller keeps the descriptor and its offset. */
 smol_status smol_file_read_fd(int fd, const char *name, size_t limit, struct file_view *view,
                               smol_error *error);
 
-/* Whether what was read of the view so far was what the file held when it was mapped: under
- * smol_mapping_guard, a mapped file that has become shorter, cannot be read or was written to
- * meanwhile is an error, for as long as the view is open. To be asked after each step and before
- * its results, its errors included, are believed. Without the guard, and of a file that was read
- * into memory, all is well. `name` is for the message; *error is left alone when all is well.
- * Errors: SMOL_ERROR_FILE. */
+/* Checks that all data read from the view so far is what the file contained when it was mapped.
+ * With smol_mapping_guard, it is an error if a mapped file has become shorter, cannot be read, or
+ * has been modified while the view was open. Call it after each step, before relying on the results
+ * or errors of the step. Always succeeds without the guard and for a file that was read into
+ * memory. `name` is for the message; *error does not change on success. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_check(const struct file_view *view, const char *name, smol_error *error);
 
-/* The result of a step that ended with `status`: that status, unless smol_file_check has something
- * to say, which may be why. */
+/* Returns the result of a step that ended with `status`: the error of smol_file_check, if any,
+ * which may be the cause, otherwise `status`. */
 static inline smol_status file_settle(const struct file_view *view, const char *name,
                                       smol_status status, smol_error *error)
 {
@@ -63,22 +63,22 @@ static inline smol_status file_settle(const struct file_view *view, const char *
     return lost ? lost : status;
 }
 
-/* Gives the memory back; a zeroed view is fine. */
+/* Frees the view. A zeroed view is allowed. */
 void smol_file_close(struct file_view *view);
 
-/* Whether `path` leads to a folder. */
+/* Returns whether `path` refers to a folder. */
 bool smol_is_folder(const char *path);
 
-/* Whether both paths lead to the same file. */
+/* Returns whether both paths refer to the same file. */
 bool smol_same_file(const char *path, const char *other);
 
-/* The last component of `path`, for messages and provenance. */
+/* Returns the last component of `path`, for messages and provenance. */
 const char *smol_base_name(const char *path);
 
-/* The folder that `path` lies in, allocated; NULL when out of memory. */
+/* Returns the folder that contains `path`, allocated, or NULL if memory runs out. */
 char *smol_path_folder(const char *path);
 
-/* `folder`/`name`, allocated; NULL when out of memory. */
+/* Returns `folder`/`name`, allocated, or NULL if memory runs out. */
 char *smol_path_join(const char *folder, const char *name);
 
 #endif

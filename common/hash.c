@@ -1,4 +1,4 @@
-/* XXH3, see hash.h: one copy compiled for the baseline; hash_avx2.c holds the other. */
+/* XXH3, see hash.h, compiled for the baseline; hash_avx2.c has the other copy. */
 #include "common/hash.h"
 
 #define XXH_INLINE_ALL

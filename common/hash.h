@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The digest of data[0..size). Uses AVX2 where the processor has it; the value is the same. */
+/* Returns the digest of data[0..size). Uses AVX2 if the processor has it; the value is the same. */
 uint64_t smol_digest(const void *data, size_t size);
 
 #if defined(__x86_64__)
-/* smol_digest compiled for AVX2. Only smol_digest calls it, where the processor has AVX2. */
+/* Computes smol_digest with AVX2. Only smol_digest calls it, if the processor has AVX2. */
 uint64_t smol_digest_avx2(const void *data, size_t size);
 #endif
 

@@ -1,5 +1,5 @@
-/* XXH3 compiled for AVX2 (the Makefile passes -mavx2 for this file): about three times the
- * speed of the baseline out of cache, the same digest. */
+/* XXH3 compiled for AVX2 (the Makefile passes -mavx2 for this file). It is about three times as
+ * fast as the baseline on data outside the cache, with the same digest. */
 #include "common/hash.h"
 
 #if defined(__AVX2__)
@@ -11,5 +11,5 @@ uint64_t smol_digest_avx2(const void *data, size_t size)
     return XXH3_64bits(data, size);
 }
 #else
-typedef int smol_no_avx2_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_avx2_here; /* ISO C requires a declaration in every file */
 #endif

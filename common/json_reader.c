@@ -103,8 +103,8 @@ static smol_status read_hex(struct json_reader *reader, uint32_t *unit)
     return SMOL_OK;
 }
 
-/* Reads what follows \u: a code point, or the first half of a surrogate pair and then the second.
- */
+/* Reads the rest of an escape after \u: a code point, or the first half of a surrogate pair and
+ * then the second. */
 static smol_status read_code_point(struct json_reader *reader, uint32_t *code_point)
 {
     uint32_t low;
@@ -125,7 +125,7 @@ static smol_status read_code_point(struct json_reader *reader, uint32_t *code_po
     return SMOL_OK;
 }
 
-/* Reads what follows a backslash. */
+/* Reads the rest of an escape after its backslash. */
 static smol_status read_escape(struct json_reader *reader, uint32_t *code_point)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -195,7 +195,7 @@ static bool take_either(struct json_reader *reader, char a, char b)
     return true;
 }
 
-/* JSON's grammar of numbers: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
+/* Takes a number with JSON's grammar: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)? */
 static bool take_number(struct json_reader *reader, bool *is_integer)
 {
     *is_integer = true;
@@ -215,7 +215,7 @@ static bool take_number(struct json_reader *reader, bool *is_integer)
     return true;
 }
 
-/* Whether a number ends before byte `c`, or before the end of the text (-1). */
+/* Returns whether byte `c`, or the end of the text (-1), ends a number. */
 static bool is_delimiter(int c)
 {
     return c < 0 || c == ',' || c == ']' || c == '}' || c == ' ' || c == '\t' || c == '\n' ||
@@ -257,8 +257,8 @@ bool smol_json_to_i64(const struct json_number *number, int64_t *value)
     return true;
 }
 
-/* strtod with a decimal point, in a copy: strtod wants a terminated text with the point of the
- * process's locale, which has one byte or more. `copy` has n + MB_LEN_MAX + 1 bytes. */
+/* Converts a copy with strtod, which requires a terminated text with the decimal point of the
+ * process's locale, of one or more bytes. `copy` has n + MB_LEN_MAX + 1 bytes. */
 static double read_real(const uint8_t *text, size_t n, char *copy, bool *whole)
 {
     char point[1 + MB_LEN_MAX + 2], *end;
@@ -326,7 +326,7 @@ static smol_status skip_scalar(struct json_reader *reader)
 
 smol_status smol_json_skip(struct json_reader *reader)
 {
-    char closers[JSON_MAX_NESTING]; /* of the open lists and objects */
+    char closers[JSON_MAX_NESTING]; /* closing characters of the open lists and objects */
     unsigned depth = 0;
     size_t length;
     smol_status status = SMOL_OK;
@@ -342,7 +342,7 @@ smol_status smol_json_skip(struct json_reader *reader)
             if (more)
                 closers[depth++] = c == '[' ? ']' : '}';
         }
-        /* after a value: close what ends here */
+        /* after a value: take the ends of lists and objects */
         while (!status && !more && depth > 0) {
             status = smol_json_more(reader, closers[depth - 1], &more);
             depth -= !more;

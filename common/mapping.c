@@ -1,9 +1,9 @@
 /* The list of mappings and the guard, see mapping.h.
  *
- * The handler may run at any moment on any thread, so it can take no lock. It walks a list whose
- * places are never freed, only used again, and reads each as with a sequence lock: a place whose
- * state is the same before and after was not changed meanwhile. The place that it looks for cannot
- * change, as somebody is reading that mapping. */
+ * The handler may run at any moment on any thread, so it cannot take a lock. It walks a list whose
+ * places are never freed, only reused, and reads each place as with a sequence lock: if the state
+ * is the same before and after, the place did not change meanwhile. The place that it looks for
+ * cannot change, because the faulting thread is reading that mapping. */
 #include "common/mapping.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "common/threads.h"
 
-/* What a place's state is modulo 4; each change adds to it. */
+/* The states of a place, modulo 4; each change adds to the state. */
 enum { FREE, CHANGING, LISTED, STATES = 4 };
 
 #define NOT_LOST SIZE_MAX
@@ -27,14 +27,14 @@ struct mapping {
     atomic_size_t lost; /* the offset that could not be read, or NOT_LOST */
 };
 
-/* A place is never given back, hence not the caller's memory (memory.h). Most programs need one;
- * each more is a page of the system's. */
+/* Places are never freed, so they do not use the caller's memory (memory.h). Most programs need
+ * only one; each further place takes a page from the system. */
 static struct mapping first;
 static _Atomic(struct mapping *) list = &first;
 
 /* --- the list ------------------------------------------------------------------------------- */
 
-/* A free place, or a new one; in state CHANGING, so no other thread takes it. */
+/* Returns a free or a new place in state CHANGING, so that no other thread takes it, or NULL. */
 static struct mapping *take_place(void)
 {
     for (struct mapping *place = atomic_load(&list); place; place = place->next) {
@@ -80,10 +80,10 @@ bool smol_mapping_is_lost(const struct mapping *mapping, size_t *offset)
 
 /* --- the handler ---------------------------------------------------------------------------- */
 
-static struct sigaction before; /* what SIGBUS did */
+static struct sigaction before; /* the previous action for SIGBUS */
 static atomic_bool guarded;
 
-/* Whether `place` holds `address`; *start and *size are the mapping's. */
+/* Returns whether `place` contains `address`. Sets *start and *size to those of the mapping. */
 static bool holds(const struct mapping *place, uintptr_t address, uintptr_t *start, size_t *size)
 {
     unsigned state = atomic_load(&place->state);
@@ -93,8 +93,8 @@ static bool holds(const struct mapping *place, uintptr_t address, uintptr_t *sta
            address - *start < *size;
 }
 
-/* Makes zeros of the mapping that holds `address`. The note comes first: who sees zeros finds it.
- */
+/* Replaces the mapping that contains `address` with zeros. Records the loss first, so that every
+ * thread that sees zeros also sees the record. */
 static bool replace(uintptr_t address)
 {
     uintptr_t start;
@@ -109,15 +109,15 @@ static bool replace(uintptr_t address)
            MAP_FAILED;
 }
 
-/* Does what would have been done without the guard. */
+/* Does what would happen without the guard. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
-    bool sent = info->si_code <= 0; /* by a process, and not raised by a fault */
+    bool sent = info->si_code <= 0; /* by a process, not raised by a fault */
     if (before.sa_handler == SIG_IGN && sent)
         return;
     if (before.sa_handler == SIG_IGN || before.sa_handler == SIG_DFL) {
         sigaction(signal, &before, NULL);
-        raise(signal); /* ends the process on return; when it does not, the fault will, repeated */
+        raise(signal); /* ends the process on return; otherwise the repeated fault does */
     } else if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(signal, info, context);
     } else {
@@ -138,7 +138,7 @@ static void install(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, NULL, &before); /* known before the handler may need it */
+    sigaction(SIGBUS, NULL, &before); /* set before the handler may need it */
     sigaction(SIGBUS, &action, NULL);
     atomic_store(&guarded, true);
 }

@@ -1,7 +1,7 @@
-/* Mapped memory that the system may fail to bring: a file that was truncated, or a disk that
- * fails, makes reading it raise SIGBUS, which ends the process. A program that wants an error
- * instead asks for the guard, once. All mappings are on a list that the guard's signal handler
- * reads; this list and the handler are all the global state there is. */
+/* Mapped memory that the system may fail to read. Reading a file that was truncated, or that is on
+ * a failing disk, raises SIGBUS, which ends the process. A program that prefers an error installs
+ * the guard once. The guard's signal handler reads a list of all mappings. This list and the
+ * handler are the only global state. */
 #ifndef SMOL_COMMON_MAPPING_H
 #define SMOL_COMMON_MAPPING_H
 
@@ -10,22 +10,23 @@
 
 struct mapping;
 
-/* Puts the mapping [start, start + size), whole pages but for the last, on the list. NULL: out of
- * memory. Thread-safe, as all here. */
+/* Adds the mapping [start, start + size), whole pages except the last, to the list. Returns NULL if
+ * memory runs out. Thread-safe, as are all functions here. */
 struct mapping *smol_mapping_add(const void *start, size_t size);
 
-/* Takes it off the list, when it is no longer used and not yet unmapped. */
+/* Removes a mapping from the list. Call it after the last use and before unmapping. */
 void smol_mapping_remove(struct mapping *mapping);
 
-/* Installs a handler for SIGBUS, once for the process. Of a listed mapping that could not be read
- * it makes zeros, all of it, and notes where that was; whoever uses a mapping asks for that note
- * after each step. (All of it: a disk that takes a minute to fail must not do so page by page.) Any
- * other SIGBUS does what it did before. */
+/* Installs a handler for SIGBUS, once for the process. The handler replaces a listed mapping that
+ * could not be read with zeros and records the offset; users of a mapping check that record after
+ * each step. It replaces the whole mapping, because a disk that takes a minute to fail must not do
+ * so for each page. Any other SIGBUS has the same effect as before. */
 void smol_mapping_guard(void);
 
 bool smol_mapping_is_guarded(void);
 
-/* Whether the mapping is zeros now; *offset is what could not be read. */
+/* Returns whether the mapping was replaced with zeros. Sets *offset to the offset that could not be
+ * read. */
 bool smol_mapping_is_lost(const struct mapping *mapping, size_t *offset);
 
 #endif

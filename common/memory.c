@@ -1,4 +1,4 @@
-/* Memory, see memory.h. */
+/* Memory allocation, see memory.h. */
 #include "common/memory.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { ZEROS_ALIGN = 64 };
 
-static struct memory_source source; /* zeroed: the C library */
+static struct memory_source source; /* all zeros: the C library */
 
 void smol_memory_use(const struct memory_source *wanted)
 {
@@ -52,7 +52,7 @@ void *smol_aligned_alloc(size_t alignment, size_t size)
 {
     if (source.allocate)
         return allocate(alignment, size);
-    size_t rest = size % alignment; /* C11 wants multiples of the alignment */
+    size_t rest = size % alignment; /* C11 requires multiples of the alignment */
     if (rest > 0 && __builtin_add_overflow(size, alignment - rest, &size))
         return NULL;
     return aligned_alloc(alignment, size);

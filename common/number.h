@@ -1,5 +1,5 @@
-/* Conversions between binary32 and the floating-point formats of 16 and 8 bits, exact to the bit
- * and without any instruction beyond integer arithmetic and binary32 (IEEE 754-2019). */
+/* Conversions between binary32 and the 16-bit and 8-bit floating-point formats. They are exact to
+ * the bit and use only integer arithmetic and binary32 (IEEE 754-2019). */
 #ifndef SMOL_COMMON_NUMBER_H
 #define SMOL_COMMON_NUMBER_H
 
@@ -38,14 +38,14 @@ static inline float f32_from_bf16(uint16_t half)
     return f32_from_bits((uint32_t)half << 16);
 }
 
-/* Round to nearest, ties to even; finite values may become infinite. Not for NaN. */
+/* Rounds to nearest, ties to even. Finite values may become infinite. Not for NaN. */
 static inline uint16_t bf16_from_f32(float value)
 {
     uint32_t bits = f32_bits(value);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* Exact, subnormals, infinities and NaN payloads included. */
+/* Converts exactly, including subnormals, infinities and NaN payloads. */
 static inline float f32_from_f16(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
@@ -58,8 +58,8 @@ static inline float f32_from_f16(uint16_t half)
     return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* Exact. The formats of 8 bits are those of the OCP's specification (OFP8 1.0): E4M3 has no
- * infinities, and one NaN of each sign; E5M2 is the upper half of an f16. */
+/* Convert exactly. The 8-bit formats follow the OCP specification (OFP8 1.0): E4M3 has no
+ * infinities and one NaN of each sign; E5M2 is the upper half of an f16. */
 static inline float f32_from_f8_e4m3(uint8_t byte)
 {
     uint32_t sign = (uint32_t)(byte & 0x80u) << 24;
@@ -77,7 +77,8 @@ static inline float f32_from_f8_e5m2(uint8_t byte)
     return f32_from_f16((uint16_t)(byte << 8));
 }
 
-/* Round to nearest, ties to even; too large becomes infinity, NaN stays a (quiet) NaN. */
+/* Rounds to nearest, ties to even. Values that are too large become infinity; NaN becomes a quiet
+ * NaN. */
 static inline uint16_t f16_from_f32(float value)
 {
     uint32_t bits = f32_bits(value);
@@ -95,15 +96,16 @@ static inline uint16_t f16_from_f32(float value)
     return (uint16_t)(sign | (rounded - 0x38000000u) >> 13);
 }
 
-/* The smallest f16 not below `value`, for finite value >= 0; infinity above 65504. */
+/* Returns the smallest f16 not below `value`, for finite value >= 0; infinity above 65504. */
 static inline uint16_t f16_from_f32_up(float value)
 {
     uint16_t nearest = f16_from_f32(value);
     return f32_from_f16(nearest) < value ? (uint16_t)(nearest + 1) : nearest;
 }
 
-/* `value` rounded to the nearest integer, ties to even, for |value| < 2^22: the sum has no room
- * for a fraction. The same additions on every machine, where rintf may be a library call. */
+/* Returns `value` rounded to the nearest integer, ties to even, for |value| < 2^22. The sum has no
+ * bits for a fraction. The additions are the same on every machine, where rintf may be a library
+ * call. */
 static inline float f32_round_even(float value)
 {
     return (value + 0x1.8p23f) - 0x1.8p23f;

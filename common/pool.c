@@ -1,6 +1,6 @@
-/* A team of threads, see pool.h. Whoever waits does so in two steps: spin for a moment, because
- * the next piece of work usually comes within microseconds, then sleep on a condition variable, so
- * that idle threads and crowded machines cost nothing. */
+/* A team of threads, see pool.h. A thread waits in two steps. It first spins for a moment, because
+ * the next work usually arrives within microseconds, then sleeps on a condition variable, so that
+ * idle threads and crowded machines use no processor time. */
 #ifndef SMOL_NO_THREADS
 #include "common/pool.h"
 
@@ -14,22 +14,22 @@
 
 enum { SPIN_ROUNDS = 2000 };
 
-/* Where threads sleep until something that they watch has changed. */
+/* Threads sleep here until a condition that they wait for may have changed. */
 struct bell {
     atomic_uint sleepers;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
 };
 
-/* The state of runs, one word: number of the run, whether it is open to latecomers, and how many
- * workers are in it. */
+/* The state of runs in one word: the number of the run, whether workers may still join it, and how
+ * many are in it. */
 #define RUN_ONE ((uint64_t)1 << 32)
 #define RUN_OPEN ((uint64_t)1 << 31)
 #define RUN_INSIDE (RUN_OPEN - 1)
 
 enum { CACHE_LINE = 64 };
 
-/* How many items of a thread's share have been claimed: stage << 32 | count. */
+/* The number of claimed items in a thread's share: stage << 32 | count. */
 struct stage_cursor {
     _Alignas(CACHE_LINE) _Atomic uint64_t claimed;
 };
@@ -37,13 +37,13 @@ struct stage_cursor {
 struct pool {
     unsigned n_threads;
     unsigned n_started;   /* workers that exist */
-    _Atomic uint64_t run; /* see above */
-    atomic_uint stage;    /* the one that is open */
-    atomic_uint done;     /* items of it that are done */
+    _Atomic uint64_t run; /* see RUN_ONE */
+    atomic_uint stage;    /* number of the open stage */
+    atomic_uint done;     /* finished items of that stage */
     atomic_bool stopping;
     struct stage_cursor *cursors; /* (n_threads) */
-    struct bell start;            /* rung when a run opens, or the pool ends */
-    struct bell over;             /* rung when a stage is over, or the last worker leaves a run */
+    struct bell start;            /* rung when a run opens or the pool ends */
+    struct bell over;             /* rung when a stage is over or the last worker leaves a run */
     pool_work *work;
     void *argument;
     struct worker {
@@ -57,7 +57,7 @@ struct pool {
 
 static void bell_init(struct bell *bell)
 {
-    /* by value: unlike the functions for it, that cannot fail */
+    /* assigned by value, which cannot fail, unlike the init functions */
     const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     atomic_init(&bell->sleepers, 0);
@@ -71,8 +71,9 @@ static void bell_destroy(struct bell *bell)
     pthread_mutex_destroy(&bell->mutex);
 }
 
-/* Call after the change. Change and look-up of sleepers are sequentially consistent, as is the
- * sleeper's side: either we see the sleeper, or it sees the change. */
+/* Wakes the sleepers. Call it after the change. The change and the check for sleepers are
+ * sequentially consistent, as is the sleeper's side: either this thread sees the sleeper, or the
+ * sleeper sees the change. */
 static void bell_ring(struct bell *bell)
 {
     if (atomic_load(&bell->sleepers) == 0)
@@ -91,7 +92,7 @@ static void relax(void)
 #endif
 }
 
-/* Returns when is_true(pool, value); every change that can make it true rings the bell. */
+/* Returns when is_true(pool, value). Every change that can make it true must ring the bell. */
 static void wait_until(struct pool *pool, struct bell *bell,
                        bool (*is_true)(struct pool *pool, uint32_t value), uint32_t value)
 {
@@ -123,7 +124,7 @@ static void open_stage(struct pool *pool, uint32_t stage)
     atomic_store(&pool->stage, stage);
 }
 
-/* Claims the next item of the share of thread `owner`. */
+/* Claims the next item in the share of thread `owner`. Returns false if none is left. */
 static bool claim_from(struct pool_stage *stage, unsigned owner)
 {
     struct pool_thread *thread = stage->thread;
@@ -141,8 +142,8 @@ static bool claim_from(struct pool_stage *stage, unsigned owner)
     return false;
 }
 
-/* All items are claimed, this thread's are done: the last thread to find so opens the next stage.
- */
+/* Adds this thread's items to the finished ones, after all items are claimed. The thread that
+ * completes the stage opens the next one. */
 static void finish_stage(struct pool_stage *stage)
 {
     struct pool *pool = stage->thread->pool;
@@ -157,7 +158,7 @@ bool smol_pool_claim(struct pool_stage *stage)
 {
     struct pool_thread *thread = stage->thread;
     if (stage->n == 0)
-        return false; /* no thread could open the next stage: it takes no number */
+        return false; /* no thread could open the next stage, so an empty stage has no number */
     for (unsigned i = 0; i < thread->n_threads; i++)
         if (claim_from(stage, (thread->index + i) % thread->n_threads))
             return true;
@@ -170,14 +171,14 @@ bool smol_pool_claim(struct pool_stage *stage)
 
 /* --- runs --------------------------------------------------------------------------------- */
 
-/* Whether a run other than number `seen` is open, or the pool ends. */
+/* Returns whether a run other than number `seen` is open, or the pool is ending. */
 static bool has_news(struct pool *pool, uint32_t seen)
 {
     uint64_t run = atomic_load(&pool->run);
     return ((run & RUN_OPEN) && (uint32_t)(run >> 32) != seen) || atomic_load(&pool->stopping);
 }
 
-/* Joins the open run, if it is still open; *seen becomes its number. */
+/* Joins the run if it is still open, and sets *seen to its number. */
 static bool enter(struct pool *pool, uint32_t *seen)
 {
     uint64_t run = atomic_load(&pool->run);
@@ -237,10 +238,11 @@ void smol_pool_run(struct pool *pool, pool_work *work, void *argument)
     wait_until(pool, &pool->over, all_have_left, 0);
 }
 
-/* --- coming and going --------------------------------------------------------------------- */
+/* --- creation and destruction ------------------------------------------------------------ */
 
-/* Threads of ours get no signals: these belong to the threads of the program, which may count on
- * where its handlers run. Those that a fault raises in a thread cannot wait, and stay. */
+/* Starts a worker with all signals blocked except those that its own faults raise, which cannot be
+ * blocked safely. Other signals belong to the program's threads, because the program may depend on
+ * where its handlers run. */
 static int start_thread(struct worker *worker)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};

@@ -1,5 +1,5 @@
-/* A team of one, see pool.h, for builds without threads (make THREADS=no): its only thread is the
- * caller, who takes the items in order. */
+/* A team of one, see pool.h, for builds without threads (make THREADS=no). The caller is the only
+ * thread and takes the items in order. */
 #ifdef SMOL_NO_THREADS
 #include "common/pool.h"
 

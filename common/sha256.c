@@ -1,5 +1,5 @@
-/* SHA-256, see sha256.h: padding, and the rounds without special instructions. Names and numbers of
- * sections are those of FIPS 180-4. */
+/* SHA-256, see sha256.h: padding, and the rounds without special instructions. Names and section
+ * numbers are from FIPS 180-4. */
 #include "common/sha256.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ static uint32_t rotate(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
-/* The schedule: 16 words of the block, big-endian, and 48 made of those before. */
+/* Computes the schedule: 16 words of the block, big-endian, and 48 words computed from earlier
+ * ones. */
 static void spread(const uint8_t *block, uint32_t w[64])
 {
     for (int t = 0; t < 16; t++) {
@@ -93,8 +94,8 @@ void smol_sha256_add(struct sha256 *hash, const void *blocks, size_t n)
     hash->size += (uint64_t)n * SHA256_BLOCK;
 }
 
-/* The end of a message, after its whole blocks: the rest of it, a bit 1, zeros, and the length in
- * bits, big-endian, at the end of the last block. */
+/* Adds the end of a message, after its whole blocks: the remaining bytes, a bit 1, zeros, and the
+ * length in bits, big-endian, at the end of the last block. */
 static void add_end(struct sha256 *hash, const uint8_t *rest, size_t n_rest)
 {
     uint8_t end[2 * SHA256_BLOCK] = {0};

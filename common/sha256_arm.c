@@ -1,5 +1,5 @@
-/* SHA-256 with the instructions that Armv8 processors may have for it (the Makefile passes +sha2
- * for this file): four rounds at a time. */
+/* SHA-256 with the optional instructions of Armv8 processors (the Makefile passes +sha2 for this
+ * file): four rounds at a time. */
 #include "common/sha256.h"
 
 #if defined(__ARM_FEATURE_SHA2)
@@ -13,7 +13,7 @@
 
 static void take_block(uint32x4_t *abcd, uint32x4_t *efgh, const uint8_t *block)
 {
-    uint32x4_t w[4]; /* the last 16 words of the schedule, w[i % 4] the next to go */
+    uint32x4_t w[4]; /* the last 16 words of the schedule; w[i % 4] is replaced next */
     uint32x4_t x = *abcd, y = *efgh;
     UNROLLED (i, 16) {
         uint32x4_t *now = &w[i % 4];
@@ -40,5 +40,5 @@ void smol_sha256_take_arm(uint32_t state[8], const uint8_t *blocks, size_t n)
     vst1q_u32(state + 4, efgh);
 }
 #else
-typedef int smol_no_sha_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_sha_here; /* ISO C requires a declaration in every file */
 #endif

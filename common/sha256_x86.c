@@ -1,5 +1,5 @@
-/* SHA-256 with the instructions that x86-64 processors have for it (the Makefile passes -msha for
- * this file): two rounds at a time. */
+/* SHA-256 with the SHA instructions of x86-64 processors (the Makefile passes -msha for this file):
+ * two rounds at a time. */
 #include "common/sha256.h"
 
 #if defined(__SHA__)
@@ -19,7 +19,7 @@ static __m128i load(const void *address)
 static void take_block(__m128i *abef, __m128i *cdgh, const uint8_t *block)
 {
     const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i w[4]; /* the last 16 words of the schedule, w[i % 4] the next to go */
+    __m128i w[4]; /* the last 16 words of the schedule; w[i % 4] is replaced next */
     __m128i x = *abef, y = *cdgh;
     UNROLLED (i, 16) {
         __m128i *now = &w[i % 4], last = w[(i + 3) % 4];
@@ -40,7 +40,7 @@ static void take_block(__m128i *abef, __m128i *cdgh, const uint8_t *block)
 
 void smol_sha256_take_x86(uint32_t state[8], const uint8_t *blocks, size_t n)
 {
-    /* The instructions want the words f, e, b, a in one register and h, g, d, c in the other. */
+    /* The instructions require the words f, e, b, a in one register and h, g, d, c in the other. */
     static const int order[8] = {5, 4, 1, 0, 7, 6, 3, 2};
     uint32_t words[8];
     for (int i = 0; i < 8; i++)
@@ -54,5 +54,5 @@ void smol_sha256_take_x86(uint32_t state[8], const uint8_t *blocks, size_t n)
         state[order[i]] = words[i];
 }
 #else
-typedef int smol_no_sha_here; /* ISO C wants a declaration in every file */
+typedef int smol_no_sha_here; /* ISO C requires a declaration in every file */
 #endif

@@ -1,5 +1,5 @@
-/* The few thread functions used outside pool.h. With `make THREADS=no` (SMOL_NO_THREADS) there
- * are none, and nothing of pthread is called. */
+/* The thread functions used outside pool.h. With `make THREADS=no` (SMOL_NO_THREADS) they do not
+ * use pthread. */
 #ifndef SMOL_COMMON_THREADS_H
 #define SMOL_COMMON_THREADS_H
 
@@ -11,13 +11,13 @@
 typedef pthread_once_t thread_once;
 #define THREAD_ONCE PTHREAD_ONCE_INIT
 
-/* Calls `work` the first time; every caller returns when it is done. */
+/* Calls `work` the first time. Every caller returns after it is done. */
 static inline void threads_once(thread_once *once, void (*work)(void))
 {
     pthread_once(once, work);
 }
 
-/* sigprocmask for this thread. */
+/* Changes this thread's signal mask, as sigprocmask does. */
 static inline void threads_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
     pthread_sigmask(how, set, old);

@@ -1,7 +1,7 @@
 /* UTF-8, see utf8.h. */
 #include "common/utf8.h"
 
-/* The bytes that may follow a lead byte: length of the sequence and the range of the second byte
+/* The valid continuation of a lead byte: length of the sequence and range of the second byte
  * (Unicode 15, table 3-7). Length 0: not a lead byte. */
 struct lead {
     uint8_t length, second_low, second_high;
@@ -20,8 +20,8 @@ static struct lead lead_of(uint8_t byte)
     return (struct lead){4, byte == 0xf0 ? 0x90 : 0x80, byte == 0xf4 ? 0x8f : 0xbf};
 }
 
-/* The number of bytes of text[0..size) that form a well-formed sequence or a prefix of one;
- * *needed is the full length. 0 when the first byte starts nothing. */
+/* Returns the number of bytes of text[0..size) that form a well-formed sequence or a prefix of one,
+ * or 0 if the first byte starts no sequence. Sets *needed to the full length. */
 static size_t well_formed_prefix(const uint8_t *text, size_t size, size_t *needed)
 {
     struct lead lead = lead_of(text[0]);
@@ -77,7 +77,7 @@ size_t smol_utf8_unfinished(const uint8_t *text, size_t size)
         const uint8_t *start = text + size - back;
         size_t needed;
         if ((*start & 0xc0) == 0x80)
-            continue; /* a continuation byte: its lead byte stands further left */
+            continue; /* a continuation byte: its lead byte is further left */
         return well_formed_prefix(start, back, &needed) == back && back < needed ? back : 0;
     }
     return 0;
