@@ -17,10 +17,10 @@ static const struct option_rule rules[] = {
      FIELD(n_prefill), 1, UINT32_MAX, NULL},
     {NULL, 'n', "N", "tokens to generate (128, or what the context holds)", OPTION_COUNT,
      FIELD(n_decode), 1, UINT32_MAX, NULL},
-    {"depth", 0, "D", "tokens that are in the context already (0)", OPTION_COUNT, FIELD(depth), 0,
+    {"depth", 0, "D", "tokens already in the context (0)", OPTION_COUNT, FIELD(depth), 0,
      UINT32_MAX, NULL},
-    {"sequences", 0, "S", "decode S sequences together too, in turns with one (1)", OPTION_COUNT,
-     FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
+    {"sequences", 0, "S", "also decode S sequences together, alternating with one (1)",
+     OPTION_COUNT, FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
     RULE_THREADS,
     RULE_KV,
     RULES_MODEL,
@@ -31,11 +31,11 @@ static const struct command_line command = {
     .program = "smolrun",
     .words = "bench FILE.smol",
     .about = "Measures prefill (a prompt of -p tokens) and decode (-n tokens, one by one), each\n"
-             "behind --depth tokens: medians of 5 runs after a warm-up, and the slowest and the\n"
-             "fastest. The first token is timed once, for a prompt of -p tokens in an empty\n"
+             "after --depth tokens: median, slowest and fastest of 5 runs after a warm-up. The\n"
+             "first token is timed once, for a prompt of -p tokens in an empty\n"
              "context right after loading.\n",
     .notes = "The token ids are arbitrary; choosing a token is not part of the figures. On a\n"
-             "terminal, standard error says what is run, unless the result is JSON.\n",
+             "terminal, progress is shown on standard error, unless the result is JSON.\n",
     .max_words = 1,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],

@@ -36,8 +36,8 @@ static const struct command_line command = {
         "(1: the most likely) and the most likely alternatives. PROMPT is as for generation; -\n"
         "reads standard input.\n",
     .notes = "Probabilities are the model's own, before temperature and the other settings change\n"
-             "what is sampled. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
-             "yellow, others red; not where NO_COLOR is set. Rows are no wider than the terminal.\n"
+             "sampling. On a terminal, tokens of at least 75 % are green, of at least 25 %\n"
+             "yellow, others red, unless NO_COLOR is set. Rows are no wider than the terminal.\n"
              "With -n 0 and --given nothing is generated.\n",
     .max_words = 2,
     .rules = rules,

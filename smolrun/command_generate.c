@@ -17,18 +17,18 @@ static const struct option_rule rules[] = {
     RULES_SAMPLING,
     RULE_STOP,
     RULE_CTX,
-    {"slide", 0, NULL, "when the context is full, forget its middle and go on", OPTION_FLAG,
+    {"slide", 0, NULL, "when the context is full, forget its middle and continue", OPTION_FLAG,
      FIELD(slide), 0, 0, NULL},
     {"keep", 0, "N", "with --slide: never forget the first N tokens (see below)", OPTION_COUNT,
      FIELD(keep), 0, UINT32_MAX - 1, NULL},
     RULE_THREADS,
     RULE_KV,
     RULES_PROMPT,
-    {"session", 0, "FILE", "go on from the session in FILE, if it is there, and save it there",
+    {"session", 0, "FILE", "continue the session in FILE, if it exists, and save it there",
      OPTION_TEXT, FIELD(session), 0, 0, NULL},
     {"jsonl", 0, NULL, "answer requests from standard input, a JSON object a line (see below)",
      OPTION_FLAG, FIELD(jsonl), 0, 0, NULL},
-    {"sequences", 0, "N", "with --jsonl: generate for N requests at a time (8)", OPTION_COUNT,
+    {"sequences", 0, "N", "with --jsonl: answer N requests at a time (8)", OPTION_COUNT,
      FIELD(n_sequences), 1, MAX_SEQUENCES, NULL},
     {"ids", 0, NULL, "print token ids instead of text", OPTION_FLAG, FIELD(ids), 0, 0, NULL},
     RULE_JSON,
@@ -40,38 +40,37 @@ static const struct command_line command = {
     .program = "smolrun",
     .words = "FILE.smol PROMPT",
     .about =
-        "Continues PROMPT and prints the continuation, followed by one newline.\n"
-        "PROMPT -: standard input, as it is; empty: the bos token. What the model's tokenizer\n"
-        "puts around a text, such as bos, is added. With --chat, PROMPT is what a user says, and\n"
-        "the answer is printed; the chat template has what belongs around it.\n"
-        "With --session, the text goes on after the session's, and an empty PROMPT adds nothing "
-        "to\n"
-        "it; a PROMPT (with --chat: a conversation) that begins with it is the whole text, of\n"
-        "which only the rest is evaluated.\n",
+        "Continues PROMPT and prints the continuation, followed by a newline. If PROMPT is -, it\n"
+        "is read from standard input; an empty PROMPT is the bos token. The tokenizer's own\n"
+        "tokens around a text, such as bos, are added. With --chat, PROMPT is a user's message,\n"
+        "and the answer is printed.\n"
+        "With --session, the text continues that of the session. A PROMPT (with --chat: a\n"
+        "conversation) that begins with the session's text replaces it, and only the rest is\n"
+        "evaluated; an empty PROMPT adds nothing.\n",
     .commands = "  smolrun chat         a conversation\n"
                 "  smolrun tokenize     text to token ids and back\n"
                 "  smolrun logits       logits into a file\n"
-                "  smolrun bench        speed\n"
-                "  smolrun perplexity   how well the model predicts a text\n"
-                "  smolrun explain      how sure the model is of each token\n",
+                "  smolrun bench        measure speed\n"
+                "  smolrun perplexity   measure how well the model predicts a text\n"
+                "  smolrun explain      per-token probabilities and alternatives\n",
     .notes =
-        "--slide keeps the first N tokens (the prompt, or what of it is half of the context)\n"
-        "and the newest half of the others, and goes on as if the text had begun so. It first\n"
-        "reads that half anew: a pause as for a prompt of that length.\n\n"
+        "When the context is full, --slide keeps the first N tokens (by default the prompt, at\n"
+        "most half of the context) and the newest half of the others, and continues as if the\n"
+        "text had begun that way. It evaluates that half again: a pause as for a prompt of that\n"
+        "length.\n\n"
         "A request of --jsonl has a `prompt` (text) or `messages` (a list, for the chat\n"
-        "template, with which may go `tools`, `documents` and `chat_template_kwargs`), and may\n"
-        "have `max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`,\n"
-        "`seed`, `stop` (a text or a list), `logprobs` (how many alternatives of each token to\n"
-        "show, 0 to 20) and `id` (echoed); what it lacks is as on the command line. A line of at\n"
-        "most 1 MiB each. Answers are printed in order, each as if its request had been the only\n"
-        "one; one that makes no sense gets an error for an answer.\n\n"
+        "template, optionally with `tools`, `documents` and `chat_template_kwargs`). It may have\n"
+        "`max_tokens`, `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`, `seed`,\n"
+        "`stop` (a text or a list), `logprobs` (the number of alternatives per token, 0 to 20),\n"
+        "`id` and `model` (echoed) and `stream` (false). Options on the command line are the\n"
+        "defaults. A line has at most 1 MiB. Answers are printed in order, each the same as if\n"
+        "its request were the only one. The answer to an invalid request is an error.\n\n"
         "The same blob, prompt, settings and seed give the same text on every machine.\n"
-        "SMOL_ISA=scalar in the environment forces a kernel set, SMOL_SANDBOX=off lets the\n"
-        "program keep rights that it does not need (network, other files, other programs).\n\n"
-        "Exit status: 0 done, 2 wrong usage, 3 a file missing, unreadable or unwritable, or\n"
-        "changed while in use (without words when the reader of the output has gone away),\n"
-        "4 a blob damaged, 5 not supported, 6 out of memory, 7 a numeric failure, 8 the\n"
-        "context is full.\n",
+        "SMOL_ISA=scalar in the environment forces a set of kernels.\n\n"
+        "Exit status: 0 success, 2 wrong usage, 3 a file is missing, unreadable, unwritable or\n"
+        "changed while in use (without a message if the reader of the output has closed it),\n"
+        "4 a damaged blob, 5 not supported, 6 out of memory, 7 numeric failure, 8 the context\n"
+        "is full.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],

@@ -19,7 +19,7 @@
 static const struct option_rule rules[] = {
     {"ctx", 0, "N", "tokens in a window (the model's context)", OPTION_COUNT, FIELD(context.n_ctx),
      2, UINT32_MAX, NULL},
-    {"save-logits", 0, "FILE", "save the logits to FILE (replaced when it exists)", OPTION_TEXT,
+    {"save-logits", 0, "FILE", "save the logits to FILE (replaced if it exists)", OPTION_TEXT,
      FIELD(output), 0, 0, NULL},
     {"kl-from", 0, "FILE", "compare with the logits in FILE, which --save-logits wrote",
      OPTION_TEXT, FIELD(kl_from), 0, 0, NULL},
@@ -35,16 +35,18 @@ static const struct command_line command = {
     .about =
         "Measures how well the model predicts the text of TEXTFILE (-: standard input): the mean\n"
         "negative log-likelihood of its tokens, and the perplexity, which is e to the power of\n"
-        "that. The text's tokens, as `smolrun tokenize` gives them, are cut into windows of N; in\n"
-        "each the model sees what stands before a token in the same window. The first token of a\n"
+        "that. The text's tokens, as printed by `smolrun tokenize`, are cut into windows of N. "
+        "The\n"
+        "model predicts each token from those before it in the same window; the first token of a\n"
         "window is not scored.\n",
     .notes =
-        "Behind +/- stands the standard error of the mean. --kl-from adds the mean divergence\n"
-        "(Kullback and Leibler's) of this model's predictions from those in FILE, and how often\n"
-        "both find the same token the most likely. FILE must be of the same text, --ctx and\n"
-        "tokenizer; it takes 4 bytes for each scored token and token of the vocabulary.\n"
-        "The same blob and text give the same figures on every machine. On a terminal, standard\n"
-        "error says how far it is, unless the result is JSON.\n",
+        "The figure after +/- is the standard error of the mean. --kl-from adds the mean\n"
+        "Kullback-Leibler divergence of this model's predictions from those in FILE, and how "
+        "often\n"
+        "both agree on the most likely token. FILE must have the same text, --ctx and tokenizer;\n"
+        "it takes 4 bytes per scored token and vocabulary entry.\n"
+        "The same blob and text give the same figures on every machine. On a terminal, progress\n"
+        "is shown on standard error, unless the result is JSON.\n",
     .max_words = 2,
     .rules = rules,
     .n_rules = sizeof rules / sizeof rules[0],

@@ -20,8 +20,8 @@ static const struct command_line command = {
     .program = "smolrun",
     .words = "tokenize FILE.smol TEXT",
     .about = "Prints the token ids of TEXT on one line. TEXT -: standard input, as it is.\n",
-    .notes = "Tokens that belong around a text, such as bos, are among the ids.\n"
-             "IDS are separated by spaces. Their text is followed by one newline; bytes that are\n"
+    .notes = "Tokens that the tokenizer puts around a text, such as bos, are included.\n"
+             "IDS are separated by spaces. Their text is followed by a newline; bytes that are\n"
              "not UTF-8 are shown as U+FFFD.\n",
     .max_words = 2,
     .rules = rules,

@@ -100,8 +100,8 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_STATS                                                                                 \
     {                                                                                              \
-        "stats", 0, NULL, "say on standard error how fast it was", OPTION_FLAG, FIELD(stats), 0,   \
-            0, NULL                                                                                \
+        "stats", 0, NULL, "report speed and memory on standard error", OPTION_FLAG, FIELD(stats),  \
+            0, 0, NULL                                                                             \
     }
 #define RULE_JSON                                                                                  \
     {                                                                                              \
@@ -114,7 +114,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_TEMP                                                                                  \
     {                                                                                              \
-        "temp", 0, "T", "sample at temperature T; 0: always the most likely token (0)",            \
+        "temp", 0, "T", "sample at temperature T; 0: always take the most likely token (0)",       \
             OPTION_REAL, FIELD(sampler.temperature), 0, FLT_MAX, NULL                              \
     }
 #define RULE_TOP_K                                                                                 \
@@ -124,7 +124,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_TOP_P                                                                                 \
     {                                                                                              \
-        "top-p", 0, "P", "sample from the fewest tokens of at least probability P (1)",            \
+        "top-p", 0, "P", "sample from the fewest tokens whose probabilities sum to P (1)",         \
             OPTION_REAL, FIELD(sampler.top_p), 0, 1, NULL                                          \
     }
 #define RULE_MIN_P                                                                                 \
@@ -134,7 +134,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_REPEAT_PENALTY                                                                        \
     {                                                                                              \
-        "repeat-penalty", 0, "R", "weaken tokens of prompt and output by the factor R (1)",        \
+        "repeat-penalty", 0, "R", "penalize tokens of prompt and output by the factor R (1)",      \
             OPTION_REAL, FIELD(sampler.repetition_penalty), FLT_MIN, FLT_MAX, NULL                 \
     }
 #define RULE_SEED                                                                                  \
@@ -144,7 +144,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_CHAT                                                                                  \
     {                                                                                              \
-        "chat", 0, NULL, "PROMPT is a user's message: answer it by the model's chat template",     \
+        "chat", 0, NULL, "answer PROMPT as a user's message, with the model's chat template",      \
             OPTION_FLAG, FIELD(chat), 0, 0, NULL                                                   \
     }
 #define RULE_SYSTEM                                                                                \

@@ -44,9 +44,9 @@ static const struct command_line command = {
     .program = "smolrun",
     .words = "chat FILE.smol",
     .about =
-        "Holds a conversation: answers each line that is typed, by the model's chat template.\n"
+        "Holds a conversation: answers each line that is typed, with the model's chat template.\n"
         "/help lists the commands. Ctrl-C stops an answer, Ctrl-D ends the chat. Each turn\n"
-        "evaluates its new tokens only.\n",
+        "evaluates only its new tokens.\n",
     .notes =
         "--slide leaves room for an answer: -n tokens, at most half of the context. When the\n"
         "conversation would take that room, its oldest questions and answers are forgotten until\n"
@@ -140,7 +140,7 @@ static smol_status check_save_dir(const struct settings *settings, smol_error *e
     if (settings->session)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--save-dir and --session: conversations are saved beside the file of "
-                         "--session: leave out one of both");
+                         "--session: leave out one of them");
     if (!smol_is_folder(settings->save_dir))
         return smol_fail(error, SMOL_ERROR_FILE,
                          "%.300s: not a folder, and cannot be created: name another one",
