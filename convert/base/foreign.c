@@ -1,4 +1,4 @@
-/* Recognition of files of other kinds, see foreign.h. */
+/* Recognises files of other kinds, see foreign.h. */
 #include "convert/base/foreign.h"
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ static const struct {
      "a LoRA adapter: convert its base model and name this folder with --lora"},
     {".safetensors", "a safetensors file of another name: name the file itself; if it is one of "
                      "several shards, download their model.safetensors.index.json"},
-    /* anywhere */
+    /* in any place */
     {".gguf", GGUF},
     {".ggml", GGUF},
     {".onnx", ONNX},

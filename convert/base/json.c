@@ -1,4 +1,4 @@
-/* JSON files, see json.h. */
+/* Reads JSON files, see json.h. */
 #include "convert/base/json.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Typed keys, see settings.h. */
+/* Reads keys by type, see settings.h. */
 #include "convert/base/settings.h"
 
 #include <stdio.h>

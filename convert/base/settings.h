@@ -18,7 +18,7 @@ struct json_settings {
      * pointer itself is NULL, all keys may be null. */
     const char *const *nullable;
     smol_error *error;
-    struct json_mark mark; /* the file's */
+    struct json_mark mark; /* of the file */
 };
 
 /* Opens `folder`/`name`. A missing file is an error only if `required` is set. The caller calls

@@ -46,7 +46,7 @@ enum family_windows {
 /* Matrices that a checkpoint stores in one tensor, one below the other. */
 enum { FAMILY_MAX_FUSED = 2, FAMILY_MAX_PARTS = 3 };
 struct family_fused {
-    const char *name; /* as in struct family; NULL: none */
+    const char *name; /* a pattern as in struct family; NULL: none */
     enum tensor_role roles[FAMILY_MAX_PARTS];
     size_t n;
 };
@@ -72,13 +72,13 @@ struct family {
     float norm_offset;         /* 1 if transformers multiplies by 1 + weight */
     bool has_no_rope;          /* config.json may have no_rope_layers, no_rope_layer_interval */
     bool rotates_parts;        /* partial_rotary_factor may be below 1; rope_type as in Phi-3 */
-    uint32_t original_context; /* the default of original_max_position_embeddings at the top level
-                                  of config.json, the only place that counts; 0: none */
+    uint32_t original_context; /* the default of config.json's original_max_position_embeddings; if
+                                  not 0, the key in the rope object has no effect */
     double local_theta; /* the default theta of the separate table of windowed layers; 0: there is
                            none */
     enum family_windows windows;
     uint32_t sliding_window;       /* the default of the key; 0: none */
-    struct family_count windows_n; /* the n above */
+    struct family_count windows_n; /* the n of enum family_windows */
 
     /* Scales that Llama does not have. A softcap of 0 here, or null in config.json, is none. */
     bool scales_by_root; /* the embedding is multiplied by the root of hidden_size */

@@ -14,7 +14,7 @@
 /* A revision is 40 hexadecimal digits, but nothing depends on that. */
 enum { MAX_REVISION = 128, MAX_SHOWN = 4 };
 
-/* One model of the cache. */
+/* A model in the cache. */
 struct hub_cache {
     const char *path;
     char *snapshots;         /* the folder */

@@ -1,6 +1,6 @@
 /* Finds snapshots in the cache of the Hugging Face Hub. A model's folder there is
- * models--OWNER--NAME, with refs/, snapshots/REVISION/ and blobs/. Snapshots are links into
- * blobs/. */
+ * models--OWNER--NAME, with refs/, snapshots/REVISION/ and blobs/. The files of a snapshot are
+ * links into blobs/. */
 #ifndef SMOL_CONVERT_HUB_H
 #define SMOL_CONVERT_HUB_H
 

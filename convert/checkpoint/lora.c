@@ -43,8 +43,8 @@ static bool is_nothing(const json_t *value)
            (json_is_array(value) && json_array_size(value) == 0);
 }
 
-/* Settings for training and other purposes. fan_in_fan_out does not apply to these matrices, in
- * PEFT either. */
+/* Settings for training and other purposes. fan_in_fan_out does not concern linear layers, as in
+ * PEFT. */
 static const char *const ignored[] = {
     "auto_mapping",        "base_model_name_or_path",
     "ensure_weight_tying", "fan_in_fan_out",

@@ -161,7 +161,7 @@ static smol_status take_kept(struct unpacking *u, uint64_t n, uint64_t file_size
             break;
         smol_status taken = smol_intake_take(u->intake, u->content, size, error);
         if (taken == SMOL_ERROR_MEMORY)
-            status = taken; /* this is not a fault of the pieces */
+            status = taken; /* not a fault of the pieces */
         if (taken)
             break;
         u->size += size;

@@ -30,8 +30,8 @@ struct weight {
 /* A row block of a matrix, or a whole vector. */
 struct tile_piece {
     const struct weight *tensor;
-    uint64_t row;    /* the first one */
-    uint64_t offset; /* in the batch */
+    uint64_t row;    /* the first row */
+    uint64_t offset; /* of the piece in the batch */
 };
 
 struct tile_batch {
