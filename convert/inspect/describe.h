@@ -1,4 +1,4 @@
-/* Descriptions of blobs, safetensors files and checkpoints, as text and as JSON. */
+/* Describes blobs, safetensors files and checkpoints as text and as JSON. */
 #ifndef SMOL_CONVERT_DESCRIBE_H
 #define SMOL_CONVERT_DESCRIBE_H
 
@@ -12,15 +12,16 @@
 /* Prints the kind of file, the settings and the provenance. */
 void smol_describe_lines(const struct subject *subject, FILE *out);
 
-/* Prints all of it: the lines, the tensors on request, their statistics all[i] unless `all` is
- * NULL, parameters and bytes by part, and the memory that the model takes. */
+/* Prints the whole description: the lines, the tensors if `with_tensors`, their statistics all[i]
+ * unless `all` is NULL, parameters and bytes by part, and the memory that the model needs. */
 void smol_describe_text(const struct subject *subject, bool with_tensors,
                         const struct statistics *all, FILE *out);
 
-/* Prints all of it as one JSON object, see docs/inspect.md. `all` may be NULL. */
+/* Prints the whole description as one JSON object, see docs/inspect.md. `all` may be NULL. */
 void smol_describe_json(const struct subject *subject, const struct statistics *all, FILE *out);
 
-/* Amounts for people: "576 B", "139.2 MiB"; "134,515,008"; "[49152, 576]". They return `text`. */
+/* Format amounts for people: "576 B", "139.2 MiB"; "134,515,008"; "[49152, 576]". They return
+ * `text`. */
 enum { AMOUNT = 32, SHAPE_TEXT = SAFETENSORS_MAX_RANK * 22 + 2 };
 const char *smol_size_text(uint64_t bytes, char text[AMOUNT]);
 const char *smol_count_text(uint64_t n, char text[AMOUNT]);

@@ -1,4 +1,4 @@
-/* The description as one JSON object, see describe.h and docs/inspect.md. */
+/* Prints the description as one JSON object, see describe.h and docs/inspect.md. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void member_size_text(struct json_out *json, const char *key, const char 
     smol_json_text(json, text, size);
 }
 
-/* With the digits that it takes to read back the same float. */
+/* Writes a float with enough digits to restore the same float. */
 static void member_float(struct json_out *json, const char *key, float value)
 {
     char digits[32] = "";
@@ -113,7 +113,7 @@ static void write_model(struct json_out *json, const struct blob *blob)
     smol_json_close(json, '}');
 }
 
-/* --- what belongs to the text --------------------------------------------------------------- */
+/* --- tokenizer, template, generation defaults ----------------------------------------------- */
 
 static void write_tokenizer(struct json_out *json, const struct blob *blob)
 {
@@ -274,7 +274,7 @@ static void write_memory(struct json_out *json, const struct subject *subject)
     smol_json_close(json, ']');
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole object --------------------------------------------------------------------- */
 
 static void write_blob(struct json_out *json, const struct blob *blob)
 {
@@ -293,7 +293,7 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_close(json, ']');
 }
 
-/* The names of the chat templates that there are. */
+/* Writes the names of the chat templates. */
 static void write_templates(struct json_out *json, const struct template_list *list)
 {
     smol_json_key(json, "templates");

@@ -1,5 +1,5 @@
-/* A description as text, see describe.h: settings, tables and amounts. Names come last in a row of
- * a table: they may be of any length. */
+/* Prints the description as text, see describe.h: settings, tables and amounts. A name is the last
+ * column of a row, because it may have any length. */
 #include "convert/inspect/describe.h"
 
 #include <inttypes.h>
@@ -79,7 +79,7 @@ static void print_model(const struct blob *blob, FILE *out)
             m->mlp_bias ? "yes" : "no");
 }
 
-/* Which layers have a bit, if any has. */
+/* Prints the layers that have the bit, if any. */
 static void print_layers(const struct blob *blob, const char *name, enum layer_bit bit, FILE *out)
 {
     bool any = false;
@@ -95,7 +95,7 @@ static void print_layers(const struct blob *blob, const char *name, enum layer_b
         fprintf(out, "\n");
 }
 
-/* The fields in which the model differs from a plain one. */
+/* Prints the fields in which the model differs from a plain one. */
 static void print_blocks(const struct blob *blob, FILE *out)
 {
     const struct blob_model *m = blob->model;
@@ -124,7 +124,7 @@ static void print_blocks(const struct blob *blob, FILE *out)
     print_layers(blob, "second table", LAYER_SECOND_TABLE, out);
 }
 
-/* The rules of a text section, in the order in which they apply. */
+/* Prints the rules of a text section, in the order in which they apply. */
 static void print_text_rules(const struct blob_text *rules, FILE *out)
 {
     static const char *const flags[] = {NULL, "byte fallback", NULL, "whole words", NULL, NULL};
@@ -168,7 +168,7 @@ static void print_tokens(const struct blob *blob, FILE *out)
     fprintf(out, "%s\n", blob->n_stop ? "" : " none");
 }
 
-/* A text of the template section, which may be anything. */
+/* Prints a text of the template section, which is untrusted. */
 static void print_constant(const struct template_code *code, uint32_t index, FILE *out)
 {
     const struct template_constant *constant = &code->constants[index];
@@ -231,7 +231,7 @@ static void print_line(FILE *out, const char *name, const char *text)
 
 /* --- blobs -------------------------------------------------------------------------------- */
 
-/* The file's own statement, which anyone can write. */
+/* Prints the file's own statement about its origin, which anyone can write. */
 static void print_provenance(const struct blob *blob, FILE *out)
 {
     const char *line, *text = blob->provenance;
@@ -247,8 +247,8 @@ static void print_provenance(const struct blob *blob, FILE *out)
     }
 }
 
-/* "template, text": what a reader must know. Whoever opened the blob knows all of them; optional
- * ones have no names yet. */
+/* Prints the features that a reader must support, such as "template, text". The blob's reader has
+ * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
     static const char *const names[] = {"blocks", "template", "scanner", "text"};
@@ -284,7 +284,7 @@ static void show_blob(const struct blob *blob, FILE *out)
 
 /* --- checkpoints -------------------------------------------------------------------------- */
 
-/* "272, 269030016 bytes (256.6 MiB): 272 BF16". */
+/* Prints "272, 269030016 bytes (256.6 MiB): 272 BF16". */
 static void print_types(const struct subject *subject, FILE *out)
 {
     size_t counts[ST_U64 + 1] = {0};
@@ -315,7 +315,7 @@ static void print_weights(const struct subject *subject, FILE *out)
     print_types(subject, out);
 }
 
-/* config.json's own words, as far as there are any. */
+/* Prints the architecture and model type of config.json, if present. */
 static void print_names(const struct json_settings *config, FILE *out)
 {
     const json_t *list = json_object_get(config->object, "architectures");
@@ -327,7 +327,7 @@ static void print_names(const struct json_settings *config, FILE *out)
         print_line(out, "model_type", type);
 }
 
-/* Where the chat template is, and the names of several. */
+/* Prints the file of the chat template, and the names if there are several. */
 static void print_template_place(const struct subject *subject, FILE *out)
 {
     const struct template_list *list = &subject->templates;
@@ -343,7 +343,7 @@ static void print_template_place(const struct subject *subject, FILE *out)
     fprintf(out, "\n");
 }
 
-/* Which of its lists of factors a blob would have. */
+/* Prints which of the two lists of longrope factors a blob would have. */
 static void print_longrope(const struct config *config, FILE *out)
 {
     if (config->longrope == LONGROPE_NONE)
@@ -380,8 +380,8 @@ static void end_line(const struct model_tensor *tensor, FILE *out)
     fprintf(out, "%s\n", tensor->is_alias ? " = embed" : "");
 }
 
-/* "int8   [576, 1536]           884,736    918.0 KiB         58720256  layers.0.mlp_down"; where
- * it lies only of a blob, of which everything lies somewhere. */
+/* Prints "int8   [576, 1536]           884,736    918.0 KiB         58720256  layers.0.mlp_down".
+ * Only tensors of a blob have an offset. */
 static void print_tensor(const struct model_tensor *tensor, FILE *out)
 {
     char shape[SHAPE_TEXT], count[AMOUNT], size[AMOUNT];
@@ -440,7 +440,7 @@ static void print_statistics(const struct statistics *s, FILE *out)
     print_error(&s->int8, out);
 }
 
-/* The elements left out of a tensor's statistics. */
+/* Prints the numbers of elements that a tensor's statistics exclude. */
 static void print_not_finite(const struct model_tensor *tensor, const struct statistics *s,
                              FILE *out)
 {
@@ -530,7 +530,7 @@ static void describe_summary(const struct subject *subject, FILE *out)
         print_needs(subject, out);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- entry points ------------------------------------------------------------------------- */
 
 void smol_describe_lines(const struct subject *subject, FILE *out)
 {

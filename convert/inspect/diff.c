@@ -1,4 +1,4 @@
-/* The comparison of two models, see diff.h. */
+/* Compares two models, see diff.h. */
 #include "convert/inspect/diff.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static void print_side(FILE *out, char letter, const struct diff_side *side)
         fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
 }
 
-/* Counts the chunks that differ by their digests, of two blobs with the same layout. */
+/* Counts the chunks with different digests, of two blobs with the same dtype. */
 static void print_chunks(FILE *out, const struct diff_side *a, const struct diff_side *b)
 {
     const struct blob *x = &a->file.blob, *y = &b->file.blob;

@@ -1,4 +1,4 @@
-/* The table of differences, see diff_rows.h. */
+/* Prints the table of differences, see diff_rows.h. */
 #include <inttypes.h>
 
 #include "cli/quote.h"

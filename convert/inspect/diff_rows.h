@@ -1,4 +1,4 @@
-/* Differences as rows of tables, and the comparisons that find them. */
+/* Prints differences as rows of tables, and declares the comparisons that find them. */
 #ifndef SMOL_CONVERT_DIFF_ROWS_H
 #define SMOL_CONVERT_DIFF_ROWS_H
 
@@ -9,55 +9,55 @@
 #include "common/error.h"
 #include "convert/inspect/diff_side.h"
 
-enum { DIFF_CELL = 256 }; /* room for a value */
+enum { DIFF_CELL = 256 }; /* bytes of a value's text */
 
-/* Rows under a heading, which appears with the first. */
+/* Rows under a heading, which is printed before the first row. */
 struct diff_table {
     FILE *out;
     const char *heading;
     uint64_t n;       /* rows */
-    uint64_t n_group; /* those of the group that is being listed */
+    uint64_t n_group; /* rows of the current group */
 };
 
-/* Adds a row: what it is about, and what it is in A and B. */
+/* Adds a row: the name of a value, and the value in A and in B. */
 void smol_diff_row(struct diff_table *table, const char *name, const char *a, const char *b);
 
-/* Adds a row of a group. Only the first rows of a group are shown; smol_diff_end_group prints how
- * many more there are. */
+/* Adds a row of a group. Only the first rows of a group are shown; smol_diff_end_group prints the
+ * number of the others. */
 void smol_diff_group_row(struct diff_table *table, const char *name, const char *a, const char *b);
 void smol_diff_end_group(struct diff_table *table);
 
-/* Whether the group has as many rows as are shown; if so, counts one more. Call it before making a
- * row's text where there may be a million rows. */
+/* Returns whether the group already shows its maximum of rows; if so, counts one more. Call it
+ * before formatting a row if there may be a million rows. */
 bool smol_diff_group_is_full(struct diff_table *table);
 
 /* --- the comparisons: each adds a row for each difference ---------------------------------- */
 
-/* diff_settings.c: hyper-parameters, RoPE's frequencies, stop ids, generation defaults; of two
- * blobs the format too. */
+/* diff_settings.c: compares hyper-parameters, RoPE frequencies, stop ids and generation defaults;
+ * for two blobs, also the format. */
 void smol_diff_settings(const struct diff_side *a, const struct diff_side *b,
                         struct diff_table *table);
 
-/* Shows the lines of two blobs' provenances that differ; whether any do. */
+/* Shows the lines in which two blobs' provenances differ; returns whether there are any. */
 bool smol_diff_provenance(const struct blob *a, const struct blob *b, FILE *out);
 
 /* diff_tokenizer.c */
 void smol_diff_tokenizer(const struct diff_side *a, const struct diff_side *b,
                          struct diff_table *table);
 
-/* diff_tensors.c: shows a line for each tensor that differs, and counts them. */
+/* diff_tensors.c: shows a line for each different tensor, and counts them. */
 smol_status smol_diff_tensors(const struct diff_side *a, const struct diff_side *b, FILE *out,
                               uint64_t *n_different, smol_error *error);
 
-/* Differences between two tensors' elements as numbers: 0 equals -0, and a NaN every NaN. */
+/* Differences between two tensors' elements as numbers: 0 equals -0, and any NaN equals any NaN. */
 struct diff_values {
     uint64_t n; /* elements */
     uint64_t n_different;
-    uint64_t n_not_finite; /* of these, the ones that are NaN or infinite on a side */
+    uint64_t n_not_finite; /* of these: NaN or infinite on either side */
     uint64_t first_not_finite;
     double largest; /* of |a - b| over the finite ones, in double */
     uint64_t largest_at;
-    double mean; /* of |a - b| over all but those that are not finite */
+    double mean; /* of |a - b| over all elements except n_not_finite */
 };
 
 /* Compares two tensors of the same shape whose elements are numbers. */

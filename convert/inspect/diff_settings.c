@@ -1,4 +1,4 @@
-/* Differences between settings and provenances, see diff_rows.h. */
+/* Compares settings and provenances, see diff_rows.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "convert/provenance.h"
 #include "format/model.h"
 
-/* --- values as text: out has DIFF_CELL bytes ---------------------------------------------- */
+/* --- values as text: `out` has DIFF_CELL bytes -------------------------------------------- */
 
 static void show_id(uint32_t value, char *out)
 {
@@ -48,7 +48,7 @@ static void show_dtype(uint32_t value, char *out)
     snprintf(out, DIFF_CELL, "%s", smol_dtype_name(value));
 }
 
-/* Digits enough to be this number and no other, six where they do. */
+/* Prints the fewest digits, at least six, that restore the same number. */
 static void show_double(double value, char *out)
 {
     for (int digits = 6; digits <= 17; digits++) {
@@ -80,7 +80,7 @@ static void row_of_doubles(struct diff_table *table, const char *name, double a,
 static void row_of_floats(struct diff_table *table, const char *name, float a, float b)
 {
     char left[DIFF_CELL], right[DIFF_CELL];
-    if (f32_bits(a) == f32_bits(b)) /* 0 and -0 are other bytes */
+    if (f32_bits(a) == f32_bits(b)) /* 0 and -0 differ */
         return;
     show_float(a, left);
     show_float(b, right);
@@ -130,7 +130,7 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct blob_model, name), show                                             \
     }
-    FIELD(dtype, show_dtype), /* first: a checkpoint has none */
+    FIELD(dtype, show_dtype), /* must be first: a checkpoint has no dtype */
     FIELD(n_layers, show_id),
     FIELD(hidden_size, show_id),
     FIELD(intermediate_size, show_id),
@@ -151,7 +151,7 @@ static const struct {
 #undef FIELD
 };
 
-/* From the first-th field on. */
+/* Compares the fields from index `first` on. */
 static void diff_fields(const struct blob_model *a, const struct blob_model *b, size_t first,
                         struct diff_table *table)
 {
@@ -182,8 +182,8 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
     diff_scales(&left, &right, table);
 }
 
-/* The frequencies of a plain model follow from theta and head_dim; a blob from elsewhere may have
- * others. */
+/* Compares RoPE frequencies. Those of a plain model follow from theta and head_dim, but other
+ * programs may write blobs with different ones. */
 static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
                           struct diff_table *table)
 {
@@ -200,7 +200,7 @@ static void diff_inv_freq(const struct diff_side *a, const struct diff_side *b,
 
 /* --- stop ids and generation defaults ----------------------------------------------------- */
 
-/* Both ascend. */
+/* Compares the stop ids; both lists are in ascending order. */
 static void diff_stop(const struct diff_side *a, const struct diff_side *b,
                       struct diff_table *table)
 {
@@ -240,7 +240,7 @@ static void diff_generation(const struct diff_side *a, const struct diff_side *b
 {
     static const char *const names[] = {"do_sample", "temperature", "top_k",
                                         "top_p",     "min_p",       "repetition_penalty"};
-    char left[DIFF_CELL], right[DIFF_CELL]; /* digits that differ wherever the numbers do */
+    char left[DIFF_CELL], right[DIFF_CELL]; /* the texts differ if the numbers do */
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         show_default(a->generation, 1 << i, left);
         show_default(b->generation, 1 << i, right);
@@ -265,7 +265,7 @@ static void diff_format(const struct blob_header *a, const struct blob_header *b
     }
 }
 
-/* Code that differs says nothing to people, so that only its size and digest are shown. */
+/* Shows the size and digest of a template. Its code would not help the reader. */
 static void show_template(const struct diff_side *side, char *out)
 {
     if (side->template_section)

@@ -1,4 +1,4 @@
-/* One side of a comparison, see diff_side.h: opening it, and listing its tensors. */
+/* Opens one side of a comparison and lists its tensors, see diff_side.h. */
 #include <stdlib.h>
 
 #include "convert/checkpoint/checkpoint.h"
@@ -10,7 +10,7 @@
 static smol_status open_checkpoint(struct diff_side *side, smol_error *error)
 {
     struct source *source = &side->source;
-    /* the dtype is a blob's; any will do */
+    /* the dtype only matters for a blob; any is valid here */
     const struct source_options options = {0};
     smol_status status = smol_source_open(side->path, &options, DTYPE_F32, source, error);
     if (!status)
@@ -91,7 +91,7 @@ void smol_diff_side_close(struct diff_side *side)
 static smol_status allocate(struct diff_side *side, size_t n_roles, size_t n_others,
                             smol_error *error)
 {
-    side->tensors = calloc(n_roles + n_others + 1, sizeof *side->tensors); /* of nothing too */
+    side->tensors = calloc(n_roles + n_others + 1, sizeof *side->tensors); /* never of size 0 */
     side->names = calloc(n_roles + 1, sizeof *side->names);
     return side->tensors && side->names ? SMOL_OK : smol_fail_memory(error, "the tensor list");
 }
@@ -127,7 +127,7 @@ static smol_status list_blob(struct diff_side *side, smol_error *error)
     return status;
 }
 
-/* Where there is no output matrix, the embedding is. */
+/* Adds the embedding as the output matrix of a checkpoint without one. */
 static void add_output_alias(struct diff_side *side, const struct safetensors_tensor *embed)
 {
     struct model_tensor *tensor = add_role(side, (struct tensor_key){ROLE_OUTPUT, 0});
@@ -135,7 +135,8 @@ static void add_output_alias(struct diff_side *side, const struct safetensors_te
     tensor->is_alias = true;
 }
 
-/* NULL where `family` has no name for it: a blob may have blocks that no family has. */
+/* Returns NULL if `family` has no name for the tensor: a blob may have blocks that no family
+ * has. */
 static const struct safetensors_tensor *find_raw(const struct safetensors *reader,
                                                  const struct family *family, struct tensor_key key)
 {
@@ -144,8 +145,8 @@ static const struct safetensors_tensor *find_raw(const struct safetensors *reade
     return name ? smol_safetensors_find(reader, name) : NULL;
 }
 
-/* The tensors of safetensors that have the roles of `like`'s model; used[i] says which were listed.
- */
+/* Lists the tensors of safetensors that have roles in the model of `like`, and sets used[i] for
+ * each. */
 static void list_roles(struct diff_side *side, const struct safetensors *reader,
                        const struct diff_side *like, bool *used)
 {
@@ -183,7 +184,7 @@ static smol_status list_safetensors(struct diff_side *side, const struct safeten
     return status;
 }
 
-/* A family that keeps matrices in one tensor as the file does, or NULL. */
+/* Returns the family that fuses matrices into one tensor as the file does, or NULL. */
 static const struct family *fused_family(const struct safetensors *reader)
 {
     char name[MAX_CHECKPOINT_NAME];
@@ -195,8 +196,8 @@ static const struct family *fused_family(const struct safetensors *reader)
     return family;
 }
 
-/* A safetensors file beside a model: of fused tensors it has the parts that the model calls for,
- * where that is their shape. */
+/* Lists a safetensors file. If the other side has a model, splits fused tensors into the parts that
+ * the model needs, unless their shapes do not match. */
 static smol_status list_file(struct diff_side *side, const struct diff_side *like,
                              smol_error *error)
 {

@@ -1,5 +1,5 @@
-/* Differences between tensors, see diff_rows.h. Elements are widened to double piece by piece,
- * which is exact for every type that counts as a number here. */
+/* Compares tensors, see diff_rows.h. Elements are widened to double in pieces. This is exact for
+ * every type that is compared as numbers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* --- elements as numbers ------------------------------------------------------------------ */
 
-/* Adds a piece that starts at element `start`; returns the sum of its differences. */
+/* Adds a piece that starts at element `start`; returns the sum of its absolute differences. */
 static double compare_piece(const double *a, const double *b, uint64_t n, uint64_t start,
                             struct diff_values *values)
 {
@@ -36,7 +36,7 @@ static double compare_piece(const double *a, const double *b, uint64_t n, uint64
 
 struct diff_values smol_diff_values(const struct model_tensor *a, const struct model_tensor *b)
 {
-    /* tiles need rows; otherwise all elements are one row */
+    /* tiled tensors are read by rows; others are one row */
     const struct blob_tensor *tiled = a->tiled ? a->tiled : b->tiled;
     uint64_t rows = tiled ? tiled->rows : 1, cols = tiled ? tiled->cols : a->n_elements;
     struct diff_values values = {.n = a->n_elements};
@@ -62,7 +62,7 @@ struct listing {
     FILE *out;
     size_t name_width;
     uint64_t n;     /* lines */
-    size_t pending; /* spaces up to the next column, if something comes */
+    size_t pending; /* spaces to print before the next column, if any follows */
 };
 
 /* --- lines -------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void pad(FILE *out, size_t used, size_t width)
     fprintf(out, "%*s", used < width ? (int)(width - used) : 0, "");
 }
 
-/* Pads to the column after the places. */
+/* Pads to the column after the positions. */
 static void reach_column(struct listing *listing)
 {
     pad(listing->out, 0, listing->pending);
@@ -102,7 +102,7 @@ static void list_missing(struct listing *listing, const struct model_tensor *ten
     fprintf(listing->out, "only in %c\n", side);
 }
 
-/* "[49152, 576]"; returns its length. */
+/* Prints numbers as "[49152, 576]"; returns the length. */
 static size_t print_numbers(FILE *out, const uint64_t *numbers, unsigned n)
 {
     size_t length = 2;
@@ -137,7 +137,7 @@ static void print_values(struct listing *listing, const struct model_tensor *ten
     listing->pending = used < PLACE_WIDTH ? PLACE_WIDTH - used : 0;
 }
 
-/* Remarks without a column, at the end of a line. */
+/* Ends a line with remarks that have no column. */
 static void end_line(struct listing *listing, const struct model_tensor *a,
                      const struct model_tensor *b, const struct diff_values *values)
 {
@@ -169,7 +169,8 @@ static bool same_bytes(const struct model_tensor *a, const struct model_tensor *
     return smol_tensor_size(a) == 0 || memcmp(a->data, b->data, smol_tensor_size(a)) == 0;
 }
 
-/* Counts the chunks of b's file with bytes of the tensor, and those with changed bytes. */
+/* Prints the number of chunks of b's file that contain bytes of the tensor, and of those with
+ * changed bytes. */
 static void print_chunks(struct listing *listing, const struct model_tensor *a,
                          const struct model_tensor *b)
 {
@@ -197,7 +198,8 @@ static void list_shapes(struct listing *listing, const struct model_tensor *a,
     fputc('\n', listing->out);
 }
 
-/* Elements of two types: of one file's and another's, they may still be the same numbers. */
+/* Compares tensors of different types. A tensor of a blob and one of safetensors may still be equal
+ * as numbers. */
 static void compare_types(struct listing *listing, const struct model_tensor *a,
                           const struct model_tensor *b)
 {
@@ -227,7 +229,7 @@ static void compare_bytes(struct listing *listing, const struct model_tensor *a,
         values = smol_diff_values(a, b);
         print_values(listing, a, &values);
     } else {
-        fprintf(listing->out, "other bytes: %s is cannot be compared as numbers",
+        fprintf(listing->out, "different bytes: %s cannot be compared as numbers",
                 smol_tensor_dtype(a));
     }
     if (a->tiled)
@@ -238,7 +240,7 @@ static void compare_bytes(struct listing *listing, const struct model_tensor *a,
 static void compare(struct listing *listing, const struct model_tensor *a,
                     const struct model_tensor *b)
 {
-    if (a->is_alias && b->is_alias) /* the embeddings are compared already */
+    if (a->is_alias && b->is_alias) /* the embeddings have been compared */
         return;
     if (a->rank != b->rank || memcmp(a->shape, b->shape, sizeof a->shape) != 0)
         list_shapes(listing, a, b);
@@ -253,12 +255,12 @@ static void compare(struct listing *listing, const struct model_tensor *a,
 static int compare_names(const void *left, const void *right)
 {
     const struct model_tensor *const *a = left, *const *b = right;
-    if ((*a)->has_role != (*b)->has_role) /* a file's own name may look like a role's */
+    if ((*a)->has_role != (*b)->has_role) /* a file's own name may equal a role's name */
         return (*a)->has_role ? -1 : 1;
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* The tensors in the order of their names, allocated. */
+/* Returns the tensors sorted by name; the caller frees the array. */
 static const struct model_tensor **sort(const struct diff_side *side, smol_error *error)
 {
     const struct model_tensor **sorted = malloc((side->n_tensors + 1) * sizeof *sorted);

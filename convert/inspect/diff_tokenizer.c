@@ -1,15 +1,15 @@
-/* Differences between tokenizers, table by table, see diff_rows.h. */
+/* Compares tokenizers, table by table, see diff_rows.h. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/quote.h"
 #include "convert/inspect/diff_rows.h"
 
-enum { QUOTE = 100 }; /* room for a token's text in a cell */
+enum { QUOTE = 100 }; /* bytes of a token's text in a cell */
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* The token's text and flags; "-" where there is none. */
+/* Shows a token's text and flags, or "-" if it does not exist. */
 static void show_token(const struct tokenizer_tables *t, uint32_t id, char *out)
 {
     bool exists = id < t->header.n_tokens;
@@ -91,7 +91,8 @@ static void show_added(const struct added_token *added, char *out)
             n += snprintf(out + n, DIFF_CELL - (size_t)n, ", %s", flags[i]);
 }
 
-/* Below 0, 0, above 0 as a comes before, equals or comes after b; both tables are in this order. */
+/* Returns a negative number, 0 or a positive number if a comes before, equals or comes after b.
+ * Both tables are in this order. */
 static int compare_added(const struct tokenizer_tables *of_a, const struct added_token *a,
                          const struct tokenizer_tables *of_b, const struct added_token *b)
 {
@@ -103,7 +104,8 @@ static int compare_added(const struct tokenizer_tables *of_a, const struct added
     return order ? order : (a->length > b->length) - (a->length < b->length);
 }
 
-/* A row about `token` of table `t`: what it is in A and B, NULL where it is nothing. */
+/* Adds a row about `token` of table `t` with its values in A and B; NULL if one has no such
+ * token. */
 static void row_of_added(const struct tokenizer_tables *t, const struct added_token *token,
                          const struct added_token *in_a, const struct added_token *in_b,
                          struct diff_table *table)
@@ -147,8 +149,8 @@ static void quote_token(const struct tokenizer_tables *t, uint32_t id, char *out
     smol_quote_text((const char *)t->text + span.start, span.length, out, QUOTE);
 }
 
-/* Goes through the merges of `t`: those that `other` lacks, or that give another token there,
- * become rows; those that only have another rank are counted. */
+/* Lists the merges of `t`. A merge that `other` lacks, or that produces another token there,
+ * becomes a row. A merge that differs only in rank is counted. */
 struct merge_listing {
     const struct tokenizer_tables *t, *other;
     bool t_is_a;
@@ -186,7 +188,7 @@ static void list_merges(struct merge_listing *listing)
         listing->n_merges++;
         if (in_both && match.merged == merge->merged)
             listing->n_ranks += match.rank != merge->rank;
-        else if (!in_both || listing->t_is_a) /* what both have is listed once */
+        else if (!in_both || listing->t_is_a) /* merges in both are listed once */
             list_merge(listing, merge, match);
     }
     smol_diff_end_group(listing->table);
@@ -223,7 +225,7 @@ static void show_splitting(const struct tokenizer_tables *t, char *out)
                  t->header.pretokenizer & PRETOKENIZE_DIGITS ? ", single digits" : "");
 }
 
-/* Whether two scanners cut alike as far as their tables say. */
+/* Returns whether two scanners have the same tables. */
 static bool same_scanner(const struct scanner_tables *a, const struct scanner_tables *b)
 {
     const struct blob_scanner *h = &a->header;
@@ -262,7 +264,7 @@ static void diff_splitting(const struct tokenizer_tables *a, const struct tokeni
 
 /* --- the text section ----------------------------------------------------------------------- */
 
-/* In the order of struct blob_text. */
+/* Names of the fields of struct blob_text, in order. */
 static const char *const text_fields[] = {
     "flags",        "unknown",       "split",   "strip",        "strip at most", "name probes",
     "ids before",   "ids after",     "steps",   "late steps",   "name slots",    "pool",

@@ -1,4 +1,5 @@
-/* Histograms, see histogram.h. The counts are whole numbers: nothing depends on their order. */
+/* Counts elements in histograms, see histogram.h. The counts are integers, so the order of the
+ * elements does not matter. */
 #include "convert/inspect/histogram.h"
 
 #include "convert/inspect/scan.h"
@@ -15,7 +16,7 @@ double smol_histogram_edge(const struct histogram *histogram, unsigned i)
                : histogram->low + i * ((histogram->high - histogram->low) / HISTOGRAM_BINS);
 }
 
-/* The quotient may be off by its rounding; the edges decide. */
+/* Returns the bin of a value. The quotient may have a rounding error, so the edges decide. */
 static unsigned bin_of(const double *edges, double value)
 {
     double low = edges[0], width = edges[HISTOGRAM_BINS] - low;

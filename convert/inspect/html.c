@@ -1,4 +1,4 @@
-/* Pages, see html.h. */
+/* Writes pages, see html.h. */
 #include "convert/inspect/html.h"
 
 #include <stdarg.h>
@@ -46,7 +46,7 @@ void smol_page_print(struct page *page, const char *format, ...)
     flush_piece(page);
 }
 
-/* The entity of a character of markup; NULL for all others. */
+/* Returns the entity of a markup character, or NULL for any other. */
 static const char *entity_of(uint32_t c)
 {
     switch (c) {

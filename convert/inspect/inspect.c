@@ -1,4 +1,4 @@
-/* The inspection of a file or a checkpoint, see inspect.h. */
+/* Inspects a file or a checkpoint, see inspect.h. */
 #include "convert/inspect/inspect.h"
 
 #include <stdlib.h>

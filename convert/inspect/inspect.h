@@ -11,20 +11,20 @@
 
 struct inspect_request {
     const struct source_options *checkpoint; /* NULL: the path is a file */
-    uint32_t context;                        /* tokens whose memory is asked for, or 0 */
+    uint32_t context;                        /* tokens to estimate memory for, or 0 */
     bool with_tensors;                       /* list them; as_json always does */
     bool with_statistics;
     bool as_json;
     uint32_t n_threads; /* for the statistics */
 };
 
-/* Describes `path` on `out`: a .smol blob, a safetensors file, or a checkpoint, which is read as
- * request->checkpoint says: what it is, whether it can be converted, and if so how large the blobs
- * are and how much memory they take, also with texts of request->context tokens (0: all that the
- * model can have). That it cannot is no error here. With statistics, all elements are read, twice,
- * and every digest of a blob is checked. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED,
- * SMOL_ERROR_UNSUPPORTED (a file of another kind), SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE for a
- * context that is too long. */
+/* Describes `path` on `out`. `path` is a .smol blob, a safetensors file, or a checkpoint, which is
+ * read with the options request->checkpoint. The description includes whether a checkpoint can be
+ * converted, the sizes of its blobs, and the memory that they need, also with texts of
+ * request->context tokens (0: the longest text of the model). A checkpoint that cannot be converted
+ * is not an error. With statistics, reads all elements twice and checks every digest of a blob.
+ * Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a file of another kind),
+ * SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE (the context is too long). */
 smol_status smol_inspect(const char *path, const struct inspect_request *request, FILE *out,
                          smol_error *error);
 

@@ -1,11 +1,11 @@
-/* Telling kinds of file apart, see model_file.h. */
+/* Distinguishes kinds of file, see model_file.h. */
 #include "convert/inspect/model_file.h"
 
 #include <string.h>
 
 #include "common/file.h"
 
-/* Four bytes of the magic are enough: the reader says what is wrong with the others. */
+/* Checks only four bytes of the magic: the reader reports errors in the others. */
 static bool begins_like_a_blob(const uint8_t *data, size_t size)
 {
     return size >= 4 && memcmp(data, BLOB_MAGIC, 4) == 0;

@@ -1,4 +1,4 @@
-/* A tensor of either kind of file, see model_tensor.h. */
+/* Reads a tensor of either kind of file, see model_tensor.h. */
 #include "convert/inspect/model_tensor.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "convert/weights/untile.h"
 
-/* --- what it is ---------------------------------------------------------------------------- */
+/* --- description --------------------------------------------------------------------------- */
 
 void smol_tensor_set_raw(struct model_tensor *tensor, const struct safetensors_tensor *raw)
 {
@@ -69,7 +69,7 @@ bool smol_tensor_is_number(const struct model_tensor *tensor)
     }
 }
 
-/* out[0..n) from elements of `type`, each called x, at any alignment. */
+/* Sets out[0..n) from elements of `type`, each called x, at any alignment. */
 #define WIDEN(type, value)                                                                         \
     for (uint64_t i = 0; i < n; i++) {                                                             \
         type x;                                                                                    \
@@ -103,7 +103,7 @@ static void widen(enum safetensors_dtype dtype, const uint8_t *data, uint64_t n,
         WIDEN(float, x);
     case ST_F64:
         WIDEN(double, x);
-    default: /* bytes and truth values */
+    default: /* bytes and booleans */
         WIDEN(uint8_t, x);
     }
 }

@@ -9,9 +9,9 @@
 #include "format/reader.h"
 
 struct model_tensor {
-    const char *name;                /* its role's, or the file's own */
-    bool has_role, is_alias;         /* an alias: a tied output, which is the embedding */
-    struct tensor_key key;           /* of one that has a role */
+    const char *name;                /* of its role, or as in the file */
+    bool has_role, is_alias;         /* an alias: a tied output matrix, which is the embedding */
+    struct tensor_key key;           /* if has_role */
     const struct blob_tensor *tiled; /* one of these is NULL */
     const struct safetensors_tensor *raw;
     const uint8_t *data;
@@ -21,24 +21,24 @@ struct model_tensor {
     uint64_t n_elements;
 };
 
-/* Fills all that follows from a tensor of safetensors, or of a blob. */
+/* Fill in the fields that follow from a tensor of safetensors or of a blob. */
 void smol_tensor_set_raw(struct model_tensor *tensor, const struct safetensors_tensor *raw);
 void smol_tensor_set_tiled(struct model_tensor *tensor, const struct blob *blob,
                            const struct blob_tensor *tiled);
 
-/* "BF16", or of a blob "int8". */
+/* Returns the name of the type: "BF16", or for a blob "int8". */
 const char *smol_tensor_dtype(const struct model_tensor *tensor);
 
-/* Bytes in the file, a blob's padding included. */
+/* Returns the bytes in the file, including a blob's padding. */
 uint64_t smol_tensor_size(const struct model_tensor *tensor);
 
-/* Whether the elements can be read as numbers: floats of 8 bits (E4M3, E5M2), 16
- * and more, integers up to 32. */
+/* Returns whether the elements can be read as numbers: floats of 8 bits (E4M3, E5M2), 16 bits and
+ * more, and integers of up to 32 bits. */
 bool smol_tensor_is_number(const struct model_tensor *tensor);
 
-/* Elements [col, col + n) of a row, n <= TENSOR_PIECE, of a tensor whose elements are numbers and
- * seen as rows of `cols`: widened to double, which is exact. Of a tensor of a blob, `cols` is its
- * own. */
+/* Reads elements [col, col + n) of a row, n <= TENSOR_PIECE, and widens them to double, which is
+ * exact. The elements must be numbers. The tensor is treated as rows of `cols` elements; for a
+ * tensor of a blob, `cols` must be its own. */
 enum { TENSOR_PIECE = 1024 };
 void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t row, uint64_t col,
                       uint64_t n, double *out);

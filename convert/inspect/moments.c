@@ -1,6 +1,6 @@
-/* Sums in double, see moments.h. A part of a tensor is small enough for two passes over it in the
- * cache, mean first and deviations then; parts are merged in their order. So nothing cancels, and
- * the result depends on nothing but the elements. */
+/* Computes sums in double, see moments.h. A part of a tensor is small enough for two passes in the
+ * cache, first the mean and then the deviations. Parts are merged in order. This avoids
+ * cancellation, and the result depends only on the elements. */
 #include "convert/inspect/moments.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ double smol_sum(const double *values, size_t n)
     return lanes[0];
 }
 
-/* The rounding error of a sum is exact in double (Knuth's two-sum). */
+/* Adds a value to a sum and its rounding error, which is exact in double (Knuth's two-sum). */
 void smol_add(struct long_sum *sum, double value)
 {
     double total = sum->sum + value, part = total - sum->sum;
@@ -40,7 +40,7 @@ static inline double greater(double a, double b)
     return b > a ? b : a;
 }
 
-/* The smallest and the largest of at least one, by lanes, without a branch on a value. */
+/* Finds the smallest and the largest of n > 0 values, by lanes, without branches on values. */
 static void find_range(const double *values, size_t n, struct moments *moments)
 {
     double low[LANES], high[LANES];
@@ -63,7 +63,7 @@ static void find_range(const double *values, size_t n, struct moments *moments)
     }
 }
 
-/* Counts what is not finite, and moves the rest together. */
+/* Counts the values that are not finite, and moves the finite ones to the front. */
 static void sort_out(double *values, size_t n, uint64_t start, struct moments *moments)
 {
     for (size_t i = 0; i < n; i++) {
@@ -82,7 +82,7 @@ struct moments smol_moments(double *values, size_t n, uint64_t start)
 {
     struct moments moments = {0};
     double deviations[MOST];
-    /* a sum of finite numbers may overflow: then this finds none */
+    /* if a sum of finite numbers overflows, sort_out removes none */
     if (isfinite(smol_sum(values, n)))
         moments.n = n;
     else

@@ -1,4 +1,4 @@
-/* The page, from top to bottom, see report.h. */
+/* Writes the page from top to bottom, see report.h. */
 #include "convert/inspect/report.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "convert/inspect/describe.h"
 #include "convert/inspect/report_plots.h"
 
-/* All that the page shows. */
+/* The contents of the page. */
 struct report {
     struct subject subject;
     struct statistics *all; /* (n_tensors) */
@@ -56,7 +56,7 @@ static void add_facts(struct report *report)
     smol_page_add(page, "</dl>\n");
 }
 
-/* The path's last part that says something: not "." */
+/* Returns the last part of the path, or the whole path if that is empty. */
 static const char *title_of(const struct subject *subject)
 {
     const char *name = smol_base_name(subject->path);
@@ -196,7 +196,7 @@ static bool is_drawn(const struct report *report, const struct tensor_group *gro
     return n > 1 && group->in[0].layer < group->in[group->n - 1].layer;
 }
 
-/* The bounds of the axis: of all lines that may be drawn, with some room. */
+/* Finds the bounds of the axis for all lines that may be drawn, with a margin. */
 static void find_bounds(const struct report *report, const double *values, struct line_plot *plot)
 {
     plot->low = INFINITY;
@@ -216,7 +216,7 @@ static void find_bounds(const struct report *report, const double *values, struc
     plot->high += room;
 }
 
-/* The lines of one part of the blocks, or of what has no part that we know. */
+/* Plots the lines of one part of the blocks, or of tensors with unknown names. */
 static void add_plot(struct report *report, const double *values, const char *unit, enum part part)
 {
     struct line_plot plot = {.values = values, .unit = unit};
@@ -354,7 +354,7 @@ static smol_status add_settings(struct report *report, smol_error *error)
         return smol_fail_memory(error, "the page");
     smol_describe_lines(&report->subject, stream);
     bool failed = ferror(stream);
-    failed |= fclose(stream) != 0 || !lines; /* glibc's fclose says nothing then */
+    failed |= fclose(stream) != 0 || !lines; /* glibc's fclose does not report this */
     smol_page_add(&report->page, "<h2>Settings and provenance</h2>\n<pre>");
     if (!failed)
         smol_page_text(&report->page, lines, size);
@@ -380,7 +380,7 @@ static smol_status write_page(struct report *report, smol_error *error)
 
 /* --- measuring ----------------------------------------------------------------------------- */
 
-/* Stretches a group's bounds so that they hold this tensor, up to five deviations. */
+/* Extends a group's bounds to contain this tensor, up to five standard deviations. */
 static void stretch(struct histogram *histogram, const struct statistics *s)
 {
     enum { DEVIATIONS = 5 };
@@ -443,9 +443,9 @@ static smol_status measure(struct report *report, const struct report_options *o
     return status;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- entry point ---------------------------------------------------------------------------- */
 
-/* With --force the page takes the place of what has its name. */
+/* Refuses an output that is an input, which --force would replace. */
 static smol_status check_output(const struct subject *subject, const char *output,
                                 smol_error *error)
 {

@@ -1,4 +1,4 @@
-/* A model as one page for a browser. */
+/* Writes a report about a model as one page for a browser. */
 #ifndef SMOL_CONVERT_REPORT_H
 #define SMOL_CONVERT_REPORT_H
 
@@ -14,10 +14,11 @@ struct report_options {
     int force, quiet;
 };
 
-/* Writes options->output, one page of HTML with nothing outside it and no script: what `path` is (a
- * .smol blob, a safetensors file or a checkpoint), histograms of its weights, int8's error by
- * layer, statistics of every tensor, where it comes from. The bytes are the same for any number of
- * threads. Reads all elements three times. Errors: those of smol_inspect and smol_output_commit. */
+/* Writes options->output, one page of HTML without external resources and scripts. It shows the
+ * model at `path` (a .smol blob, a safetensors file or a checkpoint), histograms of its weights,
+ * the error of int8 by layer, statistics of every tensor, and the provenance. The bytes are the
+ * same for any number of threads. Reads all elements three times. Errors: those of smol_inspect and
+ * smol_output_commit. */
 smol_status smol_report(const char *path, const struct report_options *options, smol_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* Plots as SVG, and the style sheet for them and the page, see report_plots.h. Coordinates have two
- * decimals. */
+/* Writes plots as SVG, see report_plots.h, and holds the style sheet of the page. Coordinates have
+ * two decimals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* --- axes --------------------------------------------------------------------------------- */
 
-/* A frame within a picture of width x height, and the values at its edges. */
+/* A frame within a picture, and the values at its edges. */
 struct plot_frame {
     double left, top, right, bottom;
     double x_low, x_high, y_low, y_high;
@@ -26,7 +26,7 @@ static double y_at(const struct plot_frame *frame, double value)
            (value - frame->y_low) / (frame->y_high - frame->y_low) * (frame->bottom - frame->top);
 }
 
-/* The step of 1, 2 or 5 times a power of ten of which some `n` make `span`. */
+/* Returns a step of 1, 2 or 5 times a power of ten that divides `span` into about `n` steps. */
 static double nice_step(double span, double n)
 {
     double power = pow(10, floor(log10(span / n)));
@@ -89,7 +89,7 @@ static uint64_t fullest(const struct histogram *histogram)
     return most;
 }
 
-/* The outline of all bins, as one path. */
+/* Adds the outline of all bins as one path. */
 static void add_outline(struct page *page, const struct plot_frame *frame,
                         const struct histogram *histogram)
 {
@@ -127,7 +127,7 @@ void smol_plot_histogram(struct page *page, const struct histogram *histogram)
 
 /* --- lines -------------------------------------------------------------------------------- */
 
-/* Where a line's label stands, at its last point or near it. */
+/* The height of a line's label, at or near its last point. */
 struct end_label {
     size_t line;
     double y;
@@ -151,7 +151,7 @@ static void spread(struct end_label *labels, size_t n, const struct plot_frame *
         labels[i].y = fmin(labels[i].y, labels[i + 1].y - LINE);
 }
 
-/* At most `most` characters, and a mark where there are more. */
+/* Adds at most `most` characters, and an ellipsis if there are more. */
 static void add_short(struct page *page, const char *text, size_t most)
 {
     size_t size = strlen(text), n = 0, i = 0;
@@ -164,8 +164,8 @@ static void add_short(struct page *page, const char *text, size_t most)
     smol_page_add(page, i < size ? "\xe2\x80\xa6" : "");
 }
 
-/* The number of a line's colour: by what it shows, so that it is the same in every page; of names
- * that we do not know, by their order. */
+/* Returns the number of a line's colour. It depends on the role, so it is the same in every page.
+ * For unknown names it is the number of the line. */
 static size_t color_of(const struct tensor_group *group, size_t line)
 {
     if (group->has_role && group->part == PART_ATTENTION)
@@ -175,7 +175,8 @@ static size_t color_of(const struct tensor_group *group, size_t line)
     return line;
 }
 
-/* Points that have values, and a title for each; returns the last one's height, or NaN. */
+/* Adds the points that have values, each with a title; returns the height of the last one, or
+ * NaN. */
 static double add_line(struct page *page, const struct plot_frame *frame,
                        const struct line_plot *plot, size_t line)
 {
@@ -250,7 +251,7 @@ void smol_plot_lines(struct page *page, const struct line_plot *plot)
 
 /* --- style ------------------------------------------------------------------------------- */
 
-/* One ink, one paper, few colours; names beside the lines also tell them apart. */
+/* The names beside the lines also distinguish them, not only the colours. */
 const char smol_report_style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b2733;--soft:#5d6b7a;--rule:#dde3ea;"
     "--wash:#f5f7f9;--area:#7d9cba;"

@@ -1,4 +1,4 @@
-/* How a report looks: its plots, as SVG, and its style sheet. */
+/* The appearance of a report: its plots as SVG, and its style sheet. */
 #ifndef SMOL_CONVERT_REPORT_PLOTS_H
 #define SMOL_CONVERT_REPORT_PLOTS_H
 
@@ -6,13 +6,13 @@
 #include "convert/inspect/html.h"
 #include "convert/inspect/tensor_groups.h"
 
-/* A bar whose parts are as wide as their bytes. */
+/* Plots a bar whose parts are as wide as their bytes. */
 void smol_plot_parts(struct page *page, const struct subject *subject);
 
-/* The shape of a histogram, with its bounds and the share of its fullest bin. */
+/* Plots a histogram with its bounds and the share of its fullest bin. */
 void smol_plot_histogram(struct page *page, const struct histogram *histogram);
 
-/* One line for each of groups[0..n): its tensors' values over their layers. */
+/* Plots one line for each of groups[0..n): the values of its tensors by layer. */
 enum { PLOT_LINES = 6 };
 struct line_plot {
     const struct tensor_group *groups[PLOT_LINES];

@@ -1,6 +1,6 @@
-/* Scanning, see scan.h. A batch of pieces is claimed piece by piece, and its results are collected
- * when it is done: memory is that of a batch, whatever the tensors' sizes. How tensors are cut
- * depends on their shapes alone. */
+/* Scans tensors, see scan.h. Threads claim the pieces of a batch one by one, and the results are
+ * collected after the batch. Memory is limited to one batch, for tensors of any size. The division
+ * of a tensor into chunks depends only on its shape. */
 #include "convert/inspect/scan.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 
 enum { BATCH_PIECES = 512, PIECE_CHUNKS = 64 };
 
-/* How a tensor is cut. */
+/* The division of a tensor into chunks. */
 struct grid {
     uint64_t rows, cols;
-    uint64_t parts;  /* chunks of a row; 1 where a chunk has whole rows */
+    uint64_t parts;  /* chunks of a row; 1 if a chunk has whole rows */
     uint64_t height; /* rows of a chunk */
     uint64_t n_chunks;
 };
@@ -27,7 +27,7 @@ struct chunk_batch {
     const struct tensor_scan *scan;
     const struct model_tensor *tensors;
     size_t n_tensors;
-    size_t next_tensor; /* where the next batch begins */
+    size_t next_tensor; /* the start of the next batch */
     uint64_t next_chunk;
     uint32_t n_pieces;
     struct piece pieces[BATCH_PIECES];
@@ -63,7 +63,7 @@ static void read_chunk(const struct model_tensor *tensor, const struct grid *gri
     chunk->cols = cols_left < TENSOR_PIECE ? cols_left : TENSOR_PIECE;
     chunk->start = chunk->row * grid->cols + chunk->col;
     chunk->n = chunk->rows * chunk->cols;
-    if (tensor->raw) { /* row behind row */
+    if (tensor->raw) { /* rows are contiguous */
         smol_tensor_read(tensor, tensor->n_elements, 0, chunk->start, chunk->n, chunk->values);
         return;
     }
@@ -93,10 +93,10 @@ static void work(void *argument, struct pool_thread *thread)
         do_piece(batch, stage.item);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------ */
 
-/* Fills the batch with the pieces that come next; with none at the end. Returns the bytes of the
- * tensors that it ends. */
+/* Fills the batch with the next pieces, or none at the end. Returns the bytes of the tensors that
+ * end in it. */
 static uint64_t plan(struct chunk_batch *batch)
 {
     uint64_t bytes = 0;

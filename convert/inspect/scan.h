@@ -1,4 +1,4 @@
-/* Going through the elements of many tensors, on all threads, in pieces. */
+/* Scans the elements of many tensors, on all threads, in pieces. */
 #ifndef SMOL_CONVERT_SCAN_H
 #define SMOL_CONVERT_SCAN_H
 
@@ -11,7 +11,7 @@
 #include "convert/inspect/model_tensor.h"
 
 /* Elements of one tensor: whole rows, or a part of one row that starts at a multiple of
- * TENSOR_PIECE. Tensors that are no matrices are one row. */
+ * TENSOR_PIECE. A tensor that is not a matrix is one row. */
 struct scan_chunk {
     size_t tensor; /* its index */
     uint64_t row, col, rows, cols;
@@ -20,8 +20,9 @@ struct scan_chunk {
     double values[TENSOR_PIECE];
 };
 
-/* Neighbouring chunks of a tensor make a piece, of which `add` makes a result, on any thread;
- * `collect` gets the results in the order of the elements, on the caller's. */
+/* The callbacks of a scan. `add` adds the chunks of a piece (neighbouring chunks of a tensor) to
+ * one result, on any thread. `collect` receives the results in the order of the elements, on the
+ * caller's thread. */
 struct tensor_scan {
     size_t result_size; /* a result starts as zeros */
     void (*add)(const void *context, struct scan_chunk *chunk, void *result);
@@ -29,7 +30,7 @@ struct tensor_scan {
     void *context;
 };
 
-/* Goes through tensors[0..n), in order, but those whose elements are no numbers. Draws a progress
+/* Scans tensors[0..n) in order, except for those whose elements are not numbers. Draws a progress
  * bar unless `quiet`. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_scan(const struct tensor_scan *scan, const struct model_tensor *tensors, size_t n,
                       struct pool *pool, bool quiet, smol_error *error);

@@ -1,5 +1,5 @@
-/* Statistics of tensors, see statistics.h: one scan for all that can be added up, another for what
- * needs the first one's results. */
+/* Computes statistics of tensors, see statistics.h. The first scan computes sums; the second counts
+ * outliers, which needs the results of the first. */
 #include "convert/inspect/statistics.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 #include "convert/weights/tile.h"
 #include "convert/weights/untile.h"
 
-/* The error of int8 in a part of a matrix, or, for an int8 blob, its estimate from the scales. */
+/* The error of int8 in a part of a matrix. For an int8 blob, its estimate from the scales. */
 struct losses {
-    bool unfit; /* int8 cannot hold it */
+    bool unfit; /* int8 cannot represent it */
     struct long_sum signal, noise;
     double largest;
 };
@@ -60,11 +60,11 @@ static void compare(const struct scan_chunk *chunk, const float *held, struct lo
     add_squares(&losses->noise, differences, chunk->n);
 }
 
-/* Quantizes row by row. */
+/* Measures the error of int8 by quantizing row by row. */
 static void measure_loss(const struct scan_chunk *chunk, struct losses *losses)
 {
     float values[TENSOR_PIECE], held[TENSOR_PIECE] = {0};
-    losses->unfit = !isfinite(smol_sum(chunk->values, chunk->n)); /* of floats: nothing overflows */
+    losses->unfit = !isfinite(smol_sum(chunk->values, chunk->n)); /* finite floats never overflow */
     for (size_t i = 0; i < chunk->n; i++)
         values[i] = (float)chunk->values[i]; /* exact */
     for (uint64_t r = 0; !losses->unfit && r < chunk->rows; r++)
@@ -74,7 +74,8 @@ static void measure_loss(const struct scan_chunk *chunk, struct losses *losses)
         compare(chunk, held, losses);
 }
 
-/* An error of up to half a step, evenly spread, has a mean square of a twelfth of the step's. */
+/* Estimates the error of int8 from the scales. An error spread evenly within half a step has a mean
+ * square of step^2 / 12. */
 static void estimate_loss(const struct model_tensor *tensor, const struct scan_chunk *chunk,
                           struct losses *losses)
 {
@@ -156,14 +157,14 @@ static struct statistics statistics_of(const struct model_tensor *tensor,
     };
 }
 
-/* --- the second ---------------------------------------------------------------------------- */
+/* --- the second scan ----------------------------------------------------------------------- */
 
 static void add_outliers(const void *context, struct scan_chunk *chunk, void *out)
 {
     const struct statistics *statistics = (const struct statistics *)context + chunk->tensor;
     double bound = OUTLIER_DEVIATIONS * sqrt(statistics->variance);
     uint64_t n = 0;
-    for (size_t i = 0; i < chunk->n; i++) { /* of NaN and infinity neither is true */
+    for (size_t i = 0; i < chunk->n; i++) { /* the test fails for NaN and infinity */
         double distance = fabs(chunk->values[i] - statistics->mean);
         n += distance > bound && distance < INFINITY;
     }

@@ -1,6 +1,5 @@
-/* Opening what is looked at, see subject.h. A checkpoint is opened as for a conversion, so that the
- * answer is the one that a conversion would give; where that fails because it is not supported,
- * what is known of it all the same is opened. */
+/* Opens the subject of an inspection, see subject.h. A checkpoint is opened as for a conversion, so
+ * that the result is the same. If it is not supported, the parts that can be read are opened. */
 #include "convert/inspect/subject.h"
 
 #include <stdlib.h>
@@ -114,7 +113,8 @@ static uint64_t file_bytes(const struct subject *subject)
     return subject->file.safetensors.file.size;
 }
 
-/* An alias has no bytes of its own. Of a checkpoint the tokenizer is a file beside the weights. */
+/* Adds up bytes and parameters by part. An alias has no bytes of its own. The tokenizer of a
+ * checkpoint is a separate file. */
 static void add_up(struct subject *subject)
 {
     struct part_sum *parts = subject->parts;
@@ -141,8 +141,9 @@ static void add_up(struct subject *subject)
 
 /* --- memory -------------------------------------------------------------------------------- */
 
-/* Keys and values of `context` positions; they come in blocks of 64, and values in sixteens, and
- * have 32 bits with an f32 blob, otherwise 16. */
+/* Returns the bytes of keys and values for `context` positions. Positions are rounded up to blocks
+ * of 64, and channels of values to a multiple of 16. Elements have 32 bits for an f32 blob,
+ * otherwise 16. */
 static uint64_t cache_size(const struct blob_model *model, enum blob_dtype dtype, uint64_t context)
 {
     enum { POSITIONS = 64, CHANNELS = 16 };
@@ -182,7 +183,7 @@ static smol_status plan_blob(struct subject *subject, enum blob_dtype dtype, smo
     return status;
 }
 
-/* `context`: a length that was asked for, or 0. */
+/* Finds the memory needs. `context` is a requested length, or 0. */
 static smol_status find_needs(struct subject *subject, uint32_t context, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -207,7 +208,7 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
 
 /* --- opening ------------------------------------------------------------------------------- */
 
-/* As far as descriptions look at a blob. */
+/* Fills in the fields of `would_be` that descriptions use. */
 static smol_status settle_settings(struct subject *subject, smol_error *error)
 {
     struct source *source = &subject->source;
@@ -233,7 +234,7 @@ static smol_status settle_settings(struct subject *subject, smol_error *error)
     return status;
 }
 
-/* The file of the chat template, or of the first of several. */
+/* Finds the file of the chat template, or of the first of several. */
 static smol_status find_template(struct subject *subject, const struct source_options *options,
                                  smol_error *error)
 {
@@ -249,8 +250,8 @@ static smol_status find_template(struct subject *subject, const struct source_op
     return status;
 }
 
-/* Opens the weights of a checkpoint that is not supported; nothing where the reason lies in the
- * weights themselves. */
+/* Opens the weights of an unsupported checkpoint. Opens nothing, without an error, if the weights
+ * themselves are unsupported. */
 static smol_status open_weights(struct subject *subject, const struct source_options *options,
                                 smol_error *error)
 {

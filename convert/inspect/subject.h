@@ -1,4 +1,4 @@
-/* The subject of an inspection: a blob, a safetensors file or a checkpoint, open. */
+/* The subject of an inspection, open: a blob, a safetensors file or a checkpoint. */
 #ifndef SMOL_CONVERT_SUBJECT_H
 #define SMOL_CONVERT_SUBJECT_H
 
@@ -21,7 +21,7 @@ enum part {
     PART_MLP,
     PART_NORMS,
     PART_OUTPUT,
-    PART_OTHER, /* tensors that have no name which we know */
+    PART_OTHER, /* tensors with unknown names */
     PART_TOKENIZER,
     PART_SECTIONS, /* headers, tables, padding */
     PART_COUNT,
@@ -31,7 +31,7 @@ struct part_sum {
     uint64_t n_tensors, n_parameters, bytes;
 };
 
-/* Bytes of a blob of one dtype, and of keys and values with `n_contexts` lengths of text. */
+/* The bytes of a blob of one dtype, and of keys and values for each length of `contexts`. */
 enum { SUBJECT_CONTEXTS = 3 };
 struct memory_need {
     enum blob_dtype dtype;
@@ -42,38 +42,38 @@ struct memory_need {
 struct subject {
     const char *path; /* not owned */
     enum subject_kind kind;
-    struct model_file file; /* unless it is a checkpoint */
-    /* of a checkpoint */
+    struct model_file file; /* for a blob or a safetensors file */
+    /* for a checkpoint */
     struct source source;
     struct json_settings config;    /* config.json */
-    smol_error reason;              /* why it is not supported; SMOL_OK: it is */
-    struct blob would_be;           /* the settings of the blob that it would become */
-    bool has_weights;               /* false: they are of another kind */
-    const char *template_in;        /* the file that its chat template is in, or NULL */
-    struct template_list templates; /* by name; empty: a file that was given */
-    /* of all */
-    const struct blob *blob; /* the settings; NULL: none are known */
+    smol_error reason;              /* why it is not supported; SMOL_OK if it is */
+    struct blob would_be;           /* the settings of the blob to convert to */
+    bool has_weights;               /* false: the weights are of an unsupported kind */
+    const char *template_in;        /* the file of the chat template, or NULL */
+    struct template_list templates; /* by name; empty if a file was given */
+    /* for all kinds */
+    const struct blob *blob; /* the settings; NULL: unknown */
     struct model_tensor *tensors;
     size_t n_tensors;
-    char (*names)[MAX_NAME]; /* storage of the names of a blob's tensors */
+    char (*names)[MAX_NAME]; /* storage for the names of a blob's tensors */
     uint64_t n_parameters;
     struct part_sum parts[PART_COUNT];
     uint32_t contexts[SUBJECT_CONTEXTS]; /* (n_contexts), ascending */
     size_t n_contexts;
     struct memory_need needs[3];
-    size_t n_needs; /* 0: not known */
+    size_t n_needs; /* 0: unknown */
 };
 
-/* Opens `path` as a checkpoint, read as `options` say, or, where they are NULL, as a file whose
- * blob's data are checked as `verify` says. `context`: tokens whose memory is asked for; 0: all
- * that the model can have. A checkpoint that cannot be converted is no error. On
- * an error nothing stays open. Errors: SMOL_ERROR_USAGE (`context` is too long), SMOL_ERROR_FILE,
+/* Opens `path` as a checkpoint with `options`, or as a file if `options` is NULL; `verify` says
+ * when to check a blob's data. `context` is a number of tokens to estimate memory for; 0 is the
+ * longest text of the model. A checkpoint that cannot be converted is not an error. After an error,
+ * nothing stays open. Errors: SMOL_ERROR_USAGE (`context` is too long), SMOL_ERROR_FILE,
  * SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (a file of another kind), SMOL_ERROR_MEMORY. */
 smol_status smol_subject_open(const char *path, const struct source_options *options,
                               uint32_t context, enum verify verify, struct subject *subject,
                               smol_error *error);
 
-/* The result of a step that ended with `status`, see file_settle. */
+/* Returns the final status of a step that ended with `status`, see file_settle. */
 smol_status smol_subject_settle(const struct subject *subject, smol_status status,
                                 smol_error *error);
 

@@ -1,4 +1,4 @@
-/* Grouping tensors by name, see tensor_groups.h. */
+/* Groups tensors by name, see tensor_groups.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 enum { MAX_DIGITS = 6 };
 
-/* A tensor's name cut at its number: name[0..before), digits, name[after..). */
+/* A tensor's name, split at its number: name[0..before), digits, name[after..). */
 struct key {
     size_t tensor;
     const char *name;
@@ -15,7 +15,7 @@ struct key {
     bool has_layer;
 };
 
-/* The first component between dots that is a number. */
+/* Splits a name at its first component between dots that is a number. */
 static struct key key_of(size_t tensor, const char *name)
 {
     struct key key = {tensor, name, strlen(name), strlen(name), 0, false};
@@ -53,7 +53,7 @@ static int compare_keys(const void *left, const void *right)
     return order ? order : (a->tensor < b->tensor ? -1 : a->tensor > b->tensor);
 }
 
-/* --- groups, from sorted keys -------------------------------------------------------------- */
+/* --- groups from sorted keys --------------------------------------------------------------- */
 
 static void begin_group(struct tensor_group *group, const struct key *key,
                         const struct model_tensor *tensor, const struct group_member *in)

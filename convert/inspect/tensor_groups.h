@@ -1,4 +1,4 @@
-/* Tensors that are of the same kind in every layer. */
+/* Groups tensors that have the same role in every layer. */
 #ifndef SMOL_CONVERT_TENSOR_GROUPS_H
 #define SMOL_CONVERT_TENSOR_GROUPS_H
 
@@ -13,15 +13,15 @@ struct group_member {
     uint32_t layer;
 };
 
-/* Tensors whose names differ in one number, the layer; or one tensor without. */
+/* Tensors whose names differ in one number, the layer; or one tensor without a number. */
 struct tensor_group {
-    const char *name;              /* of the first: name[0..before), the number, name[after..) */
-    size_t before, after;          /* both are the name's length where there is no number */
-    const char *label;             /* the last part, or all of a name without a number */
-    enum part part;                /* of the first */
-    bool has_role;                 /* the first has */
-    enum tensor_role role;         /* if so */
-    uint64_t n_parameters;         /* of all, but for aliases */
+    const char *name;              /* of the first tensor: name[0..before), number, name[after..) */
+    size_t before, after;          /* both are the name's length without a number */
+    const char *label;             /* the part after the number, or the whole name */
+    enum part part;                /* of the first tensor */
+    bool has_role;                 /* of the first tensor */
+    enum tensor_role role;         /* if has_role */
+    uint64_t n_parameters;         /* of all tensors except aliases */
     const struct group_member *in; /* (n), by layer */
     size_t n;
 };
@@ -31,10 +31,11 @@ struct tensor_groups {
     size_t n;
     struct group_member *members; /* (n_tensors) */
     int *of;                      /* (n_tensors), the group of each */
-    char (*names)[MAX_NAME];      /* the roles' names of tensors that have one, (n_tensors) */
+    char (*names)[MAX_NAME];      /* (n_tensors), the role's name of tensors with a role */
 };
 
-/* Errors: SMOL_ERROR_MEMORY; call smol_groups_free in any case. */
+/* Groups the subject's tensors. Call smol_groups_free, also after an error. Errors:
+ * SMOL_ERROR_MEMORY. */
 smol_status smol_groups_make(const struct subject *subject, struct tensor_groups *groups,
                              smol_error *error);
 void smol_groups_free(struct tensor_groups *groups);

@@ -338,7 +338,7 @@ def check_pair(line, x, y):
     if x.shape != y.shape:
         assert line == f"shape {list(x.shape)} | {list(y.shape)}"
     elif x.dtype == y.dtype and names[0] in OPAQUE:
-        assert line == f"other bytes: {names[0]} is cannot be compared as numbers"
+        assert line == f"different bytes: {names[0]} cannot be compared as numbers"
     elif set(names) & OPAQUE:
         assert line == f"{names[0]} | {names[1]}, not compared"
     else:
