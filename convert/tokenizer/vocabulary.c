@@ -299,7 +299,7 @@ static int compare_additions(const void *left, const void *right)
 /* Sorts the added tokens. Refuses two tokens with the same normalized text. */
 static smol_status sort_additions(struct vocabulary_reader *r)
 {
-    if (r->n_additions > 0) /* qsort takes no NULL */
+    if (r->n_additions > 0) /* qsort must not be called with NULL */
         qsort(r->additions, r->n_additions, sizeof *r->additions, compare_additions);
     for (size_t i = 1; i < r->n_additions; i++)
         if (compare_additions(&r->additions[i - 1], &r->additions[i]) == 0)

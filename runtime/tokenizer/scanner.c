@@ -62,9 +62,9 @@ static inline bool take_step(const struct scan *scan, bool bytes, struct walk *w
 
 /* A pattern may scan far ahead without a match from every position, such as `a*b|a` in a text of
  * a's. Therefore a long walk without a match is marked as hopeless, and a walk stops when it
- * reaches a mark. There is one mark for each state and stretch of the text. It belongs to the first
- * character that starts in the stretch. So each state scans a stretch without a match at most once,
- * except within FAR bytes of a walk's last match. */
+ * reaches a mark. Each state has one mark for each stretch of the text. The mark belongs to the
+ * first character that starts in the stretch. So each state scans a stretch without a match at most
+ * once, except within FAR bytes of a walk's last match. */
 enum { STRETCH = 64, FAR = 64 };
 
 /* Walks until a longer match is impossible (true), or until the last match is FAR bytes away
