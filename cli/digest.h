@@ -1,4 +1,4 @@
-/* The digest (XXH3, 64 bits) that a program's own files carry to show damage. */
+/* The digest (XXH3, 64 bits) that reveals damage in a program's own files. */
 #ifndef SMOL_CLI_DIGEST_H
 #define SMOL_CLI_DIGEST_H
 

@@ -1,4 +1,4 @@
-/* Reading in order, see input.h. */
+/* Sequential input, see input.h. */
 #include "cli/input.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Writing JSON, see json_out.h. */
+/* JSON output, see json_out.h. */
 #include "cli/json_out.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* A line that is drawn again and again, see live_line.h. */
+/* Progress lines, see live_line.h. */
 #include "cli/live_line.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SIZE = 80 }; /* what any terminal shows in a row, and the end */
+enum { SIZE = 80 }; /* 79 columns, which fit any terminal, and the terminator */
 
 struct live_line smol_live_line_start(bool quiet)
 {

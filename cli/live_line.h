@@ -1,5 +1,4 @@
-/* A line on standard error that says how far something is, drawn over itself again and again, where
- * that is a terminal. */
+/* A progress line on standard error, redrawn in place. It is shown only on a terminal. */
 #ifndef SMOL_CLI_LIVE_LINE_H
 #define SMOL_CLI_LIVE_LINE_H
 
@@ -10,12 +9,12 @@ struct live_line {
     int width; /* as last drawn */
 };
 
-/* Draws nothing when `quiet` or when standard error is no terminal. */
+/* Starts a line, which stays hidden with `quiet` or if standard error is not a terminal. */
 struct live_line smol_live_line_start(bool quiet);
-/* At most 79 characters of ASCII are shown. */
+/* Draws the line: at most 79 ASCII characters. */
 void smol_live_line_draw(struct live_line *line, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Wipes the line. To be called before anything else is printed. */
+/* Erases the line. Call it before anything else is printed. */
 void smol_live_line_end(struct live_line *line);
 
 #endif

@@ -35,8 +35,9 @@ static void describe_range(float low, float high, char *out, size_t size)
         snprintf(out, size, "from %g to %g", (double)low, (double)high);
 }
 
-/* Leaves hexadecimal, infinity, NaN and leading spaces, which strtod also takes, outside. The tools
- * never leave the "C" locale, so that the decimal point is a point. */
+/* Returns whether the text can be a decimal number. Excludes hexadecimal, infinity, NaN and leading
+ * spaces, which strtod accepts. The programs never change LC_NUMERIC, so the decimal separator is a
+ * point. */
 static bool is_decimal(const char *text)
 {
     return *text != '\0' && text[strspn(text, "+-.0123456789eE")] == '\0';

@@ -10,7 +10,7 @@
 #include "cli/numerals.h"
 #include "smol.h"
 
-/* What getopt_long returns: a letter, or FIRST_LONG + the index of a rule without one. */
+/* Codes of getopt_long: a letter, or FIRST_LONG + the index of a rule with a long name. */
 enum { WORD = 1, HELP = 'h', FIRST_LONG = 256, VERSION = FIRST_LONG + 1000 };
 enum { MAX_RULES = 32, NAME_SIZE = 32 };
 
@@ -26,7 +26,7 @@ static void name_rule(const struct option_rule *rule, char *name)
 
 static void print_row(const char *left, const char *help)
 {
-    enum { COLUMN = 20 }; /* a longer name has a line of its own */
+    enum { COLUMN = 20 }; /* longer names get a line of their own */
     if (strlen(left) > COLUMN)
         printf("  %s\n  %-*s  %s\n", left, COLUMN, "", help);
     else
@@ -69,7 +69,7 @@ static void print_help(const struct command_line *command)
 
 /* --- values ------------------------------------------------------------------------------- */
 
-/* The index of `text` among the rule's choices, counted from rule->low. */
+/* Stores the index of `text` among the rule's choices, plus rule->low, in *choice. */
 static smol_status parse_choice(const char *name, const char *text, const struct option_rule *rule,
                                 int *choice, smol_error *error)
 {
@@ -147,7 +147,7 @@ static smol_status set_option(const struct option_rule *rule, const char *name, 
 
 /* --- words -------------------------------------------------------------------------------- */
 
-/* The rules as getopt_long wants them. */
+/* The rules in the form that getopt_long takes. */
 struct getopt_tables {
     char letters[2 * MAX_RULES + 8];
     struct option names[MAX_RULES + 3];
@@ -155,8 +155,8 @@ struct getopt_tables {
 
 static struct getopt_tables make_tables(const struct command_line *command)
 {
-    /* "-": words come in their place among the options, as code WORD; ":": a missing value is
-     * told from an unknown option. */
+    /* "-" returns words among the options with the code WORD; ":" distinguishes a missing value
+     * from an unknown option. */
     struct getopt_tables tables = {.letters = "-:h"};
     size_t n_letters = strlen(tables.letters), n_names = 0;
     for (size_t i = 0; i < command->n_rules; i++) {
@@ -188,7 +188,8 @@ static const struct option_rule *find_rule(const struct command_line *command, i
 
 #define HINT ": see --help, or put -- before a text that begins with -"
 
-/* getopt_long leaves the code in optopt, or 0 for an unknown long option, the word before. */
+/* Reports an option that getopt_long refused. optopt is its code, or 0 for an unknown long option,
+ * which is the word before optind. */
 static smol_status refuse(const struct command_line *command, int code, char **argv,
                           smol_error *error)
 {
@@ -237,7 +238,7 @@ static smol_status add_option(const struct command_line *command, int code, char
     return set_option(rule, name, optarg, result->settings, error);
 }
 
-/* musl's getopt_long stops at "-", which is a word like any other. */
+/* Returns the next code. musl's getopt_long stops at "-", which is an ordinary word here. */
 static int next_code(int argc, char **argv, const struct getopt_tables *tables)
 {
     int code = getopt_long(argc, argv, tables->letters, tables->names, NULL);
@@ -272,7 +273,7 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
         return SMOL_OK;
     }
     opterr = 0;
-    optind = 0; /* start anew, whoever parsed before */
+    optind = 0; /* resets getopt after an earlier call */
     while (!status && (code = next_code(argc, argv, &tables)) != -1) {
         if (code == HELP || code == VERSION) {
             show(command, code);
@@ -291,7 +292,7 @@ smol_status smol_options_parse(const struct command_line *command, int argc, cha
 
 static bool is_no_file(const char *path)
 {
-    struct stat info; /* rather than access(), which sandboxes refuse */
+    struct stat info; /* not access(), which the sandbox refuses */
     return stat(path, &info) != 0;
 }
 

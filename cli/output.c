@@ -1,4 +1,4 @@
-/* Writing files, see output.h. */
+/* Output files, see output.h. */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ enum { SUFFIX_SIZE = 40, MAX_TRIES = 1000 };
 
 struct temporary {
     struct temporary *next;
-    bool kept;   /* whatever happens */
-    int lock;    /* another descriptor of it, which holds its lock until it has its name; or -1 */
+    bool kept;   /* not removed, however the process ends */
+    int lock;    /* a second descriptor, which holds the lock until the file has its name; or -1 */
     char path[]; /* "": nothing to remove */
 };
 
@@ -52,8 +52,8 @@ static void unblock_signals(sigset_t old)
     threads_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* The handler is gone by now (SA_RESETHAND), so the signal, raised again, ends the process as soon
- * as this returns. */
+/* Removes all temporaries. The handler is already reset (SA_RESETHAND), so the signal, raised
+ * again, ends the process when this function returns. */
 static void remove_all(int signal)
 {
     for (const struct temporary *t = temporaries; t; t = t->next)
@@ -72,7 +72,7 @@ void smol_output_remove_on_signals(void)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* A temporary with room for a name beside `path`. */
+/* Adds a temporary to the list, with room for a name beside `path`. */
 static struct temporary *enlist(const char *path)
 {
     struct temporary *temporary = smol_calloc(1, sizeof *temporary + strlen(path) + SUFFIX_SIZE);
@@ -100,13 +100,13 @@ static smol_status check_target(const char *path, bool force, smol_error *error)
     struct stat info, target;
     if (!path[0])
         return smol_fail(error, SMOL_ERROR_FILE, "the output has an empty name: name a file");
-    if (strcmp(path, "-") == 0) /* elsewhere that means standard output, which cannot be renamed */
+    if (strcmp(path, "-") == 0) /* elsewhere "-" is standard output, which cannot be renamed */
         return smol_fail(error, SMOL_ERROR_FILE,
                          "-: nothing is written to standard output: name a file (./- is one)");
     if (lstat(path, &info))
         return SMOL_OK;
     if (stat(path, &target) == 0)
-        info = target; /* what a link leads to must not be a device either */
+        info = target; /* the target of a link must not be a device either */
     /* renaming over a device or a pipe would replace it: `-o /dev/null` must not */
     if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode))
         return smol_fail(error, SMOL_ERROR_FILE, "%s: is %s: name a file", path,
@@ -117,8 +117,9 @@ static smol_status check_target(const char *path, bool force, smol_error *error)
     return SMOL_OK;
 }
 
-/* Creates a file that nobody else has, with the mode that a new file gets. A name may be taken by a
- * run that was killed, or by one on another machine. Returns the descriptor, or -1 with errno. */
+/* Creates a file that no other process uses, with the mode of a new file. A name may be in use by a
+ * killed process or by one on another machine, so several names are tried. Returns the descriptor,
+ * or -1 with errno. */
 static int create_new(const char *target, char *path)
 {
     size_t size = strlen(target) + SUFFIX_SIZE;
@@ -134,7 +135,8 @@ static int create_new(const char *target, char *path)
     return fd;
 }
 
-/* Makes the temporary. Signals wait meanwhile, so that it is removed by them or does not exist. */
+/* Creates the temporary. Signals are blocked meanwhile, so that they find either no file or one
+ * that they can remove. */
 static smol_status create(struct output *output, smol_error *error)
 {
     smol_status status = SMOL_OK;
@@ -166,8 +168,8 @@ smol_status smol_output_open(const char *path, bool force, struct output *output
 
 /* --- continuing --------------------------------------------------------------------------- */
 
-/* Opens `path` and locks it; -1 with errno. Whoever had it locked until a moment ago may have
- * renamed it: then there is another file to open. */
+/* Opens `path` and locks it. If the process that held the lock has renamed the file, opens `path`
+ * again. Returns the descriptor, or -1 with errno. */
 static int open_locked(const char *path)
 {
     for (;;) {
@@ -282,7 +284,7 @@ smol_status smol_output_truncate(struct output *output, uint64_t size, smol_erro
 
 /* --- committing --------------------------------------------------------------------------- */
 
-/* The folder of `path`, to be synced; -1 with errno. */
+/* Opens the folder of `path`, for syncing it. Returns the descriptor, or -1 with errno. */
 static int open_folder_of(const char *path)
 {
     char *folder = smol_path_folder(path);
@@ -293,12 +295,12 @@ static int open_folder_of(const char *path)
     return fd;
 }
 
-/* Renames without replacing. The flag belongs to the kernel (since 3.15) and the file system; where
- * it is missing, a hard link does not replace either. Some file systems (FAT over FUSE) have
- * neither: there a file that appears between the look and the rename is lost. */
+/* Renames without replacing. The flag needs support by the kernel (since 3.15) and the file system.
+ * Without it, a hard link does not replace a file either. Some file systems (FAT over FUSE) support
+ * neither: there, a file that appears between the check and the rename is lost. */
 static int rename_new(const char *from, const char *to)
 {
-    enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE of linux/fs.h; musl has no name for it */
+    enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE of linux/fs.h, which musl does not define */
     if (syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, NO_REPLACE) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
@@ -345,7 +347,7 @@ smol_status smol_output_commit(struct output *output, smol_error *error)
 {
     smol_status status = SMOL_OK;
     int folder = open_folder_of(output->path);
-    if (folder < 0 && errno != EACCES) /* who may not read the folder cannot sync it */
+    if (folder < 0 && errno != EACCES) /* a folder that cannot be read cannot be synced */
         status = smol_fail_errno(error, output->path, "open the folder of");
     if (!status && fsync(output->fd))
         status = smol_fail_errno(error, output->path, "sync");

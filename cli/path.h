@@ -1,4 +1,4 @@
-/* Names of files: their folders, their last components, and whether two lead to the same file. */
+/* File names: their folders, their last components, and whether two of them name the same file. */
 #ifndef SMOL_CLI_PATH_H
 #define SMOL_CLI_PATH_H
 

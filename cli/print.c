@@ -1,4 +1,4 @@
-/* Reports of failures and exit statuses, see print.h. */
+/* Failure messages and exit statuses, see print.h. */
 #include "cli/print.h"
 
 #include <stdio.h>

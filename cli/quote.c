@@ -11,7 +11,8 @@
 #include "common/code_range.h"
 #include "common/utf8.h"
 
-/* Control and format characters, separators of lines, the byte order mark. */
+/* Returns whether `c` is invisible: a control or format character, a line separator or the byte
+ * order mark. */
 static bool is_invisible(uint32_t c)
 {
     static const struct code_range ranges[] = {
@@ -22,7 +23,7 @@ static bool is_invisible(uint32_t c)
     return code_ranges_have(ranges, sizeof ranges / sizeof ranges[0], c);
 }
 
-/* A character as it is shown. */
+/* A character as it is printed. */
 struct spelling {
     char text[16];
     size_t length, columns;
@@ -45,8 +46,8 @@ static void spell(uint32_t c, struct spelling *s)
     s->columns = s->length;
 }
 
-/* Spells the character at text[0..size), or the byte where that is none; returns the bytes taken.
- */
+/* Spells the first character of text[0..size), or its first byte if that is not UTF-8. Returns the
+ * number of bytes read. */
 static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
 {
     uint32_t c;
@@ -59,16 +60,16 @@ static size_t spell_next(const uint8_t *text, size_t size, struct spelling *s)
     return 1;
 }
 
-/* How far a quotation has come. */
+/* The progress of a quotation. */
 struct quoted {
     size_t used;  /* bytes */
-    size_t taken; /* of the columns that there are; by characters that need none, one */
+    size_t taken; /* columns counted against the limit: at least one for each character */
     size_t columns;
 };
 
 size_t smol_quote(const char *text, size_t size, size_t most, char *out)
 {
-    struct quoted q = {.used = 1}, with_room = q; /* what leaves room for "..." */
+    struct quoted q = {.used = 1}, with_room = q; /* the longest part that leaves room for "..." */
     out[0] = '"';
     for (size_t i = 0; i < size;) {
         struct spelling s;
@@ -91,14 +92,15 @@ size_t smol_quote(const char *text, size_t size, size_t most, char *out)
 
 /* --- names and other short texts from files ----------------------------------------------- */
 
-/* A character of text[0..size), size > 0: *length bytes. False when they are no UTF-8. */
+/* Decodes the first character of text[0..size), size > 0, and its length in bytes. Returns false if
+ * it is not UTF-8. */
 static bool next_character(const char *text, size_t size, uint32_t *code_point, size_t *length)
 {
     *length = smol_utf8_decode((const uint8_t *)text, size, code_point);
     return utf8_well_formed((const uint8_t *)text, *length) == *length;
 }
 
-/* Controls (Cc), line and paragraph separators, and what sets the direction (Bidi_Control). */
+/* Includes controls (Cc), line and paragraph separators, and direction controls (Bidi_Control). */
 bool smol_is_steering(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
@@ -118,7 +120,8 @@ void smol_print_text(FILE *out, const char *text, size_t size)
     }
 }
 
-/* One character, or one byte of what is none, as it stands between quotes; returns its length. */
+/* Writes one character, or one byte that is not UTF-8, as it appears between quotes. Returns the
+ * number of bytes written. */
 static size_t quote_character(const char *text, size_t size, char *out, size_t room, size_t *length)
 {
     uint32_t c;
@@ -137,7 +140,7 @@ static size_t quote_character(const char *text, size_t size, char *out, size_t r
 
 void smol_quote_text(const char *text, size_t size, char *out, size_t room)
 {
-    enum { TAIL = 40, LONGEST = 16 }; /* of the remark about the size, and of a character */
+    enum { TAIL = 40, LONGEST = 16 }; /* bytes for the note about the size, and for a character */
     size_t used = 0, length;
     out[used++] = '"';
     size_t i = 0;

@@ -1,5 +1,5 @@
-/* The sandbox, see sandbox.h. The structures and numbers are the kernel's and never change; they
- * are repeated here because musl comes without the kernel's headers. */
+/* The sandbox, see sandbox.h. The structures and numbers belong to the kernel and never change.
+ * They are repeated here because musl does not include the kernel's headers. */
 #include "cli/sandbox.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ enum {
     MAY_MAKE_FILE = 1 << 8,
 };
 
-/* The number of kinds of access that each version knows, from the first. */
+/* The number of access kinds in each version of Landlock, from version 1. */
 static const int landlock_kinds[] = {13, 14, 15, 15, 16};
 enum { LANDLOCK_VERSIONS = sizeof landlock_kinds / sizeof landlock_kinds[0] };
 
@@ -41,8 +41,8 @@ struct landlock_rule {
     int32_t fd;
 } __attribute__((packed));
 
-/* Permits working in `folder`; if it does not exist, there is nothing to permit. Returns 0 or
- * errno. */
+/* Permits access to the files in `folder`. Permits nothing if the folder does not exist or cannot
+ * be reached. Returns 0 or errno. */
 static int permit_folder(int ruleset, const char *folder)
 {
     int fd = open(folder, O_PATH | O_CLOEXEC);
@@ -55,7 +55,7 @@ static int permit_folder(int ruleset, const char *folder)
     return failed;
 }
 
-/* `folder`: of the output, or NULL. Returns 0 or errno. */
+/* Restricts file access. `folder` is the output's folder, or NULL. Returns 0 or errno. */
 static int restrict_files(const char *folder)
 {
     long version = syscall(LANDLOCK_CREATE_RULESET, NULL, 0, LANDLOCK_VERSION);
@@ -78,13 +78,14 @@ static int restrict_files(const char *folder)
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-/* A call that is allowed where (argument & mask) == value: always with a mask of 0. */
+/* A system call that is allowed if (argument & mask) == value; a mask of 0 always allows it. */
 struct rule {
     uint32_t call;
     uint32_t argument, mask, value;
 };
 
-/* What the commands and the C libraries (glibc, musl) need after the command line was read. */
+/* The calls that the commands and the C libraries (glibc, musl) need after the command line was
+ * read. */
 static const struct rule rules[] = {
     {SYS_futex, 0, 0, 0}, /* threads; new processes are refused */
     {SYS_clone, 0, CLONE_THREAD, CLONE_THREAD},
@@ -102,10 +103,10 @@ static const struct rule rules[] = {
     {SYS_mremap, 0, 0, 0},
     {SYS_madvise, 0, 0, 0},
     {SYS_brk, 0, 0, 0},
-    {SYS_read, 0, 0, 0}, /* files; of those that are there none is opened for writing */
+    {SYS_read, 0, 0, 0}, /* files; existing files cannot be opened for writing */
     {SYS_pread64, 0, 0, 0},
     {SYS_readv, 0, 0, 0},
-    {SYS_ppoll, 0, 0, 0}, /* is there more? */
+    {SYS_ppoll, 0, 0, 0}, /* checks for more input */
     {SYS_write, 0, 0, 0},
     {SYS_writev, 0, 0, 0},
     {SYS_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
@@ -116,27 +117,27 @@ static const struct rule rules[] = {
     {SYS_statx, 0, 0, 0},
     {SYS_fcntl, 1, UINT32_MAX, F_SETFD},
     {SYS_fcntl, 1, UINT32_MAX, F_DUPFD_CLOEXEC}, /* smol_model_open_fd */
-    {SYS_ioctl, 1, UINT32_MAX, TCGETS}, /* is it a terminal? Nothing may be typed into it */
+    {SYS_ioctl, 1, UINT32_MAX, TCGETS}, /* checks for a terminal; typing into it is refused */
     {SYS_ioctl, 1, UINT32_MAX, TIOCGWINSZ},
     {SYS_rt_sigaction, 0, 0, 0}, /* signals */
     {SYS_rt_sigprocmask, 0, 0, 0},
     {SYS_rt_sigreturn, 0, 0, 0},
     {SYS_sigaltstack, 0, 0, 0},
     {SYS_restart_syscall, 0, 0, 0},
-    {SYS_clock_gettime, 0, 0, 0}, /* the rest */
+    {SYS_clock_gettime, 0, 0, 0}, /* time, random numbers and statistics */
     {SYS_gettimeofday, 0, 0, 0},
     {SYS_getrandom, 0, 0, 0},
     {SYS_getrusage, 0, 0, 0},
     {SYS_sysinfo, 0, 0, 0},
 #if defined(__x86_64__)
-    {SYS_open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}, /* what aarch64 never had */
+    {SYS_open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}, /* calls that aarch64 does not have */
     {SYS_poll, 0, 0, 0},
     {SYS_stat, 0, 0, 0},
     {SYS_lstat, 0, 0, 0},
 #endif
 };
 
-/* What an output file takes besides (cli/output.h). */
+/* Additional calls for an output file (cli/output.h). */
 static const struct rule output_rules[] = {
     {SYS_openat, 2, O_CREAT | O_EXCL, O_CREAT | O_EXCL},
     {SYS_pwrite64, 0, 0, 0},
@@ -154,7 +155,7 @@ static const struct rule output_rules[] = {
 #endif
 };
 
-/* What editing a line takes besides (libedit): still nothing is typed into the terminal. */
+/* Additional calls for line editing (libedit). Typing into the terminal stays refused. */
 static const struct rule terminal_rules[] = {
     {SYS_ioctl, 1, UINT32_MAX, TCSETS},
     {SYS_ioctl, 1, UINT32_MAX, TCSETSW},
@@ -169,7 +170,7 @@ enum {
     MAX_INSTRUCTIONS = 8 * (N_RULES + N_OUTPUT_RULES + N_TERMINAL_RULES + 2) + 8,
 };
 
-/* The filter: a program of the kernel's packet filter machine, run for each call. */
+/* The filter: a program for the kernel's packet filter machine, which runs it for each call. */
 struct program {
     unsigned short n;
     struct instruction {
@@ -189,7 +190,7 @@ static void add(struct program *program, uint16_t code, uint32_t value, uint8_t 
     program->instructions[program->n++] = (struct instruction){code, 0, skip_if_false, value};
 }
 
-/* The call's number is in the register, before and after. */
+/* Appends code that allows a call. The register holds the call's number before and after. */
 static void allow(struct program *program, const struct rule *rule)
 {
     add(program, IF_EQUAL, rule->call, rule->mask ? 5 : 1);
@@ -203,7 +204,7 @@ static void allow(struct program *program, const struct rule *rule)
         add(program, LOAD, CALL, 0);
 }
 
-/* For calls that no rule allowed: their arguments were wrong. */
+/* Appends code that refuses a call whose arguments no rule allows. */
 static void refuse(struct program *program, const struct rule *rule)
 {
     if (!rule->mask)
@@ -212,10 +213,10 @@ static void refuse(struct program *program, const struct rule *rule)
     add(program, RETURN, FAIL_WITH(EPERM), 0);
 }
 
-/* Calls that are not on the list fail as they would on a kernel that does not have them, rather
- * than killing the process: newer C libraries try newer calls first (clone3 for threads) and then
- * do without; a way to go on is no help to an attacker, and one who only wants to end the process
- * can. */
+/* Writes the filter. Calls that are not on the list fail as they would on a kernel without them,
+ * and do not kill the process: newer C libraries try newer calls first (clone3 for threads) and
+ * then fall back. Continuing does not help an attacker, and an attacker who only wants to end the
+ * process can do that anyway. */
 static void write_program(struct program *program, bool with_output, bool with_terminal)
 {
 #if defined(__x86_64__)
@@ -223,7 +224,7 @@ static void write_program(struct program *program, bool with_output, bool with_t
 #else
     const uint32_t architecture = 0xc00000b7;
 #endif
-    /* abort and raise; musl's come from the main thread, whose id is the process's */
+    /* abort and raise; musl calls tkill from the main thread, whose id is the process's */
     const struct rule own[] = {{SYS_tgkill, 0, UINT32_MAX, (uint32_t)getpid()},
                                {SYS_tkill, 0, UINT32_MAX, (uint32_t)getpid()}};
     const struct {
@@ -245,15 +246,16 @@ static void write_program(struct program *program, bool with_output, bool with_t
     add(program, RETURN, FAIL_WITH(ENOSYS), 0);
 }
 
-/* Returns 0 or errno. */
+/* Restricts system calls. Returns 0 or errno. */
 static int restrict_calls(bool with_output, bool with_terminal)
 {
     enum { SET_FILTER = 1, KEEP_SPECULATION = 4 };
     struct instruction instructions[MAX_INSTRUCTIONS];
     struct program program = {0, instructions};
     write_program(&program, with_output, with_terminal);
-    /* Kernels before 5.16 otherwise slow down every process with a filter, against speculation
-     * between parts of it that do not trust each other. The flag is known since 4.17. */
+    /* Without the flag, kernels before 5.16 slow down every process that has a filter, to protect
+     * parts of it that do not trust each other against speculation. Kernels accept the flag since
+     * 4.17. */
     if (syscall(SYS_seccomp, SET_FILTER, KEEP_SPECULATION, &program) == 0)
         return 0;
     return errno == EINVAL && syscall(SYS_seccomp, SET_FILTER, 0, &program) == 0 ? 0 : errno;
@@ -262,11 +264,11 @@ static int restrict_calls(bool with_output, bool with_terminal)
 static int restrict_calls(bool with_output, bool with_terminal)
 {
     (void)with_output, (void)with_terminal;
-    return ENOSYS; /* no list for this kind of processor */
+    return ENOSYS; /* no list for this architecture */
 }
 #endif
 
-/* --- both --------------------------------------------------------------------------------- */
+/* --- the sandbox -------------------------------------------------------------------------- */
 
 smol_status smol_sandbox_from_environment(enum sandbox_mode *mode, smol_error *error)
 {
@@ -294,7 +296,8 @@ void smol_sandbox_describe(const struct sandbox *sandbox, char *text, size_t siz
     snprintf(text, size, "on%s%s", files, calls);
 }
 
-/* Old kernels and containers lack Landlock or seccomp, or refuse them. */
+/* Returns whether the reason is a common one. Old kernels and containers lack Landlock or seccomp,
+ * or refuse them. */
 static bool is_common(int reason)
 {
     return reason == 0 || reason == ENOSYS || reason == EOPNOTSUPP || reason == EPERM ||

@@ -10,10 +10,10 @@
 
 void smol_standard_reserve(void)
 {
-    /* A new descriptor gets the lowest free number: this one, as those below it are taken. */
+    /* open returns the lowest free number, which is fd: the lower ones are in use. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            open("/", O_PATH | O_CLOEXEC); /* neither readable nor writable, and always there */
+            open("/", O_PATH | O_CLOEXEC); /* always exists, and can be neither read nor written */
 }
 
 smol_status smol_standard_flush(smol_error *error)

@@ -9,7 +9,8 @@
 
 #include "cli/character_width.h"
 
-/* The size of the control character (C0, DEL or C1) that text begins with; 0 if it is another. */
+/* Returns the size of the control character (C0, DEL or C1) at the start of the text, or 0 if there
+ * is none. Line feeds and tabs do not count. */
 static size_t control_size(const char *text, size_t size)
 {
     unsigned char first = (unsigned char)text[0];
@@ -22,7 +23,7 @@ static size_t control_size(const char *text, size_t size)
 
 void smol_terminal_print(const char *text, size_t size)
 {
-    static int terminal = -1; /* not known yet */
+    static int terminal = -1; /* -1: unknown */
     if (terminal < 0)
         terminal = isatty(STDOUT_FILENO);
     for (size_t start = 0, i = 0; i < size;) {

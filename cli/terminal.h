@@ -1,4 +1,4 @@
-/* Standard output as a terminal: text that must not steer it, colours, width. */
+/* Standard output as a terminal: safe printing of untrusted text, colours, and width. */
 #ifndef SMOL_CLI_TERMINAL_H
 #define SMOL_CLI_TERMINAL_H
 
@@ -6,19 +6,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Prints a model's text on standard output. On a terminal, control characters except line feed and
- * tab become U+FFFD: the text is untrusted. */
+/* Prints a model's text to standard output. The text is untrusted: on a terminal, control
+ * characters except line feed and tab become U+FFFD. */
 void smol_terminal_print(const char *text, size_t size);
 
-/* Whether output may be coloured: standard output is a terminal that can show colours, and NO_COLOR
- * is not set (no-color.org). */
+/* Returns whether output may be coloured: standard output is a terminal that can show colours, and
+ * NO_COLOR is not set (no-color.org). */
 bool smol_terminal_colors(void);
 
-/* The terminal's columns; SIZE_MAX if standard output is not a terminal or does not tell. */
+/* Returns the terminal's columns, or SIZE_MAX if standard output is not a terminal or its size is
+ * unknown. */
 size_t smol_terminal_columns(void);
 
-/* The columns that a character takes: 2 for wide ones, 0 for those drawn over the character before,
- * else 1. */
+/* Returns the columns that a character takes: 2 for wide characters, 0 for characters drawn over
+ * the previous one, otherwise 1. */
 size_t smol_terminal_width(uint32_t code_point);
 
 #endif

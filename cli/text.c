@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More text than this is a mistake, such as a device that never ends. */
+/* The largest text in bytes. Longer input is a mistake, such as a device that never ends. */
 enum { MAX_INPUT = 1 << 30, FIRST_READ = 1 << 16 };
 
 static smol_status no_memory(smol_error *error)

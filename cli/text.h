@@ -1,4 +1,4 @@
-/* Text in memory: read from an argument, a file or standard input, or growing piece by piece
+/* Text in memory: read from an argument, a file or standard input, or collected piece by piece
  * (struct buffer), and its UTF-8. */
 #ifndef SMOL_CLI_TEXT_H
 #define SMOL_CLI_TEXT_H
@@ -14,11 +14,11 @@ struct text_in {
     char *owned; /* for the caller to free; NULL for an argument */
 };
 
-/* The argument itself, or for "-" all of standard input. Errors: SMOL_ERROR_FILE,
- * SMOL_ERROR_MEMORY. */
+/* Returns the argument itself, or reads all of standard input if it is "-". Errors:
+ * SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */
 smol_status smol_text_read(const char *argument, struct text_in *in, smol_error *error);
 
-/* All of an open file, which it closes; the same errors. */
+/* Reads all of an open file and closes it. Errors: as smol_text_read. */
 smol_status smol_text_read_input(struct input *input, struct text_in *in, smol_error *error);
 
 #endif

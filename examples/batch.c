@@ -9,7 +9,7 @@
 
 enum { MOST_REQUESTS = 32, MOST_TOKENS = 40 };
 static struct request {
-    smol_eval_part part; /* its context, what comes next, and where the logits go */
+    smol_eval_part part; /* its context, the next ids, and the place for the logits */
     uint32_t *prompt, answer[MOST_TOKENS];
     size_t n;
     int done;
@@ -22,7 +22,7 @@ static void begin(struct request *r, const char *text)
     static smol_context_params params; /* zeros are the defaults */
     static smol_tokenize_params whole;
     whole.whole_text = 1;
-    params.share = requests[0].part.context; /* all share the first one's threads */
+    params.share = requests[0].part.context; /* all contexts share the threads of the first one */
     r->part.logits = (float *)calloc(smol_model_get_info(model).vocab_size, sizeof(float));
     r->part.n_logits = 1;
     if (!r->part.logits)
@@ -32,7 +32,7 @@ static void begin(struct request *r, const char *text)
     r->part.ids = r->prompt;
 }
 
-/* The most likely token comes next, unless it ends the answer. */
+/* Appends the most likely token to the answer, unless it ends the answer. */
 static void take_best(struct request *r)
 {
     size_t i, best = 0, n = smol_model_get_info(model).vocab_size;

@@ -1,5 +1,5 @@
-/* A conversation: a line in, an answer out. The context keeps what was said, so that a turn
- * evaluates only what is new.
+/* A conversation: reads lines and prints answers. The context keeps the conversation, so that a
+ * turn evaluates only its new tokens.
  *
  *     cc -o chat chat.c $(pkg-config --cflags --libs smol)
  *     ./chat FILE.smol */
@@ -20,7 +20,7 @@ static void add(const char *role, size_t size)
     messages[n_messages++].size = size;
 }
 
-/* Shows the answer's text as it comes, and puts it at the end of the last message. */
+/* Prints the answer's text as it arrives, and appends it to the last message. */
 static int hear(void *user, const char *text, size_t size, uint32_t id)
 {
     size_t *had = &messages[n_messages - 1].size;
@@ -46,7 +46,7 @@ static void reply(const smol_model *model, smol_context *context, smol_sampler *
     if (smol_chat_tokenize(model, &chat, &ids, &n, error))
         return;
     while (same < smol_context_length(context) && same + 1 < n && ids[same] == seen[same])
-        same++; /* at least one token is evaluated */
+        same++; /* at least one token must be evaluated */
     smol_context_truncate(context, same);
     params.max_tokens = MOST_TOKENS;
     params.on_text = hear;

@@ -1,4 +1,4 @@
-/* How near each text is to the first one: the cosine between the means of their hidden states.
+/* Prints how similar each text is to the first: the cosine of the means of their hidden states.
  *
  *     cc -o embeddings embeddings.c $(pkg-config --cflags --libs smol) -lm
  *     ./embeddings FILE.smol "a red boat" "the boat is red" "seven is a number" */
@@ -20,7 +20,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return ab / sqrt(aa * bb);
 }
 
-/* The text's embedding; the context is emptied for it. */
+/* Computes the embedding of a text. Empties the context first. */
 static smol_status embed(const smol_model *model, smol_context *context, const char *text,
                          float *embedding, smol_error *error)
 {

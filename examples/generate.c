@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shows text as it comes; anything but 0 would end the generation. */
+/* Prints text as it arrives. A result other than 0 would end the generation. */
 static int show(void *user, const char *text, size_t size, uint32_t id)
 {
     (void)user;
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     }
     memset(&whole_text, 0, sizeof whole_text); /* zeros, and NULL below, are the defaults */
     memset(&params, 0, sizeof params);
-    whole_text.whole_text = 1; /* with bos, where the model has it */
+    whole_text.whole_text = 1; /* with bos, if the model uses it */
     params.max_tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 40;
     params.on_text = show;
 

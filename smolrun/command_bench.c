@@ -50,10 +50,9 @@ struct bench {
     struct loaded loaded;
     smol_model_info model;
     smol_context_info context;
-    smol_context
-        *contexts[MAX_SEQUENCES]; /* the loaded context first; the others share its threads */
-    uint32_t *ids;                /* the context's capacity */
-    float *logits;                /* (sequences, vocab_size) */
+    smol_context *contexts[MAX_SEQUENCES]; /* the loaded one first, whose threads all share */
+    uint32_t *ids;                         /* the context's capacity */
+    float *logits;                         /* (sequences, vocab_size) */
     double first_token_seconds;
     struct rates prefill, decode, together; /* together: tokens of all sequences */
     struct live_line line;
@@ -116,8 +115,7 @@ static smol_status prepare(struct bench *bench, smol_error *error)
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for bench");
     uint64_t random = 42;
     for (size_t i = 0; i < n; i++) {
-        random =
-            random * 6364136223846793005 + 1442695040888963407; /* the generator of Knuth's MMIX */
+        random = random * 6364136223846793005 + 1442695040888963407; /* Knuth's MMIX */
         bench->ids[i] = (uint32_t)(random >> 33) % bench->model.vocab_size;
     }
     return open_sequences(bench, error);

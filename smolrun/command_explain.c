@@ -44,12 +44,8 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 }; /* columns, with quotes */
-enum {
-    LEFT_WIDTH = TOKEN_WIDTH + 17,
-    OTHER_LEAST = 10,
-    OTHER_REST = 9
-}; /* columns before and around alternatives */
+enum { MAX_ROWS = 32, TOKEN_WIDTH = 18, OTHER_WIDTH = 14 };               /* columns, with quotes */
+enum { LEFT_WIDTH = TOKEN_WIDTH + 17, OTHER_LEAST = 10, OTHER_REST = 9 }; /* before and around */
 
 struct explanation {
     const struct settings *settings;

@@ -52,10 +52,7 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-enum {
-    MAX_BUFFER = 32 << 20,
-    MAX_ROWS = 128
-}; /* bytes and rows of logits in memory; at least one row */
+enum { MAX_BUFFER = 32 << 20, MAX_ROWS = 128 }; /* bytes and rows of logits; at least one row */
 
 struct measurement {
     const struct settings *settings;

@@ -24,8 +24,7 @@ enum line_kind {
 
 struct line {
     enum line_kind kind;
-    const char
-        *text; /* (size), without its line end, until the next call; empty except for LINE_TEXT */
+    const char *text; /* (size), without its end, until the next call; only for LINE_TEXT */
     size_t size;
 };
 

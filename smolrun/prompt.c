@@ -62,8 +62,7 @@ smol_status smol_prompt_list(const char *argument, uint32_t vocab_size, uint32_t
     smol_status status = smol_text_read(argument, &in, error);
     if (status)
         return status;
-    *ids = calloc(in.size / 2 + 1,
-                  sizeof **ids); /* each id takes two characters or more, except the last */
+    *ids = calloc(in.size / 2 + 1, sizeof **ids); /* an id takes two characters, except the last */
     status = *ids ? parse_ids(&in, vocab_size, *ids, n, error)
                   : smol_fail_memory(error, "the token ids");
     free(in.owned);
