@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Seconds since an arbitrary moment; never goes backwards. */
+/* Returns the seconds since an arbitrary moment. Never goes backwards. */
 static inline double clock_seconds(void)
 {
     struct timespec now;

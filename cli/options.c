@@ -207,7 +207,7 @@ static smol_status refuse(const struct command_line *command, int code, char **a
     return smol_fail(error, SMOL_ERROR_USAGE, "%s: unknown option" HINT, argv[optind - 1]);
 }
 
-/* The results of a walk over the words. */
+/* The results of parsing the words. */
 struct parsed_words {
     void *settings;
     const char **words;

@@ -13,10 +13,10 @@
 
 /* Writes text[0..size) in quotes to `out` (QUOTE_BYTES(most)), terminated. Returns the columns that
  * it takes on a terminal, where some characters take two columns and some take none. Escapes
- * characters that could control a terminal (
- * , \x1b, \u202e: control characters, direction controls, invisible characters) and bytes that are
- * not UTF-8 (\xff). If the text between the quotes takes more than `most` columns, at least 3, it
- * is cut and ends in "..."; for this limit a character without width counts as one column. */
+ * characters that could control a terminal (\n, \x1b, \u202e: control characters, direction
+ * controls, invisible characters) and bytes that are not UTF-8 (\xff). If the text between the
+ * quotes takes more than `most` columns, at least 3, it is cut and ends in "..."; for this limit a
+ * character without width counts as one column. */
 size_t smol_quote(const char *text, size_t size, size_t most, char *out);
 
 /* Returns whether a character can control a terminal: control characters, line and paragraph

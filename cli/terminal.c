@@ -23,7 +23,7 @@ static size_t control_size(const char *text, size_t size)
 
 void smol_terminal_print(const char *text, size_t size)
 {
-    static int terminal = -1; /* -1: unknown */
+    static int terminal = -1; /* -1: not known yet */
     if (terminal < 0)
         terminal = isatty(STDOUT_FILENO);
     for (size_t start = 0, i = 0; i < size;) {
