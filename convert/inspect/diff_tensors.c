@@ -250,7 +250,7 @@ static void compare(struct listing *listing, const struct model_tensor *a,
         compare_types(listing, a, b);
 }
 
-/* --- all ---------------------------------------------------------------------------------- */
+/* --- all tensors -------------------------------------------------------------------------- */
 
 static int compare_names(const void *left, const void *right)
 {

@@ -92,7 +92,7 @@ static smol_status read_normalizer(const json_t *root, const char *path, struct 
     return status;
 }
 
-/* --- pre-tokenizers of characters ----------------------------------------------------------- */
+/* --- character-level pre-tokenizers --------------------------------------------------------- */
 
 /* Returns whether the normalizer removes all spaces: it replaces them, and no later step adds
  * any. */

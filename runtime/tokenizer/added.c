@@ -106,7 +106,8 @@ static void look_up_mixed(struct added_search *search, size_t from)
     }
 }
 
-/* Looks up the block that starts at `at`. No token that starts in it ends after `from`. */
+/* Looks up the tokens of the block that starts at `at`. No token that starts in the block ends
+ * after `from`. */
 static void look_up(struct added_search *search)
 {
     search->block = search->at;
@@ -198,7 +199,7 @@ static size_t after_space(struct added_search *search, size_t end)
     return end;
 }
 
-/* --- the walk ------------------------------------------------------------------------------- */
+/* --- the search ----------------------------------------------------------------------------- */
 
 static bool is_text(const struct added_search *search, const struct added_token *token)
 {

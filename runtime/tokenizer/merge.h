@@ -1,4 +1,4 @@
-/* Byte-pair encoding of one word. */
+/* Applies byte-pair encoding to one word. */
 #ifndef SMOL_RUNTIME_TOKENIZER_MERGE_H
 #define SMOL_RUNTIME_TOKENIZER_MERGE_H
 

@@ -209,7 +209,7 @@ static bool take_segment(struct scan *scan, const struct scan_segment *segment,
     return has_piece;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- entry points --------------------------------------------------------------------------- */
 
 void smol_scanner_start(struct scan *scan, const struct scanner_tables *tables, uint32_t stage,
                         const uint8_t *text, size_t size)

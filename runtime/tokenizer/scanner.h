@@ -18,7 +18,7 @@ struct scan_segment {
 struct scan {
     const struct scanner_tables *tables;
     const struct scanner_stage *stage;
-    const uint16_t *starts, *states; /* the stage's */
+    const uint16_t *starts, *states; /* of the stage */
     const uint8_t *ascii;            /* (128): the classes of these characters */
     uint32_t row_bits;               /* a row has 1 << row_bits symbols */
     uint32_t end_symbol;

@@ -303,7 +303,7 @@ static smol_status encode_stretch(struct encoder *encoder, const uint8_t *text, 
     return status;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- whole texts ---------------------------------------------------------------------------- */
 
 /* Returns a copy of text[0..*size) with U+FFFD for each ill-formed sequence, and sets *size to its
  * length. Returns NULL if out of memory. */
