@@ -246,7 +246,7 @@ enum token_flag {
     TOKEN_UNUSED = 1 << 1,  /* no such token; start, length and the other flags are zero */
     /* with FEATURE_TEXT only: */
     TOKEN_BYTE = 1 << 2,  /* represents one byte, see TEXT_BYTE_RUNS */
-    TOKEN_PLAIN = 1 << 3, /* keeps its leading spaces, see TEXT_FIRST_BARE */
+    TOKEN_PLAIN = 1 << 3, /* keeps its spaces, see TEXT_FIRST_BARE */
 };
 
 /* A slot of the merge hash: (left, right) becomes `merged`; lower ranks merge first. An empty slot
@@ -374,9 +374,9 @@ struct nfc_pair {
  * piece. */
 struct blob_scanner {
     uint32_t n_stages; /* struct scanner_stage */
-    uint32_t
-        n_class_blocks; /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[256]: -> class;
-                           and u8[256]: byte -> class, of the characters that stand for bytes */
+    /* u16[CLASS_INDEX_SIZE]: code point / 256 -> block; u8[n_class_blocks][256]: -> class; u8[256]:
+     * byte -> class, of the characters that represent bytes */
+    uint32_t n_class_blocks;
     uint32_t n_classes; /* 1..SCANNER_MAX_CLASSES */
     uint32_t row;       /* a power of two above n_classes: symbols in a row of a table */
     uint32_t n_states;  /* u16[n_stages][row]: start states; u16[n_states][row]: transitions */
@@ -399,8 +399,7 @@ enum split_behaviour {
 };
 
 enum stage_flag {
-    STAGE_INVERT =
-        1 << 0, /* what the pattern matches is what lies between, and the other way round */
+    STAGE_INVERT = 1 << 0, /* exchanges the matches and the text between them */
     STAGE_BYTES = 1 << 1, /* the pattern sees the characters that represent bytes, not the text's */
     STAGE_SPACE = 1 << 2, /* adds a space before a piece that does not start with one */
     STAGE_BEHIND = 1 << 3, /* the start state depends on the character before */

@@ -78,7 +78,7 @@ static bool reserve(struct nfc_segment *segment, size_t n_more)
 {
     if (n_more <= segment->capacity - segment->n)
         return true;
-    size_t capacity = 2 * (segment->n + n_more); /* at most 8 times the size of a text in memory */
+    size_t capacity = 2 * (segment->n + n_more); /* no overflow: at most 8 times a text in memory */
     uint32_t *marks = smol_reallocarray(segment->marks, capacity, sizeof *marks);
     if (!marks)
         return false;

@@ -73,7 +73,7 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
     struct cursor cursor = {data, size, sizeof *h};
     t->nfc.n_pairs = h->n_pairs;
     if (!(t->before = take_table(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
-        !(t->behind = take_table(&cursor, "ids behind", h->n_behind, sizeof *t->behind, error)) ||
+        !(t->behind = take_table(&cursor, "ids after", h->n_behind, sizeof *t->behind, error)) ||
         !(t->steps = take_table(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
         !(t->late_steps =
               take_table(&cursor, "late steps", h->n_late_steps, sizeof *t->late_steps, error)) ||
