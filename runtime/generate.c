@@ -59,8 +59,7 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
     struct stream_text text;
     smol_status status = smol_stream_token(g->stream, &blob->tokenizer, id,
                                            g->params.show_special != 0, &text, error);
-    status =
-        file_settle(&blob->file, blob->path, status, error); /* the token's bytes are in the file */
+    status = file_settle(&blob->file, blob->path, status, error); /* it has the bytes */
     if (status)
         return status;
     if (text.stopped)
@@ -260,8 +259,7 @@ static size_t plan(smol_generation *const *generations, size_t n, smol_eval_part
             which[n_parts] = g;
             parts[n_parts] = next_part(g, room);
             room -= parts[n_parts++].n;
-            room = room || prompts ? room
-                                   : BATCH; /* each decoding generation advances in every step */
+            room = room || prompts ? room : BATCH; /* each one decodes in every step */
         }
     return n_parts;
 }

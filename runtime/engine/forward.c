@@ -430,8 +430,8 @@ static void finish_state(struct pass *pass, size_t layer, size_t t)
     smol_pass_check_finite(pass, state, hidden, "hidden state", layer, t);
 }
 
-/* Computes the hidden states and logits, in parts of at most BATCH / 2 rows, whose pairs fit into
- * BATCH rows. */
+/* Computes the requested hidden states and logits. Logits are computed for at most BATCH / 2 rows
+ * at a time, whose pairs fit into BATCH rows. */
 static void finish_pass(const struct worker *w)
 {
     struct pass *pass = w->pass;
