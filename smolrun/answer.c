@@ -151,7 +151,7 @@ smol_status smol_answer_print(const struct answer *answer, const smol_model *mod
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     if (answer->request.id)
-        printf(", \"id\": %s", answer->request.id); /* JSON already */
+        printf(", \"id\": %s", answer->request.id); /* already JSON */
     if (answer->request.model)
         printf(", \"model\": %s", answer->request.model);
     if (answer->error.status) {

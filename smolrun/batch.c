@@ -1,6 +1,6 @@
 /* Batches, see batch.h. Each sequence has a slot. The next request is read from standard input only
- * when a slot is free. Few and small answers wait for an earlier one, so that reading never gets
- * far ahead of printing. */
+ * when a slot is free. Answers that wait for an earlier one are limited in number and size, so that
+ * reading never gets far ahead of printing. */
 #include "smolrun/batch.h"
 
 #include <stdlib.h>

@@ -50,7 +50,7 @@ struct bench {
     struct loaded loaded;
     smol_model_info model;
     smol_context_info context;
-    smol_context *contexts[MAX_SEQUENCES]; /* the loaded one first, whose threads all share */
+    smol_context *contexts[MAX_SEQUENCES]; /* the loaded one first; the others share its threads */
     uint32_t *ids;                         /* the context's capacity */
     float *logits;                         /* (sequences, vocab_size) */
     double first_token_seconds;
@@ -86,9 +86,10 @@ static smol_status settle_sizes(struct bench *bench, smol_error *error)
         s->n_decode = smaller(DEFAULT_DECODE, room);
     if (room > 0 && s->n_prefill <= room && s->n_decode <= room)
         return SMOL_OK;
-    return smol_fail(error, SMOL_ERROR_CONTEXT_FULL,
-                     "bench: %u tokens behind %u: the context holds %zu: ask for less",
-                     s->n_prefill > s->n_decode ? s->n_prefill : s->n_decode, s->depth, capacity);
+    return smol_fail(
+        error, SMOL_ERROR_CONTEXT_FULL,
+        "bench: %u tokens after a depth of %u: the context holds %zu: use smaller values",
+        s->n_prefill > s->n_decode ? s->n_prefill : s->n_decode, s->depth, capacity);
 }
 
 static smol_status open_sequences(struct bench *bench, smol_error *error)

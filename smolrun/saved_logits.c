@@ -100,7 +100,7 @@ static smol_status check_header(const struct saved_reader *reader,
 {
     const char *name = reader->input.name;
     if (memcmp(header->magic, magic, sizeof magic) != 0)
-        return smol_fail(error, SMOL_ERROR_DAMAGED, "%.300s: no logits that --save-logits wrote",
+        return smol_fail(error, SMOL_ERROR_DAMAGED, "%.300s: not a file that --save-logits wrote",
                          name);
     if (header->digest != smol_digest(header, offsetof(struct saved_header, digest)))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
@@ -129,7 +129,7 @@ static smol_status check_text(const struct saved_reader *reader, const struct sa
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].found != counts[i].expected)
             return smol_fail(error, SMOL_ERROR_USAGE,
-                             "%.300s: has %" PRIu64 " %s, and here are %" PRIu64
+                             "%.300s: has %" PRIu64 " %s, but this run has %" PRIu64
                              ": compare the same text with the same --ctx and "
                              "models of one tokenizer",
                              reader->input.name, counts[i].found, counts[i].what,

@@ -33,7 +33,7 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
     if (*shown)
         return smol_standard_flush(error);
     if (!words[0])
-        return smol_fail(error, SMOL_ERROR_USAGE, "which FILE.smol? see smolrun --help");
+        return smol_fail(error, SMOL_ERROR_USAGE, "FILE.smol is missing: see smolrun --help");
     resolve_top_p(settings);
     settings->model = words[0];
     settings->text = words[1];

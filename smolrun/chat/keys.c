@@ -168,7 +168,7 @@ static int read_paste(void)
     return n == 0 ? 0 : -1;
 }
 
-/* Reads after an escape and a bracket, as long as the bytes match PASTE_BEGIN. The escape was
+/* Reads the bytes after an escape and a bracket, as long as they match PASTE_BEGIN. The escape was
  * already returned, because it may have a meaning by itself; the bracket after it has none. */
 static int read_sequence(char *byte)
 {

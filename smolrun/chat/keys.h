@@ -36,7 +36,7 @@ wchar_t *smol_paste_text(const struct paste *paste);
 /* Represents a paste: a key that libedit does not use. */
 enum { PASTE_KEY = '_' & 0x1f };
 
-/* Makes the terminal send Ctrl-C as a character, so that a Ctrl-C within a paste can be told apart,
+/* Makes the terminal send Ctrl-C as a character, so that a Ctrl-C within a paste can be recognized,
  * and Ctrl-S too. Call it after the terminal is prepared for editing; libedit restores the
  * modes. */
 void smol_keys_take(void);

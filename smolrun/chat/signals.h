@@ -13,10 +13,10 @@
  * requires. */
 void smol_chat_catch_signals(bool reading);
 
-/* Sets the action for signals that stop or kill the program (Ctrl-Z, Ctrl-\), for a terminal whose
- * modes must be restored first. The signal's handler calls `act`; smol_chat_at_stop calls it if a
- * signal is already recorded. With NULL the signal is only recorded (WAKE_STOP). smol_chat_stop
- * carries out the recorded signal, and returns when the program continues. */
+/* Sets the action that restores the terminal before a signal stops or kills the program (Ctrl-Z,
+ * Ctrl-\). The signal's handler calls `act`; smol_chat_at_stop calls it if a signal is already
+ * recorded. With NULL the signal is only recorded (WAKE_STOP). smol_chat_stop carries out the
+ * recorded signal, and returns when the program continues. */
 void smol_chat_at_stop(void (*act)(void));
 void smol_chat_stop(void);
 

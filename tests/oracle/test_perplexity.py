@@ -223,8 +223,8 @@ def bad_files(data):
     for name, size in cut.items():
         yield f"cut in {name}", data[:size], DAMAGED, "cut short"
     yield "longer", data + b"\0", DAMAGED, "longer"
-    yield "text", b"No logits at all. " * 100, DAMAGED, "no logits"
-    yield "magic", changed(data, 0, "<B", 0x89), DAMAGED, "no logits"
+    yield "text", b"No logits at all. " * 100, DAMAGED, "not a file that --save-logits wrote"
+    yield "magic", changed(data, 0, "<B", 0x89), DAMAGED, "not a file that --save-logits wrote"
     yield "version", repaired(changed(data, 8, "<I", 2)), UNSUPPORTED, "version 2"
     yield "reserved", repaired(changed(data, 20, "<I", 1)), UNSUPPORTED, "version"
     for name, offset, kind, value in (

@@ -70,7 +70,7 @@ static void no_other_bytes_are_taken_for_saved_logits(void **state)
         assert_refused(data, cut, "cut short");
     for (size_t bit = 0; bit < 8 * size; bit++) {
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_refused(data, size, bit < 64 ? "no logits" : "damaged");
+        assert_refused(data, size, bit < 64 ? "not a file" : "damaged");
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     data[size] = 0;
