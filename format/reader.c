@@ -386,8 +386,7 @@ static smol_status check_scanner(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Gives the scanner to the tokenizer. A tokenizer that uses a scanner must come with one, and the
- * reverse. */
+/* Passes the scanner to the tokenizer, which must use a scanner if and only if the blob has one. */
 static smol_status join_scanner(struct blob *blob, smol_error *error)
 {
     bool wanted = blob->tokenizer.header.pretokenizer == PRETOKENIZE_SCANNER;
