@@ -257,8 +257,8 @@ static struct product_input gated_input(const struct pass *pass)
 
 /* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020). It is computed in
  * slices of as many channels as share a scale in its quantized copy, and in as many slices at a
- * time as fit into the first-level cache. For a single token this is a whole range, because each
- * switch between the two weights costs the time that the memory prefetcher needs to adapt. */
+ * time as fit into the first-level cache. For a single token this is a whole range, because
+ * each switch between the two weights slows down the reads from memory. */
 enum { SLICE = GROUP_INPUTS, SLICE_BLOCKS = SLICE / TILE_ROWS, WORKBENCH = BATCH * SLICE };
 
 /* Computes slices [begin, end) of one of the two products: out (slices, n, SLICE), with 0 after the

@@ -35,8 +35,9 @@ size_t smol_kv_bytes(const struct kv_cache *cache);
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
                               size_t index);
 
-/* Stores k and v (head_dim each) of one position. int8 rounds each to the nearest even step of amax
- * / 127. Threads may store different positions and heads at the same time. */
+/* Stores k and v (head_dim each) of one position. int8 rounds each
+ * to steps of amax / 127, ties to even. Threads may store different positions and heads at the same
+ * time. */
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v);
 
