@@ -1,4 +1,4 @@
-/* The bundled model's blob in a temporary folder; one of each file that includes this. */
+/* The bundled model's blob in a temporary folder. Each file that includes this has its own. */
 #ifndef SMOL_TESTS_UNIT_DEMO_BLOB_H
 #define SMOL_TESTS_UNIT_DEMO_BLOB_H
 
@@ -6,9 +6,9 @@
 #include "tests/unit/temporary.h"
 
 static struct temporary folder;
-static char demo_blob[128]; /* its path */
+static char demo_blob[128]; /* path of the blob */
 
-/* Converts the bundled model to `dtype`; `path` (128) is where the blob lies. */
+/* Converts the bundled model to `dtype` and writes the blob's path to `path` (128). */
 static inline int convert_demo(enum blob_dtype dtype, char *path)
 {
     const struct convert_options options = {.dtype = dtype, .n_threads = 2, .quiet = true};

@@ -1,5 +1,5 @@
-/* The bundled model's blob, and a copy of it for tests to change; one of each file that includes
- * this. Digests can be made right again, so that nothing but the change gives it away. */
+/* The bundled model's blob, and a copy that tests can modify. Each file that includes this has its
+ * own. Repairing the digests leaves the modification as the only fault. */
 #ifndef SMOL_TESTS_UNIT_DEMO_COPY_H
 #define SMOL_TESTS_UNIT_DEMO_COPY_H
 
@@ -12,7 +12,7 @@
 #include "tests/unit/demo_blob.h"
 
 static smol_error error;
-static struct file_view original; /* the file's bytes */
+static struct file_view original; /* bytes of the file */
 static uint8_t *copy;             /* (original.size), aligned to 64 */
 
 static int make_demo_copy(void **state)

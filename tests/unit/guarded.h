@@ -1,5 +1,5 @@
-/* Memory with an inaccessible page right behind it (and one in front): reading or writing one
- * byte too far crashes the test. */
+/* Memory with an inaccessible page directly after it and one before it: an access one byte too far
+ * crashes the test. */
 #ifndef SMOL_TESTS_GUARDED_H
 #define SMOL_TESTS_GUARDED_H
 
@@ -10,7 +10,7 @@
 #include "common/checked.h"
 
 struct guarded {
-    void *data; /* the last byte of `size` touches the guard page, rounded down to `align` */
+    void *data; /* its last byte is adjacent to the guard page, rounded down to `align` */
     void *mapping;
     size_t mapping_size;
 };

@@ -1,5 +1,5 @@
-/* Whether the tests run under a sanitizer, which needs memory and time of its own, and whether
- * exhaustive tests take samples. */
+/* Tells whether the tests run under a sanitizer, which takes additional memory and time, and
+ * whether exhaustive tests take samples. */
 #ifndef SMOL_TESTS_SANITIZED_H
 #define SMOL_TESTS_SANITIZED_H
 
@@ -20,7 +20,7 @@
 #define SLOW 1
 #endif
 
-/* In slow builds, and where SMOL_TEST_SAMPLES asks for it (make check). */
+/* Returns true in slow builds, and if SMOL_TEST_SAMPLES is set (make check). */
 static inline bool samples_only(void)
 {
     return SLOW || getenv("SMOL_TEST_SAMPLES");

@@ -11,7 +11,7 @@
 
 struct temporary {
     char folder[64];
-    char path[512]; /* of the file written last */
+    char path[512]; /* of the most recently written file */
 };
 
 static inline void temporary_make(struct temporary *t)
@@ -38,7 +38,7 @@ static inline const char *temporary_write_text(struct temporary *t, const char *
     return temporary_write(t, name, text, strlen(text));
 }
 
-/* How many files the folder holds, hidden ones not counted. */
+/* Returns the number of files in the folder, without hidden ones. */
 static inline int temporary_count(const struct temporary *t)
 {
     DIR *folder = opendir(t->folder);
@@ -58,7 +58,7 @@ static inline int temporary_remove_entry(const char *path, const struct stat *in
     return remove(path);
 }
 
-/* Removes the folder and all in it. */
+/* Removes the folder and its contents. */
 static inline void temporary_remove(struct temporary *t)
 {
     nftw(t->folder, temporary_remove_entry, 8, FTW_DEPTH | FTW_PHYS);

@@ -1,5 +1,4 @@
-/* One temporary folder for each test, or for each group of tests, of the file that includes this.
- */
+/* A temporary folder for each test, or each group of tests, of the file that includes this. */
 #ifndef SMOL_TESTS_UNIT_TEMPORARY_FIXTURE_H
 #define SMOL_TESTS_UNIT_TEMPORARY_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* The search for added tokens, against one that compares every token at every place. */
+/* Tests of the search for added tokens, compared with a search that tries every token at every
+ * position. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 
 enum { MAX_TOKENS = 64, MAX_POOL = MAX_TOKENS * ADDED_TOKEN_MAX, MAX_SIZE = 4 * ADDED_BLOCK };
 
-/* Tables of added tokens alone. */
+/* Tables that contain only added tokens. */
 struct tokens {
     struct tokenizer_tables tables;
     struct added_automata automata;
@@ -80,7 +81,7 @@ static void free_tokens(struct tokens *t)
     free(t);
 }
 
-/* Tokens that are parts of each other, some of them special. */
+/* Makes tokens that are parts of each other, some of them special. */
 static struct tokens *random_tokens(void)
 {
     struct tokens *t = new_tokens();
@@ -95,7 +96,7 @@ static struct tokens *random_tokens(void)
     return t;
 }
 
-/* The entry of the longest token at text[at], or NO_ENTRY. */
+/* Returns the entry of the longest token at text[at], or NO_ENTRY. */
 static uint32_t longest_token(const struct tokens *t, const struct mixed_text *mixed, size_t at)
 {
     uint32_t longest = NO_ENTRY;
@@ -178,7 +179,8 @@ static void arguments_forge_no_token(void **state)
     }
 }
 
-/* The longest that there may be, in a text that begins all of them everywhere. */
+/* Makes tokens up to the greatest length; a text of `a` contains the start of every token at every
+ * position. */
 static struct tokens *long_tokens(void)
 {
     static char text[ADDED_TOKEN_MAX];
@@ -207,9 +209,9 @@ static void tokens_longer_than_a_block_are_found(void **state)
     free_tokens(t);
 }
 
-/* Reading a byte makes a state's string at most one byte longer, and a failure makes it shorter: so
- * there are no more failures than bytes. The strings of the states in order are never shorter than
- * those before. */
+/* Reading a byte makes a state's string at most one byte longer, and a failure makes it shorter, so
+ * there are no more failures than bytes. The states are in order of the lengths of their
+ * strings. */
 static void failures_lead_to_shorter_strings(void **state)
 {
     (void)state;

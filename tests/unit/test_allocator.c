@@ -1,6 +1,6 @@
-/* A program's own allocator (smol_set_allocator): the library takes all of its memory from there,
- * with the alignment that it asks for, gives all of it back, and gives back nothing else; whichever
- * allocation fails, it says so. */
+/* Tests of a program's own allocator (smol_set_allocator): the library takes all of its memory from
+ * it, with the alignment that it requests, frees all of it and nothing else, and reports the
+ * failure of any allocation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,20 +15,20 @@
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 
-/* --- an allocator that keeps books -------------------------------------------------------- */
+/* --- an allocator that counts ------------------------------------------------------------- */
 
 enum { FRONT = 64, MARK = 0x5e1f, POISONED = 1 << 12 };
 
-/* Lies right in front of each block, so that free would not take the block itself. */
+/* Precedes each block, so that the C library's free would not accept the block itself. */
 struct label {
-    void *base; /* what the C library gave */
+    void *base; /* from the C library */
     size_t size;
     unsigned mark;
 };
 
 struct books {
     atomic_size_t n_live, n_calls;
-    size_t failing_call; /* 0: none fails */
+    size_t failing_call; /* 0: no call fails */
 };
 
 static bool fails(struct books *books)
@@ -52,7 +52,7 @@ static void *allocate(void *user, size_t alignment, size_t size)
     assert_true(alignment > 0 && (alignment & (alignment - 1)) == 0);
     if (fails(books) || posix_memalign((void **)&base, front, front + size))
         return NULL;
-    memset(base, 0xa5, front + (size < POISONED ? size : POISONED)); /* nobody counts on zeros */
+    memset(base, 0xa5, front + (size < POISONED ? size : POISONED)); /* memory is not zeroed */
     struct label *label = (struct label *)(void *)(base + front - sizeof *label);
     *label = (struct label){base, size, MARK};
     atomic_fetch_add(&books->n_live, 1);
@@ -80,7 +80,7 @@ static void *resize(void *user, void *memory, size_t size)
     return moved;
 }
 
-/* --- what a program does ------------------------------------------------------------------ */
+/* --- a program ---------------------------------------------------------------------------- */
 
 struct session {
     smol_model *model;
@@ -94,7 +94,7 @@ struct session {
     smol_generate_result result;
 };
 
-/* Text long enough for every growing list to grow. */
+/* A text long enough for every growing list to grow. */
 static smol_status tokenize(struct session *s, smol_error *error)
 {
     char text[2000];
@@ -118,7 +118,7 @@ static smol_status embed(struct session *s, smol_error *error)
     return smol_embed(s->context, s->ids, 9, SMOL_POOL_MEAN, states, error);
 }
 
-/* Everything that takes memory, up to the first error. */
+/* Performs every operation that allocates memory, up to the first error. */
 static smol_status go(struct session *s, const smol_model_params *model_params, smol_error *error)
 {
     static const smol_chat_message message = {"user", "Hello", 5};
@@ -153,8 +153,8 @@ static void end(struct session *s)
     smol_model_close(s->model);
 }
 
-/* One session on an allocator of its own, of whose calls one fails (0: none). Returns how many
- * there were. */
+/* Runs one session with a counting allocator. Call number failing_call fails (0: none). Returns the
+ * number of calls. */
 static size_t try(const smol_model_params *params, size_t failing_call)
 {
     struct books books = {.failing_call = failing_call};
@@ -192,7 +192,7 @@ static void so_is_that_of_a_model_in_memory(void **state)
     try_all(&params);
 }
 
-/* --- the same answer ---------------------------------------------------------------------- */
+/* --- equal results ------------------------------------------------------------------------ */
 
 static void take_logits(float *logits, size_t *n)
 {

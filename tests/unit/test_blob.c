@@ -1,5 +1,5 @@
-/* Blobs: what the writer writes is what the reader reads, and whatever breaks a rule of FORMAT.md
- * is refused, its digests right or not. */
+/* Tests of blobs: the reader returns what the writer wrote, and refuses every violation of a rule
+ * of FORMAT.md, even if the digests are correct. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,9 +28,9 @@
 static struct temporary temporary;
 static smol_error error;
 
-/* --- making one --------------------------------------------------------------------------- */
+/* --- writing a blob ----------------------------------------------------------------------- */
 
-static char path[128]; /* of the blob under test */
+static char path[128]; /* path of the blob under test */
 
 static void make_blob(const struct blob_model *model)
 {
@@ -39,10 +39,10 @@ static void make_blob(const struct blob_model *model)
         fail_msg("%s", error.message);
 }
 
-/* --- spoiling it ------------------------------------------------------------------------------ */
+/* --- damaging a blob ---------------------------------------------------------------------- */
 
 static struct image {
-    uint8_t *bytes; /* the file, mapped so that changes are in the file at once */
+    uint8_t *bytes; /* the file, in a shared mapping */
     uint8_t *pristine;
     size_t size;
     uint64_t data_offset, digests_offset;
@@ -89,7 +89,7 @@ static void unmap_image(void)
     free(image.pristine);
 }
 
-/* Makes a blob and maps it, for spoiling. */
+/* Writes a blob and maps it, so that a test can damage it. */
 static void make_image(const struct blob_model *model)
 {
     make_blob(model);
@@ -127,7 +127,8 @@ static void complains(smol_status status, smol_status expected, const char *part
     assert_non_null(strstr(error.message, "tiny.smol: "));
 }
 
-/* The mutated blob, its digests repaired, is refused at open; mutations are undone. */
+/* Expects that opening refuses the modified blob after a repair of its digests; undoes the
+ * modification. */
 static void refuses_with(smol_status expected, const char *part)
 {
     repair_digests();
@@ -404,7 +405,7 @@ static void a_spoilt_tokenizer_is_refused_at_open_by_its_digest(void **state)
     assert_int_equal(try_open(true, VERIFY_OFF), SMOL_OK); /* no rule is broken */
 }
 
-/* --- other kinds of file ------------------------------------------------------------------ */
+/* --- other types of file ------------------------------------------------------------------ */
 
 static void refuses_file(const void *bytes, size_t size, smol_status status, const char *part)
 {
@@ -463,7 +464,7 @@ static void newer_versions_and_unknown_needs_are_unsupported(void **state)
     refuses_with(SMOL_ERROR_UNSUPPORTED, "format version 0.0");
     header()->required_features = 1ull << 63;
     refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x8000000000000000");
-    /* needs are read before anything that they may change */
+    /* features are checked before anything that they may change */
     header()->required_features = 1 << 20;
     header()->n_sections = 10;
     refuses_with(SMOL_ERROR_UNSUPPORTED, "needs features 0x100000");
@@ -503,7 +504,7 @@ static void the_headers_rules_are_checked(void **state)
 static void the_data_must_start_where_the_header_says(void **state)
 {
     (void)state;
-    header()->data_offset = 131072; /* the front would reach to the weights */
+    header()->data_offset = 131072; /* the front would extend to the weights */
     image.data_offset = 131072;
     refuses("data sections do not start at data_offset");
     image.data_offset = 65536;
@@ -519,7 +520,7 @@ static void sections_must_be_the_known_ones_in_order(void **state)
         section(SECTION_STOP)->kind = kinds[i];
         refuses("section stop: unexpected entry in its place (offset 112)");
     }
-    section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* twice */
+    section(SECTION_STOP)->kind = SECTION_INV_FREQ; /* appears twice */
     refuses("section stop: unexpected entry in its place (offset 112)");
     struct blob_section *stop_ids = section(SECTION_STOP), saved = *stop_ids;
     stop_ids[0] = stop_ids[1], stop_ids[1] = saved; /* out of order */
@@ -588,7 +589,7 @@ static void nothing_may_follow_the_last_section(void **state)
 
 /* --- rules of the front sections ---------------------------------------------------------- */
 
-/* Cuts a section short; what is cut off becomes padding. */
+/* Shortens a section; the bytes after it become padding. */
 static void shrink(enum section_kind kind, uint64_t size)
 {
     memset((uint8_t *)section_data(kind) + size, 0, section(kind)->size - size);
@@ -620,8 +621,8 @@ static void front_sections_must_have_the_size_of_their_contents(void **state)
     refuses("section digests: its size is not a whole number of elements");
 }
 
-/* Makes a front section `delta` bytes (a multiple of 64) larger or smaller and moves what lies
- * behind it, so that all sections are in place again. */
+/* Makes a front section `delta` bytes (a multiple of 64) larger or smaller and moves the bytes
+ * after it, so that all sections are valid again. */
 static void resize(enum section_kind kind, int delta)
 {
     uint64_t end = round_up(section(kind)->offset + section(kind)->size, BLOB_ALIGN);
@@ -759,7 +760,7 @@ static void a_model_of_another_size_does_not_fit_the_tensors(void **state)
     refuses("wrong number of tensors");
     model->mlp_bias = 0;
     refuses("wrong number of tensors");
-    model->tied_embeddings = 1; /* the alias leaves its bytes over */
+    model->tied_embeddings = 1; /* the bytes of the output matrix have no tensor */
     refuses("tensor output does not match the model");
     model->vocab_size = 1 << 24;
     refuses("tensor embed does not match the model");
@@ -837,7 +838,7 @@ static void every_hyper_parameter_has_its_range(void **state)
         const struct limits *l = &limits[i];
         assert_true(accepts_value(l->offset, l->low));
         assert_true(accepts_value(l->offset, l->high));
-        assert_false(accepts_value(l->offset, l->low - 1)); /* 0 - 1: the largest */
+        assert_false(accepts_value(l->offset, l->low - 1)); /* 0 - 1 wraps around to the maximum */
         assert_false(accepts_value(l->offset, l->high + 1));
         assert_false(accepts_value(l->offset, 0x80000000u));
         assert_false(accepts_value(l->offset, UINT32_MAX));
@@ -863,7 +864,7 @@ static void fields_of_blocks_have_their_ranges(void **state)
     (void)state;
     static const struct limits limits[] = {
         LIMITS(attention_bias, 0, 2), LIMITS(activation, 0, 1), LIMITS(sliding_window, 0, 1 << 24),
-        LIMITS(n_rope_tables, 2, 2), /* there is a scale for both */
+        LIMITS(n_rope_tables, 2, 2), /* the scale applies to both */
     };
     struct blob_model model = rich_model;
     assert_true(accepts_model(&model));
@@ -913,7 +914,7 @@ static void scales_and_caps_are_finite_and_not_negative(void **state)
     }
     struct blob_model model = rich_model;
     model.n_rope_tables = 1;
-    assert_false(accepts_model(&model)); /* a scale of no table */
+    assert_false(accepts_model(&model)); /* a scale without a table */
     model.rope_scale[1] = 0;
     assert_true(accepts_model(&model));
 }
@@ -986,7 +987,7 @@ static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
     assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
 }
 
-/* The largest model that passes the check: products cross 2^32 everywhere. */
+/* The largest model that passes the check: many products exceed 2^32. */
 static struct blob_model largest_model(enum blob_dtype dtype)
 {
     struct blob_model model = odd_model;
@@ -1016,7 +1017,7 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
             unsigned __int128 bytes = t.dtype == DTYPE_F32    ? elements * 4
                                       : t.dtype == DTYPE_BF16 ? elements * 2
                                                               : elements / 32 * 34;
-            assert_true(t.size == bytes); /* all sizes are multiples of the tiles' */
+            assert_true(t.size == bytes); /* all sizes are multiples of the tile size */
             total += t.size;
             n++;
         } while (smol_tensor_next(&model, &key));
@@ -1038,7 +1039,7 @@ static void the_largest_model_in_a_tiny_file_is_refused(void **state)
     refuses("does not match the model");
 }
 
-/* --- what only verification sees ---------------------------------------------------------- */
+/* --- faults that only verification finds -------------------------------------------------- */
 
 static struct blob_tensor *tensor(enum tensor_role role)
 {
@@ -1048,7 +1049,7 @@ static struct blob_tensor *tensor(enum tensor_role role)
     return t;
 }
 
-/* The mutated blob opens, its digests being right, but does not verify. */
+/* Expects that the modified blob opens, because its digests are correct, but does not verify. */
 static void fails_verification(void)
 {
     repair_digests();
@@ -1066,13 +1067,13 @@ static void verification_wants_zeros_wherever_there_is_no_weight(void **state)
     fails_verification();
     image.bytes[gate + 64 + 7 * 64] = 1; /* row 0, input 28 */
     fails_verification();
-    image.bytes[gate + 32] = 1; /* the scales of a second group that there is not */
+    image.bytes[gate + 32] = 1; /* scales of a second group, which does not exist */
     fails_verification();
     image.bytes[down + 7 * 2] = 1; /* row 7's scale */
     fails_verification();
     image.bytes[down + 64 + 15 * 4] = 1; /* row 15's weights */
     fails_verification();
-    image.bytes[tensor(ROLE_FINAL_NORM)->offset + 7 * 4] = 1; /* behind a vector */
+    image.bytes[tensor(ROLE_FINAL_NORM)->offset + 7 * 4] = 1; /* after the end of a vector */
     fails_verification();
 }
 
@@ -1087,7 +1088,7 @@ static void verification_wants_numbers_that_the_format_allows(void **state)
     }
     image.bytes[gate + 64] = 0x80; /* -128 */
     fails_verification();
-    image.bytes[gate + 64] = 0x81; /* -127 is fine */
+    image.bytes[gate + 64] = 0x81; /* -127 is valid */
     repair_digests();
     assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
     restore();
@@ -1122,7 +1123,7 @@ static void verification_knows_bf16_tiles_too(void **state)
     uint16_t *embed = (uint16_t *)(void *)(image.bytes + tensor(ROLE_EMBED)->offset); /* (19, 7) */
     embed[0] = 0x7f80;
     fails_verification();
-    embed[1] = 1;                         /* fine: row 0, input 1 */
+    embed[1] = 1;                         /* valid: row 0, input 1 */
     embed[(4 + 3) * 32 + 2 * 2] = 0xffc0; /* row 18, input 6: the last one */
     fails_verification();
     embed[(4 + 3) * 32 + 2 * 2 + 1] = 1; /* input 7 does not exist */
@@ -1131,7 +1132,8 @@ static void verification_knows_bf16_tiles_too(void **state)
     fails_verification();
 }
 
-/* Makes the element (row, col) of a matrix with 33 columns one that the format does not allow. */
+/* Replaces the element (row, col) of a matrix with 33 columns by one that the format does not
+ * allow. */
 static void spoil(uint8_t *matrix, enum blob_dtype dtype, uint64_t row, uint64_t col)
 {
     uint8_t *block = matrix + row / TILE_ROWS * smol_block_bytes(dtype, 33);
@@ -1201,7 +1203,7 @@ static void a_damaged_tensor_is_reported_by_name_when_it_is_used(void **state)
     }
 }
 
-/* The tensors with bytes in [begin, end), as a report names them. */
+/* Returns the tensors with bytes in [begin, end), as a report names them. */
 static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_t end, char *text,
                          size_t size)
 {
@@ -1306,7 +1308,7 @@ static bool file_is(const char *text)
 static void the_same_contents_give_the_same_bytes(void **state)
 {
     (void)state;
-    make_blob(&odd_model); /* a second time; the first one is mapped */
+    make_blob(&odd_model); /* again, while the first one is mapped */
     struct file_view view;
     assert_int_equal(smol_file_read(path, SIZE_MAX, &view, &error), SMOL_OK);
     assert_int_equal(view.size, image.size);
@@ -1364,7 +1366,7 @@ static void giving_up_leaves_nothing_behind(void **state)
     smol_writer_abort(NULL);
 }
 
-/* Writes a blob while no file may grow beyond `limit` bytes. */
+/* Writes a blob while the size of files is limited to `limit` bytes. */
 static smol_status write_within(rlim_t limit, const struct blob_contents *contents)
 {
     struct rlimit old;
@@ -1395,7 +1397,7 @@ static void a_failing_write_keeps_the_old_file_and_leaves_nothing_behind(void **
     }
 }
 
-/* What fails while data streams through must not be forgotten when the disk has room again. */
+/* A failure while data is written must not be forgotten when the disk has space again. */
 static void appending_reports_a_failing_write_itself(void **state)
 {
     (void)state;

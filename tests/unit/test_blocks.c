@@ -1,6 +1,6 @@
-/* One answer for models whose blocks have all that FEATURE_BLOCKS brings: the same bits for any
- * number of threads, any split into batches and any kernels, with windows that end within a block,
- * beyond one, and beyond a span. */
+/* Tests of models whose blocks use all of FEATURE_BLOCKS: any number of threads, any split into
+ * batches and any kernels compute the same bits, with windows that end within a block, beyond one,
+ * and beyond a span. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static char path[128];
 static uint32_t ids[N_IDS];
 typedef float logits_t[N_IDS * MAX_VOCABULARY];
 
-/* How the tokens are given: parts of `part` tokens each, on `n_threads` threads. */
+/* The tokens are evaluated in parts of `part` tokens each, on `n_threads` threads. */
 struct way {
     uint32_t n_threads;
     size_t part;
@@ -115,7 +115,7 @@ static void int8_blobs_give_one_answer(void **state)
     check_model(&model);
 }
 
-/* Logits that a cap would make finite again. */
+/* A cap would make these logits finite again. */
 static void a_cap_does_not_hide_infinity(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void a_cap_does_not_hide_infinity(void **state)
     smol_model *handle;
     smol_context *context;
     smol_error failure;
-    model.logit_divisor = 1e-40f; /* what is divided by this overflows */
+    model.logit_divisor = 1e-40f; /* a division by this overflows */
     assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, NULL, &handle, NULL), SMOL_OK);
     assert_int_equal(smol_context_create(handle, NULL, &context, NULL), SMOL_OK);
@@ -135,7 +135,8 @@ static void a_cap_does_not_hide_infinity(void **state)
     smol_model_close(handle);
 }
 
-/* Values beyond the range of f16, at positions whose logits nobody wants, are noticed in `what`. */
+/* Expects that values beyond the range of f16, at positions without requested logits, are reported
+ * in `what`. */
 static void overflows_in(const char *what, float softcap)
 {
     struct blob_model model = model_with(BLOCK_NO_INPUT_NORMS, 2, DTYPE_F32);

@@ -1,5 +1,5 @@
-/* The pairing of a checkpoint's tensors with the model's roles: every tensor that does not fit is
- * refused by name, and the data decides whether the output is tied. */
+/* Tests of the assignment of a checkpoint's tensors to the model's roles: every tensor that does
+ * not fit is refused by name, and the data decides whether the output is tied. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static const struct blob_model small_model = {
     .rope_theta = 10000,
 };
 
-/* --- a checkpoint that is written as the test wants it --------------------------------------- */
+/* --- a checkpoint made by a test ------------------------------------------------------------- */
 
 enum { MAX_ENTRIES = 64, MAX_BYTES = 1 << 13 };
 
@@ -91,7 +91,7 @@ static void add_biases(unsigned layer)
     add_in_layer(layer, "mlp.down_proj.bias", "[6]", 6);
 }
 
-/* A complete, untied checkpoint, which tests then spoil. */
+/* Describes a complete, untied checkpoint, which tests then modify. */
 static int set_up(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void maps(void)
         fail_msg("refused: %s", error.message);
 }
 
-/* The message names the file, and each of `name` and `part`. */
+/* Expects a message that contains the file, `name` and `part`. */
 static void refuses(smol_status status, const char *name, const char *part)
 {
     assert_int_equal(map(), status);
@@ -189,7 +189,7 @@ static void refuses(smol_status status, const char *name, const char *part)
         fail_msg("no \"%s\" or no \"%s\" in: %s", name, part, error.message);
 }
 
-/* --- what fits ------------------------------------------------------------------------------ */
+/* --- checkpoints that fit -------------------------------------------------------------------- */
 
 static const struct safetensors_tensor *source_of(enum tensor_role role, uint32_t layer)
 {
@@ -253,7 +253,7 @@ static void rope_buffers_of_old_checkpoints_are_skipped(void **state)
     maps();
 }
 
-/* --- what does not --------------------------------------------------------------------------- */
+/* --- checkpoints that do not fit ------------------------------------------------------------- */
 
 static void every_missing_tensor_is_named(void **state)
 {
@@ -366,7 +366,7 @@ static void a_head_that_equals_the_embedding_is_stored_once(void **state)
 {
     (void)state;
     find("lm_head.weight")->fill = find("model.embed_tokens.weight")->fill;
-    for (uint32_t tied = 0; tied < 2; tied++) { /* whatever the configuration says */
+    for (uint32_t tied = 0; tied < 2; tied++) { /* independent of the configuration */
         c.model.tied_embeddings = tied;
         maps();
         assert_int_equal(c.model.tied_embeddings, 1);

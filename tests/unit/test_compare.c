@@ -1,5 +1,5 @@
-/* Comparing a blob with its checkpoint: a change anywhere is found and named, although its digests
- * are right; and the sink through which the bytes come gets just those of a file. */
+/* Tests of the comparison of a blob with its checkpoint: a change anywhere is found and named, even
+ * if the digests are correct; and the sink receives exactly the bytes of a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "convert/provenance.h"
 #include "tests/unit/demo_copy.h"
 
-/* Compares the copy, which is a blob that verifies, with the checkpoint. */
+/* Compares the copy, which verifies as a blob, with the checkpoint. */
 static smol_status compare(bool *same_release)
 {
     const struct source_options options = {0};
@@ -35,7 +35,7 @@ static void differs_at(uint64_t offset, const char *place)
         fail_msg("%s: %s", expected, error.message);
 }
 
-/* --- what is found --------------------------------------------------------------------------- */
+/* --- differences ----------------------------------------------------------------------------- */
 
 static void a_blob_comes_from_its_checkpoint(void **state)
 {
@@ -50,7 +50,7 @@ static void each_section_is_compared_and_named(void **state)
     (void)state;
     static const struct {
         int section;
-        uint64_t byte; /* one that may change its lowest bit without breaking a rule */
+        uint64_t byte; /* a byte whose lowest bit may change without breaking a rule */
         const char *place;
     } changes[] = {
         {0, offsetof(struct blob_model, context_length), "section model"},
@@ -130,7 +130,7 @@ static void missing_and_additional_lines_are_differences(void **state)
     while (last[-1 - (long)cut] != '\n')
         cut++;
     cut++;
-    /* what follows starts at the next multiple of 64: cut no further */
+    /* the next section starts at a multiple of 64: cut no further */
     uint64_t end = section->offset + section->size;
     uint64_t rest = (end - 1) % 64;
     uint64_t n = rest < cut ? rest : cut;
@@ -163,7 +163,7 @@ static void only_a_whole_first_line_names_a_release(void **state)
 
 /* --- the sink -------------------------------------------------------------------------------- */
 
-/* Collects a blob, or fails at the n-th call. */
+/* Collects a blob, or fails at call number fail_at. */
 struct collector {
     uint8_t *bytes;
     uint64_t end;
@@ -184,7 +184,7 @@ static smol_status collect(void *target, uint64_t offset, const void *data, size
     return SMOL_OK;
 }
 
-/* Makes the blob again from what is in it. */
+/* Writes the blob again from its own contents. */
 static smol_status rebuild(struct collector *collector)
 {
     struct blob blob;
@@ -245,7 +245,7 @@ static void an_error_of_the_sink_ends_the_blob(void **state)
     }
 }
 
-/* --- places ---------------------------------------------------------------------------------- */
+/* --- locations ------------------------------------------------------------------------------- */
 
 static void every_byte_has_a_place(void **state)
 {
@@ -260,7 +260,7 @@ static void every_byte_has_a_place(void **state)
     assert_string_equal(smol_blob_place(&blob, 0, name), "header");
     assert_string_equal(smol_blob_place(&blob, 63, name), "header");
     assert_string_equal(smol_blob_place(&blob, 64, name), "section table");
-    for (int i = 0; i < 9; i++) { /* each up to the start of the next, padding included */
+    for (int i = 0; i < 9; i++) { /* each up to the start of the next, with its padding */
         snprintf(expected, sizeof expected, "section %s", names[i]);
         assert_string_equal(smol_blob_place(&blob, sections()[i].offset, name), expected);
         assert_string_equal(smol_blob_place(&blob, sections()[i + 1].offset - 1, name), expected);

@@ -1,4 +1,5 @@
-/* What smol_config_open resolves and what it refuses, and the JSON reader underneath. */
+/* Tests of smol_config_open, which resolves or refuses settings, and of the JSON reader that it
+ * uses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include "tests/unit/temporary_fixture.h"
 
 static struct config config;
-static uint32_t context; /* as --context has it */
+static uint32_t context; /* value of --context */
 static smol_error error;
 
 /* A small model in the style of SmolLM2. */
@@ -311,7 +312,7 @@ static void refuses_thetas_that_are_no_positive_float(void **state)
 
 static const char *const rope_objects[] = {"rope_parameters", "rope_scaling"};
 
-/* What the message says about an object in either place. */
+/* Expects a message about the object in either position. */
 static void rope_complains(smol_status expected, const char *object, const char *part)
 {
     char changes[512], place[128];
@@ -322,8 +323,8 @@ static void rope_complains(smol_status expected, const char *object, const char 
     }
 }
 
-/* The reference takes rope_scaling alone, and then the default for what only rope_parameters has.
- */
+/* The reference reads only rope_scaling, and uses the default for keys that only rope_parameters
+ * has. */
 static void refuses_what_only_one_of_two_objects_says(void **state)
 {
     (void)state;
@@ -402,7 +403,7 @@ static void refuses_rotary_embeddings_that_contradict_each_other(void **state)
 
 /* ---- families ---- */
 
-/* What a blob gets of the model that was read last. */
+/* The part of the blob that the configuration determines. */
 struct reading {
     struct blob_model model;
     uint8_t layers[MODEL_MAX_LAYERS];
@@ -430,7 +431,7 @@ static void same(const char *changes, const char *others)
         fail_msg("not the same: %s and %s", changes, others);
 }
 
-/* Keys of base that make it a model of another family. */
+/* Keys that turn `base` into a model of another family. */
 #define QWEN2 "\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "
 #define MISTRAL "\"architectures\": [\"MistralForCausalLM\"], \"model_type\": \"mistral\", "
 #define SMOLLM3 "\"architectures\": [\"SmolLM3ForCausalLM\"], \"model_type\": \"smollm3\", "
@@ -540,7 +541,7 @@ static void reads_which_layers_are_windowed(void **state)
     assert_int_equal(config.model.n_rope_tables, 1);
     assert_true(config.model.rope_theta == 10000);
     accepts("{" GEMMA3 "\"sliding_window\": 64, \"sliding_window_pattern\": 2}");
-    layers_are(LAYER_SECOND_TABLE, 0); /* no text is longer; they still rotate their own way */
+    layers_are(LAYER_SECOND_TABLE, 0); /* no window, but these layers have their own rotation */
 }
 
 static void refuses_null_where_the_reference_does(void **state)
@@ -789,7 +790,7 @@ static void stops_at_the_ids_of_all_files(void **state)
     assert_int_equal(config.stop[0], 2);
     assert_int_equal(config.stop[1], 4);
     assert_int_equal(config.stop[2], 9);
-    /* named elsewhere, the default of config.json does not count */
+    /* another file names the token, so the default of config.json is ignored */
     accepts_without("eos_token_id");
     assert_int_equal(config.n_stop, 3);
     write_other("generation_config.json", "{}");
@@ -904,7 +905,7 @@ static void refuses_optional_files_that_are_damaged(void **state)
         remove_other(names[i]);
     }
     accepts("{}");
-    /* a path that cannot be followed is not a missing file */
+    /* a path with an invalid component is not a missing file */
     json_t *object;
     struct json_mark mark;
     char path[600];
@@ -941,8 +942,8 @@ static void says_where_json_is_damaged(void **state)
     }
 }
 
-/* An integer beyond 64 bits, which is an error of its own key and leaves the others what they are.
- */
+/* An integer beyond 64 bits is reported as an error of its own key, and other keys are
+ * unaffected. */
 static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
 {
     (void)state;
@@ -981,7 +982,7 @@ static void blames_the_key_of_an_integer_beyond_64_bits(void **state)
     json_decref(object);
 }
 
-/* As in the tokenizer_config.json of a model without a limit. */
+/* The tokenizer_config.json of a model without a limit contains such an integer. */
 static void reads_files_with_huge_integers(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Processor features: what is asked of the processor is what the kernel says of it. */
+/* Tests of processor features: the detected ones are those that the kernel reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include "common/cpu.h"
 
-/* Whether every one of `names`, with a space before and after each, is in /proc/cpuinfo, in the
- * line of the first processor that starts with `key`. */
+/* Returns whether /proc/cpuinfo contains each of `names`, with a space before and after it, in the
+ * first line that starts with `key`. */
 static bool kernel_says(const char *key, const char *const *names)
 {
     static char line[1 << 14];

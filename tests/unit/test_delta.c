@@ -1,5 +1,6 @@
-/* Deltas: what is coded comes back, and no flipped bit, truncation or appended byte of a delta
- * passes, nor a flipped bit whose digest was made right again, unless it makes the same blob. */
+/* Tests of deltas: decoding returns the coded bytes, and a delta with a flipped bit, truncation or
+ * appended byte is refused. A flipped bit under a repaired digest is refused too, unless the result
+ * is the same blob. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +27,8 @@ static smol_error error;
 
 static char old_path[128], new_path[128], delta_path[128], result_path[128];
 static struct blob old_blob;
-static struct file_view delta; /* as it should be */
-static int memory_file;        /* what arrives */
+static struct file_view delta; /* undamaged */
+static int memory_file;        /* input of the test */
 
 static void make_blob(const char *path, const struct blob_contents *contents)
 {
@@ -43,8 +44,8 @@ static void make_delta(void)
     assert_int_equal(smol_file_read(delta_path, SIZE_MAX, &delta, &error), SMOL_OK);
 }
 
-/* NEW has another temperature, another text of a token, and a bias more in each layer: parts of
- * each kind, copies from elsewhere among them. */
+/* NEW has another temperature, another text of a token, and an additional bias in each layer, so
+ * that the delta has parts of each kind, including copies from elsewhere. */
 static int set_up(void **state)
 {
     temporary_set_up(state);
@@ -78,7 +79,7 @@ static int tear_down(void **state)
     return temporary_tear_down(state);
 }
 
-/* What comes of a delta with these bytes. */
+/* Applies a delta with these bytes. */
 static smol_status apply(const void *data, size_t size)
 {
     struct input input = {.fd = memory_file, .name = "tiny.smoldelta"};
@@ -154,7 +155,7 @@ static void appended_bytes_are_refused(void **state)
 
 /* --- damage that digests do not show ---------------------------------------------------------- */
 
-/* Makes all digests right, as far as parts can be told apart. */
+/* Repairs all digests, as far as the parts are recognizable. */
 static void repair(uint8_t *data, size_t size)
 {
     struct delta_header header;
@@ -172,8 +173,8 @@ static void repair(uint8_t *data, size_t size)
     }
 }
 
-/* Only what nobody looks at may change, and what a frame can say in more than one way, or with more
- * history than it needs. */
+/* Flips may only be accepted in unused fields, in alternative encodings of a frame, and in the
+ * amount of history that it declares. */
 static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_difference(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_differenc
         uint8_t *copy = copy_of_delta();
         copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
         repair(copy, delta.size);
-        bool is_digest = memcmp(copy, delta.data, delta.size) == 0; /* the repair undid it */
+        bool is_digest = memcmp(copy, delta.data, delta.size) == 0; /* the repair undid the flip */
         bool taken = apply(copy, delta.size) == SMOL_OK;
         assert_true(taken || !is_digest);
         n_taken += taken && !is_digest;
@@ -222,7 +223,7 @@ static void fill(uint8_t *bytes, size_t n, uint64_t seed)
     }
 }
 
-/* Codes bytes[0..n) against old[0..n_old) and back, right up to the end of readable memory. */
+/* Codes bytes[0..n) against old[0..n_old) and decodes the result, at the end of readable memory. */
 static void comes_back(enum delta_method method, const uint8_t *bytes, size_t n, const uint8_t *old,
                        size_t n_old)
 {
@@ -257,7 +258,7 @@ static void whatever_is_coded_comes_back(void **state)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t n = sizes[i];
         fill(bytes, n, i);
-        fill(old, MOST, i % 2 ? i : 99 + i); /* the same, or others */
+        fill(old, MOST, i % 2 ? i : 99 + i); /* equal or different bytes */
         comes_back(DELTA_ZSTD, bytes, n, old, 0);
         comes_back(DELTA_ZSTD, bytes, n, old, 1);
         comes_back(DELTA_ZSTD, bytes, n, old, MOST);
@@ -269,7 +270,7 @@ static void whatever_is_coded_comes_back(void **state)
     free(old);
 }
 
-/* All differences of 16 bits, from several numbers. */
+/* Codes all differences of 16 bits, from several numbers. */
 static void every_difference_of_halves_comes_back(void **state)
 {
     (void)state;

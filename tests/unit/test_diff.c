@@ -1,5 +1,5 @@
-/* Comparing models: elements of every type as numbers, text that is shown, and every kind of
- * difference between two blobs. */
+/* Tests of the comparison of models: elements of every type as numbers, text output, and every kind
+ * of difference between two blobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 enum { N_ELEMENTS = 2500 }; /* more than two pieces */
 
-/* Stores number i as `dtype`; returns what is stored. */
+/* Stores number i as `dtype`; returns the stored value. */
 static double store(enum safetensors_dtype dtype, uint8_t *data, size_t i, double number)
 {
 #define STORE(type, value, widened)                                                                \
@@ -68,7 +68,7 @@ static const struct {
                {ST_BF16, 2}, {ST_F32, 4}, {ST_F64, 8}};
 enum { N_NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-/* A vector of N_ELEMENTS numbers at an odd address in front of a guard page. */
+/* A vector of N_ELEMENTS numbers at an odd address before a guard page. */
 struct vector {
     struct guarded memory;
     double values[N_ELEMENTS];
@@ -218,7 +218,7 @@ static void widths_count_characters(void **state)
 
 /* --- whole blobs ----------------------------------------------------------------------------- */
 
-static char text[1 << 16]; /* what the comparison wrote, with single spaces */
+static char text[1 << 16]; /* output of the comparison, with single spaces */
 
 static void squeeze(char *line)
 {
@@ -235,7 +235,7 @@ static void write_blob(const char *name, const uint8_t *bytes, char path[512])
     memcpy(path, temporary_write(&folder, name, bytes, original.size), 512);
 }
 
-/* Compares `left` with the copy, whose digests are made right. */
+/* Compares `left` with the copy after a repair of its digests. */
 static smol_status compare_with(const uint8_t *left)
 {
     char a[512], b[512];
@@ -257,7 +257,7 @@ static smol_status compare(void)
     return compare_with(original.data);
 }
 
-/* One difference, in a line that begins so, and how the last line counts it. */
+/* Expects one difference: the start of its line, and the count in the last line. */
 static void differs(const char *line, const char *counted)
 {
     assert_int_equal(compare(), SMOL_ERROR_MISMATCH);
@@ -380,7 +380,7 @@ static void merges_are_compared_as_pairs(void **state)
 static void what_is_laid_out_in_another_way_is_told(void **state)
 {
     (void)state;
-    tokenizer_header()->max_probe++; /* a longer search finds the same */
+    tokenizer_header()->max_probe++; /* a longer search finds the same tokens */
     differs("\n tables same contents, other layout\n", "tokenizer 1,");
 }
 
@@ -414,7 +414,7 @@ static void the_same_numbers_in_other_bytes_are_a_difference(void **state)
 {
     (void)state;
     uint64_t start = sections()[9].offset;
-    for (int quad = 0; quad < 8; quad++) /* a scale that no step uses: all of group 1 is zero */
+    for (int quad = 0; quad < 8; quad++) /* a scale without steps: all of group 1 is zero */
         memset(copy + start + 64 + 512 + quad * 64, 0, 4);
     repair_digests();
     uint8_t *left = malloc(original.size);

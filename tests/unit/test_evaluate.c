@@ -1,5 +1,5 @@
-/* Sequences that are evaluated together get the bits that each gets alone, whatever shares their
- * passes, and what fails in one of them is none of the others' business. */
+/* Tests of sequences that are evaluated together: each gets the same bits as alone, whatever shares
+ * its passes, and a failure in one does not affect the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,9 +45,9 @@ static smol_context *new_context(const smol_model *model, smol_context_params pa
     return context;
 }
 
-/* --- any mix ------------------------------------------------------------------------------ */
+/* --- random combinations ------------------------------------------------------------------ */
 
-/* KV types take turns. */
+/* The KV types alternate. */
 static smol_kv kv_of(size_t sequence)
 {
     return (smol_kv)(SMOL_KV_F32 + sequence % 3);
@@ -60,7 +60,7 @@ static uint32_t draw(uint32_t below)
     return (state >> 8) % below;
 }
 
-/* Single tokens, and a prompt now and then. */
+/* Returns 1 usually, sometimes the size of a prompt. */
 static size_t draw_size(size_t left)
 {
     size_t n = draw(4) == 0 ? 1 + draw(150) : 1;
@@ -75,7 +75,7 @@ static void evaluate_alone(const smol_model *model, size_t sequence, logits_t lo
     smol_context_free(context);
 }
 
-/* One call with some of the sequences that are not at their end; false: all of them are. */
+/* Evaluates some of the unfinished sequences in one call. Returns false when all are finished. */
 static bool evaluate_some(smol_context *const contexts[N_SEQUENCES], logits_t logits[N_SEQUENCES])
 {
     smol_eval_part parts[N_SEQUENCES];
@@ -100,7 +100,7 @@ static bool evaluate_some(smol_context *const contexts[N_SEQUENCES], logits_t lo
     return n_left > 0;
 }
 
-/* Rows that nobody wanted are NaN in `found`. */
+/* Compares the rows of `found`; rows without requested logits are NaN. */
 static void compare(const logits_t found, const logits_t expected, size_t sequence)
 {
     for (size_t i = 0; i < N_IDS; i++)
@@ -235,7 +235,7 @@ static void contexts_share_with_their_like_only(void **state)
     smol_model_close(two);
 }
 
-/* Gives token LOUD numbers of such a size that they overflow on the way. */
+/* Gives token LOUD values so large that they overflow during evaluation. */
 enum { LOUD = 7 };
 static void make_loud(const smol_model *model)
 {
@@ -249,7 +249,7 @@ static void make_loud(const smol_model *model)
     assert_int_equal(close(fd), 0);
 }
 
-/* `quiet` beside a sequence that overflows: at another's place in the runs that kernels take. */
+/* Evaluates `quiet` beside a sequence that overflows, at another position in the kernels' runs. */
 static void check_beside_failure(const smol_model *model, const float *expected, size_t before)
 {
     static const uint32_t loud[] = {1, LOUD, 3}, quiet[] = {4, 5, 6};
@@ -299,7 +299,7 @@ static void infinity_in_one_sequence_spares_the_others(void **state)
     smol_model_close(model);
 }
 
-/* Of a plain block the attention's scale is computed when the model is opened. */
+/* For a plain block, the attention scale is computed when the model is opened. */
 static void the_rounding_mode_at_open_does_not_matter(void **state)
 {
     (void)state;

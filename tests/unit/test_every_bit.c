@@ -1,5 +1,5 @@
-/* Damage to small blobs, exhaustively: no flipped bit, no truncation and no appended byte passes
- * verification, and a damaged blob that is run gives the same logits or an error. */
+/* Tests of damage to small blobs, exhaustively: no flipped bit, truncation or appended byte passes
+ * verification, and running a damaged blob computes the same logits or returns an error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,12 +23,12 @@
 
 static smol_error error;
 
-/* A blob in a file that is mapped: what changes in memory changes in the file at once. */
+/* A blob in a mapped file: a change in memory changes the file immediately. */
 static struct image {
     char path[128];
     uint8_t *bytes;
     size_t size;
-    uint64_t tables_end; /* of header and tables; behind them zeros, then the data */
+    uint64_t tables_end; /* end of header and tables; zeros follow, then the data */
     uint64_t data_offset;
 } image;
 
@@ -74,7 +74,7 @@ static void flip(size_t bit)
 
 /* --- verification ----------------------------------------------------------------------------- */
 
-/* What `smolconv verify` says of a file with these bytes. */
+/* Verifies a file with these bytes, as `smolconv verify` does. */
 static smol_status verify(const void *data, size_t size)
 {
     struct blob blob;
@@ -101,7 +101,7 @@ static void every_flipped_bit_is_refused_by_verification(void **state)
     assert_int_equal(verify(image.bytes, image.size), SMOL_OK); /* all flips were undone */
 }
 
-/* The bytes that are left end less than 64 bytes before memory that must not be read. */
+/* The remaining bytes end less than 64 bytes before inaccessible memory. */
 static void every_truncation_is_refused_by_verification(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ enum { N_IDS = 3, MAX_VOCABULARY = 1000 };
 static const uint32_t ids[N_IDS] = {1, 0, 18};
 typedef float logits_t[N_IDS * MAX_VOCABULARY];
 
-/* The logits of a short prompt, from the file as it is now. */
+/* Computes the logits of a short prompt with the current file. */
 static smol_status run(logits_t logits)
 {
     static const smol_context_params one_thread = {.n_threads = 1};
@@ -156,12 +156,12 @@ static smol_status run(logits_t logits)
     return status;
 }
 
-/* What became of runs of a damaged file. */
+/* Counts the results of runs with a damaged file. */
 struct outcome {
     size_t refused, harmless;
 };
 
-/* Runs with one bit flipped: an error that says so, or the logits of the whole file. */
+/* Runs with one bit flipped: expects an error about damage, or the logits of the undamaged file. */
 static void run_flipped(size_t bit, const logits_t expected, size_t n, struct outcome *outcome)
 {
     static logits_t logits;
@@ -185,7 +185,7 @@ static void no_flipped_bit_of_header_or_tables_changes_what_is_run(void **state)
     assert_int_equal(run(expected), SMOL_OK);
     for (size_t bit = 0; bit < image.tables_end * 8; bit += BIT_STRIDE)
         run_flipped(bit, expected, N_IDS * odd_model.vocab_size, &outcome);
-    assert_int_equal(outcome.harmless, 0); /* a digest covers it all */
+    assert_int_equal(outcome.harmless, 0); /* a digest covers every bit */
 }
 
 static void no_flip_behind_the_tables_changes_what_is_run(void **state)
@@ -199,7 +199,7 @@ static void no_flip_behind_the_tables_changes_what_is_run(void **state)
     assert_int_equal(outcome.harmless, 0); /* a model this small uses every chunk */
 }
 
-/* What a feature brings lies in header and tables. */
+/* The data of a feature is in header and tables. */
 static void no_flipped_bit_of_a_feature_passes(void **state)
 {
     (void)state;
@@ -220,7 +220,7 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
     assert_int_equal(outcome.harmless, 0);
 }
 
-/* Rows of the embedding that no token of the prompt needs lie in chunks of their own here. */
+/* Here, rows of the embedding that the prompt does not use are in chunks of their own. */
 static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
 {
     (void)state;

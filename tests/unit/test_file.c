@@ -1,4 +1,5 @@
-/* Files: what is read and what is refused, and outputs that appear whole or not at all. */
+/* Tests of files: which are read and which are refused, and outputs that appear completely or not
+ * at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,7 @@ static int open_descriptors(void)
     return n;
 }
 
-/* Both ways of opening a file. */
+/* Opens a file in both ways: mapped and read. */
 static smol_status open_view(bool map, const char *path, struct file_view *view)
 {
     return map ? smol_file_map(path, view, &error) : smol_file_read(path, 1 << 20, view, &error);
@@ -93,7 +94,7 @@ static void a_zeroed_view_may_be_closed(void **state)
     assert_null(view.data);
 }
 
-/* Neither way opens `path`; nothing stays open. */
+/* Expects that neither way opens `path`, and that nothing stays open. */
 static void refuses(const char *path, const char *part)
 {
     int before = open_descriptors();
@@ -123,7 +124,7 @@ static void a_pipe_without_a_writer_is_refused_at_once(void **state)
 {
     (void)state;
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
-    alarm(10); /* waiting for a writer would take for ever */
+    alarm(10); /* a read that waits for a writer would never end */
     refuses(temporary.path, "pipe");
     alarm(0);
 }
@@ -264,7 +265,7 @@ static void a_folder_is_never_overwritten(void **state)
     (void)state;
     struct output output;
     assert_int_equal(mkdir(path_of("out"), 0700), 0);
-    for (int force = 0; force < 2; force++) /* nor is it to be removed */
+    for (int force = 0; force < 2; force++) /* the file must not be removed either */
         complains(smol_output_open(temporary.path, force, &output, &error), SMOL_ERROR_FILE,
                   "is a folder");
     assert_int_equal(temporary_count(&temporary), 1);
@@ -295,7 +296,7 @@ static void the_mode_is_what_the_umask_leaves(void **state)
         mode_t old = umask(masks[i]);
         struct output output = start(path_of("out"), true);
         assert_int_equal(smol_output_commit(&output, &error), SMOL_OK);
-        assert_int_equal(umask(old), masks[i]); /* it is left as it was */
+        assert_int_equal(umask(old), masks[i]); /* the mask is unchanged */
         struct stat info;
         assert_int_equal(stat(temporary.path, &info), 0);
         assert_int_equal(info.st_mode & 07777, 0666 & ~masks[i]);
@@ -329,7 +330,7 @@ static void a_failing_commit_keeps_the_old_file_whole(void **state)
     const char *path = temporary_write_text(&temporary, "out", "old");
     struct output output = start(path, true);
     write_text(&output, 0, "new");
-    assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* now the renaming must fail */
+    assert_int_equal(unlink(smol_output_temporary(&output)), 0); /* so that renaming fails */
     complains(smol_output_commit(&output, &error), SMOL_ERROR_FILE, "rename");
     holds(path, "old");
     assert_int_equal(temporary_count(&temporary), 1);
@@ -360,7 +361,7 @@ static void a_file_that_appears_meanwhile_is_kept_without_force(void **state)
     assert_int_equal(temporary_count(&temporary), 1);
 }
 
-/* In a process of its own, which a signal ends while two outputs are open. */
+/* Runs in a process of its own, which a signal ends while two outputs are open. */
 static void a_signal_removes_the_temporaries_and_ends_the_process(void **state)
 {
     (void)state;

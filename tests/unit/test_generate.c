@@ -1,4 +1,4 @@
-/* The generation loop through the public header, on the bundled model. */
+/* Tests of the generation loop through the public header, with the bundled model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -52,7 +52,7 @@ static int record(void *user, const char *text, size_t size, uint32_t id)
     return r->cancel_at > 0 && r->n_ids == r->cancel_at;
 }
 
-/* Greedily continues `prompt` in a context of n_ctx (0: the model's) tokens. */
+/* Continues `prompt` greedily in a context of n_ctx tokens (0: the model's). */
 static smol_status generate(const char *prompt, size_t n_ctx, smol_generate_params params,
                             struct recording *r)
 {
@@ -145,7 +145,7 @@ static void a_stop_string_ends_the_text_before_it(void **state)
     struct recording whole = {0}, r = {0};
     smol_generate_params params = {.max_tokens = 60};
     assert_int_equal(generate("Once upon a time", 0, params, &whole), SMOL_OK);
-    /* Some letters from the middle, whatever tokens they are spread over. */
+    /* Some letters from the middle, which may span several tokens. */
     char stop[8] = "";
     memcpy(stop, whole.text + 30, 7);
     params.stop = (const char *const[]){"not in the text", stop};
@@ -194,7 +194,7 @@ static void a_full_context_ends_the_text(void **state)
     assert_int_equal(r.result.finish, SMOL_FINISH_CONTEXT_FULL);
     assert_int_equal(r.length, 10);
     assert_int_equal(r.n_ids, 10 - r.result.n_prompt + 1);
-    /* The last token that fits is not a shortage. */
+    /* The last token that fits is not an error. */
     params.max_tokens = r.n_ids;
     r = (struct recording){0};
     assert_int_equal(generate("Once upon a time", 10, params, &r), SMOL_OK);
@@ -242,8 +242,8 @@ enum { SLIDE_CTX = 40, SLIDE_KEEP = 7, SLIDE_TOKENS = 150 };
 static const smol_sampler_params sampled = {
     .temperature = 1.2f, .top_k = 40, .repetition_penalty = 1.1f, .seed = 3};
 
-/* A new context of SLIDE_CTX tokens, of which it holds ids[0..n); the logits (vocab_size) after
- * the last of them. */
+/* Returns a new context of SLIDE_CTX tokens that contains ids[0..n), and the logits (vocab_size)
+ * after the last of them. */
 static smol_context *context_with(const uint32_t *ids, size_t n, float *logits)
 {
     const smol_context_params params = {.n_ctx = SLIDE_CTX, .n_threads = 2};
@@ -253,7 +253,7 @@ static smol_context *context_with(const uint32_t *ids, size_t n, float *logits)
     return context;
 }
 
-/* The text ids[0..*n) is one token longer than the context: what stays of it. */
+/* The text ids[0..*n) is one token longer than the context: cuts it as a slide does. */
 static void cut(uint32_t *ids, size_t *n)
 {
     size_t half = (SLIDE_CTX - SLIDE_KEEP) / 2;
@@ -261,7 +261,7 @@ static void cut(uint32_t *ids, size_t *n)
     *n = SLIDE_KEEP + half + 1;
 }
 
-/* Continues ids[0..n) by SLIDE_TOKENS, each from a new context; returns how often it was cut. */
+/* Continues ids[0..n) by SLIDE_TOKENS, each from a new context; returns the number of cuts. */
 static size_t continue_anew(uint32_t *ids, size_t n, uint32_t *out)
 {
     size_t n_cuts = 0, vocab_size = smol_model_get_info(model).vocab_size;
@@ -313,7 +313,7 @@ static void a_context_that_slides_goes_on_as_a_new_one_would(void **state)
     smol_free(ids);
 }
 
-/* A full context with ids that are all different. */
+/* Fills a context with ids that are all different. */
 static smol_context *full_context(uint32_t *ids)
 {
     for (uint32_t i = 0; i < SLIDE_CTX; i++)
@@ -396,7 +396,7 @@ static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
     memcpy(expected + 22, ids, 12 * sizeof *ids);
     check_ids(context, expected, 34);
     smol_error error;
-    smol_context_cancel(context, 1); /* before it slides: no error, as elsewhere in a prompt */
+    smol_context_cancel(context, 1); /* before it slides: not an error, as elsewhere in a prompt */
     assert_int_equal(smol_generate(context, sampler, ids, 12, &params, &result, &error), SMOL_OK);
     assert_int_equal(error.status, SMOL_OK);
     assert_int_equal(result.finish, SMOL_FINISH_CANCELLED);
@@ -413,11 +413,11 @@ static void a_prompt_gets_room_in_a_full_context_that_may_slide(void **state)
     smol_context_free(context);
 }
 
-/* --- several in step ---------------------------------------------------------------------- */
+/* --- several generations in step ---------------------------------------------------------- */
 
 enum { N_TOGETHER = 6 };
 
-/* Sampling `prompt` in a context that shares with `share`, NULL: with none. */
+/* Starts to sample after `prompt` in a context that shares with `share`, or with none if NULL. */
 static smol_generation *begin(const char *prompt, size_t most, smol_context *share,
                               smol_context **context, smol_sampler **sampler, struct recording *r)
 {
@@ -437,7 +437,7 @@ static smol_generation *begin(const char *prompt, size_t most, smol_context *sha
     return generation;
 }
 
-/* A prompt of some length, other ones for other i. */
+/* Returns a prompt whose length and contents depend on i. */
 static const char *draw_prompt(size_t i)
 {
     static char text[2048];
@@ -489,8 +489,8 @@ static void generations_in_step_are_as_if_alone(void **state)
     }
 }
 
-/* A prompt that is read in pieces, because another generates, and then cancelled: nothing of it is
- * left, and the other has not noticed. */
+/* A prompt that is read in pieces, because another sequence generates, and then cancelled leaves
+ * nothing in its context and does not affect the other. */
 static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
 {
     (void)state;
@@ -519,7 +519,7 @@ static void a_prompt_that_is_cancelled_leaves_nothing(void **state)
     }
 }
 
-/* --- what a cancelled or late generation leaves ------------------------------------------- */
+/* --- after a cancelled or late generation ------------------------------------------------- */
 
 static smol_context *new_context(uint32_t n_ctx)
 {
@@ -529,7 +529,7 @@ static smol_context *new_context(uint32_t n_ctx)
     return context;
 }
 
-/* Whether a token is pending or the sequence is whole, nothing is lost by a cancelled call. */
+/* A cancelled call loses nothing, with or without a pending token. */
 static void going_on_that_is_cancelled_changes_nothing(void **state)
 {
     (void)state;
@@ -561,7 +561,7 @@ static void going_on_that_is_cancelled_changes_nothing(void **state)
 
 struct canceller {
     smol_context *context;
-    size_t n, at; /* tokens so far, and at which the context is cancelled */
+    size_t n, at; /* number of tokens so far, and the token at which the context is cancelled */
     uint32_t last;
 };
 
@@ -576,7 +576,7 @@ static int cancel_at(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-/* The token that fills the context comes, and the context does not get to slide. */
+/* The token that fills the context is generated, but the context does not slide. */
 static void a_slide_that_is_cancelled_loses_no_token(void **state)
 {
     (void)state;
@@ -602,8 +602,7 @@ static void a_slide_that_is_cancelled_loses_no_token(void **state)
     smol_context_free(context);
 }
 
-/* A slide that keeps nothing but the first tokens evaluates nothing: the newest one comes next all
- * the same. */
+/* A slide that keeps only the first tokens evaluates nothing: the newest token still follows. */
 static void a_token_is_pending_behind_a_slide(void **state)
 {
     (void)state;
@@ -622,7 +621,8 @@ static void a_token_is_pending_behind_a_slide(void **state)
     smol_context_free(canceller.context);
 }
 
-/* Between its creation and the first step, a context may become longer or shorter. */
+/* A context may become longer or shorter between the creation of a generation and its first
+ * step. */
 static void a_generation_begins_with_the_context_of_its_first_step(void **state)
 {
     (void)state;
@@ -656,10 +656,10 @@ static void a_generation_begins_with_the_context_of_its_first_step(void **state)
     }
 }
 
-/* --- what a callback may do ---------------------------------------------------------------- */
+/* --- calls from a callback ---------------------------------------------------------------- */
 
 struct saver {
-    struct recording rest; /* the ids behind the one at which it saved */
+    struct recording rest; /* the ids after the one at which it saved */
     smol_context *context;
     smol_session session;
     void *bytes; /* (size); NULL: not saved yet */
@@ -674,7 +674,7 @@ static int save_at_third(void *user, const char *text, size_t size, uint32_t id)
         return record(&s->rest, text, size, id);
     assert_int_equal(smol_context_pending(s->context), id);
     smol_context_ids(s->context, &n);
-    if (n == 4) /* two of the prompt, and two */
+    if (n == 4) /* two tokens of the prompt and two generated ones */
         assert_int_equal(
             smol_context_save_memory(s->context, &s->session, &s->bytes, &s->size, NULL), SMOL_OK);
     return 0;

@@ -1,5 +1,6 @@
-/* Blobs that arrive: however they are cut, each chunk is known to be good or refused as soon as it
- * is there, and no header makes us wait for, or allocate, what it only promises. */
+/* Tests of blobs that arrive in pieces: for any sizes of the pieces, each chunk is accepted or
+ * refused as soon as it is complete, and the intake neither waits for nor allocates bytes that only
+ * a header promises. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 
 static smol_error error;
 static struct guarded memory;
-static uint8_t *bytes; /* (size): a blob; behind it comes an inaccessible page */
+static uint8_t *bytes; /* (size): a blob; an inaccessible page follows it */
 static size_t size;
 
 static void make_blob(const struct blob_contents *contents)
@@ -36,7 +37,7 @@ static void make_blob(const struct blob_contents *contents)
     smol_file_close(&view);
 }
 
-/* A chunk each of front, tokenizer and weights, the last one short. */
+/* One chunk each of front, tokenizer and weights; the last one is short. */
 static int set_up_small(void **state)
 {
     temporary_set_up(state);
@@ -77,12 +78,13 @@ static struct intake *new_intake(void)
 
 static struct blob_header *header(void)
 {
-    static struct blob_header copy; /* the blob in memory has no alignment */
+    static struct blob_header copy; /* the blob in memory is not aligned */
     memcpy(&copy, bytes, sizeof copy);
     return &copy;
 }
 
-/* What is known to be good once n bytes have come: whole chunks behind a whole front. */
+/* Returns the number of verified bytes after n bytes have arrived: whole chunks after a complete
+ * front. */
 static uint64_t good_of(size_t n)
 {
     uint64_t front = header()->data_offset;
@@ -99,7 +101,7 @@ static void complains(smol_status status, smol_status expected, const char *part
     assert_ptr_equal(strstr(error.message, "arriving.smol: "), error.message);
 }
 
-/* Takes n bytes at once into a new intake, which must refuse them. */
+/* Expects that a new intake refuses n bytes at once. */
 static void refuses(size_t n, smol_status expected, const char *part)
 {
     struct intake *intake = new_intake();
@@ -191,7 +193,7 @@ static void bytes_behind_the_end_are_refused(void **state)
 
 /* --- damage ----------------------------------------------------------------------------------- */
 
-/* The report names what lies in the chunk, and the chunk's bytes. */
+/* The report names the contents of the chunk and its range of bytes. */
 static void names_the_chunk(size_t chunk_start)
 {
     size_t end = chunk_start + BLOB_CHUNK_SIZE < size ? chunk_start + BLOB_CHUNK_SIZE : size;
@@ -223,7 +225,7 @@ static void every_damaged_byte_is_refused_and_nothing_behind_it_is_good(void **s
     }
 }
 
-/* A damaged chunk is refused with its last byte, not earlier and not later. */
+/* A damaged chunk is refused at its last byte, not earlier or later. */
 static void damage_is_noticed_as_soon_as_the_chunk_is_whole(void **state)
 {
     (void)state;
@@ -245,7 +247,7 @@ static void set_header(struct blob_header changed)
     memcpy(bytes, &changed, sizeof changed);
 }
 
-/* The front with its digest right again. */
+/* Repairs the digest of the front. */
 static void repair_front(void)
 {
     struct blob_header changed = *header();
@@ -276,7 +278,7 @@ static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
         struct blob_header bad = good;
         bad.data_offset = offsets[i];
         if (offsets[i] > BLOB_MAX_FRONT)
-            bad.file_size = ~0ull; /* so that the front is not larger than the file */
+            bad.file_size = ~0ull; /* the front must not be larger than the file */
         set_header(bad);
         struct intake *intake = new_intake();
         assert_int_equal(smol_intake_take(intake, bytes, sizeof bad - 1, &error), SMOL_OK);
@@ -287,7 +289,7 @@ static void a_front_that_cannot_be_is_refused_with_the_header(void **state)
     set_header(good);
 }
 
-/* Sizes that the header may have are compared with the tables, digest right or not. */
+/* Sizes in the header are compared with the tables, even if the digest is correct. */
 static void a_file_size_that_the_tables_contradict_is_refused_with_the_front(void **state)
 {
     (void)state;
@@ -309,7 +311,7 @@ static void what_is_only_promised_is_not_allocated(void **state)
 {
     (void)state;
     if (SANITIZED)
-        skip(); /* whose allocator does not count */
+        skip(); /* its allocator does not count */
     const struct blob_header good = *header();
     struct blob_header large = good;
     large.data_offset = BLOB_MAX_FRONT;

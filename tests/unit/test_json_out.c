@@ -1,4 +1,4 @@
-/* The JSON writer: a strict parser reads back what was written, whatever the bytes. */
+/* Tests of the JSON writer: a strict parser reads back what was written, for arbitrary bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

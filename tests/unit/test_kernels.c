@@ -1,4 +1,4 @@
-/* Which kernels are used. What they compute is tested by tests/kernels. */
+/* Tests of the selection of kernels. tests/kernels tests their results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Log-probabilities against the C library's functions in long double. */
+/* Tests of log-probabilities, compared with the C library's functions in long double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 static uint64_t state = 1;
 
-/* Uniform in [low, high), the same in every run (Knuth's MMIX generator). */
+/* Returns a uniform number in [low, high), the same in every run (Knuth's MMIX generator). */
 static double uniform(double low, double high)
 {
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

@@ -1,4 +1,4 @@
-/* What a program's log is told. */
+/* Tests of the messages to a program's log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,9 +15,9 @@
 /* --- a log -------------------------------------------------------------------------------- */
 
 struct log {
-    unsigned n; /* lines since the last look */
+    unsigned n; /* lines since the last check */
     smol_log_level level;
-    char line[512]; /* the newest */
+    char line[512]; /* newest line */
 };
 
 static void keep(void *user, smol_log_level level, const char *message)
@@ -35,7 +35,7 @@ static void keep(void *user, smol_log_level level, const char *message)
     log->n++;
 }
 
-/* One line has come, which has these words. */
+/* Expects exactly one line, which contains these words. */
 static void check_line(struct log *log, smol_log_level level, const char *words)
 {
     assert_int_equal(log->n, 1);
@@ -112,7 +112,7 @@ static void contexts_say_what_they_run_on(void **state)
     smol_model_close(model);
 }
 
-/* A pause that a program did not ask for is in its log before it begins. */
+/* A pause that the program did not request is logged before it begins. */
 static void a_slide_says_what_it_keeps(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void a_slide_says_what_it_keeps(void **state)
         ids[i] = 20 + i;
     assert_int_equal(smol_eval(context, ids, 16, 0, NULL, NULL), SMOL_OK);
     log.n = 0;
-    assert_int_equal(smol_context_slide(context, 4, 0, NULL), SMOL_OK); /* there is room */
+    assert_int_equal(smol_context_slide(context, 4, 0, NULL), SMOL_OK); /* no pause */
     assert_int_equal(smol_context_slide(context, 4, 13, NULL), SMOL_ERROR_CONTEXT_FULL);
     assert_int_equal(log.n, 0);
     assert_int_equal(smol_context_slide(context, 4, 1, NULL), SMOL_OK);
@@ -195,7 +195,7 @@ static void so_is_a_message_of_such_text(void **state)
         messages[0], messages[1], {"assistant", "yes", 3}, messages[0]};
     const smol_chat_params next = {.messages = later, .n_messages = 4};
     assert_int_equal(smol_chat_format(model, &next, &text, NULL), SMOL_OK);
-    assert_int_equal(log.n, 0); /* once is enough */
+    assert_int_equal(log.n, 0); /* logged only once */
     smol_chat_text_free(&text);
     messages[1].size = 3;
     assert_int_equal(smol_chat_format(model, &params, &text, NULL), SMOL_OK);

@@ -1,5 +1,5 @@
-/* The guard: what becomes of a process whose mapped files give way. Handlers are for a whole
- * process, so each test has one of its own. */
+/* Tests of the guard: a process whose mapped files become unreadable. Signal handlers apply to a
+ * whole process, so each test runs in its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,9 +22,9 @@
 #include "common/pool.h"
 #include "tests/unit/temporary_fixture.h"
 
-/* --- processes of their own ----------------------------------------------------------------- */
+/* --- child processes ------------------------------------------------------------------------ */
 
-/* How a child ended: its exit status, or minus the signal. */
+/* Returns the exit status of a child, or minus the signal that ended it. */
 static int run_child(void (*body)(void))
 {
     fflush(NULL);
@@ -33,7 +33,7 @@ static int run_child(void (*body)(void))
     if (child == 0) {
         const struct rlimit no_core = {0, 0};
         setrlimit(RLIMIT_CORE, &no_core);
-        signal(SIGBUS, SIG_DFL); /* a sanitizer's handler would be another test */
+        signal(SIGBUS, SIG_DFL); /* a sanitizer's handler would change the test */
         body();
         _exit(0);
     }
@@ -42,7 +42,7 @@ static int run_child(void (*body)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* In a child: cmocka's assertions are the parent's. */
+/* For children, because cmocka's assertions work only in the parent. */
 #define EXPECT(condition)                                                                          \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -51,7 +51,8 @@ static int run_child(void (*body)(void))
         }                                                                                          \
     } while (0)
 
-/* --- files that give way -------------------------------------------------------------------- */
+/* --- files that become unreadable
+ * --------------------------------------------------------------- */
 
 enum { PAGES = 8 };
 
@@ -65,7 +66,7 @@ struct file {
     struct file_view view;
 };
 
-/* A file of PAGES pages and 100 bytes, all ones, and a view of it. */
+/* Makes a file of PAGES pages and 100 bytes, all ones, and maps it. */
 static struct file map_new_file(const char *name)
 {
     struct file file;
@@ -84,14 +85,14 @@ static void shorten(const struct file *file, size_t size)
     EXPECT(truncate(file->path, (off_t)size) == 0);
 }
 
-/* What the thread sanitizer would take for a race is the very thing that is tested: while one
- * thread reads, another's fault replaces the page. */
+/* Hidden from the thread sanitizer, which would report the tested behaviour as a race: another
+ * thread's fault replaces the page while this one reads it. */
 __attribute__((no_sanitize("thread"))) static int byte_at(const struct file *file, size_t offset)
 {
     return *(const volatile uint8_t *)&file->view.data[offset];
 }
 
-/* A SIGBUS as the kernel sends it, for causes that no test can arrange. */
+/* Sends a SIGBUS as the kernel does, for causes that a test cannot produce. */
 static void fake_fault(int code, const struct file *file, size_t offset)
 {
     siginfo_t info = {.si_signo = SIGBUS, .si_code = code};
@@ -146,7 +147,7 @@ static void aFileThatGivesWayIsZerosAndAnError(void **state)
     assert_int_equal(run_child(read_behind_the_end), 0);
 }
 
-/* Nothing faults within the last page, so that only the file's size tells. */
+/* Within the last page nothing faults, so only the file's size reveals the change. */
 static void shorten_within_the_last_page(void)
 {
     smol_mapping_guard();
@@ -226,7 +227,7 @@ static void map_many(void)
     static struct file files[MANY];
     smol_mapping_guard();
     for (int round = 0; round < 3; round++) {
-        for (int i = round; i < MANY; i += round + 1) { /* some places anew, some for longer */
+        for (int i = round; i < MANY; i += round + 1) { /* replaces some, keeps the others */
             char name[32];
             snprintf(name, sizeof name, "%d", i);
             smol_file_close(&files[i].view);
@@ -261,7 +262,7 @@ static void aClosedFileIsGuardedNoMore(void **state)
     assert_int_equal(run_child(close_one), -SIGBUS);
 }
 
-/* Each page is read by whichever thread claims it. */
+/* Threads claim and read pages one at a time. */
 static void sum_pages(void *argument, struct pool_thread *thread)
 {
     const struct file *file = argument;
@@ -294,7 +295,7 @@ static void faultsMayComeOnAnyThread(void **state)
     assert_int_equal(run_child(fault_in_threads), 0);
 }
 
-/* Maps and closes files, so that places of the list are taken and given back all the time. */
+/* Maps and closes files, so that entries of the list are constantly taken and released. */
 static void *come_and_go(void *argument)
 {
     const char *path = argument;
@@ -332,9 +333,10 @@ static void filesMayComeAndGoMeanwhile(void **state)
     assert_int_equal(run_child(fault_meanwhile), 0);
 }
 
-/* --- what is not ours ------------------------------------------------------------------------ */
+/* --- faults outside the guarded files
+ * ---------------------------------------------------------- */
 
-/* A mapping that is on no list, and has nothing behind it. */
+/* Maps an empty file that is not on the guard's list. */
 static volatile const uint8_t *map_by_hand(void)
 {
     FILE *file = tmpfile();
@@ -412,8 +414,8 @@ static void plain_handler(int signal)
     siglongjmp(escape, 1);
 }
 
-/* With a handler installed before the guard, which gets what is not the guard's and nothing else.
- */
+/* Installs a handler before the guard: it must receive exactly the faults that are not the
+ * guard's. */
 static void expect_chain(const struct sigaction *action, bool detailed)
 {
     EXPECT(sigaction(SIGBUS, action, NULL) == 0);

@@ -1,4 +1,4 @@
-/* Our own exp, tanh, sine and cosine against the C library's in double. */
+/* Tests of smol's exp, tanh, sine and cosine, compared with the C library's in double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/kernels/math.h"
 
-/* The distance of `got` from `want` in units of the last place of want as a float. */
+/* Returns the distance of `got` from `want` in units of the last place of want as a float. */
 static double ulps(double want, float got)
 {
     int exponent;

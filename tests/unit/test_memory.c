@@ -1,6 +1,6 @@
-/* The library under lack of memory: each allocation of each call fails in turn. The call then says
- * so, and everything is as before: done again, it brings the same bits. What a failed call has
- * leaked the address sanitizer tells. Allocations are taken over by the linker (--wrap). */
+/* Tests of the library without enough memory: each allocation of each call fails in turn. The call
+ * must report it and leave everything unchanged: repeated, it computes the same bits. The address
+ * sanitizer finds leaks of failed calls. The linker replaces the allocation functions (--wrap). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,9 +22,9 @@
 
 /* --- allocations that fail ---------------------------------------------------------------- */
 
-static bool counting;     /* only within the call that is tried; nobody else runs then */
-static unsigned left;     /* that still succeed */
-static unsigned n_failed; /* since the last try began */
+static bool counting;     /* only within the tested call; no other thread runs then */
+static unsigned left;     /* number of allocations that still succeed */
+static unsigned n_failed; /* number of failures since the last attempt began */
 
 static bool fails(void)
 {
@@ -104,7 +104,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return fails() ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
 }
 
-/* --- the way through smol.h --------------------------------------------------------------- */
+/* --- a session through smol.h ------------------------------------------------------------- */
 
 enum { N_PROMPT = 200, N_CTX = 230 };
 
@@ -150,7 +150,7 @@ static smol_status tokenize(struct session *s, smol_error *error)
                          &(smol_tokenize_params){.parse_special = 1}, &s->ids, &s->n, error);
 }
 
-/* So many messages that they take several blocks of a template's memory, and one of its own. */
+/* Renders enough messages to take several blocks of a template's memory, and one of its own. */
 static smol_status converse(struct session *s, smol_error *error)
 {
     static char json[1 << 15];
@@ -168,7 +168,8 @@ static smol_status evaluate(struct session *s, smol_error *error)
     return smol_eval(s->context, s->prompt, N_PROMPT, 1, s->logits, error);
 }
 
-/* With a second context, which must bring the same bits; a pass for both has failed for both. */
+/* Evaluates with a second context, which must compute the same bits; a failed pass fails for
+ * both. */
 static smol_status evaluate_two(struct session *s, smol_error *error)
 {
     const smol_context_params params = {.n_ctx = N_CTX, .share = s->context};
@@ -218,7 +219,7 @@ static int keep(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-/* Saved and restored into the same context; the sampler gets back what it has. */
+/* Saves and restores in the same context; the sampler's state stays the same. */
 static smol_status save_and_restore(struct session *s, smol_error *error)
 {
     static char data[] = "the caller's";
@@ -234,14 +235,14 @@ static smol_status save_and_restore(struct session *s, smol_error *error)
         smol_free(session.data);
         return SMOL_OK;
     }
-    /* it is empty now, and must serve for the next try */
+    /* it is empty now, and must be usable in the next attempt */
     assert_int_equal(smol_context_length(s->context), 0);
     counting = false;
     assert_int_equal(smol_eval(s->context, s->prompt, N_PROMPT, 0, NULL, NULL), SMOL_OK);
     return status;
 }
 
-/* From the same place with a sampler of its own, so that every try is the same. */
+/* Generates from a fixed position with a sampler of its own, so that every attempt is the same. */
 static smol_status generate(struct session *s, smol_error *error)
 {
     static const char *const stop[] = {"never said"};
@@ -266,7 +267,7 @@ static session_step *const steps[] = {open_model, open_copy,        create_conte
                                       converse,   evaluate,         evaluate_two,   create_sampler,
                                       sample,     save_and_restore, generate};
 
-/* Takes the step until nothing fails any more; with_faults false: once. */
+/* Repeats the step until no allocation fails; once if with_faults is false. */
 static void take(struct session *s, session_step *step, bool with_faults)
 {
     for (unsigned k = 0;; k++) {
@@ -308,7 +309,8 @@ static void end(struct session *s)
     free(s->logits);
 }
 
-/* A pattern of every kind of part, compiled; then a text is cut that makes it look far in vain. */
+/* Compiles a pattern with every kind of part, then cuts a text that causes a long search without a
+ * match. */
 static smol_status compile_and_cut(uint8_t *place, smol_error *error)
 {
     static const char pattern[] =

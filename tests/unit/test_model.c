@@ -1,5 +1,5 @@
-/* Models from a path, a descriptor and memory, and the rules of the interface that all structs and
- * statuses follow. */
+/* Tests of models from a path, a descriptor and memory, and of the rules that all structs and
+ * statuses of the interface follow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,7 +166,7 @@ static void a_required_digest_holds_for_memory_too(void **state)
 
 /* --- rules of the interface --------------------------------------------------------------- */
 
-/* Expects the refusal of params of a newer release. */
+/* Expects that params of a newer release are refused. */
 static void is_newer(smol_status status, const smol_error *error)
 {
     assert_int_equal(status, SMOL_ERROR_USAGE);

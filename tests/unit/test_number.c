@@ -1,5 +1,5 @@
-/* The 16-bit floating-point conversions against their definition (a table of all values in
- * double) and, where the processor has F16C, against its instructions. */
+/* Tests of the 16-bit floating-point conversions, compared with their definition (a table of all
+ * values in double) and, if the processor has F16C, with its instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,15 +22,15 @@ static uint32_t random_bits(void)
     return (uint32_t)(random_state >> 32);
 }
 
-/* The value of a half >= 0 by definition; what would follow 65504 stands for infinity, because
- * rounding decides as if there were no end. */
+/* Returns the value of a half >= 0 by definition. The value that would follow 65504 represents
+ * infinity, because rounding treats the range as unbounded. */
 static double value_of(unsigned half)
 {
     unsigned exponent = half >> 10, fraction = half & 0x3ff;
     return exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24);
 }
 
-/* The half >= 0 whose value is nearest to `value` >= 0; of two, the even one. */
+/* Returns the half >= 0 whose value is nearest to `value` >= 0; ties to even. */
 static unsigned nearest_half(double value)
 {
     unsigned low = 0, high = INFINITE; /* value_of(low) <= value < value_of(high) */
@@ -47,7 +47,7 @@ static unsigned nearest_half(double value)
     return below < above || (below == above && low % 2 == 0) ? low : high;
 }
 
-/* Both signs of `magnitude` become the nearest half. */
+/* Expects that both signs of `magnitude` become the nearest half. */
 static void check_narrowing(float magnitude)
 {
     unsigned want = nearest_half(magnitude);
@@ -86,7 +86,7 @@ static void widens_every_bf16_to_its_own_bits(void **state)
         assert_int_equal(f32_bits(f32_from_bf16((uint16_t)half)), half << 16);
 }
 
-/* Sign, exponent and fraction, written out; `bias` is the exponent's. */
+/* Computes the value from sign, exponent and fraction; `bias` is the exponent's. */
 static double value_of_byte(unsigned byte, int fraction_bits, int bias)
 {
     int exponent = (int)(byte & 0x7f) >> fraction_bits;
@@ -141,7 +141,7 @@ static void rounds_random_floats_to_the_nearest(void **state)
     (void)state;
     for (int round = 0; round < RANDOM_ROUNDS; round++) {
         uint32_t bits = random_bits() & 0x7fffffffu;
-        if (round % 2) /* within the range of f16, its subnormals included */
+        if (round % 2) /* within the range of f16, including subnormals */
             bits = 0x32000000u + bits % (0x48000000u - 0x32000000u);
         if (bits < 0x7f800000u)
             check_narrowing(f32_from_bits(bits));
@@ -166,8 +166,8 @@ static void too_large_becomes_infinity_and_nan_stays_nan(void **state)
 
 /* ---- bf16 ---- */
 
-/* Both signs of a finite magnitude become the nearest bf16, ties to even; rounding decides as if
- * there were no largest one. */
+/* Expects that both signs of a finite magnitude become the nearest bf16, ties to even; rounding
+ * treats the range as unbounded. */
 static void check_bf16(float magnitude)
 {
     unsigned low = f32_bits(magnitude) >> 16, high = low + 1;

@@ -1,5 +1,5 @@
-/* Command lines: what parses, and to what. What is refused, and how, shows from outside
- * (tests/oracle/test_cli_run.py); here only the numbers, whose edges are many. */
+/* Tests of command lines: which values parse, and to what. tests/oracle/test_cli_run.py tests
+ * refusals from outside; this file tests only numbers, which have many edge cases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static const struct command_line command = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
-/* Words separated by single spaces; the settings point into the array that *line becomes. */
+/* Parses words separated by single spaces; the settings point into `line`. */
 static struct settings parse(char *line)
 {
     char *words[16] = {"smolrun"};

@@ -1,6 +1,5 @@
-/* Packing and unpacking from inside: the seek table's bytes, the journal, and every way in which a
- * packed file can be cut or damaged. What happens between processes is tested from outside, see
- * tests/oracle/test_pack.py. */
+/* Tests of packing and unpacking from inside: the seek table's bytes, the journal, and cuts and
+ * damage anywhere in a packed file. tests/oracle/test_pack.py tests separate processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +25,7 @@ static smol_error error;
 static char blob_path[128], packed_path[128], input[128], output[128], part[128];
 static struct file_view blob, packed;
 
-/* A blob of several frames that packs into few bytes: most of it is one letter. */
+/* Makes a blob of several frames that packs into few bytes: most of it is one letter. */
 static int set_up(void **state)
 {
     static char notes[PACKED_PIECE + 70000];
@@ -130,7 +129,7 @@ static void a_seek_table_grows_and_is_cut(void **state)
         assert_int_equal(table.n, n);
         assert_int_equal(table.end, ends[n]);
     }
-    smol_seek_table_cut(&table, 5); /* has fewer already */
+    smol_seek_table_cut(&table, 5); /* has already fewer */
     assert_int_equal(table.n, 0);
     smol_seek_table_free(&table);
 }
@@ -151,7 +150,7 @@ static struct output write_journal(void)
     return out;
 }
 
-/* Reads the journal, which must hold the first n frames. */
+/* Reads the journal, which must contain the first n frames. */
 static void journal_holds(const struct output *out, const struct blob_header *of, size_t n)
 {
     struct seek_table table = {0};
@@ -227,7 +226,7 @@ static void every_byte_that_is_appended_is_refused(void **state)
     free(longer);
 }
 
-/* zstd's format has bits that mean nothing: then the blob is what it was. */
+/* Some bits of zstd's format are unused: a flip there must not change the blob. */
 static void every_flipped_bit_is_refused_or_changes_nothing(void **state)
 {
     (void)state;
@@ -251,9 +250,9 @@ static void every_flipped_bit_is_refused_or_changes_nothing(void **state)
     free(bytes);
 }
 
-/* --- going on --------------------------------------------------------------------------------- */
+/* --- resuming --------------------------------------------------------------------------------- */
 
-/* Cut after `size` bytes, the download goes on where it is said to. */
+/* Cuts the file after `size` bytes; the download must resume at the reported position. */
 static void goes_on_after(size_t size)
 {
     struct unpack_rest rest;
@@ -275,7 +274,7 @@ static void a_file_that_is_cut_anywhere_goes_on(void **state)
     goes_on_after(packed.size - 1);
 }
 
-/* Neither what is damaged nor what is torn in the kept part gets into the blob. */
+/* Damaged or incomplete bytes in the kept part must not get into the blob. */
 static void a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good(void **state)
 {
     (void)state;
@@ -306,7 +305,7 @@ static void a_kept_part_that_is_damaged_anywhere_is_continued_from_what_is_good(
     smol_file_close(&kept);
 }
 
-/* The last thing before the rename is to cut off the journal. */
+/* Cutting off the journal is the last step before the rename. */
 static void a_part_that_lacks_only_its_name_gets_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Outputs that are kept while they are unfinished: what is in them outlives whoever writes them,
- * and no two write one at a time. */
+/* Tests of outputs that are kept while unfinished: their contents survive the end of the writer,
+ * and two processes never write the same one at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void refuses(bool force, const char *reason)
     smol_output_discard(&output); /* must be safe */
 }
 
-/* --- one after the other ---------------------------------------------------------------------- */
+/* --- one writer after another ----------------------------------------------------------------- */
 
 static void what_is_unfinished_is_kept_read_and_finished(void **state)
 {
@@ -144,7 +144,8 @@ static void a_part_that_is_no_file_is_refused_and_left(void **state)
     assert_true(exists(part));
 }
 
-/* --- at the same time ------------------------------------------------------------------------- */
+/* --- concurrent writers
+ * ------------------------------------------------------------------------ */
 
 static void a_part_that_is_being_written_is_refused(void **state)
 {
@@ -160,8 +161,7 @@ static void a_part_that_is_being_written_is_refused(void **state)
 
 static bool finish_before_flock;
 
-/* In place of libc's: lets another process finish between the opening of the part and its locking.
- */
+/* Replaces libc's function: lets another process finish between opening the part and locking it. */
 int flock(int fd, int operation)
 {
     if (finish_before_flock) {
@@ -191,7 +191,7 @@ static void a_signal_keeps_the_part(void **state)
         pid_t child = fork();
         if (child == 0) {
             if (signals[i] != SIGKILL)
-                signal(signals[i], SIG_DFL); /* whoever started the tests may ignore it */
+                signal(signals[i], SIG_DFL); /* the parent process may ignore it */
             smol_output_remove_on_signals();
             struct output output = go_on(false);
             write_text(&output, i, "x");
@@ -207,7 +207,7 @@ static void a_signal_keeps_the_part(void **state)
 
 enum { ROUNDS = 100, TEXT = 4096 };
 
-/* Finishes the target ROUNDS times, with nothing but its own letter in it. */
+/* Completes the target ROUNDS times, with only its own letter in it. */
 static void write_again_and_again(char letter)
 {
     static char text[TEXT];
@@ -215,7 +215,7 @@ static void write_again_and_again(char letter)
     for (int i = 0; i < ROUNDS;) {
         struct output output;
         if (smol_output_resume(target, true, &output, &error))
-            continue; /* the other one is writing */
+            continue; /* the other process is writing */
         for (int at = 0; at < TEXT; at += TEXT / 8)
             smol_output_write(&output, (uint64_t)at, text, TEXT / 8, &error);
         if (smol_output_commit(&output, &error))

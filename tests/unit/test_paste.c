@@ -1,4 +1,4 @@
-/* What is pasted at a terminal: where it ends, and what is kept of it. */
+/* Tests of text pasted at a terminal: its end, and the part of it that is kept. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "smolrun/chat/entry.h"
 #include "smolrun/chat/keys.h"
 
-/* Adds all bytes; whether the last one, and none before it, ended the paste. */
+/* Adds all bytes. Returns whether the last one ended the paste; no earlier byte may end it. */
 static bool add(struct paste *paste, const char *bytes, size_t size)
 {
     for (size_t i = 0; i + 1 < size; i++)
@@ -106,7 +106,7 @@ static void release(void *user, void *memory)
     free(memory);
 }
 
-/* Its end is found all the same. */
+/* The end of the paste is found even without memory. */
 static void what_there_is_no_memory_for_ends_too(void **state)
 {
     const struct memory_source none = {no_memory, no_more_memory, release, NULL};

@@ -1,4 +1,5 @@
-/* Philox4x32-10 against the known answers that its authors publish (Random123, kat_vectors). */
+/* Tests of Philox4x32-10 against the known answers that its authors publish (Random123,
+ * kat_vectors). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static void uniform_numbers_lie_below_1_and_spread_evenly(void **state)
     enum { N = 100000, BINS = 20 };
     unsigned count[BINS] = {0};
     for (uint64_t k = 0; k < N; k++) {
-        double u = philox_uniform(1, k << 20); /* the high word of the counter too */
+        double u = philox_uniform(1, k << 20); /* also uses the high word of the counter */
         assert_true(u >= 0 && u < 1);
         count[(unsigned)(u * BINS)]++;
     }

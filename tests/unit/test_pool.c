@@ -1,5 +1,6 @@
-/* The team of threads: every item is done once, stages order writes, and teams come and go.
- * Written to be run under the thread sanitizer too: plain variables, ordered by the pool alone. */
+/* Tests of the thread pool: every item is done once, stages order writes, and pools can be created
+ * and freed repeatedly. The variables are plain and ordered only by the pool, so that the thread
+ * sanitizer can check it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,14 +67,13 @@ static void shares_of_huge_counts_do_not_overflow(void **state)
 
 enum { STAGES = 8 };
 
-/* Each stage writes the number of the stage before it plus one into every slot; a thread that sees
- * a slot of an older stage has been let through too early. Plain variables: only the stages order
- * them. */
+/* Each stage writes the number of the stage before it plus one into every slot; a thread that finds
+ * a slot of an older stage has started too early. */
 struct relay {
     uint32_t slots[N_ITEMS];
     uint32_t wrong[POOL_MAX_THREADS];
     uint32_t claimed[POOL_MAX_THREADS];
-    unsigned slow; /* this thread dawdles over each item */
+    unsigned slow; /* this thread spends additional time on each item */
 };
 
 static void relay_work(void *argument, struct pool_thread *thread)
@@ -84,7 +84,7 @@ static void relay_work(void *argument, struct pool_thread *thread)
         while (smol_pool_claim(&stage)) {
             if (thread->index == relay->slow && stage.item % 100 == 0)
                 sched_yield();
-            /* the neighbour's item: mostly another thread's work of the stage before */
+            /* the next item: in most cases done by another thread in the stage before */
             uint32_t *slot = &relay->slots[(stage.item + s) % N_ITEMS];
             relay->wrong[thread->index] += *slot != s;
             *slot = s + 1;
@@ -123,7 +123,7 @@ static void every_item_is_done_once_and_seen_in_the_next_stage(void **state)
     }
 }
 
-/* Where each thread of a run was. */
+/* The processor of each thread in a run. */
 struct roll {
     pthread_t handles[POOL_MAX_THREADS];
     uint32_t calls[POOL_MAX_THREADS];
@@ -199,7 +199,7 @@ static void the_last_of_many_short_runs_is_as_good_as_the_first(void **state)
     smol_pool_destroy(pool);
 }
 
-/* Whether thread `tid` of this process sleeps: the letter after its name in /proc. */
+/* Returns whether thread `tid` of this process sleeps, from the letter after its name in /proc. */
 static bool sleeps(const char *tid)
 {
     char path[64], text[256] = "";
@@ -211,7 +211,7 @@ static bool sleeps(const char *tid)
     return !name_end || name_end[2] == 'S';
 }
 
-/* Waits until all other threads have given up spinning. */
+/* Waits until all other threads have stopped spinning. */
 static void wait_until_others_sleep(void)
 {
     char own[16];
@@ -237,7 +237,7 @@ static void workers_that_slept_wake_for_the_next_run(void **state)
     smol_pool_destroy(pool);
 }
 
-/* The one item of a stage takes until another thread has come to wait for it. */
+/* The only item of a stage lasts until another thread waits for it. */
 static void dawdle(void *argument, struct pool_thread *thread)
 {
     uint32_t *value = argument;
@@ -264,7 +264,7 @@ static void threads_sleep_while_they_wait_for_a_long_item(void **state)
     smol_pool_destroy(pool);
 }
 
-/* ---- coming and going ---- */
+/* ---- creating and freeing ---- */
 
 static void teams_come_and_go_used_or_not(void **state)
 {
@@ -301,11 +301,11 @@ static void refuses_no_threads_and_too_many(void **state)
     assert_non_null(strstr(error.message, "257 threads"));
 }
 
-/* In a child: a team that the system refuses must be taken apart again. */
+/* Runs in a child: a pool whose threads the system refuses must be freed again. */
 static int create_without_memory_for_stacks(void)
 {
     struct pool *pool;
-    struct rlimit limit = {256 << 20, 256 << 20}; /* room for some stacks of 8 MiB, not for 256 */
+    struct rlimit limit = {256 << 20, 256 << 20}; /* enough for some stacks of 8 MiB, not for 256 */
     if (setrlimit(RLIMIT_AS, &limit))
         return 1;
     if (smol_pool_create(POOL_MAX_THREADS, &pool, &error) != SMOL_ERROR_MEMORY || pool)

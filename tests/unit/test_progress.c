@@ -1,4 +1,4 @@
-/* What a program is told of calls that take long, and how it ends them. */
+/* Tests of the progress reports of long calls, and of their cancellation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,8 +21,8 @@ static char digest[SHA256_TEXT_SIZE];
 /* --- a listener --------------------------------------------------------------------------- */
 
 struct heard {
-    unsigned n;         /* calls since the count last started again */
-    unsigned n_rounds;  /* counts from 0 to a total */
+    unsigned n;         /* calls since the count last restarted */
+    unsigned n_rounds;  /* complete counts from 0 to a total */
     unsigned cancel_at; /* 0: never */
     unsigned n_all;
     uint64_t done, total;
@@ -149,7 +149,7 @@ static void prefill_tells_how_far_it_is(void **state)
     smol_context_free(context);
 }
 
-/* What a context says next is what one says that was never disturbed. */
+/* Expects the results of a context that was never cancelled, with the same ids. */
 static void check_undisturbed(smol_context *context)
 {
     size_t vocab_size = smol_model_get_info(model).vocab_size, n;
@@ -204,7 +204,7 @@ static void a_cancelled_context_evaluates_nothing_until_that_is_taken_back(void 
     smol_context_free(context);
 }
 
-/* Of contexts that are evaluated together only those that were cancelled fail. */
+/* Of contexts that are evaluated together, only the cancelled ones fail. */
 static void others_go_on(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ static int tell_tokenized(void *user, uint64_t done, uint64_t total)
     return ++heard->n_all == heard->cancel_at;
 }
 
-/* In words, in one long word, and in a long run of white space. */
+/* Tokenizes words, one long word, and a long run of white space. */
 static void tokenizing_is_cancelled_by_its_listener(void **state)
 {
     (void)state;
@@ -284,11 +284,11 @@ static void a_chat_is_cancelled_by_its_listener(void **state)
 
 /* --- from another thread ------------------------------------------------------------------ */
 
-/* A thread that cancels after a while. */
+/* A thread that cancels after a delay. */
 struct meddler {
     smol_context *context;
     pthread_t thread;
-    unsigned long patience; /* rounds of waiting */
+    unsigned long patience; /* iterations of waiting */
 };
 
 static void *meddle(void *argument)
@@ -301,7 +301,8 @@ static void *meddle(void *argument)
     return NULL;
 }
 
-/* All of the sequence behind the first n tokens, which somebody cancels meanwhile, or later. */
+/* Evaluates the sequence after the first n tokens, while another thread cancels during or after the
+ * call. */
 static smol_status eval_meddled(struct meddler *meddler, size_t n, float *logits)
 {
     smol_context_truncate(meddler->context, n);
@@ -312,8 +313,8 @@ static smol_status eval_meddled(struct meddler *meddler, size_t n, float *logits
     return status;
 }
 
-/* Whatever the moment, a call is done as a whole or not at all. The patience is drawn to where
- * both happen. */
+/* At any moment of cancellation, a call is done completely or not at all. The patience is adjusted
+ * until both happen. */
 static void a_call_that_is_cancelled_at_any_moment_is_done_or_not(void **state)
 {
     (void)state;
@@ -344,7 +345,7 @@ static void a_call_that_is_cancelled_at_any_moment_is_done_or_not(void **state)
 
 /* --- generating --------------------------------------------------------------------------- */
 
-/* Cancels from a thread of its own when the k-th token has come. */
+/* Cancels from another thread after the k-th token. */
 struct reader {
     smol_context *context;
     size_t n, cancel_at;
@@ -362,7 +363,7 @@ static int count(void *user, const char *text, size_t size, uint32_t id)
     pthread_t thread;
     (void)text;
     (void)size;
-    assert_true(id != SMOL_NO_TOKEN); /* held-back text is not for who cancels */
+    assert_true(id != SMOL_NO_TOKEN); /* a cancelled call does not deliver held-back text */
     if (++reader->n == reader->cancel_at) {
         assert_int_equal(pthread_create(&thread, NULL, cancel, reader->context), 0);
         pthread_join(thread, NULL);
@@ -397,7 +398,7 @@ static void generation_ends_at_the_token_where_it_was_cancelled(void **state)
     smol_sampler_free(sampler);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- all calls ---------------------------------------------------------------------------- */
 
 static int open_model(void **state)
 {

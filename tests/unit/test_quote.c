@@ -1,4 +1,4 @@
-/* How tokens are shown, and where they stand among the others. */
+/* Tests of how tokens are shown, and how they rank among the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void columns_count_and_not_characters(void **state)
     check("e\xcc\x81\xcc\x81\xcc\x81", 7, 4, "\"e\xcc\x81\xcc\x81\xcc\x81\"", 3);
 }
 
-/* Every code point. */
+/* Tests every code point. */
 static void nothing_gets_through(void **state)
 {
     (void)state;
@@ -106,7 +106,8 @@ static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
     assert_int_equal(few.top[0].id, 1);
 }
 
-/* Of both kinds; other characters that share their first byte stay. */
+/* Replaces control characters of both kinds by "?"; other characters with the same first byte stay.
+ */
 static void messages_do_not_steer_a_terminal(void **state)
 {
     (void)state;

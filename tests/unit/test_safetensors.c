@@ -1,4 +1,4 @@
-/* The safetensors reader: what it reads, what it refuses, and what refusing costs it. */
+/* Tests of the safetensors reader: what it accepts, what it refuses, and the cost of refusing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void accepts_and_closes(const char *header, size_t data_size)
     smol_safetensors_close(&reader);
 }
 
-/* The failed open left nothing behind and a message with the path and `part`. */
+/* Expects that a failed open leaves nothing allocated, and a message with the path and `part`. */
 static void complains(smol_status status, smol_status expected, const char *part)
 {
     assert_int_equal(status, expected);
@@ -78,7 +78,7 @@ static void refuses_bytes(const void *bytes, size_t size, smol_status expected, 
 #define TENSOR(name, dtype, shape, offsets)                                                        \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-/* ---- what is read ---- */
+/* ---- accepted files ---- */
 
 static void reads_tensors_in_the_order_of_their_data(void **state)
 {
@@ -256,7 +256,7 @@ static void accepts_metadata_of_strings_only(void **state)
     refuses("{\"__metadata__\":null,\"\\u005f_metadata__\":null}", 0, "__metadata__ appears twice");
 }
 
-/* ---- what is refused ---- */
+/* ---- refused files ---- */
 
 static void refuses_damaged_json(void **state)
 {
@@ -435,7 +435,7 @@ static void refuses_every_truncation(void **state)
     fclose(file);
     for (size_t cut = 2; cut < size; cut++) /* one byte could be a text */
         refuses_bytes(bytes, cut, SMOL_ERROR_DAMAGED, "download it again");
-    /* and a header cut short, of whatever length it says it is */
+    /* a truncated header, for any length that it states */
     for (size_t cut = 0; cut < strlen(header); cut++)
         complains(smol_safetensors_open(write_file(header, cut, 4), &reader, &error),
                   SMOL_ERROR_DAMAGED, "the header is damaged");
@@ -451,7 +451,7 @@ static void cuts_long_names_in_messages_between_characters(void **state)
     refuses(header, 0, "\xc3\xa9...\" lacks");
 }
 
-/* ---- what people feed it ---- */
+/* ---- files of other formats ---- */
 
 static void names_files_of_other_kinds(void **state)
 {
@@ -503,11 +503,11 @@ static void says_when_there_is_no_file(void **state)
     assert_int_equal(smol_safetensors_open(temporary.folder, &reader, &error), SMOL_ERROR_FILE);
 }
 
-/* ---- what hostile headers cost ---- */
+/* ---- cost of hostile headers ---- */
 
 enum { HOSTILE_SIZE = SAFETENSORS_MAX_HEADER };
 
-/* Opens the file in a child process; returns its peak memory beyond the file, in bytes. */
+/* Opens the file in a child process; returns its peak memory in addition to the file, in bytes. */
 static size_t cost_of_opening(const char *path, smol_status expected)
 {
     fflush(NULL);
@@ -519,7 +519,7 @@ static size_t cost_of_opening(const char *path, smol_status expected)
         getrusage(RUSAGE_SELF, &after);
         long grown = (after.ru_maxrss - before.ru_maxrss) / 1024; /* MiB, the mapping included */
         if (SANITIZED)
-            grown = 0; /* a sanitizer's own memory is not to be told apart */
+            grown = 0; /* a sanitizer's own memory cannot be distinguished */
         _exit(status == expected && grown < 8 * 100 ? 100 + (int)(grown / 8) : 255);
     }
     int result;
@@ -537,7 +537,7 @@ static void costs_little(const char *header, size_t size, smol_status expected)
     size_t cost = cost_of_opening(temporary.path, expected);
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_in_range(cost, 0, (size_t)5 * HOSTILE_SIZE); /* a fifth of it is the mapped file */
-    assert_in_range(end.tv_sec - start.tv_sec, 0, 300); /* not for ever, on any machine */
+    assert_in_range(end.tv_sec - start.tv_sec, 0, 300); /* a generous bound for any machine */
     remove(temporary.path);
 }
 

@@ -1,6 +1,6 @@
-/* Sampling: what each filter keeps, how often each id comes, what is refused. The oracle test
- * compares the filters with transformers; here are the cases that have names. Seeds are fixed, so
- * that the statistics cannot fail by chance. */
+/* Tests of sampling: which ids each filter keeps, how often each id is drawn, and refusals. The
+ * oracle test compares the filters with transformers; this file tests special cases. Seeds are
+ * fixed, so that the statistics cannot fail by chance. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void zeros_are_greedy_and_take_the_lowest_of_equals(void **state)
     assert_int_equal(pick(sampler, (float[]){1, 3, -2, 3}, 4), 1);
     assert_int_equal(pick(sampler, (float[]){-5}, 1), 0);
     assert_int_equal(pick(sampler, (float[]){-0.0f, 0.0f}, 2), 0);
-    assert_null(sampler->heap); /* and need no memory */
+    assert_null(sampler->heap); /* greedy sampling needs no memory */
     smol_sampler_free(sampler);
 }
 
@@ -49,7 +49,7 @@ static void penalty_divides_positive_and_multiplies_negative_logits_once(void **
     (void)state;
     smol_sampler *sampler = make((smol_sampler_params){.repetition_penalty = 2});
     const float logits[] = {4, 3, -1, 0};
-    const uint32_t history[] = {0, 2, 0, 0, 7}; /* 7 is no id of this vocabulary */
+    const uint32_t history[] = {0, 2, 0, 0, 7}; /* 7 is not an id of this vocabulary */
     uint32_t id;
     assert_int_equal(smol_sample(sampler, logits, 4, history, 5, &id, NULL), SMOL_OK);
     assert_int_equal(id, 1);
@@ -60,7 +60,7 @@ static void penalty_divides_positive_and_multiplies_negative_logits_once(void **
 
 /* --- filters ------------------------------------------------------------------------------ */
 
-/* The ids that remain, as bits; weights must be those of a softmax at the temperature. */
+/* Returns the remaining ids as bits; weights must be those of a softmax at the temperature. */
 static unsigned kept(smol_sampler_params params, const float *logits, size_t n)
 {
     smol_sampler *sampler = make(params);
@@ -108,7 +108,8 @@ static void top_p_keeps_the_fewest_that_reach_the_mass(void **state)
     assert_int_equal(kept((smol_sampler_params){.temperature = 1, .top_p = 1e-30f}, logits, 4), 1);
 }
 
-/* As transformers on the CPU: it sorts upwards, lower ids first, and cuts at the front. */
+/* As in transformers on the CPU, which sorts in ascending order, lower ids first, and removes from
+ * the front. */
 static void top_p_keeps_higher_ids_of_equals_at_its_edge(void **state)
 {
     (void)state;
@@ -199,7 +200,7 @@ static void filters_agree_with_sorting_everything(void **state)
 
 /* --- drawing ------------------------------------------------------------------------------ */
 
-/* Pearson's statistic of N draws against the probabilities. */
+/* Returns Pearson's statistic of N draws for the probabilities. */
 static double chi_squared_of(smol_sampler_params params, const float *logits,
                              const double *probability, size_t n)
 {
@@ -253,7 +254,7 @@ static void the_k_th_call_depends_on_seed_and_k_alone(void **state)
     smol_sampler *a = make((smol_sampler_params){.temperature = 1, .seed = 42});
     smol_sampler *b = make((smol_sampler_params){.temperature = 1, .seed = 42});
     smol_sampler *c = make((smol_sampler_params){.temperature = 1, .seed = 43});
-    /* Recorded once: a change here changes what people's seeds give. */
+    /* Recorded once: a change here changes the results of users' seeds. */
     static const uint32_t golden[] = {468, 327, 658, 670, 839};
     unsigned different = 0;
     for (int k = 0; k < 5; k++) {

@@ -1,5 +1,5 @@
-/* The sandbox: what smolrun cannot do in it, and what it still can. Each test enters it in a
- * process of its own, as there is no way out. */
+/* Tests of the sandbox: what smolrun can and cannot do in it. A process cannot leave the sandbox,
+ * so each test enters it in its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,14 +37,14 @@ static int model_fd; /* opened before the sandbox is entered */
 
 /* ---- trials ---- */
 
-/* Something tried in the sandbox: below 0 with errno, or a result. */
+/* An attempt in the sandbox: returns a result, or below 0 with errno. */
 struct trial {
     const char *name;
     long (*run)(void);
-    int error; /* that it ends with; 0: it succeeds */
+    int error; /* expected errno; 0: it succeeds */
 };
 
-/* A call with arguments that do no harm should it be made. */
+/* A call whose arguments do no harm if it is executed. */
 #define CALL(name, ...)                                                                            \
     static long try_##name(void)                                                                   \
     {                                                                                              \
@@ -228,7 +228,7 @@ static const struct trial refused[] = {
     {"create", create_a_file, EPERM},
 };
 
-/* These need Landlock. */
+/* These trials need Landlock. */
 static const struct trial hidden[] = {
     {"the model", open_the_model_again, EACCES},
     {"another file", read_another_file, EACCES},
@@ -236,14 +236,14 @@ static const struct trial hidden[] = {
     {"a folder", list_a_folder, EACCES},
 };
 
-/* ---- running them ---- */
+/* ---- child processes ---- */
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static long results[MAX_TRIALS];
 
-/* Runs `body` in a process of its own and returns how that ended (wait's status); *shared is what
- * it left in `results`. */
+/* Runs `body` in a process of its own and returns its wait status; `shared` receives its
+ * `results`. */
 static int run_apart(void (*body)(void), long shared[MAX_TRIALS])
 {
     long *page =
@@ -295,7 +295,7 @@ static void expect(const struct trial *trials, size_t n, void (*body)(void))
                      strerror(trials[i].error));
 }
 
-/* Whether the kernel has what the test is about; says so where it does not. */
+/* Returns whether the kernel has the tested feature; reports a skip otherwise. */
 static bool has_filter(void)
 {
     uint32_t action = SECCOMP_RET_ERRNO;
@@ -342,7 +342,7 @@ static void other_files_cannot_be_read(void **state)
 }
 
 #if defined(__x86_64__)
-/* The calls of 32-bit programs and of x32 have other numbers for the same things. */
+/* In the system calls of 32-bit programs and of x32, the same operations have other numbers. */
 static void try_other_ways_in(void)
 {
     enum { I386_GETPID = 20, X32_GETPID = 0x40000000 + SYS_getpid };
@@ -371,7 +371,7 @@ static void calls_of_other_architectures_are_refused(void **state)
 }
 #endif
 
-/* ---- what goes on working ---- */
+/* ---- operations that remain possible ---- */
 
 static volatile sig_atomic_t caught;
 
@@ -539,7 +539,7 @@ static void files_are_made_and_replaced_in_the_output_s_folder_alone(void **stat
         expect(writing, COUNT(writing), try_writing);
 }
 
-/* ---- where it is switched off or missing ---- */
+/* ---- disabled or unavailable ---- */
 
 static const struct trial open_world[] = {{"a socket", try_socket, 0},
                                           {"a file", read_another_file, 0}};
@@ -580,7 +580,7 @@ static void the_environment_can_switch_it_off(void **state)
     assert_int_equal(mode, SANDBOX_ON);
 }
 
-/* As in a container that refuses these calls, or an old kernel that does not have them. */
+/* Simulates a container that refuses these calls, or an old kernel without them. */
 static void refuse_filters_with(uint32_t number)
 {
     struct sock_filter code[] = {
@@ -639,7 +639,7 @@ static void what_is_missing_is_told_and_an_error_only_where_all_is_required(void
     expect(open_world, COUNT(open_world), try_without_descriptors);
 }
 
-/* Landlock is there, but there is no descriptor left for the rule. */
+/* Landlock exists, but no descriptor is left for the rule. */
 static void try_without_a_descriptor_for_the_rule(void)
 {
     smol_error error;

@@ -1,5 +1,5 @@
-/* Saved logits, exhaustively: what was saved is read, and no flipped bit, no truncation and no
- * appended byte of the file is taken for it. */
+/* Tests of saved logits, exhaustively: reading returns what was saved, and refuses a file with a
+ * flipped bit, truncation or appended byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void save(const char *path)
     assert_int_equal(smol_saved_commit(&writer, NULL), SMOL_OK);
 }
 
-/* Reads the file of the last path to its end. */
+/* Reads the file of the last path completely. */
 static smol_status read_all(smol_error *error)
 {
     struct saved_reader reader;

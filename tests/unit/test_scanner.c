@@ -1,6 +1,6 @@
-/* Patterns, the automata that they become, and cutting with them. That all of it is as the
- * reference has it is for tests/oracle/test_scanner.py; here each construct is met once, and each
- * rule of the section broken once. */
+/* Tests of patterns, their automata, and cutting with them. tests/oracle/test_scanner.py compares
+ * the results with the reference; this file tests each construct once, and one violation of each
+ * rule of the section. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static smol_status compile_as(const char *pattern, enum split_behaviour behaviou
     return status;
 }
 
-/* The section at an address for readers. */
+/* Returns the section at an aligned address, as readers require. */
 static uint8_t *placed(const struct scanner_section *section)
 {
     uint8_t *data = aligned_alloc(64, round_up(section->size, 64));
@@ -42,7 +42,7 @@ static uint8_t *placed(const struct scanner_section *section)
     return data;
 }
 
-/* The pieces of text[0..size), each behind a "|". */
+/* Writes the pieces of text[0..size), each after a "|". */
 static void cut_bytes(const struct scanner_tables *tables, const char *text, size_t size, char *out)
 {
     struct scan scan;
@@ -249,7 +249,8 @@ static void behaviours_make_pieces(void **state)
 static void bytes_are_seen_as_their_characters(void **state)
 {
     (void)state;
-    /* the byte C3 stands as U+00C3, a letter, A9 as U+00A9, none, and a space as U+0120 */
+    /* the byte C3 is represented as U+00C3, a letter, A9 as U+00A9, no letter, and a space as
+     * U+0120 */
     cuts_as("\\p{L}+", SPLIT_ISOLATED, STAGE_BYTES, "a\xc3\xa9 b", "|a\xc3|\xa9| b");
     cuts_as("\\s+", SPLIT_ISOLATED, STAGE_BYTES, "a b", "|a b");
 }
@@ -275,7 +276,7 @@ static void long_walks_in_vain_are_not_repeated(void **state)
         assert_int_equal(compile_as(patterns[i], SPLIT_ISOLATED, 0, &section, &error), SMOL_OK);
         uint8_t *data = placed(&section);
         assert_int_equal(smol_scanner_tables_open(data, section.size, &tables, &error), SMOL_OK);
-        cut_bytes(&tables, text, SIZE, pieces); /* for days, if each walk went to the end */
+        cut_bytes(&tables, text, SIZE, pieces); /* takes days if each walk continues to the end */
         assert_int_equal(strlen(pieces), i == 0 || i == 3 ? SIZE + 1
                                          : i == 1         ? 2 * SIZE
                                                           : SIZE / 2 * 3);
@@ -288,7 +289,7 @@ static void long_walks_in_vain_are_not_repeated(void **state)
 
 /* --- the section's rules -------------------------------------------------------------------- */
 
-/* A section, whose tables can be changed. */
+/* A section whose tables can be changed. */
 struct fixture {
     struct scanner_section section;
     uint8_t *data;
@@ -306,7 +307,7 @@ static void open_fixture(struct fixture *f)
                      SMOL_OK);
 }
 
-/* That the section is refused now; what was changed is put back. */
+/* Expects that the section is refused; undoes the change. */
 static void is_refused(struct fixture *f, const char *reason)
 {
     struct scanner_tables tables;
@@ -355,7 +356,7 @@ static void every_rule_is_kept(void **state)
     is_refused(&f, "stage");
     stage->flags = STAGE_BEHIND << 1;
     is_refused(&f, "stage");
-    stage->flags = 0; /* but where to start differs */
+    stage->flags = 0; /* but its start state differs */
     is_refused(&f, "stage");
     stage->reserved = 1;
     is_refused(&f, "stage");
@@ -367,15 +368,15 @@ static void every_rule_is_kept(void **state)
     is_refused(&f, "stage");
     starts[h->row - 1] = 1;
     is_refused(&f, "stage");
-    states[0] = 3 << 1; /* state 0 goes on */
+    states[0] = 3 << 1; /* state 0 continues */
     is_refused(&f, "state 0");
     states[h->row] |= 1; /* an empty match */
     is_refused(&f, "state 1");
-    states[h->row] = 1 << 1; /* back to where it started */
+    states[h->row] = 1 << 1; /* back to the start state */
     is_refused(&f, "state 1");
     states[h->row] = (uint16_t)(h->n_states << 1);
     is_refused(&f, "state 1");
-    states[h->row + h->n_classes] = 3 << 1; /* on behind the end */
+    states[h->row + h->n_classes] = 3 << 1; /* continues after the end */
     is_refused(&f, "state 1");
     free(f.data);
     free(f.section.data);

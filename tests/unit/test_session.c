@@ -1,5 +1,5 @@
-/* Sessions: what is restored goes on as if nothing had come between, to the bit, for every type of
- * KV cache, and nothing else is restored. */
+/* Tests of sessions: a restored sequence continues with the same bits as without interruption, for
+ * every type of KV cache, and anything else is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ enum { VOCABULARY = 1990, TINY_VOCABULARY = 19, TINY_CONTEXT = 11 };
 
 static smol_model *demo;       /* 3 key-value heads, several blocks of positions */
 static smol_model *rich;       /* windowed layers, soft-caps, odd shapes */
-static smol_model *rich_other; /* the same shape, other numbers */
+static smol_model *rich_other; /* the same shape, other weights */
 
 static smol_model *open_tiny(const char *name, const struct blob_model *model)
 {
@@ -92,7 +92,7 @@ static void assert_same_continuation(const smol_model *model, smol_kv kv, size_t
     size_t vocabulary = smol_model_get_info(model).vocab_size;
     smol_context *first = create(model, kv, 1), *second = create(model, kv, 3);
     eval(first, 3, n, 0, NULL);
-    eval(second, 5, more, 0, NULL); /* something else was there before */
+    eval(second, 5, more, 0, NULL); /* another text was evaluated before */
     struct bytes bytes = save(first, NULL);
     assert_int_equal(smol_context_restore_memory(second, NULL, bytes.data, bytes.size, NULL),
                      SMOL_OK);
@@ -162,7 +162,7 @@ static void generate(smol_context *context, smol_sampler *sampler, size_t n_prom
     assert_int_equal(result.finish, SMOL_FINISH_LENGTH);
 }
 
-/* Sampled, with every filter and a penalty: the random numbers and the history go on too. */
+/* Samples with every filter and a penalty: the random numbers and the history continue too. */
 static void generation_goes_on_behind_a_session(void **state)
 {
     (void)state;
@@ -299,9 +299,9 @@ static void the_callers_data_come_back(void **state)
     smol_context_free(context);
 }
 
-/* --- what is refused ---------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------- */
 
-/* Makes the digests right again; records as the header of `original` says. */
+/* Repairs the digests; the header of `original` describes the records. */
 static void repair(struct bytes *bytes, const struct session_header *original, size_t row_bytes)
 {
     uint64_t digest = 0;
@@ -351,7 +351,7 @@ static void drop(struct fixture *f)
     smol_context_free(f->context);
 }
 
-/* The message says `part`; the context is empty and the sampler as it was. */
+/* Expects a message with `part`, an empty context and an unchanged sampler. */
 static void assert_refused(struct fixture *f, size_t size, smol_status status, const char *part)
 {
     smol_error error = {0};
@@ -417,7 +417,7 @@ static void records_that_change_places_are_refused(void **state)
     drop(&f);
 }
 
-/* One field is changed at a time, and all digests are right. */
+/* Changes one field at a time and repairs all digests. */
 static void fields_out_of_order_are_refused(void **state)
 {
     (void)state;
@@ -475,7 +475,7 @@ static void a_session_longer_than_the_context_is_refused(void **state)
     smol_context_free(f.context);
     smol_context_create(rich, &params, &f.context, NULL);
     assert_refused(&f, f.bytes.size, SMOL_ERROR_CONTEXT_FULL, "5 tokens: the context holds 4");
-    /* nor does it matter what the file claims: nothing is allocated for it */
+    /* the count in the file is not trusted: nothing is allocated for it */
     f.header.n_ids = f.header.n_positions = UINT32_MAX;
     memcpy(f.bytes.data, &f.header, sizeof f.header);
     f.header.n_ids = 5;
@@ -494,7 +494,7 @@ static void a_session_of_another_blob_is_refused(void **state)
     drop(&f);
 }
 
-/* Numbers that smol_eval never leaves in a cache, at every place of both records. */
+/* Numbers that smol_eval never writes to a cache, at every position of both records. */
 static void keys_and_values_that_are_no_numbers_are_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* SHA-256: the standard's examples, every variant that this machine has, and no byte read too many.
- * (tests/oracle/test_digest.py compares all lengths with another implementation.) */
+/* Tests of SHA-256: the standard's examples, every variant that this machine supports, and no read
+ * beyond the message. (tests/oracle/test_digest.py compares all lengths with another
+ * implementation.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +62,7 @@ static sha256_take *special_variant(void)
 #endif
 }
 
-/* Any state will do: the blocks before may have brought anything. */
+/* Uses arbitrary states, because earlier blocks may produce any state. */
 static void variants_agree_on_any_state_and_blocks_together_and_one_by_one(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void variants_agree_on_any_state_and_blocks_together_and_one_by_one(void 
 
 /* ---- lengths ---- */
 
-/* A message ends where memory ends; each length has a digest of its own. */
+/* Each message ends at inaccessible memory; each length must have a different digest. */
 static void no_length_reads_behind_the_message(void **state)
 {
     (void)state;

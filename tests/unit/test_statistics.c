@@ -1,5 +1,5 @@
-/* Statistics of tensors: values that are known, the same bits for any number of threads, and int8's
- * error measured with what a conversion would write. */
+/* Tests of statistics of tensors: known values, the same bits for any number of threads, and int8's
+ * error compared with the result of a conversion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,11 +98,11 @@ static void one_far_away_among_many_is_an_outlier(void **state)
     struct safetensors_tensor raw = raw_of(0, 1000);
     struct statistics s = measure(&raw, 1);
     assert_int_equal(s.n_outliers, 1);
-    values[77] = 6; /* within: the mean is 0.005, the deviation 1.017 */
+    values[77] = 6; /* within the bounds: the mean is 0.005, the deviation 1.017 */
     assert_int_equal(measure(&raw, 1).n_outliers, 0);
 }
 
-/* Large sums that cancel: what is lost in one addition comes back. */
+/* Large sums that cancel: the error of one addition is compensated. */
 static void sums_lose_nothing_across_parts(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     }
 }
 
-/* What a blob would hold: tiled as a conversion does it, and read back. */
+/* Tiles values as a conversion does, and reads them back. */
 static void the_round_trip_is_what_a_conversion_writes(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void histograms_count_every_finite_element(void **state)
     const int group[] = {0};
     const size_t n = 70001;
     draw(n);
-    values[0] = -1; /* the bounds belong to it */
+    values[0] = -1; /* the bounds are inclusive */
     values[1] = 1;
     values[2] = NAN;
     values[3] = 1.0001f;

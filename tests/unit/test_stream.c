@@ -1,6 +1,6 @@
-/* Text streaming against an oracle that sees the whole text at once, over every way of cutting
- * some texts into pieces: characters stay whole, stop strings never show, and no more is held
- * back than may still become one. */
+/* Tests of text streaming, compared with an oracle that sees the whole text at once, for every way
+ * of cutting some texts into pieces: characters stay whole, stop strings are never shown, and only
+ * bytes that may still become part of one are held back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static struct stream *make(const char *const *stop, size_t n_stop)
 
 /* --- the oracle --------------------------------------------------------------------------- */
 
-/* All of bytes as well-formed UTF-8. */
+/* Returns all of bytes as well-formed UTF-8. */
 static struct text decoded(const char *bytes, size_t size)
 {
     struct text text = {.size = 0};
@@ -58,7 +58,8 @@ static int ends_with(const struct text *text, size_t size, const char *end)
     return n <= size && memcmp(text->bytes + size - n, end, n) == 0;
 }
 
-/* The size of `text` up to the stop string that is complete first, the longest of several. */
+/* Returns the size of `text` up to the stop string that is completed first, the longest of
+ * several. */
 static size_t cut(const struct text *text, const char *const *stop, size_t n_stop, int *stopped)
 {
     for (size_t size = 1; size <= text->size; size++) {
@@ -75,7 +76,8 @@ static size_t cut(const struct text *text, const char *const *stop, size_t n_sto
     return text->size;
 }
 
-/* The end of `text` that has to be held back: its longest end that starts a stop string. */
+/* Returns the size of the end of `text` that must be held back: the longest that starts a stop
+ * string. */
 static size_t must_hold(const struct text *text, const char *const *stop, size_t n_stop)
 {
     for (size_t size = text->size; size > 0; size--)

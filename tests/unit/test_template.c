@@ -1,6 +1,6 @@
-/* Chat templates: the compiler (convert/template*.c), the rules of its code (format/template.c),
- * the machine that runs it (runtime/template) and what surrounds it (runtime/chat.c). That the
- * text is the reference's is for tests/oracle/test_template.py. */
+/* Tests of chat templates: the compiler (convert/template), the rules of its code
+ * (format/template.c), the machine that runs it (runtime/template) and its caller (runtime/chat.c).
+ * tests/oracle/test_template.py compares the text with the reference's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +78,7 @@ static void refuses(const char *source, smol_status status, const char *words)
     forget();
 }
 
-/* Marks as a text: a for what stems from the conversation, t for the template's. */
+/* Returns the marks as a text: a for bytes from the conversation, t for the template's. */
 static void marked(const char *source, const char *expected, const char *marks)
 {
     compile(source);
@@ -131,7 +131,8 @@ static void the_end_of_a_template_may_come_anywhere(void **state)
     }
 }
 
-/* Where a place costs its distance from the start of the line, this takes minutes. */
+/* Takes minutes if computing a position takes time proportional to its distance from the start of
+ * the line. */
 static void a_template_may_be_one_long_line(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void a_template_may_be_one_long_line(void **state)
     free(source);
 }
 
-/* Where each name is looked for among all others, this takes minutes. */
+/* Takes minutes if each name is compared with all others. */
 static void variables_are_limited(void **state)
 {
     (void)state;
@@ -196,7 +197,7 @@ static void nesting_is_limited(void **state)
 
 /* --- the rules of the code -------------------------------------------------------------------- */
 
-/* Whatever a byte of the code becomes, it is refused, or runs within bounds. */
+/* For any change of a byte, the code is refused or runs within bounds. */
 static void every_changed_byte_is_refused_or_harmless(void **state)
 {
     (void)state;
@@ -260,7 +261,7 @@ static void bytes_know_who_wrote_them(void **state)
            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
 }
 
-/* A role is the template's own text, so it must be a name that is known. */
+/* A role is the template's own text, so it must be a known name. */
 static void roles_are_known_or_named_by_the_template(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void roles_are_known_or_named_by_the_template(void **state)
         {"{{ messages | selectattr('role', 'equalto', 'critic') | list }}", "critic", true},
         {"{{ messages | rejectattr('role', 'in', ['critic']) | list }}", "critic", true},
         {"{{ 'critic' in messages | map(attribute='role') | list }}", "critic", true},
-        /* and those that it writes, or compares with something else */
+        /* names that it writes, or compares with something else, are not known */
         {"critic{{ 'critic' }}{{ messages[0].role == 'x' }}", "critic", false},
         {"{% if messages[0].content == 'critic' %}{% endif %}", "critic", false},
         {"{% if messages[0].content[0].type == 'critic' %}{% endif %}", "critic", false},
@@ -369,7 +370,7 @@ static void steps_memory_and_calls_are_limited(void **state)
     refuses("{{ 'a' * 999999999 }}", SMOL_ERROR_UNSUPPORTED, "more than");
 }
 
-/* Limits that a template exceeds on its own are not the conversation's fault. */
+/* Limits that a template exceeds on its own are not blamed on the conversation. */
 static void what_exceeds_a_limit_is_blamed(void **state)
 {
     (void)state;
@@ -387,7 +388,7 @@ static void what_exceeds_a_limit_is_blamed(void **state)
             SMOL_ERROR_UNSUPPORTED, shorter);
 }
 
-/* --- what the caller gives -------------------------------------------------------------------- */
+/* --- arguments -------------------------------------------------------------------------------- */
 
 static void conversations_are_checked(void **state)
 {
@@ -462,7 +463,7 @@ static void plain_messages_are_the_same_as_json(void **state)
     forget();
 }
 
-/* The address sanitizer's companion objects to any use of NULL. */
+/* The undefined behaviour sanitizer reports any use of NULL here. */
 static void an_empty_message_may_be_at_null(void **state)
 {
     (void)state;
@@ -476,7 +477,8 @@ static void an_empty_message_may_be_at_null(void **state)
     forget();
 }
 
-/* Numbers are read, computed and written as in the reference, whatever the caller's rounding. */
+/* Numbers are read, computed and written as in the reference, in any rounding mode of the
+ * caller. */
 static void the_caller_s_rounding_mode_does_not_matter(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The text section: its rules, and what encoder and stream do with it, on tokenizers compiled from
- * JSON. That real ones are used as the reference does is for
- * tests/oracle/test_tokenizer_families.py. */
+/* Tests of the text section: its rules, and its use by encoder and stream, with tokenizers compiled
+ * from JSON. tests/oracle/test_tokenizer_families.py compares real tokenizers with the
+ * reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 
 enum { VOCAB_SIZE = 32 };
 
-/* "\u2581" is the character that stands for a space; <0xC3> and <0xA9> are the bytes of \u00e9 */
+/* "\u2581" represents a space; <0xC3> and <0xA9> are the bytes of \u00e9 */
 static const char characters_json[] =
     "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true, \"normalized\": "
     "false,"
@@ -44,7 +44,7 @@ static const char characters_json[] =
 
 enum { START, UNKNOWN, SPACE, A, B, SPACE_A, AB, E_GRAVE, BYTE_C3, BYTE_A9, C, ONE, N_TOKENS };
 
-/* A compiled tokenizer. `text` may be spoilt before it is opened. */
+/* A compiled tokenizer. Tests may damage `text` before they open it. */
 struct compiled {
     struct tokenizer_section section;
     struct text_tables rules;
@@ -57,7 +57,7 @@ static struct blob_text *header(struct compiled *c)
     return (struct blob_text *)c->section.text.data;
 }
 
-/* The first entry of table `index`, counted from the ids before a text. */
+/* Returns the first entry of table `index`, counted from the ids before a text. */
 static void *table(struct compiled *c, unsigned index)
 {
     const struct blob_text *h = header(c);
@@ -228,7 +228,7 @@ static void idsWithoutATokenAreRefused(void **state)
     smol_tokenizer_section_free(&c.section);
 }
 
-/* What only a text section allows is refused without one. */
+/* Features of a text section are refused without one. */
 static void flagsNeedASection(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void encode_and_show(struct compiled *c)
     free(list.ids);
 }
 
-/* Damage may make another tokenizer, but never one that leads astray. */
+/* Damage may produce another tokenizer, but never reads outside the tables. */
 static void spoiltSectionsNeverLeadAstray(void **state)
 {
     (void)state;

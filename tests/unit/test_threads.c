@@ -1,5 +1,5 @@
-/* Several models and contexts at once from several threads: each gets the answers that it gets
- * alone. What the thread sanitizer says of it counts too. */
+/* Tests of several models and contexts used by several threads at once: each computes the same
+ * results as alone. The thread sanitizer must not report an error either. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,9 +20,9 @@ enum { N_THREADS = 6, N_ROUNDS = 3, MOST_TEXT = 2048 };
 static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_F32};
 enum { N_BLOBS = sizeof dtypes / sizeof dtypes[0] };
 static char blobs[N_BLOBS][128];
-static smol_model *shared[N_BLOBS]; /* open all the time */
+static smol_model *shared[N_BLOBS]; /* open during all tests */
 
-/* One thread: what it asks, and what it was answered. */
+/* One thread: its questions and the results. */
 struct asker {
     pthread_t thread;
     unsigned index, blob;
@@ -120,7 +120,7 @@ static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
     }
 }
 
-/* The library leaves handlers, masks and the locale as they are. */
+/* The library does not change handlers, masks and the locale. */
 static void nothing_of_the_process_is_changed(void **state)
 {
     (void)state;

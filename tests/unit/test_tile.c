@@ -1,6 +1,6 @@
-/* Widening, quantizing and tiling: where each element lies, what is zero, how far a quantized
- * weight may be from its source, and what is refused with which index. All of it for each
- * instruction set that this machine has. */
+/* Tests of widening, quantizing and tiling, for each instruction set of this machine: the position
+ * of each element, which bytes are zero, the distance of a quantized weight from its source, and
+ * the index in each error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ struct matrix {
     enum safetensors_dtype source_dtype;
     enum blob_dtype dtype;
     uint64_t rows, cols;
-    float values[MAX_ROWS * MAX_COLS]; /* what the source holds, widened */
+    float values[MAX_ROWS * MAX_COLS]; /* contents of the source, widened */
     uint8_t bytes[1 + MAX_ROWS * MAX_COLS * sizeof(float)];
     struct guarded block, scratch;
 };
@@ -221,7 +221,7 @@ static void check_weight(uint64_t first, uint64_t row, uint64_t col)
         fail_msg("weight %a became %d steps of %a, not the nearest", w, q, s);
 }
 
-/* Everything in the block that is no weight or scale of the matrix is zero. */
+/* Expects that all bytes of the block without a weight or scale of the matrix are zero. */
 static void check_int8_padding(uint64_t first)
 {
     uint64_t groups = (m.cols + 31) / 32;
@@ -254,7 +254,7 @@ static void int8_weights_are_at_most_half_a_step_off_and_never_clamped(void **st
     for_each_block(ST_F16, DTYPE_INT8, check_int8_block);
 }
 
-/* Rows whose amax runs over the whole range of f32, f16's subnormal scales included. */
+/* Rows whose amax covers the whole range of f32, including f16's subnormal scales. */
 static void the_bound_holds_for_weights_of_every_size(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void scales_that_f16_holds_only_as_subnormals_are_rounded_up_too(void **s
         tile_without_fault(0);
         assert_true(scale_at(0, 0) == f32_from_f16((uint16_t)scale));
         assert_int_equal(step_at(0, 0), 127);
-        m.values[0] = -nextafterf(nextafterf(exact, 1), 1); /* a hair too much for this scale */
+        m.values[0] = -nextafterf(nextafterf(exact, 1), 1); /* slightly too large for this scale */
         tile_without_fault(0);
         assert_true(scale_at(0, 0) == f32_from_f16((uint16_t)(scale + 1)));
         check_int8_block(0);
@@ -350,7 +350,7 @@ static void a_group_too_large_for_f16_is_refused_with_its_first_element(void **s
     assert_true(scale_at(2, 40) == 65504);
     m.values[18 * 70 + 40] = -nextafterf(nextafterf(65504.0f * 127, INFINITY), INFINITY);
     has_fault(tile(16), SMOL_ERROR_UNSUPPORTED, 18 * 70 + 32);
-    tile_without_fault(0); /* the other block is fine */
+    tile_without_fault(0); /* the other block is valid */
     m.values[18 * 70 + 40] = FLT_MAX;
     has_fault(tile(16), SMOL_ERROR_UNSUPPORTED, 18 * 70 + 32);
     release();
@@ -408,7 +408,7 @@ static void every_instruction_set_gives_the_same_bytes(void **state)
     for (int i = 0; i < 3 * 3 * 100; i++) {
         uint64_t cols = 1 + random_bits() % MAX_COLS;
         make(sources[i % 3], dtypes[i / 3 % 3], 1 + random_bits() % 16, cols);
-        for (uint64_t k = 0; k < m.rows * m.cols; k++) /* all exponents that int8 takes */
+        for (uint64_t k = 0; k < m.rows * m.cols; k++) /* all exponents that int8 supports */
             m.values[k] = ldexpf(m.values[k] / 4, (int)(random_bits() % 34) - 20);
         tile_without_fault(0);
         memcpy(expected, m.block.data, smol_block_bytes(m.dtype, cols));

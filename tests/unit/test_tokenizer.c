@@ -1,5 +1,5 @@
-/* The tokenizer section's rules and the encoder, on tables built by hand. That real tokenizers
- * are read and used as the reference does is for tests/oracle/test_tokenizer.py. */
+/* Tests of the tokenizer section's rules and of the encoder, with tables made by hand.
+ * tests/oracle/test_tokenizer.py compares real tokenizers with the reference. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 enum token { UNUSED, A, B, C, AB, ABC, AA, AAAA, SPACE, ONE, START, START_X, E_ACUTE, N_TOKENS };
 enum { VOCAB_SIZE = N_TOKENS + 1, N_SLOTS = 8, N_ADDED = 3 };
 
-/* A whole section: the compiler puts every table where the format wants it. */
+/* A complete section: the compiler lays out the tables as the format requires. */
 struct section {
     _Alignas(64) struct blob_tokenizer header;
     _Alignas(64) struct token_span spans[N_TOKENS];
@@ -105,7 +105,7 @@ static void put_classes(struct section *s)
     s->class_blocks[0][' '] = s->class_blocks[0]['\n'] = CLASS_SPACE;
 }
 
-/* On the heap, so that a sanitizer sees every step beyond it. */
+/* On the heap, so that a sanitizer finds every access beyond it. */
 static struct section *make_section(void)
 {
     struct section *s = aligned_alloc(64, sizeof *s);
@@ -214,7 +214,7 @@ RULE(addedTwice, s->added[1] = s->added[2])
 RULE(addedNotSorted, struct added_token first = s->added[1]; s->added[1] = s->added[2];
      s->added[2] = first)
 RULE(addedKindsNotSorted, s->added[0].flags = ADDED_NORMALIZED; s->added[2].flags = 0)
-/* "abcababcaaaaaa 1<s><s>" is 22 of the pool's 32 bytes, which others have too. */
+/* "abcababcaaaaaa 1<s><s>" is 22 of the pool's 32 bytes; other tokens share them. */
 RULE(addedShareText, s->added[0].length = 7; s->added[1] = s->added[2];
      s->added[2] = (struct added_token){ABC, 0, 22, ADDED_NORMALIZED})
 RULE(classIndexTooHigh, s->class_index[CLASS_INDEX_SIZE - 1] = 2)
@@ -294,7 +294,7 @@ static void encode(const struct section *s, const char *text, size_t size, unsig
                      SMOL_OK);
 }
 
-/* `expected` ends with 0, which is no token here. */
+/* `expected` ends with 0, which is not a token here. */
 static void check_ids(const char *text, size_t size, unsigned flags, const uint32_t *expected)
 {
     struct section *s = make_section();
@@ -314,7 +314,7 @@ static void check_ids(const char *text, size_t size, unsigned flags, const uint3
 #define CHECK_PLAIN_IDS(text, ...)                                                                 \
     check_ids(text, sizeof text - 1, 0, (const uint32_t[]){__VA_ARGS__, 0})
 
-/* Damage in one place may make another tokenizer, but never one that leads astray. */
+/* Damage in one place may produce another tokenizer, but never reads outside the tables. */
 static void spoiltSectionsNeverLeadAstray(void **state)
 {
     (void)state;
@@ -347,7 +347,7 @@ static void spoiltSectionsNeverLeadAstray(void **state)
 
 /* --- tables that change while they are in use ------------------------------------------------- */
 
-/* An open tokenizer whose section ends where memory does. */
+/* Opens a tokenizer whose section ends at inaccessible memory. */
 struct live {
     struct guarded memory;
     struct section *section;
@@ -365,7 +365,7 @@ static struct live make_live(void)
     return live;
 }
 
-/* Encodes and decodes; there are no right answers, but ids and texts that exist. */
+/* Encodes and decodes. Any ids and texts are accepted if they exist. */
 static void use(const struct live *live)
 {
     static const char text[] =
@@ -394,7 +394,7 @@ static uint32_t next_random(uint32_t *random)
     return *random ^= *random << 5;
 }
 
-/* The blob was mapped, and pages of it have gone since: they are zeros, or anything. */
+/* The blob is mapped and some of its pages have changed to zeros or arbitrary bytes. */
 static void tablesThatTurnIntoZerosNeverLeadAstray(void **state)
 {
     (void)state;
@@ -434,7 +434,7 @@ static void tablesScribbledOverNeverLeadAstray(void **state)
     guarded_free(&live.memory);
 }
 
-/* Changes tables as another program would, at any moment; a thread sanitizer need not know. */
+/* Changes tables as another program could, at any moment. Hidden from the thread sanitizer. */
 struct scribbler {
     uint32_t *words;
     atomic_bool stop;
@@ -510,7 +510,7 @@ static void pieceEndsWhiteSpace(void **state)
     (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
-    s->spans[C] = s->spans[SPACE]; /* two spaces that meet in one word become AA */
+    s->spans[C] = s->spans[SPACE]; /* two adjacent spaces within one word become AA */
     s->byte_tokens[' '] = A;
     encode(s, "  1", 3, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, 2);
@@ -538,7 +538,7 @@ static void normalizedAddedTokensAreFoundLongestFirst(void **state)
     (void)state;
     struct section *s = make_section();
     struct token_list list = {0};
-    s->added[0].start = s->spans[ABC].start; /* nothing but "abc" comes before them now */
+    s->added[0].start = s->spans[ABC].start; /* only "abc" precedes them now */
     encode(s, "<s>xabc<s>", 10, ENCODE_SPECIAL, &list);
     assert_int_equal(list.n, 3);
     assert_int_equal(list.ids[0], START_X);
@@ -548,7 +548,7 @@ static void normalizedAddedTokensAreFoundLongestFirst(void **state)
     free(s);
 }
 
-/* What is added but not special is found all the same: "<s" is ABC. */
+/* Added tokens that are not special are found too: "<s" is ABC. */
 static void specialTokensAreTextOnRequest(void **state)
 {
     (void)state;
@@ -594,7 +594,7 @@ static void idsAreAppended(void **state)
     free(s);
 }
 
-/* What merging means, word for word. */
+/* Implements the definition of merging literally. */
 static size_t merge_slowly(const struct tokenizer_tables *tables, uint32_t *ids, size_t n)
 {
     for (;;) {

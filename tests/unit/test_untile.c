@@ -1,5 +1,5 @@
-/* Untiling is the inverse of tiling: for matrices of odd shapes and each dtype, every part of every
- * row comes back as FORMAT.md says it is stored, and nothing outside the tensor is read. */
+/* Tests of untiling, the inverse of tiling: for matrices of odd shapes and each dtype, every part
+ * of every row is returned as FORMAT.md specifies, and nothing outside the tensor is read. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static struct guarded make(const struct blob_tensor *layout)
     return tiles;
 }
 
-/* What is stored for the element, by FORMAT.md's formulas. */
+/* Returns the stored value of the element by FORMAT.md's formulas. */
 static float stored(const struct blob_tensor *layout, const uint8_t *data, uint64_t row,
                     uint64_t col)
 {
@@ -85,7 +85,7 @@ static void check_range(const struct blob_tensor *layout, const uint8_t *data, u
     guarded_free(&out);
 }
 
-/* All of a row, its first, its last, and a part of it. */
+/* Reads a whole row, its first element, its last, and a part of it. */
 static void check_row(const struct blob_tensor *layout, const uint8_t *data, uint64_t row)
 {
     uint64_t start = random_bits() % layout->cols;
@@ -136,7 +136,7 @@ static void what_f32_and_bf16_hold_is_the_source(void **state)
     }
 }
 
-/* Steps of 8 bits times scales of 11 bits: rounding would be seen here. */
+/* Steps of 8 bits times scales of 11 bits: rounding would be visible here. */
 static void every_product_of_step_and_scale_is_exact(void **state)
 {
     (void)state;

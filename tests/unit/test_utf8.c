@@ -1,5 +1,6 @@
-/* UTF-8 by the tables of the Unicode Standard, chapter 3: which sequences are well formed (3-7),
- * what an ill-formed one is replaced by (3-8 to 3-11), and what a stream must hold back. */
+/* Tests of UTF-8 against the tables of the Unicode Standard, chapter 3: which sequences are well
+ * formed (3-7), the replacement of ill-formed ones (3-8 to 3-11), and the bytes that a stream must
+ * hold back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,7 @@
 #include "common/utf8.h"
 #include "tests/unit/guarded.h"
 
-/* Table 3-7, a row a line: the ranges of the bytes. */
+/* Table 3-7, one row in each line: the ranges of the bytes. */
 static const struct {
     size_t length;
     uint8_t low[4], high[4];
@@ -29,7 +30,7 @@ static const struct {
 };
 enum { N_WELL_FORMED = sizeof well_formed / sizeof well_formed[0] };
 
-/* How many bytes of text[0..size) row `row` of the table matches. */
+/* Returns the number of bytes of text[0..size) that match row `row` of the table. */
 static size_t matched(size_t row, const uint8_t *text, size_t size)
 {
     size_t n = 0;
@@ -39,7 +40,8 @@ static size_t matched(size_t row, const uint8_t *text, size_t size)
     return n;
 }
 
-/* The maximal subpart at the start of `text`, by the table; *complete: it is a character. */
+/* Returns the size of the maximal subpart at the start of `text`, by the table; *complete: it is a
+ * character. */
 static size_t maximal_subpart(const uint8_t *text, size_t size, bool *complete)
 {
     size_t best = 1;
@@ -115,7 +117,7 @@ static void an_ill_formed_sequence_takes_its_maximal_subpart(void **state)
     for_each_text(check_decode);
 }
 
-/* Decodes the text and compares it with the code points of `want`, which 0 ends. */
+/* Decodes the text and compares it with the code points of `want`, which ends with 0. */
 static void decodes_to(const char *text, const uint32_t *want)
 {
     size_t size = strlen(text);
@@ -166,8 +168,8 @@ static void counts_the_well_formed_bytes_in_front(void **state)
     assert_int_equal(utf8_well_formed((const uint8_t *)"", 0), 0);
 }
 
-/* What must be held back, by the table: a maximal subpart at the very end that is no character,
- * but the start of one. */
+/* Returns the number of bytes that must be held back, by the table: a maximal subpart at the very
+ * end that starts a character but does not complete it. */
 static size_t held_back(const uint8_t *text, size_t size)
 {
     size_t at = 0, last = 0;
@@ -196,7 +198,7 @@ static void holds_back_what_more_bytes_could_complete(void **state)
     assert_int_equal(smol_utf8_unfinished((const uint8_t *)"", 0), 0);
 }
 
-/* Cuts `text` at every place; what a stream shows of the parts joins up to the text. */
+/* Cuts `text` at every position; the parts that a stream shows must add up to the text. */
 static void streamed_in_two_parts_no_character_is_torn(void **state)
 {
     (void)state;

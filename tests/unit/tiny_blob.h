@@ -1,5 +1,5 @@
-/* Tiny blobs with a part of every kind, for tests that spoil them: two layers, odd shapes, biases,
- * an output matrix of its own. Call make_tokenizer first. */
+/* Tiny blobs with a part of every kind, which tests damage: two layers, odd shapes, biases, a
+ * separate output matrix. Call make_tokenizer first. */
 #ifndef SMOL_TESTS_UNIT_TINY_BLOB_H
 #define SMOL_TESTS_UNIT_TINY_BLOB_H
 
@@ -31,7 +31,7 @@
 
 static const struct blob_model odd_model = {ODD_SHAPE, .attention_bias = 1};
 
-/* The same with what FEATURE_BLOCKS brings, as much as goes together. */
+/* Adds the features of FEATURE_BLOCKS, as many as can be combined. */
 static const struct blob_model rich_model = {
     ODD_SHAPE,
     .attention_bias = BIAS_QKV,
@@ -58,7 +58,7 @@ static const struct blob_generation generation = {
     .top_k = 40,
 };
 
-/* The smallest tokenizer that is one: two tokens, no merges, no added tokens. */
+/* The smallest valid tokenizer: two tokens, no merges, no added tokens. */
 static struct {
     _Alignas(64) struct blob_tokenizer header;
     _Alignas(64) struct token_span spans[2];
@@ -82,7 +82,7 @@ static inline void make_tokenizer(void)
         .text = offsetof(__typeof__(tokenizer), text),
         .byte_tokens = offsetof(__typeof__(tokenizer), byte_tokens),
         .merges = offsetof(__typeof__(tokenizer), merges),
-        .added = (uint32_t)classes, /* empty: it ends where it starts */
+        .added = (uint32_t)classes, /* empty: the end equals the start */
         .class_index = (uint32_t)classes,
         .class_blocks = offsetof(__typeof__(tokenizer), class_blocks),
     };
@@ -100,7 +100,7 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     return (struct blob_contents){
         .model = model,
         .inv_freq = inv_freq,
-        .layers = rich_layers, /* of a plain model, not looked at */
+        .layers = rich_layers, /* ignored for a plain model */
         .stop = stop,
         .n_stop = sizeof stop / sizeof stop[0],
         .generation = &generation,
@@ -111,8 +111,8 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     };
 }
 
-/* The tensor that `key` names, filled with numbers that its role decides. Returned in a buffer
- * that the next call reuses. */
+/* Returns the tensor that `key` names, with numbers that depend on its role, in a buffer that the
+ * next call reuses. */
 static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
 {
     static float values[64 * 1024], scratch[2048];
@@ -133,7 +133,7 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
     return out;
 }
 
-/* Writes the tensors up to the end, or until something fails. */
+/* Writes the tensors up to the end or to the first failure. */
 static inline smol_status append_tensors(struct blob_writer *writer, const struct blob_model *model,
                                          smol_error *error)
 {
