@@ -465,6 +465,48 @@ void smol_chat_text_free(smol_chat_text *text)
     *text = (smol_chat_text){0};
 }
 
+/* Lists the names that a role can have, as terminated strings in one block, which the caller frees.
+ */
+static smol_status list_roles(const struct template_code *code, char ***list, smol_error *error)
+{
+    struct machine machine = {.code = code, .error = error, .steps = TEMPLATE_STEPS};
+    uint32_t n = code->header.n_constants;
+    char **roles = NULL, *text;
+    size_t n_known = sizeof known_roles / sizeof known_roles[0] - 1, n_roles = n_known, n_bytes = 0;
+    bool *names = smol_calloc(n + (size_t)1, sizeof *names);
+    if (names && !smol_template_role_names(&machine, names)) {
+        smol_free(names);
+        return machine.status;
+    }
+    for (uint32_t i = 0; names && i < n; i++) {
+        names[i] = names[i] && code->constants[i].length > 0;
+        n_roles += names[i];
+        n_bytes += names[i] ? code->constants[i].length + (size_t)1 : 0;
+    }
+    if (names)
+        roles = smol_malloc((n_roles + 1) * sizeof *roles + n_bytes);
+    if (!roles) {
+        smol_free(names);
+        return smol_fail_memory(error, "roles");
+    }
+    memcpy(roles, known_roles, n_known * sizeof *roles);
+    text = (char *)(roles + n_roles + 1);
+    n_roles = n_known;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!names[i])
+            continue;
+        const struct value name = constant_text(code, i);
+        memcpy(text, name.bytes, name.n);
+        text[name.n] = '\0';
+        roles[n_roles++] = text;
+        text += name.n + 1;
+    }
+    roles[n_roles] = NULL;
+    *list = roles;
+    smol_free(names);
+    return SMOL_OK;
+}
+
 smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *params,
                                uint32_t **ids, size_t *n, smol_error *error)
 {
@@ -473,19 +515,23 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     smol_chat_text text = {0};
     error_clear(error);
     smol_status status = format(model, params, &text, error);
+    char **roles = NULL;
+    if (!status)
+        status = list_roles(&blob->template, &roles, error);
     if (!status) {
         const struct mixed_text mixed = {.text = text.text,
                                          .arguments = text.from_conversation,
                                          .size = text.size,
                                          .literals = blob->template.text,
                                          .n_literals = blob->template.header.n_text_bytes,
-                                         .roles = known_roles};
+                                         .roles = (const char *const *)roles};
         const struct listener listener = {params->on_progress, params->user};
         const struct encode_params encode = {.added = &model->added, .listener = &listener};
         status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, error);
         status = file_settle(&blob->file, blob->path, status, error);
     }
     smol_chat_text_free(&text);
+    smol_free(roles);
     if (status)
         smol_free(list.ids);
     *ids = status ? NULL : list.ids;

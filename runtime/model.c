@@ -194,7 +194,7 @@ smol_status smol_model_open_memory(const void *data, size_t size, const char *na
     static const _Alignas(SMOL_BLOB_ALIGNMENT) char nothing[1];
     const struct blob_origin from = {.fd = -1,
                                      .data = data && size > 0 ? data : nothing,
-                                     .size = size,
+                                     .size = data ? size : 0,
                                      .name = name ? name : "memory"};
     return open_from(&from, params, model, error);
 }

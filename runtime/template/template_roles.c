@@ -17,7 +17,8 @@ struct role_search {
     struct machine *machine;
     const struct template_function *function;
     const struct template_operation *operations; /* (function->n_operations) */
-    const struct value *role;                    /* name to search for */
+    const struct value *role;                    /* name to search for, or NULL: all names */
+    bool *names; /* all names: (n_constants), set for each constant that is one */
 };
 
 enum { NOWHERE = -1 }; /* not the number of an operation */
@@ -59,26 +60,38 @@ static int64_t operand_start(const struct role_search *search, int64_t end)
     return NOWHERE;
 }
 
+/* Returns whether the constant is the name; all names: whether it is a string. */
+static bool is_name(const struct role_search *search, uint32_t constant)
+{
+    return search->role
+               ? string_is(search, constant, search->role->bytes, search->role->n)
+               : search->machine->code->constants[constant].type == CONSTANT_STRING;
+}
+
 /* Returns whether the operand that ends at `end` is the name, or a list or tuple of strings that
- * contains it. */
-static bool is_the_name(const struct role_search *search, int64_t end)
+ * contains it. With `taken`, sets it for each name there. */
+static bool has_name(const struct role_search *search, int64_t end, bool *taken)
 {
     if (end < 0)
         return false;
     const struct template_operation *op = &search->operations[end];
     int64_t n = 1;
+    bool found = false;
     if (op->code == OP_LIST || op->code == OP_TUPLE) {
         n = op->b;
         end--;
     }
-    for (int64_t at = end; at > end - n && at >= 0; at--) {
+    for (int64_t at = end; at > end - n && at >= 0 && (taken || !found); at--) {
         op = &search->operations[at];
         if (op->code != OP_CONSTANT || !smol_template_step(search->machine, 0))
-            return false;
-        if (string_is(search, op->b, search->role->bytes, search->role->n))
-            return true;
+            break;
+        if (is_name(search, op->b)) {
+            found = true;
+            if (taken)
+                taken[op->b] = true;
+        }
     }
-    return false;
+    return found;
 }
 
 /* Returns whether the operand that ends at `end` is a message's role, but not a variable: .role,
@@ -150,22 +163,43 @@ static bool compares(const struct role_search *search, int64_t at)
         filter != FILTER_REJECTATTR)
         return false;
     int64_t left = operand_start(search, at - 1) - 1;
-    if (filter != UINT32_MAX) /* arguments: attribute, name of the test, name of the role */
-        return is_the_name(search, at - 1) && operation_is(search, left - 1, OP_CONSTANT, "role");
-    return (is_the_name(search, at - 1) && is_role(search, left)) ||
-           (!is_test && is_the_name(search, left) && is_role(search, at - 1));
+    int64_t name = NOWHERE;
+    if (filter != UINT32_MAX) { /* arguments: attribute, name of the test, name of the role */
+        if (has_name(search, at - 1, NULL) && operation_is(search, left - 1, OP_CONSTANT, "role"))
+            name = at - 1;
+    } else if (has_name(search, at - 1, NULL) && is_role(search, left)) {
+        name = at - 1;
+    } else if (!is_test && has_name(search, left, NULL) && is_role(search, at - 1)) {
+        name = left;
+    }
+    if (name >= 0 && search->names)
+        has_name(search, name, search->names);
+    return name >= 0;
+}
+
+/* Searches all functions; role and names as in struct role_search. */
+static bool search_code(struct machine *machine, const struct value *role, bool *names)
+{
+    const struct template_code *code = machine->code;
+    bool found = false;
+    for (uint32_t i = 0; i < code->header.n_functions && !found && !machine->status; i++) {
+        const struct template_function *function = &code->functions[i];
+        const struct role_search search = {machine, function, code->operations + function->start,
+                                           role, names};
+        for (uint32_t at = 1; at < function->n_operations && !found && !machine->status; at++)
+            found = smol_template_step(machine, 0) && compares(&search, at) && !names;
+    }
+    return found;
 }
 
 bool smol_template_names_role(struct machine *machine, const struct value *role, bool *named)
 {
-    const struct template_code *code = machine->code;
-    *named = false;
-    for (uint32_t i = 0; i < code->header.n_functions && !*named && !machine->status; i++) {
-        const struct template_function *function = &code->functions[i];
-        const struct role_search search = {machine, function, code->operations + function->start,
-                                           role};
-        for (uint32_t at = 1; at < function->n_operations && !*named && !machine->status; at++)
-            *named = smol_template_step(machine, 0) && compares(&search, at);
-    }
+    *named = search_code(machine, role, NULL);
+    return !machine->status;
+}
+
+bool smol_template_role_names(struct machine *machine, bool *names)
+{
+    search_code(machine, NULL, names);
     return !machine->status;
 }

@@ -15,4 +15,8 @@ bool smol_template_run(struct machine *machine, struct value *out);
  * template_roles.c. Errors: SMOL_ERROR_UNSUPPORTED (steps exhausted). */
 bool smol_template_names_role(struct machine *machine, const struct value *role, bool *named);
 
+/* Sets names[c], of header.n_constants, for each constant c with which machine->code compares a
+ * message's role; leaves the others. Errors: the same. */
+bool smol_template_role_names(struct machine *machine, bool *names);
+
 #endif

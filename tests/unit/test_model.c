@@ -138,6 +138,10 @@ static void memory_is_used_in_place_and_verified(void **state)
     assert_non_null(strstr(error.message, "flash: the data is not aligned"));
     assert_int_equal(smol_model_open_memory(NULL, 0, NULL, NULL, &model, &error),
                      SMOL_ERROR_DAMAGED);
+    const smol_model_params required = {
+        .require_digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"};
+    assert_int_equal(smol_model_open_memory(NULL, SIZE_MAX, NULL, &required, &model, &error),
+                     SMOL_ERROR_DAMAGED);
     free(bytes);
     smol_file_close(&view);
 }
