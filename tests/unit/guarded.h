@@ -10,7 +10,7 @@
 #include "common/checked.h"
 
 struct guarded {
-    void *data; /* its last byte is adjacent to the guard page, rounded down to `align` */
+    void *data; /* ends at the guard page, rounded down to `align` */
     void *mapping;
     size_t mapping_size;
 };

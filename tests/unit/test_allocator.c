@@ -94,7 +94,7 @@ struct session {
     smol_generate_result result;
 };
 
-/* A text long enough for every growing list to grow. */
+/* Tokenizes a text long enough for every growing list to grow. */
 static smol_status tokenize(struct session *s, smol_error *error)
 {
     char text[2000];

@@ -21,7 +21,8 @@ static char path[128];
 static uint32_t ids[N_IDS];
 typedef float logits_t[N_IDS * MAX_VOCABULARY];
 
-/* The tokens are evaluated in parts of `part` tokens each, on `n_threads` threads. */
+/* A way to evaluate the tokens: in parts of `part` tokens, on `n_threads` threads, with the kernels
+ * of `isa` (NULL: the default). */
 struct way {
     uint32_t n_threads;
     size_t part;

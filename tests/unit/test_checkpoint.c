@@ -91,7 +91,7 @@ static void add_biases(unsigned layer)
     add_in_layer(layer, "mlp.down_proj.bias", "[6]", 6);
 }
 
-/* Describes a complete, untied checkpoint, which tests then modify. */
+/* Makes a complete, untied checkpoint, which tests then modify. */
 static int set_up(void **state)
 {
     (void)state;

@@ -541,7 +541,7 @@ static void reads_which_layers_are_windowed(void **state)
     assert_int_equal(config.model.n_rope_tables, 1);
     assert_true(config.model.rope_theta == 10000);
     accepts("{" GEMMA3 "\"sliding_window\": 64, \"sliding_window_pattern\": 2}");
-    layers_are(LAYER_SECOND_TABLE, 0); /* no window, but these layers have their own rotation */
+    layers_are(LAYER_SECOND_TABLE, 0); /* no text exceeds the window */
 }
 
 static void refuses_null_where_the_reference_does(void **state)

@@ -156,7 +156,7 @@ static smol_status run(logits_t logits)
     return status;
 }
 
-/* Counts the results of runs with a damaged file. */
+/* The results of runs with a damaged file. */
 struct outcome {
     size_t refused, harmless;
 };

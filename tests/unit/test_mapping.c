@@ -51,8 +51,7 @@ static int run_child(void (*body)(void))
         }                                                                                          \
     } while (0)
 
-/* --- files that become unreadable
- * --------------------------------------------------------------- */
+/* --- files that become unreadable -------------------------------------------------------- */
 
 enum { PAGES = 8 };
 
@@ -333,8 +332,7 @@ static void filesMayComeAndGoMeanwhile(void **state)
     assert_int_equal(run_child(fault_meanwhile), 0);
 }
 
-/* --- faults outside the guarded files
- * ---------------------------------------------------------- */
+/* --- faults outside the guarded files ---------------------------------------------------- */
 
 /* Maps an empty file that is not on the guard's list. */
 static volatile const uint8_t *map_by_hand(void)

@@ -129,7 +129,7 @@ static void a_seek_table_grows_and_is_cut(void **state)
         assert_int_equal(table.n, n);
         assert_int_equal(table.end, ends[n]);
     }
-    smol_seek_table_cut(&table, 5); /* has already fewer */
+    smol_seek_table_cut(&table, 5); /* already has fewer */
     assert_int_equal(table.n, 0);
     smol_seek_table_free(&table);
 }

@@ -144,8 +144,7 @@ static void a_part_that_is_no_file_is_refused_and_left(void **state)
     assert_true(exists(part));
 }
 
-/* --- concurrent writers
- * ------------------------------------------------------------------------ */
+/* --- concurrent writers ------------------------------------------------------------------ */
 
 static void a_part_that_is_being_written_is_refused(void **state)
 {

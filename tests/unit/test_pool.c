@@ -123,7 +123,7 @@ static void every_item_is_done_once_and_seen_in_the_next_stage(void **state)
     }
 }
 
-/* The processor of each thread in a run. */
+/* The threads of a run. */
 struct roll {
     pthread_t handles[POOL_MAX_THREADS];
     uint32_t calls[POOL_MAX_THREADS];

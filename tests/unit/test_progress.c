@@ -345,7 +345,7 @@ static void a_call_that_is_cancelled_at_any_moment_is_done_or_not(void **state)
 
 /* --- generating --------------------------------------------------------------------------- */
 
-/* Cancels from another thread after the k-th token. */
+/* Receives tokens, and cancels from another thread after a number of them. */
 struct reader {
     smol_context *context;
     size_t n, cancel_at;

@@ -106,8 +106,7 @@ static void ranks_and_the_most_likely_are_those_of_a_sort(void **state)
     assert_int_equal(few.top[0].id, 1);
 }
 
-/* Replaces control characters of both kinds by "?"; other characters with the same first byte stay.
- */
+/* Control characters of both kinds become "?"; others with the same first byte stay. */
 static void messages_do_not_steer_a_terminal(void **state)
 {
     (void)state;

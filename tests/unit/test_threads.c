@@ -120,7 +120,7 @@ static void models_and_contexts_on_many_threads_answer_as_alone(void **state)
     }
 }
 
-/* The library does not change handlers, masks and the locale. */
+/* The library does not change signal handlers, signal masks or the locale. */
 static void nothing_of_the_process_is_changed(void **state)
 {
     (void)state;

@@ -347,7 +347,7 @@ static void spoiltSectionsNeverLeadAstray(void **state)
 
 /* --- tables that change while they are in use ------------------------------------------------- */
 
-/* Opens a tokenizer whose section ends at inaccessible memory. */
+/* An open tokenizer whose section ends at inaccessible memory. */
 struct live {
     struct guarded memory;
     struct section *section;

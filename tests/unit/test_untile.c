@@ -26,7 +26,7 @@ static uint32_t random_bits(void)
 
 static float values[MAX_ROWS * MAX_COLS];
 
-/* A tensor of random values of many magnitudes in `values`, tiled, between guard pages. */
+/* Makes a tensor of random values of many magnitudes in `values`, tiled, between guard pages. */
 static struct guarded make(const struct blob_tensor *layout)
 {
     static float scratch[MAX_COLS];
