@@ -72,6 +72,21 @@ void smol_json_whole(struct json_out *json, uint64_t value)
     fprintf(json->file, "%" PRIu64, value);
 }
 
+void smol_json_member_value(struct json_out *json, const char *key, const char *value)
+{
+    size_t size = strlen(value);
+    smol_json_key(json, key);
+    for (size_t i = 0, length; i < size; i += length) {
+        uint32_t code_point;
+        length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
+        if (code_point >= 0x7f && code_point < 0xa0)
+            write_character(json->file, code_point);
+        else
+            fwrite(value + i, 1, length, json->file);
+    }
+    json->comma = true;
+}
+
 void smol_json_member_text(struct json_out *json, const char *key, const char *text)
 {
     smol_json_key(json, key);

@@ -29,6 +29,9 @@ void smol_json_member_text(struct json_out *json, const char *key, const char *t
 void smol_json_member_whole(struct json_out *json, const char *key, uint64_t value);
 void smol_json_member_real(struct json_out *json, const char *key, double value);
 
+/* Writes a member whose value is JSON already, well-formed UTF-8. DEL and C1 are escaped. */
+void smol_json_member_value(struct json_out *json, const char *key, const char *value);
+
 /* Writes an element of an array. */
 void smol_json_whole(struct json_out *json, uint64_t value);
 

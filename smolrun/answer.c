@@ -151,9 +151,9 @@ smol_status smol_answer_print(const struct answer *answer, const smol_model *mod
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     if (answer->request.id)
-        printf(", \"id\": %s", answer->request.id); /* already JSON */
+        smol_json_member_value(&json, "id", answer->request.id);
     if (answer->request.model)
-        printf(", \"model\": %s", answer->request.model);
+        smol_json_member_value(&json, "model", answer->request.model);
     if (answer->error.status) {
         print_error(&json, &answer->error);
     } else {

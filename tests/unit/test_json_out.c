@@ -154,6 +154,30 @@ static void reals_that_are_not_finite_are_null(void **state)
     }
 }
 
+static void values_are_repeated_without_control_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value, *expected;
+    } cases[] = {
+        {"-7", "{\"id\": -7, \"next\": 1}"},
+        {"\"a\\u009b\\n\u00e9\"", "{\"id\": \"a\\u009b\\n\u00e9\", \"next\": 1}"},
+        {"\"\x7f\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0\"",
+         "{\"id\": \"\\u007f\\u0080\\u009b\\u009f\xc2\xa0\", \"next\": 1}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct written w;
+        start(&w);
+        smol_json_open(&w.json, '{');
+        smol_json_member_value(&w.json, "id", cases[i].value);
+        smol_json_member_whole(&w.json, "next", 1);
+        smol_json_close(&w.json, '}');
+        fflush(w.json.file);
+        assert_string_equal(w.text, cases[i].expected);
+        json_decref(read_back(&w));
+    }
+}
+
 static void flags_and_null_come_back(void **state)
 {
     (void)state;
@@ -184,6 +208,7 @@ int main(void)
         cmocka_unit_test(commas_stand_between_members_and_elements),
         cmocka_unit_test(reals_read_back_as_the_same_double),
         cmocka_unit_test(reals_that_are_not_finite_are_null),
+        cmocka_unit_test(values_are_repeated_without_control_characters),
         cmocka_unit_test(flags_and_null_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
