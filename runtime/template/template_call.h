@@ -13,7 +13,7 @@ struct call {
     uint32_t n_named;
 };
 
-/* Sorts the arguments into `out` in the order of names[0..n_names); an argument that is not given
+/* Places the arguments into `out` in the order of names[0..n_names); an argument that is not given
  * is VALUE_MISSING. `callee` is used in messages. Errors: too many, unknown or repeated
  * arguments. */
 bool smol_call_bind(struct machine *machine, const char *callee, const struct call *call,

@@ -15,7 +15,7 @@
 
 enum {
     TEMPLATE_MEMORY = 64 << 20,  /* bytes for all values of a run, including the result */
-    TEMPLATE_BLOCK = 64 << 10,   /* bytes of one allocation */
+    TEMPLATE_BLOCK = 64 << 10,   /* bytes of a block, see smol_template_alloc */
     TEMPLATE_STEPS = 1 << 25,    /* an operation, an element or 16 bytes of text is a step */
     TEMPLATE_STACK = 1 << 13,    /* values: slots and stacks of all calls */
     TEMPLATE_MAX_CALLS = 64,     /* nesting of macro calls */

@@ -11,7 +11,7 @@
  * (code that no converter generates). */
 bool smol_template_run(struct machine *machine, struct value *out);
 
-/* Returns whether machine->code compares a message's role with this name in *named; see
+/* Sets *named to whether machine->code compares a message's role with this name, see
  * template_roles.c. Errors: SMOL_ERROR_UNSUPPORTED (steps exhausted). */
 bool smol_template_names_role(struct machine *machine, const struct value *role, bool *named);
 
