@@ -12,6 +12,7 @@
 #include "runtime/library.h"
 #include "runtime/template/template_json.h"
 #include "runtime/template/template_vm.h"
+#include "runtime/tokenizer/added.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 /* --- variables -------------------------------------------------------------------------------- */
@@ -516,7 +517,7 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
     error_clear(error);
     smol_status status = format(model, params, &text, error);
     char **roles = NULL;
-    if (!status)
+    if (!status && !smol_added_all_special(&blob->tokenizer))
         status = list_roles(&blob->template, &roles, error);
     if (!status) {
         const struct mixed_text mixed = {.text = text.text,
@@ -524,7 +525,7 @@ smol_status smol_chat_tokenize(const smol_model *model, const smol_chat_params *
                                          .size = text.size,
                                          .literals = blob->template.text,
                                          .n_literals = blob->template.header.n_text_bytes,
-                                         .roles = (const char *const *)roles};
+                                         .roles = roles ? (const char *const *)roles : known_roles};
         const struct listener listener = {params->on_progress, params->user};
         const struct encode_params encode = {.added = &model->added, .listener = &listener};
         status = smol_tokenizer_encode_mixed(&blob->tokenizer, &mixed, &encode, &list, error);

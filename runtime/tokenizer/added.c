@@ -13,6 +13,16 @@ static bool is_special(const struct tokenizer_tables *tables, const struct added
     return token->flags & ADDED_SPECIAL || tokenizer_span(tables, token->id).flags & TOKEN_SPECIAL;
 }
 
+bool smol_added_all_special(const struct tokenizer_tables *tables)
+{
+    for (uint32_t i = 0; i < tables->header.n_added; i++) {
+        struct added_token token = tokenizer_added(tables, i);
+        if (!is_special(tables, &token))
+            return false;
+    }
+    return true;
+}
+
 static bool is_white(const uint8_t *text, size_t size)
 {
     for (size_t i = 0; i < size;) {

@@ -15,6 +15,9 @@
 bool smol_added_is_control(const struct tokenizer_tables *tables, const struct mixed_text *mixed,
                            const struct added_token *token);
 
+/* Returns whether no token depends on mixed->roles, because all are special. */
+bool smol_added_all_special(const struct tokenizer_tables *tables);
+
 enum { ADDED_BLOCK = 512 }; /* bytes of text that are looked up together */
 
 /* A search from the first added token of a text to the last. Set the fields up to `watch`, and the
