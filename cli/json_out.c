@@ -80,7 +80,7 @@ void smol_json_member_value(struct json_out *json, const char *key, const char *
         uint32_t code_point;
         length = smol_utf8_decode((const uint8_t *)value + i, size - i, &code_point);
         if (code_point >= 0x7f && code_point < 0xa0)
-            write_character(json->file, code_point);
+            fprintf(json->file, "\\u%04" PRIx32, code_point);
         else
             fwrite(value + i, 1, length, json->file);
     }
