@@ -29,3 +29,29 @@ smol_status smol_standard_flush(smol_error *error)
     return smol_fail(error, SMOL_ERROR_FILE, "standard output: cannot write (%s)",
                      strerror(reason));
 }
+
+/* A memory stream would do, but those of glibc do not report that memory ran out. */
+static ssize_t hold(void *cookie, const char *data, size_t size)
+{
+    struct buffer *text = cookie;
+    smol_buffer_add(text, data, size);
+    return text->failed ? 0 : (ssize_t)size;
+}
+
+smol_status smol_held_start(struct held_output *held, smol_error *error)
+{
+    *held = (struct held_output){.file = NULL};
+    held->file = fopencookie(&held->text, "w", (cookie_io_functions_t){.write = hold});
+    return held->file ? SMOL_OK : smol_fail_memory(error, "the output");
+}
+
+smol_status smol_held_release(struct held_output *held, smol_status status, smol_error *error)
+{
+    fclose(held->file);
+    if (!status && held->text.failed)
+        status = smol_fail_memory(error, "the output");
+    if (!status)
+        fwrite(held->text.text, 1, held->text.size, stdout);
+    smol_free(held->text.text);
+    return status;
+}

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "cli/standard.h"
 #include "smolrun/likelihood.h"
 
 const char *const smol_finish_words[] = {
@@ -146,8 +147,11 @@ void smol_answer_members(struct json_out *json, const struct answer *answer)
 smol_status smol_answer_print(const struct answer *answer, const smol_model *model, uint64_t index,
                               smol_error *error)
 {
-    smol_status status = SMOL_OK;
-    struct json_out json = {.file = stdout};
+    struct held_output held;
+    smol_status status = smol_held_start(&held, error);
+    if (status)
+        return status;
+    struct json_out json = {.file = held.file};
     smol_json_open(&json, '{');
     smol_json_member_whole(&json, "index", index);
     if (answer->request.id)
@@ -162,6 +166,6 @@ smol_status smol_answer_print(const struct answer *answer, const smol_model *mod
         print_usage(&json, &answer->result);
     }
     smol_json_close(&json, '}');
-    putchar('\n');
-    return status;
+    fputc('\n', held.file);
+    return smol_held_release(&held, status, error);
 }

@@ -53,7 +53,8 @@ struct explanation {
     uint32_t *prompt;
     size_t n_prompt, n_generated;
     size_t vocab_size;
-    float *rows; /* (MAX_ROWS, vocab_size) */
+    float *rows;             /* (MAX_ROWS, vocab_size) */
+    struct held_output held; /* a failure in between prints nothing */
     struct json_out json;
     struct choice *choices; /* (n_choices), the prompt's first; unused for JSON */
     size_t n_choices, room;
@@ -70,7 +71,7 @@ struct explanation {
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Returns the text of a token; finish_printing reports text_error. */
+/* Returns the text of a token; check_texts reports text_error. */
 static const char *token_text(struct explanation *e, uint32_t id, size_t *size)
 {
     const char *text;
@@ -86,7 +87,7 @@ static void print_token(struct explanation *e, uint32_t id, int width)
     size_t size;
     const char *text = token_text(e, id, &size);
     size_t n = smol_quote(text, size, (size_t)width - 2, shown);
-    printf("%s%*s", shown, width - (int)n, "");
+    fprintf(e->held.file, "%s%*s", shown, width - (int)n, "");
 }
 
 /* Fits the rows to the terminal's width: makes the alternatives narrower first, then fewer. */
@@ -108,9 +109,9 @@ static void fit_rows(struct explanation *e)
         e->other_width = width < OTHER_LEAST + OTHER_REST ? OTHER_LEAST : (int)width - OTHER_REST;
 }
 
-static void print_heading(void)
+static void print_heading(struct explanation *e)
 {
-    printf("%-*s  %8s  %5s  %s\n", TOKEN_WIDTH, "token", "prob", "rank", "instead");
+    fprintf(e->held.file, "%-*s  %8s  %5s  %s\n", TOKEN_WIDTH, "token", "prob", "rank", "instead");
 }
 
 static const char *color_of(double probability)
@@ -120,42 +121,42 @@ static const char *color_of(double probability)
 
 /* Prints a percentage such as " 12.34 %", right-aligned. Prints "<0.01 %" instead of "0.00 %",
  * which would mean impossible. */
-static void print_percent(double probability, int width, int digits)
+static void print_percent(struct explanation *e, double probability, int width, int digits)
 {
     double least = digits == 2 ? 0.01 : 0.1;
     if (100 * probability < least / 2)
-        printf("%*s %%", width, digits == 2 ? "<0.01" : "<0.1");
+        fprintf(e->held.file, "%*s %%", width, digits == 2 ? "<0.01" : "<0.1");
     else
-        printf("%*.*f %%", width, digits, 100 * probability);
+        fprintf(e->held.file, "%*.*f %%", width, digits, 100 * probability);
 }
 
 /* Prints the row of a prompt's first token, without numbers: no logits precede it. */
 static void print_first(struct explanation *e)
 {
     print_token(e, e->prompt[0], TOKEN_WIDTH);
-    printf("  %8s  %5s  (nothing precedes it)\n", "-", "-");
+    fprintf(e->held.file, "  %8s  %5s  (nothing precedes it)\n", "-", "-");
 }
 
 static void print_choice(struct explanation *e, const struct choice *choice)
 {
     double probability = smol_exp(choice->token.log_probability);
     if (e->color)
-        printf("\033[%sm", color_of(probability));
+        fprintf(e->held.file, "\033[%sm", color_of(probability));
     print_token(e, choice->token.id, TOKEN_WIDTH);
-    printf("  ");
-    print_percent(probability, 6, 2);
-    printf("%s  %5zu", e->color ? "\033[0m" : "", choice->rank);
+    fprintf(e->held.file, "  ");
+    print_percent(e, probability, 6, 2);
+    fprintf(e->held.file, "%s  %5zu", e->color ? "\033[0m" : "", choice->rank);
     for (size_t i = 0, n = 0; i < choice->n_top && n < e->n_others; i++) {
         const struct ranked *other = &choice->top[i];
         if (other->id == choice->token.id)
             continue;
         n++;
-        printf("  ");
+        fprintf(e->held.file, "  ");
         print_token(e, other->id, e->other_width);
-        putchar(' ');
-        print_percent(smol_exp(other->log_probability), 4, 1);
+        fputc(' ', e->held.file);
+        print_percent(e, smol_exp(other->log_probability), 4, 1);
     }
-    putchar('\n');
+    fputc('\n', e->held.file);
 }
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -218,13 +219,11 @@ static smol_status keep_choice(struct explanation *e, const struct choice *choic
     return SMOL_OK;
 }
 
-static smol_status finish_printing(struct explanation *e, smol_error *error)
+static smol_status check_texts(const struct explanation *e, smol_error *error)
 {
-    if (e->text_error.status) {
+    if (e->text_error.status)
         *error = e->text_error;
-        return error->status;
-    }
-    return smol_standard_flush(error);
+    return e->text_error.status;
 }
 
 /* Explains the token `id` by the logits of its position. Adds it to e->nll and *kin. */
@@ -237,7 +236,7 @@ static smol_status explain_token(struct explanation *e, const float *logits, uin
     if (!e->settings->json)
         return keep_choice(e, &choice, error);
     print_json_choice(e, &choice);
-    return finish_printing(e, error);
+    return check_texts(e, error);
 }
 
 /* Evaluates the prompt. With --given, explains its tokens, except the first. Leaves the logits
@@ -318,22 +317,23 @@ static smol_status generate(struct explanation *e, smol_error *error)
 
 /* Prints a line such as "12 tokens: mean NLL ...". `kind` is empty, or a word and a space before
  * "tokens". */
-static void print_tally(const char *kind, const struct tally *nll)
+static void print_tally(struct explanation *e, const char *kind, const struct tally *nll)
 {
     if (nll->n > 0)
-        printf("%zu %stoken%s: mean NLL %.4f nats, perplexity %.4f\n", nll->n, kind,
-               nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
+        fprintf(e->held.file, "%zu %stoken%s: mean NLL %.4f nats, perplexity %.4f\n", nll->n, kind,
+                nll->n == 1 ? "" : "s", nll->mean, smol_exp(nll->mean));
 }
 
 /* Prints text[0..size) in quotes, then an empty line. */
-static smol_status print_line(const char *text, size_t size, smol_error *error)
+static smol_status print_line(const struct explanation *e, const char *text, size_t size,
+                              smol_error *error)
 {
     size_t most = 4 * size + 3; /* columns: a byte takes at most four */
     char *line = malloc(QUOTE_BYTES(most));
     if (!line)
         return smol_fail_memory(error, "the text");
     smol_quote(text, size, most, line);
-    printf("%s\n\n", line);
+    fprintf(e->held.file, "%s\n\n", line);
     free(line);
     return SMOL_OK;
 }
@@ -358,7 +358,7 @@ static smol_status print_whole_text(const struct explanation *e, smol_error *err
     if (status)
         return status;
     if (size > 0)
-        status = print_line(text, size, error);
+        status = print_line(e, text, size, error);
     smol_free(text);
     return status;
 }
@@ -370,33 +370,31 @@ static smol_status print_table(struct explanation *e, smol_error *error)
     smol_status status = print_whole_text(e, error);
     if (status)
         return status;
-    print_heading();
+    print_heading(e);
     if (e->settings->given)
         print_first(e);
     for (size_t i = 0; i < e->n_choices; i++) {
         if (e->settings->given && i == n_given)
-            putchar('\n');
+            fputc('\n', e->held.file);
         print_choice(e, &e->choices[i]);
     }
-    putchar('\n');
-    print_tally("given ", &e->given_nll);
-    print_tally(e->settings->given ? "generated " : "", &e->generated_nll);
-    return finish_printing(e, error);
+    fputc('\n', e->held.file);
+    print_tally(e, "given ", &e->given_nll);
+    print_tally(e, e->settings->given ? "generated " : "", &e->generated_nll);
+    return check_texts(e, error);
 }
 
-static smol_status print_json_end(struct explanation *e, smol_error *error)
+static void print_json_end(struct explanation *e)
 {
     smol_json_member_text(&e->json, "finish_reason", smol_finish_words[e->finish]);
     smol_json_member_real(&e->json, "nll", e->nll.n ? e->nll.mean : (double)NAN);
     smol_json_close(&e->json, '}');
-    putchar('\n');
-    return smol_standard_flush(error);
+    fputc('\n', e->held.file);
 }
 
-static smol_status explain_prompt(struct explanation *e, smol_error *error)
+static smol_status print_explanation(struct explanation *e, smol_error *error)
 {
-    e->color = !e->settings->json && smol_terminal_colors();
-    e->json.file = stdout;
+    e->json.file = e->held.file;
     if (e->settings->json)
         smol_json_open(&e->json, '{');
     smol_status status = read_prompt(e, error);
@@ -405,9 +403,19 @@ static smol_status explain_prompt(struct explanation *e, smol_error *error)
     if (!status)
         status = generate(e, error);
     smol_live_line_end(&e->line);
-    if (status)
-        return status;
-    return e->settings->json ? print_json_end(e, error) : print_table(e, error);
+    if (status || !e->settings->json)
+        return status ? status : print_table(e, error);
+    print_json_end(e);
+    return SMOL_OK;
+}
+
+static smol_status explain_prompt(struct explanation *e, smol_error *error)
+{
+    e->color = !e->settings->json && smol_terminal_colors();
+    smol_status status = smol_held_start(&e->held, error);
+    if (!status)
+        status = smol_held_release(&e->held, print_explanation(e, error), error);
+    return status ? status : smol_standard_flush(error);
 }
 
 static smol_status explain(struct explanation *e, smol_error *error)

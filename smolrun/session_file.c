@@ -48,36 +48,50 @@ static smol_status look_for(const char *path, bool *found, smol_error *error)
     return SMOL_OK;
 }
 
-/* Returns whether `path` leads to the file that is open as `fd`. */
-static bool leads_to(const char *path, int fd)
+/* Finds out whether `path` leads to the file that is open as `fd`. */
+static smol_status compare_file(const char *path, int fd, bool *same, smol_error *error)
 {
-    struct stat mine, there;
-    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
-           mine.st_ino == there.st_ino;
+    struct stat mine, there = {0};
+    *same = false;
+    if (fstat(fd, &mine) || (stat(path, &there) && errno != ENOENT))
+        return smol_fail_errno(error, path, "look for");
+    *same = mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+    return SMOL_OK;
 }
 
-/* Opens `path` for reading; with `locked`, for this process only. Another process replaces the file
- * with a new one that it has locked too, so a lock counts only while the path still leads to the
- * locked file. On file systems without locks, is_unchanged detects another writer. */
-static smol_status open_session(const char *path, bool locked, int *fd, smol_error *error)
+/* Opens `path` for reading, locked for this process only. */
+static smol_status open_locked(const char *path, int *fd, smol_error *error)
 {
-    do {
-        *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (*fd < 0)
-            return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s)", path,
-                             strerror(errno));
-        if (!locked)
-            return SMOL_OK;
-        if (flock(*fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-            close(*fd);
-            *fd = -1;
-            return smol_fail(
-                error, SMOL_ERROR_FILE,
-                "%.300s: another process uses this session: wait for it, or name another file",
-                path);
-        }
-    } while (!leads_to(path, *fd) && close(*fd) == 0);
-    return SMOL_OK;
+    *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (*fd < 0)
+        return smol_fail(error, SMOL_ERROR_FILE, "%.300s: cannot open (%s)", path, strerror(errno));
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return SMOL_OK;
+    close(*fd);
+    *fd = -1;
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%.300s: another process uses this session: wait for it, or name another file",
+                     path);
+}
+
+/* Opens `path` for reading, locked. Another process replaces the file with a new one that it has
+ * locked too, so a lock counts only while the path still leads to the locked file. On file systems
+ * without locks, is_unchanged detects another writer. */
+static smol_status open_session(const char *path, int *fd, smol_error *error)
+{
+    enum { TRIES = 100 };
+    for (int i = 0; i < TRIES; i++) {
+        bool same = false;
+        smol_status status = open_locked(path, fd, error);
+        if (!status)
+            status = compare_file(path, *fd, &same, error);
+        if (status || same)
+            return status;
+        close(*fd);
+        *fd = -1;
+    }
+    return smol_fail(error, SMOL_ERROR_FILE,
+                     "%.300s: another process keeps replacing it: name another file", path);
 }
 
 /* --- reading ------------------------------------------------------------------------------ */
@@ -108,15 +122,14 @@ static smol_status restore(const char *path, int fd, smol_context *context, smol
 smol_status smol_session_read(const char *path, smol_context *context, smol_session *session,
                               bool *found, smol_error *error)
 {
-    int fd = -1;
     smol_status status = look_for(path, found, error);
     if (status || !*found)
         return status;
-    status = open_session(path, false, &fd, error);
-    if (!status)
-        status = restore(path, fd, context, session, error);
-    if (fd >= 0)
-        close(fd);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return smol_fail_errno(error, path, "open");
+    status = restore(path, fd, context, session, error);
+    close(fd);
     return status;
 }
 
@@ -142,7 +155,7 @@ smol_status smol_session_open(struct session_file *file, const char *path, smol_
         return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for a file name");
     smol_status status = look_for(path, &found, error);
     if (!status && found)
-        status = open_session(path, true, &file->fd, error);
+        status = open_session(path, &file->fd, error);
     if (!status && found)
         status = restore(path, file->fd, context, session, error);
     return status ? status : check_writable(path, error);
@@ -172,7 +185,8 @@ static int write_all(void *user, const void *data, size_t size)
     return status != SMOL_OK;
 }
 
-/* Writes `path` and leaves it open in *fd, locked before other processes can see it. */
+/* Writes `path` and leaves it open in *fd, or -1, locked before other processes can see it: also
+ * after an error, as it may be in place all the same (see smol_output_commit). */
 static smol_status write_session(const char *path, bool replace, const smol_context *context,
                                  const smol_session *session, int *fd, smol_error *error)
 {
@@ -192,12 +206,7 @@ static smol_status write_session(const char *path, bool replace, const smol_cont
     *fd = open(smol_output_temporary(&sink.output), O_RDONLY | O_CLOEXEC);
     if (*fd >= 0)
         flock(*fd, LOCK_EX | LOCK_NB);
-    status = smol_output_commit(&sink.output, error);
-    if (status && *fd >= 0) {
-        close(*fd);
-        *fd = -1;
-    }
-    return status;
+    return smol_output_commit(&sink.output, error);
 }
 
 /* Checks that `path` does not exist, or with `replace` that it is a session. */
@@ -237,12 +246,17 @@ smol_status smol_session_write(const char *path, bool replace, const smol_contex
     return status;
 }
 
-/* Returns whether no other process has put a file at `path`. A removed file counts as unchanged:
- * writing the session again loses nothing. */
-static bool is_unchanged(const struct session_file *file)
+/* Finds out whether no other process has put a file at the path. A removed file counts as
+ * unchanged: writing the session again loses nothing. */
+static smol_status check_unchanged(const struct session_file *file, bool *unchanged,
+                                   smol_error *error)
 {
     struct stat info;
-    return lstat(file->path, &info) != 0 || (file->fd >= 0 && leads_to(file->path, file->fd));
+    *unchanged = true;
+    if (lstat(file->path, &info))
+        return errno == ENOENT ? SMOL_OK : smol_fail_errno(error, file->path, "look for");
+    *unchanged = false;
+    return file->fd < 0 ? SMOL_OK : compare_file(file->path, file->fd, unchanged, error);
 }
 
 /* Returns the first free name of PATH.2, PATH.3 ..., which the caller frees. NULL: no free name, or
@@ -275,6 +289,8 @@ static smol_status save_elsewhere(struct session_file *file, const smol_context 
                          file->path);
     smol_status status = write_session(name, false, context, session, &fd, error);
     if (status) {
+        if (fd >= 0)
+            close(fd);
         free(name);
         return status;
     }
@@ -291,18 +307,25 @@ smol_status smol_session_save(struct session_file *file, const smol_context *con
                               const smol_session *session, smol_error *error)
 {
     int fd = -1;
+    bool unchanged, in_place = false;
     struct stat info;
-    if (!is_unchanged(file))
-        return save_elsewhere(file, context, session, error);
-    smol_status status = write_session(file->path, file->fd >= 0, context, session, &fd, error);
-    if (status && file->fd < 0 && lstat(file->path, &info) == 0) /* created after the check above */
-        return save_elsewhere(file, context, session, error);
-    if (status)
-        return status;
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = fd;
-    return SMOL_OK;
+    smol_error unknown;
+    smol_status status = check_unchanged(file, &unchanged, error);
+    if (status || !unchanged)
+        return status ? status : save_elsewhere(file, context, session, error);
+    status = write_session(file->path, file->fd >= 0, context, session, &fd, error);
+    if (fd >= 0)
+        in_place = !status || (!compare_file(file->path, fd, &in_place, &unknown) && in_place);
+    if (in_place) {
+        if (file->fd >= 0)
+            close(file->fd);
+        file->fd = fd;
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    if (status && !in_place && file->fd < 0 && lstat(file->path, &info) == 0)
+        return save_elsewhere(file, context, session, error); /* created after the check above */
+    return status;
 }
 
 /* --- prompts ------------------------------------------------------------------------------ */
