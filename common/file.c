@@ -149,18 +149,34 @@ static smol_status read_some(const char *path, const struct file_view *view, voi
     return SMOL_OK;
 }
 
+/* Reads the start of the file that was opened with `status`, and closes it. */
+static smol_status peek_opened(smol_status status, const char *name, const struct file_view *view,
+                               void *data, size_t size, size_t *n, size_t *file_size,
+                               smol_error *error)
+{
+    if (status)
+        return status;
+    *file_size = view->size;
+    *n = view->size < size ? view->size : size;
+    status = read_some(name, view, data, *n, error);
+    close(view->fd);
+    return status;
+}
+
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
                            smol_error *error)
 {
     struct file_view view;
     smol_status status = open_regular(path, &view, error);
-    if (status)
-        return status;
-    *file_size = view.size;
-    *n = view.size < size ? view.size : size;
-    status = read_some(path, &view, data, *n, error);
-    close(view.fd);
-    return status;
+    return peek_opened(status, path, &view, data, size, n, file_size, error);
+}
+
+smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
+                              size_t *file_size, smol_error *error)
+{
+    struct file_view view;
+    smol_status status = duplicate(fd, name, &view, error);
+    return peek_opened(status, name, &view, data, size, n, file_size, error);
 }
 
 static smol_status read_all(const char *path, const struct file_view *view, uint8_t *data,

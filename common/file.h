@@ -37,6 +37,8 @@ smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, s
  * is shorter; *file_size is the size of the file. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
                            smol_error *error);
+smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
+                              size_t *file_size, smol_error *error);
 
 /* Reads the regular file `path` into its own memory, aligned to 64 bytes. Rejects more than `limit`
  * bytes. After an error the view is zeroed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_MEMORY. */

@@ -518,19 +518,22 @@ static smol_status open_named(struct blob *blob, const char *name, enum verify v
     return status;
 }
 
-/* Reads the file into memory. First checks its header and size, because a file that is not a blob
- * might be too large for memory. */
-static smol_status read_file(const char *path, struct file_view *file, smol_error *error)
+smol_status smol_blob_read(int fd, const char *path, struct file_view *file, smol_error *error)
 {
     struct blob_header header;
     const char *name = smol_base_name(path);
     size_t n, size;
-    smol_status status = smol_file_peek(path, &header, sizeof header, &n, &size, error);
+    smol_status status =
+        fd < 0 ? smol_file_peek(path, &header, sizeof header, &n, &size, error)
+               : smol_file_peek_fd(fd, path, &header, sizeof header, &n, &size, error);
     if (!status)
         status = smol_blob_check_header(&header, n, name, error);
     if (!status)
         status = check_size(&header, size, name, error);
-    return status ? status : smol_file_read(path, size, file, error);
+    if (status)
+        return status;
+    return fd < 0 ? smol_file_read(path, size, file, error)
+                  : smol_file_read_fd(fd, path, size, file, error);
 }
 
 smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, struct blob *blob,
@@ -539,7 +542,7 @@ smol_status smol_blob_open(const char *path, bool use_mmap, enum verify verify, 
     struct file_view file;
     *blob = (struct blob){0};
     smol_status status =
-        use_mmap ? smol_file_map(path, &file, error) : read_file(path, &file, error);
+        use_mmap ? smol_file_map(path, &file, error) : smol_blob_read(-1, path, &file, error);
     if (status && smol_is_folder(path))
         return smol_fail(
             error, SMOL_ERROR_FILE,

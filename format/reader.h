@@ -50,6 +50,11 @@ struct blob {
     _Atomic unsigned char *checked; /* (n_chunks): 1 after a chunk's digest was verified */
 };
 
+/* Reads the blob that is open as `fd`, or if `fd` is negative the file `path`, into memory; the
+ * caller closes *file. Its header and size are checked first, because a file that is not a blob
+ * might be too large for memory. */
+smol_status smol_blob_read(int fd, const char *path, struct file_view *file, smol_error *error);
+
 /* Opens `path`: maps it, or reads it into memory if `use_mmap` is false. Checks the header, the
  * front's digest, every structural rule of FORMAT.md, and the tokenizer section. Copies the front
  * of a mapped file, so that checked data cannot change. Leaves nothing open after an error. Errors:

@@ -41,9 +41,9 @@ static smol_status check_params(const smol_model_params *params, smol_error *err
     return CHECK_RESERVED(model_params, params, error);
 }
 
-/* Opens the bytes of a blob. If `mapped` is false, reads files into memory. */
-static smol_status open_view(const struct blob_origin *from, bool mapped, struct file_view *view,
-                             smol_error *error)
+/* Opens the bytes of a blob. If a digest is required, reads the file unseen. */
+static smol_status open_view(const struct blob_origin *from, const smol_model_params *params,
+                             struct file_view *view, smol_error *error)
 {
     if (from->data) {
         _Static_assert(SMOL_BLOB_ALIGNMENT == BLOB_ALIGN, "the alignment of blobs");
@@ -54,11 +54,13 @@ static smol_status open_view(const struct blob_origin *from, bool mapped, struct
                              from->name, SMOL_BLOB_ALIGNMENT);
         return SMOL_OK;
     }
-    if (from->path)
-        return mapped ? smol_file_map(from->path, view, error)
-                      : smol_file_read(from->path, SIZE_MAX, view, error);
-    return mapped ? smol_file_map_fd(from->fd, from->name, view, error)
-                  : smol_file_read_fd(from->fd, from->name, SIZE_MAX, view, error);
+    if (params->require_digest)
+        return from->path ? smol_file_read(from->path, SIZE_MAX, view, error)
+                          : smol_file_read_fd(from->fd, from->name, SIZE_MAX, view, error);
+    if (params->no_mmap)
+        return smol_blob_read(from->path ? -1 : from->fd, from->name, view, error);
+    return from->path ? smol_file_map(from->path, view, error)
+                      : smol_file_map_fd(from->fd, from->name, view, error);
 }
 
 static smol_status compute_digest(const struct file_view *file, const char *name,
@@ -99,7 +101,7 @@ static smol_status open_blob(const struct blob_origin *from, const smol_model_pa
 {
     enum verify verify = params->verify == SMOL_VERIFY_OFF ? VERIFY_OFF : VERIFY_FIRST_USE;
     struct file_view file;
-    smol_status status = open_view(from, !params->no_mmap && !params->require_digest, &file, error);
+    smol_status status = open_view(from, params, &file, error);
     if (status)
         return status;
     if (params->require_digest)

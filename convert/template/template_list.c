@@ -85,10 +85,12 @@ static smol_status list_folder(const char *path, struct template_list *list, smo
     return status;
 }
 
-static bool is_missing(const char *path)
+static smol_status look_for(const char *path, bool *found, smol_error *error)
 {
     struct stat info;
-    return lstat(path, &info) && (errno == ENOENT || errno == ENOTDIR);
+    *found = lstat(path, &info) == 0;
+    return *found || errno == ENOENT || errno == ENOTDIR ? SMOL_OK
+                                                         : smol_fail_errno(error, path, "look for");
 }
 
 static smol_status list_files(const char *folder, struct template_list *list, smol_error *error)
@@ -96,9 +98,12 @@ static smol_status list_files(const char *folder, struct template_list *list, sm
     char *single = smol_path_join(folder, "chat_template.jinja");
     char *more = smol_path_join(folder, folder_name);
     smol_status status = SMOL_OK;
+    bool found = false;
     if (!single || !more)
         status = smol_fail_memory(error, "a file name");
-    if (!status && !is_missing(single)) {
+    else
+        status = look_for(single, &found, error);
+    if (!status && found) {
         status = add(list, "default", strlen("default"), single, NULL, error);
         single = NULL;
     }

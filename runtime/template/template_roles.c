@@ -63,9 +63,8 @@ static int64_t operand_start(const struct role_search *search, int64_t end)
 /* Returns whether the constant is the name; all names: whether it is a string. */
 static bool is_name(const struct role_search *search, uint32_t constant)
 {
-    return search->role
-               ? string_is(search, constant, search->role->bytes, search->role->n)
-               : search->machine->code->constants[constant].type == CONSTANT_STRING;
+    return search->role ? string_is(search, constant, search->role->bytes, search->role->n)
+                        : search->machine->code->constants[constant].type == CONSTANT_STRING;
 }
 
 /* Returns whether the operand that ends at `end` is the name, or a list or tuple of strings that

@@ -654,7 +654,7 @@ def test_wrong_usage_is_status_2(arguments):
 def test_help_says_what_the_exit_status_means():
     result = smolconv("diff", "--help")
     assert result.returncode == 0 and result.stdout.startswith("usage: smolconv diff A B")
-    assert "Exit status: 0 the same" in result.stdout
+    assert "Exit status: 0 no difference" in result.stdout
     assert "smolconv diff " in smolconv("--help").stdout
 
 
