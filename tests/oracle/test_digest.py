@@ -95,7 +95,7 @@ def test_another_digest_is_refused_with_both_named(command, digest, tmp_path):
     "malformed", ["", "abc", "g" * 64, "0" * 63, "0" * 65, "0x" + "0" * 62, " " + "0" * 63]
 )
 def test_a_malformed_digest_is_wrong_usage_whatever_the_file(command, malformed):
-    for file in ({}, {"file": "missing.smol"}):
+    for file in ({}, {"file": __file__}):
         status, text, complaint = smolrun(*command(malformed, **file))
         assert status == USAGE and text == "", complaint
         assert "64 hexadecimal digits" in complaint

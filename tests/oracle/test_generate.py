@@ -70,6 +70,7 @@ class GenerateParams(ctypes.Structure):
 
     _fields_ = [
         ("max_tokens", ctypes.c_size_t),
+        ("prompt_only", ctypes.c_int),
         ("stop", ctypes.c_void_p),
         ("n_stop", ctypes.c_size_t),
         ("show_special", ctypes.c_int),
@@ -77,8 +78,9 @@ class GenerateParams(ctypes.Structure):
         ("n_keep", ctypes.c_size_t),
         ("penalize_context", ctypes.c_int),
         ("on_text", ON_TEXT),
-        ("user", ctypes.c_void_p),
         ("on_token", ctypes.c_void_p),
+        ("user", ctypes.c_void_p),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 
@@ -94,6 +96,7 @@ class GenerateResult(ctypes.Structure):
         ("decode_seconds", ctypes.c_double),
         ("n_slides", ctypes.c_size_t),
         ("slide_seconds", ctypes.c_double),
+        ("reserved", ctypes.c_uint64 * 8),
     ]
 
 

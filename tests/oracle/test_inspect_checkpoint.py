@@ -195,4 +195,4 @@ def test_what_is_damaged_or_missing_is_an_error_all_the_same(tmp_path, checkpoin
     assert smolconv("inspect", checkpoint).returncode == 4
     assert smolconv("inspect", "--context", 0, DEMO).returncode == 2
     result = smolconv("inspect", "--context", 513, DEMO)
-    assert result.returncode == 2 and "--context 513: the model has at most 512" in result.stderr
+    assert result.returncode == 2 and "--context 513: the model's longest text is 512 tokens" in result.stderr

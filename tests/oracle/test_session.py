@@ -185,7 +185,7 @@ def test_what_is_no_session_is_left_alone(blob, file, good):
 def test_damaged_sessions_are_refused(blob, file, good):
     for size in (8, 90, 96, 100, len(good) // 2, len(good) - 1):
         assert_left_alone(blob, file, good[:size], DAMAGED, "ends too early")
-    assert_left_alone(blob, file, good + b"\0", DAMAGED, "behind its end")
+    assert_left_alone(blob, file, good + b"\0", DAMAGED, "after its end")
     for at in range(16, len(good), 97):
         flipped = good[:at] + bytes([good[at] ^ 4]) + good[at + 1 :]
         assert_left_alone(blob, file, flipped, DAMAGED, "digest")
