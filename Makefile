@@ -96,8 +96,8 @@ $(BUILD)/smolconv: $(CONVERT_OBJ) $(CLI_OBJ) $(SHARED_OBJ)
 $(BUILD)/smolrun: $(SMOLRUN_OBJ) $(CLI_OBJ) $(BUILD)/libsmol.a
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)
 
-# The same program on the shared library, of which it sees the public interface only; what cli/ uses
-# of common/ is its own copy. A test runs it.
+# smolrun linked with the shared library, which proves that the public interface suffices. It has its
+# own copy of what cli/ uses of common/. A test runs it.
 $(BUILD)/tests/smolrun-shared: $(SMOLRUN_OBJ) $(CLI_OBJ) $(call objects,$(COMMON_SRC)) $(BUILD)/libsmol.so
 	@mkdir -p $(@D)
 	$(LINK) -pie -o $@ $^ $(LDLIBS_RUN)

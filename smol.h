@@ -81,7 +81,7 @@ extern "C" {
 #define SMOL_QUOTE_EXPANDED(text) #text
 #define SMOL_QUOTE(macro) SMOL_QUOTE_EXPANDED(macro)
 
-/* The same as text, "major.minor.patch". */
+/* As text: "major.minor.patch". */
 #define SMOL_VERSION                                                                               \
     SMOL_QUOTE(SMOL_VERSION_MAJOR)                                                                 \
     "." SMOL_QUOTE(SMOL_VERSION_MINOR) "." SMOL_QUOTE(SMOL_VERSION_PATCH)
@@ -202,11 +202,11 @@ typedef struct smol_model_params {
 SMOL_API smol_status smol_model_open(const char *path, const smol_model_params *params,
                                      smol_model **model, smol_error *error);
 
-/* Opens the blob in the regular file behind the descriptor `fd`, which must be readable, for
- * programs that open files before they enter a sandbox or receive descriptors. The whole file is
- * used, wherever the descriptor's offset is, and the offset does not change. The descriptor remains
- * the caller's and may be closed after the call. `name` is for messages; NULL: "fd 3" or the like.
- * Otherwise the same as smol_model_open. */
+/* Opens the blob in the regular file that is open as the descriptor `fd`, which must be readable,
+ * for programs that open files before they enter a sandbox or receive descriptors. The whole file
+ * is used, wherever the descriptor's offset is, and the offset does not change. The descriptor
+ * remains the caller's and may be closed after the call. `name` is for messages; NULL: "fd 3" or
+ * the like. Otherwise the same as smol_model_open. */
 SMOL_API smol_status smol_model_open_fd(int fd, const char *name, const smol_model_params *params,
                                         smol_model **model, smol_error *error);
 

@@ -193,7 +193,7 @@ static smol_status measure_all(struct bench *bench, smol_error *error)
 {
     const struct settings *s = &bench->settings;
     const struct phase first = {"first token", s->n_prefill, s->n_prefill, 1, NULL, {0}};
-    const struct phase behind = {"depth", s->depth, s->depth, s->n_sequences, NULL, {0}};
+    const struct phase depth = {"depth", s->depth, s->depth, s->n_sequences, NULL, {0}};
     struct phase prefill = {"prefill", s->n_prefill, s->n_prefill, 1, &bench->prefill, {0}};
     struct phase decode[] = {
         {"decode", s->n_decode, 1, 1, &bench->decode, {0}},
@@ -204,7 +204,7 @@ static smol_status measure_all(struct bench *bench, smol_error *error)
     smol_status status = evaluate(bench, &first, &bench->first_token_seconds, error);
     truncate_all(bench, 0);
     if (!status)
-        status = evaluate(bench, &behind, &unused, error);
+        status = evaluate(bench, &depth, &unused, error);
     if (!status)
         status = measure(bench, &prefill, 1, error);
     if (!status)

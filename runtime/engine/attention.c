@@ -185,12 +185,12 @@ static size_t first_span(const struct engine *e, size_t layer, size_t position)
 /* Returns the positions that row j sees in the block that begins at `start`. */
 static struct kv_range seen_range(const struct tile *tile, size_t j, size_t start)
 {
-    size_t position = row_position(tile, j), behind = position + 1;
+    size_t position = row_position(tile, j), end = position + 1;
     size_t first = first_seen(tile->e, tile->layer, position);
-    behind = behind > start ? behind - start : 0;
-    behind = behind < KV_BLOCK ? behind : KV_BLOCK;
+    end = end > start ? end - start : 0;
+    end = end < KV_BLOCK ? end : KV_BLOCK;
     first = first > start ? first - start : 0;
-    return (struct kv_range){(uint32_t)(first < behind ? first : behind), (uint32_t)behind};
+    return (struct kv_range){(uint32_t)(first < end ? first : end), (uint32_t)end};
 }
 
 /* Writes the rows' scaled queries to the columns of queries (head_dim, QUERY_TILE). */

@@ -271,9 +271,9 @@ static void multiply_slices(struct pass *pass, const struct blob_tensor *weight,
     if (n_blocks < end * SLICE_BLOCKS)
         memset(out, 0, (end - begin) * pass->n * SLICE * sizeof *out);
     for (size_t slice = begin; slice < end; slice++) {
-        size_t block = slice * SLICE_BLOCKS, behind = block + SLICE_BLOCKS;
+        size_t block = slice * SLICE_BLOCKS, block_end = block + SLICE_BLOCKS;
         smol_multiply_blocks(pass, weight, bias, normed, block,
-                             behind < n_blocks ? behind : n_blocks,
+                             block_end < n_blocks ? block_end : n_blocks,
                              out + (slice - begin) * pass->n * SLICE, SLICE);
     }
 }

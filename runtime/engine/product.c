@@ -114,13 +114,13 @@ static void multiply_blocks(struct pass *pass, const void *argument, size_t begi
     const struct products *all = argument;
     size_t first = 0; /* number of this product's first block */
     for (size_t i = 0; i < all->n; i++) {
-        size_t behind = first + count_blocks(all->products[i].weight->rows);
-        size_t low = begin > first ? begin : first, high = end < behind ? end : behind;
+        size_t next = first + count_blocks(all->products[i].weight->rows);
+        size_t low = begin > first ? begin : first, high = end < next ? end : next;
         size_t step = blocks_at_once(all->products[i].weight, all->input->n);
         for (size_t block = low; block < high; block += step)
             multiply_some(pass, &all->products[i], all->input, block - first,
                           (high - block < step ? high : block + step) - first);
-        first = behind;
+        first = next;
     }
 }
 

@@ -65,9 +65,9 @@ struct attention {
     float softcap;        /* of scores; 0: no soft-cap */
 };
 
-/* The positions of a block that a query sees: first to behind - 1; none if they are equal. */
+/* The positions of a block that a query sees: first to end - 1; none if they are equal. */
 struct kv_range {
-    uint32_t first, behind; /* first <= behind <= KV_BLOCK */
+    uint32_t first, end; /* first <= end <= KV_BLOCK */
 };
 
 struct kernels {

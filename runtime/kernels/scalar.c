@@ -145,13 +145,13 @@ static inline float load_int8(const void *data, size_t i)
 static float weigh(const struct attention *a, size_t j, float *scores, struct kv_range seen)
 {
     if (a->softcap > 0)
-        softcap(scores + seen.first, seen.behind - seen.first, a->softcap);
+        softcap(scores + seen.first, seen.end - seen.first, a->softcap);
     float largest = a->max[j];
-    for (size_t i = seen.first; i < seen.behind; i++)
+    for (size_t i = seen.first; i < seen.end; i++)
         largest = scores[i] > largest ? scores[i] : largest;
     largest += 0.0f; /* no -0 */
     float sums[16] = {0};
-    for (size_t i = seen.first; i < seen.behind; i++) {
+    for (size_t i = seen.first; i < seen.end; i++) {
         scores[i] = math_exp(scores[i] - largest);
         sums[i % 16] += scores[i];
     }
@@ -170,7 +170,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
         size_t stride = round_up(a->head_dim, 16);                                                 \
         for (size_t j = 0; j < a->n; j++) {                                                        \
             float *scores = a->scores + j * KV_BLOCK, *values = a->values + j * stride;            \
-            for (size_t i = seen[j].first; i < seen[j].behind; i++) {                              \
+            for (size_t i = seen[j].first; i < seen[j].end; i++) {                                 \
                 float sum = 0;                                                                     \
                 for (size_t c = 0; c < a->head_dim; c++)                                           \
                     sum +=                                                                         \
@@ -180,7 +180,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
             float rescale = weigh(a, j, scores, seen[j]);                                          \
             for (size_t c = 0; c < stride; c++) {                                                  \
                 float sum = 0;                                                                     \
-                for (size_t i = seen[j].first; i < seen[j].behind; i++)                            \
+                for (size_t i = seen[j].first; i < seen[j].end; i++)                               \
                     sum += (scaled ? scores[i] * block->v_scale[i] : scores[i]) *                  \
                            load_##type(block->v, i * stride + c);                                  \
                 values[c] = values[c] * rescale + sum;                                             \

@@ -325,10 +325,10 @@ static void weigh(const struct attention *a, const struct kv_block *block,
         if (block->k_scale)
             scale_row(row, block->k_scale);
         if (a->softcap > 0)
-            softcap(row + seen[j].first, seen[j].behind - seen[j].first, a->softcap);
+            softcap(row + seen[j].first, seen[j].end - seen[j].first, a->softcap);
         for (size_t i = 0; i < seen[j].first; i++)
             row[i] = -INFINITY; /* weight 0 */
-        for (size_t i = seen[j].behind; i < KV_BLOCK; i++)
+        for (size_t i = seen[j].end; i < KV_BLOCK; i++)
             row[i] = -INFINITY;
         largest[j] = largest_score(row, a->max[j]);
         rescale[j] = a->max[j] - largest[j];
@@ -354,7 +354,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
     size_t stride = round_up(a->head_dim, 16);
     uint32_t furthest = 0;
     for (size_t j = 0; j < a->n; j++)
-        furthest = seen[j].behind > furthest ? seen[j].behind : furthest;
+        furthest = seen[j].end > furthest ? seen[j].end : furthest;
     cache_multiply(&(struct cache_product){
         .type = type,
         .a = a->queries,

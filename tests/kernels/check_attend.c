@@ -65,11 +65,10 @@ static size_t random_ranges(struct kv_range seen[QUERY_TILE], size_t n)
     size_t furthest = 0;
     bool windows = random_bits() & 1;
     for (size_t j = 0; j < n; j++) {
-        size_t behind = kind == ANY ? random_within(0, KV_BLOCK) : kind == SAME ? first : first + j;
-        behind = behind < KV_BLOCK ? behind : KV_BLOCK;
-        seen[j] =
-            (struct kv_range){windows ? (uint32_t)random_within(0, behind) : 0, (uint32_t)behind};
-        furthest = behind > furthest ? behind : furthest;
+        size_t end = kind == ANY ? random_within(0, KV_BLOCK) : kind == SAME ? first : first + j;
+        end = end < KV_BLOCK ? end : KV_BLOCK;
+        seen[j] = (struct kv_range){windows ? (uint32_t)random_within(0, end) : 0, (uint32_t)end};
+        furthest = end > furthest ? end : furthest;
     }
     return furthest;
 }
@@ -170,7 +169,7 @@ static void attend_once(const void *operands, size_t place)
     o->set->attend[o->type](&o->attention, &o->blocks[place], seen);
 }
 
-/* Blocks one behind the other, as the cache of a long text has them. */
+/* Blocks one end the other, as the cache of a long text has them. */
 static void bench(const struct kernels *set, enum kv_type type)
 {
     static _Alignas(64) uint8_t k[PLACES][DIM * KV_BLOCK * 4], v[PLACES][DIM * KV_BLOCK * 4];
