@@ -381,7 +381,7 @@ static void a_session_that_is_cut_is_refused_at_every_length(void **state)
                            size < 8 ? "not a session" : "ends too early");
         f.bytes.data = realloc(f.bytes.data, f.bytes.size + 1);
         f.bytes.data[f.bytes.size] = 0;
-        assert_refused(&f, f.bytes.size + 1, SMOL_ERROR_DAMAGED, "behind its end");
+        assert_refused(&f, f.bytes.size + 1, SMOL_ERROR_DAMAGED, "after its end");
         drop(&f);
     }
 }
