@@ -166,7 +166,7 @@ static smol_status peek_opened(smol_status status, const char *name, const struc
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
                            smol_error *error)
 {
-    struct file_view view;
+    struct file_view view = {0};
     smol_status status = open_regular(path, &view, error);
     return peek_opened(status, path, &view, data, size, n, file_size, error);
 }
@@ -174,7 +174,7 @@ smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n,
 smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
                               size_t *file_size, smol_error *error)
 {
-    struct file_view view;
+    struct file_view view = {0};
     smol_status status = duplicate(fd, name, &view, error);
     return peek_opened(status, name, &view, data, size, n, file_size, error);
 }

@@ -303,7 +303,7 @@ smol_status smol_json_to_real(struct json_reader *reader, const struct json_numb
 
 static smol_status skip_number(struct json_reader *reader)
 {
-    struct json_number number;
+    struct json_number number = {0};
     double value;
     smol_status status = smol_json_number(reader, &number);
     if (!status)

@@ -354,6 +354,8 @@ static smol_status encode_whole(struct encoder *encoder, const uint8_t *text, si
     }
     if (!status)
         status = encode(encoder, text, size);
+    if (encoder->added == &automata)
+        encoder->added = NULL;
     smol_added_automata_free(&automata);
     return status;
 }

@@ -404,11 +404,11 @@ def take_terminal():
 
 
 class Terminal:
-    """smolrun chat at a terminal of 80 columns, started by `under` (a tracer)."""
+    """smolrun chat at a terminal, started by `under` (a tracer)."""
 
-    def __init__(self, blob, *words, program=BUILD / "smolrun", under=(), **environment):
+    def __init__(self, blob, *words, program=BUILD / "smolrun", under=(), columns=80, **environment):
         self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "XDG_STATE_HOME")}
         self.process = subprocess.Popen(
             [*under, program, "chat", blob, *map(str, words)],

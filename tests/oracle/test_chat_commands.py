@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 from test_chat import (
-    CONTEXT_FULL, FILE, FIRST, OK, PROMPT, SECOND, SYSTEM, Terminal, USAGE, chat, resize, run, shown,
+    CONTEXT_FULL, FILE, FIRST, OK, PROMPT, SECOND, SYSTEM, Terminal, USAGE, chat, run, shown,
 )  # fmt: skip
 
 SAMPLED = ["--temp", "1.2", "--seed", "5"]
@@ -155,9 +155,7 @@ def test_history_shows_the_conversation(blob):
 
 
 def open_chat(blob, tmp_path, *words, columns=80):
-    terminal = Terminal(blob, *words, XDG_STATE_HOME=str(tmp_path), NO_COLOR="1", TERM="dumb")
-    resize(terminal, columns)
-    return terminal
+    return Terminal(blob, *words, columns=columns, XDG_STATE_HOME=str(tmp_path), NO_COLOR="1", TERM="dumb")
 
 
 def test_the_greeting_says_how_to_save(blob, tmp_path):
