@@ -37,6 +37,9 @@ smol_status smol_file_map_fd(int fd, const char *name, struct file_view *view, s
  * is shorter; *file_size is the size of the file. Errors: SMOL_ERROR_FILE. */
 smol_status smol_file_peek(const char *path, void *data, size_t size, size_t *n, size_t *file_size,
                            smol_error *error);
+
+/* Does the same for the file that `fd` refers to. The caller keeps the descriptor. `name` is for
+ * messages. */
 smol_status smol_file_peek_fd(int fd, const char *name, void *data, size_t size, size_t *n,
                               size_t *file_size, smol_error *error);
 

@@ -309,13 +309,12 @@ smol_status smol_session_save(struct session_file *file, const smol_context *con
     int fd = -1;
     bool unchanged, in_place = false;
     struct stat info;
-    smol_error unknown;
     smol_status status = check_unchanged(file, &unchanged, error);
     if (status || !unchanged)
         return status ? status : save_elsewhere(file, context, session, error);
     status = write_session(file->path, file->fd >= 0, context, session, &fd, error);
     if (fd >= 0)
-        in_place = !status || (!compare_file(file->path, fd, &in_place, &unknown) && in_place);
+        in_place = !status || (!compare_file(file->path, fd, &in_place, NULL) && in_place);
     if (in_place) {
         if (file->fd >= 0)
             close(file->fd);
