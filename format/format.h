@@ -42,6 +42,7 @@ enum blob_feature {
     FEATURE_TEMPLATE = 1 << 1, /* SECTION_TEMPLATE */
     FEATURE_SCANNER = 1 << 2,  /* SECTION_SCANNER */
     FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that belong to it */
+    FEATURE_MIXED = 1 << 4,    /* SECTION_LEVELS, and matrices of int6, int5, int4 in int8 models */
     KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT,
 };
 
@@ -58,6 +59,7 @@ enum section_kind {
     SECTION_TEMPLATE = 9,   /* struct blob_template, then its tables: format/template.h */
     SECTION_SCANNER = 10,   /* struct blob_scanner, then its tables */
     SECTION_TEXT = 11,      /* struct blob_text, then its tables */
+    SECTION_LEVELS = 12,    /* struct blob_levels[], FEATURE_MIXED */
     /* data sections */
     SECTION_FIRST_DATA = 32,
     SECTION_TOKENIZER = 32, /* struct blob_tokenizer, then its tables */
@@ -79,7 +81,18 @@ enum blob_family { FAMILY_LLAMA = 1 };
 enum blob_dtype {
     DTYPE_F32 = 1,
     DTYPE_BF16 = 2, /* the upper half of f32; two inputs of a row share a 32-bit lane */
-    DTYPE_INT8 = 3, /* symmetric, groups of 32 inputs share an f16 scale per row */
+    /* grouped: 32 inputs of a row share an f16 scale */
+    DTYPE_INT8 = 3, /* the weight is a byte times the scale */
+    DTYPE_INT6 = 4, /* the weight is an entry of a table of 64, 32 or 16 bytes, times the scale */
+    DTYPE_INT5 = 5,
+    DTYPE_INT4 = 6,
+};
+enum { MAX_LEVELS = 64 };
+
+/* A table of the values of int4, int5 or int6 weights: strictly ascending, within -127..127, zeros
+ * after the last. */
+struct blob_levels {
+    int8_t values[MAX_LEVELS];
 };
 
 #define NO_TOKEN UINT32_MAX /* the absence of a token id */
@@ -199,7 +212,9 @@ struct blob_tensor {
     uint64_t cols;
     uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
     uint64_t size;   /* bytes, including tile padding */
-    uint8_t reserved[16];
+    uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
+    uint32_t fine_input; /* 1: the input is quantized in two steps; the output layer's always is */
+    uint8_t reserved[8];
 };
 
 /* The tokenizer section starts with this struct. The tables follow in the order of their offsets

@@ -161,7 +161,7 @@ uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols)
         return cols * TILE_ROWS * sizeof(float);
     if (dtype == DTYPE_BF16)
         return (cols + 1) / 2 * TILE_ROWS * sizeof(uint32_t);
-    return int8_block_bytes(count_groups(cols));
+    return grouped_block_bytes(dtype, count_groups(cols));
 }
 
 struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key)
@@ -191,6 +191,12 @@ const char *smol_dtype_name(enum blob_dtype dtype)
         return "bf16";
     case DTYPE_INT8:
         return "int8";
+    case DTYPE_INT6:
+        return "int6";
+    case DTYPE_INT5:
+        return "int5";
+    case DTYPE_INT4:
+        return "int4";
     }
     return "?";
 }

@@ -12,11 +12,10 @@
 
 enum {
     TILE_ROWS = 16,    /* output rows stored side by side, one per SIMD lane */
-    GROUP_INPUTS = 32, /* int8: inputs that share a scale */
-    GROUP_BYTES = 512, /* int8: TILE_ROWS * GROUP_INPUTS weights */
-    QUAD_BYTES = 64,   /* int8: TILE_ROWS * 4 weights, one cache line */
-    SCALES_BYTES = 64, /* int8: f16 scales of two groups of TILE_ROWS rows */
-    GROUP_PAIR_BYTES = SCALES_BYTES + 2 * GROUP_BYTES,
+    GROUP_INPUTS = 32, /* grouped dtypes: inputs that share a scale */
+    GROUP_QUADS = GROUP_INPUTS / 4,
+    QUAD_BYTES = 64,   /* TILE_ROWS * 4 weights of int8, one cache line */
+    SCALES_BYTES = 64, /* f16 scales of two groups of TILE_ROWS rows */
     MAX_HEAD_DIM = 1024,
     MAX_NAME = 64, /* capacity for smol_tensor_name */
 };
@@ -54,27 +53,86 @@ static inline uint64_t rows_in_block(uint64_t row, uint64_t rows)
     return rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
 }
 
-/* Returns the number of int8 groups in a row of `cols` inputs; the last one may be shorter. */
+/* Returns whether the weights of a dtype are small integers in groups that share scales. */
+static inline bool is_grouped(enum blob_dtype dtype)
+{
+    return dtype >= DTYPE_INT8;
+}
+
+/* Returns the bits of a weight of a grouped dtype, without its share of the scale. */
+static inline unsigned weight_bits(enum blob_dtype dtype)
+{
+    return dtype == DTYPE_INT4 ? 4 : dtype == DTYPE_INT5 ? 5 : dtype == DTYPE_INT6 ? 6 : 8;
+}
+
+/* Returns the number of groups in a row of `cols` inputs; the last one may be shorter. */
 static inline uint64_t count_groups(uint64_t cols)
 {
     return (cols + GROUP_INPUTS - 1) / GROUP_INPUTS;
 }
 
-/* Return the offsets of an int8 group's weights and of its TILE_ROWS scales within a row block. */
-static inline size_t group_weights_offset(size_t group)
+/* Returns the bytes of the weights of one group of a row block, without scales. */
+static inline size_t group_bytes(enum blob_dtype dtype)
 {
-    return group / 2 * GROUP_PAIR_BYTES + SCALES_BYTES + group % 2 * GROUP_BYTES;
-}
-static inline size_t group_scales_offset(size_t group)
-{
-    return group / 2 * GROUP_PAIR_BYTES + group % 2 * (SCALES_BYTES / 2);
+    return TILE_ROWS * GROUP_INPUTS / 8 * weight_bits(dtype);
 }
 
-/* Returns the bytes of an int8 row block of n groups. If n is odd, the last group still has the
- * scales of a pair. */
-static inline size_t int8_block_bytes(size_t n_groups)
+/* Return the offsets of a group's weights and of its TILE_ROWS scales within a row block. */
+static inline size_t group_weights_offset(enum blob_dtype dtype, size_t group)
 {
-    return n_groups * GROUP_BYTES + (n_groups + 1) / 2 * SCALES_BYTES;
+    size_t pair = SCALES_BYTES + 2 * group_bytes(dtype);
+    return group / 2 * pair + SCALES_BYTES + group % 2 * group_bytes(dtype);
+}
+static inline size_t group_scales_offset(enum blob_dtype dtype, size_t group)
+{
+    size_t pair = SCALES_BYTES + 2 * group_bytes(dtype);
+    return group / 2 * pair + group % 2 * (SCALES_BYTES / 2);
+}
+
+/* Returns the bytes of a row block of n groups. If n is odd, the last group still has the scales of
+ * a pair. */
+static inline size_t grouped_block_bytes(enum blob_dtype dtype, size_t n_groups)
+{
+    return n_groups * group_bytes(dtype) + (n_groups + 1) / 2 * SCALES_BYTES;
+}
+
+/* Returns the code of an int6, int5 or int4 weight: an index into its table of levels. `group` is
+ * the group's weights. Quads 2i and 2i + 1 share line i: the lower four bits of a code are the lower
+ * or the upper half of its byte. The upper bits of all quads are in the lines after these: for int5
+ * one line with a bit for each quad, for int6 two lines with two bits for each of four quads. */
+static inline unsigned group_code(enum blob_dtype dtype, const uint8_t *group, size_t input,
+                                  size_t row)
+{
+    size_t quad = input / 4, lane = row * 4 + input % 4;
+    const uint8_t *upper = group + GROUP_QUADS / 2 * QUAD_BYTES + lane;
+    unsigned code = group[quad / 2 * QUAD_BYTES + lane] >> quad % 2 * 4 & 15;
+    if (dtype == DTYPE_INT5)
+        code |= (*upper >> quad & 1u) << 4;
+    if (dtype == DTYPE_INT6)
+        code |= (upper[quad / 4 * QUAD_BYTES] >> quad % 4 * 2 & 3u) << 4;
+    return code;
+}
+
+/* Sets the code of a weight whose bits are zero. */
+static inline void group_set_code(enum blob_dtype dtype, uint8_t *group, size_t input, size_t row,
+                                  unsigned code)
+{
+    size_t quad = input / 4, lane = row * 4 + input % 4;
+    uint8_t *upper = group + GROUP_QUADS / 2 * QUAD_BYTES + lane;
+    group[quad / 2 * QUAD_BYTES + lane] |= (uint8_t)((code & 15) << quad % 2 * 4);
+    if (dtype == DTYPE_INT5)
+        *upper |= (uint8_t)(code >> 4 << quad);
+    if (dtype == DTYPE_INT6)
+        upper[quad / 4 * QUAD_BYTES] |= (uint8_t)(code >> 4 << quad % 4 * 2);
+}
+
+/* Returns a weight of a grouped dtype without its scale. int8 has no levels. */
+static inline int8_t group_weight(enum blob_dtype dtype, const int8_t *levels, const uint8_t *group,
+                                  size_t input, size_t row)
+{
+    if (dtype == DTYPE_INT8)
+        return (int8_t)group[input / 4 * QUAD_BYTES + row * 4 + input % 4];
+    return levels[group_code(dtype, group, input, row)];
 }
 
 /* Returns a name such as "int8" or "f32", or "?" for an invalid value. */

@@ -756,10 +756,10 @@ static bool bf16_block_is_well_formed(const uint16_t *block, uint64_t cols, uint
     return true;
 }
 
-static bool group_has_none(const int8_t weights[GROUP_BYTES], int8_t value)
+static bool group_has_none(const int8_t weights[QUAD_BYTES * GROUP_QUADS], int8_t value)
 {
     bool none = true;
-    for (size_t i = 0; i < GROUP_BYTES; i++)
+    for (size_t i = 0; i < QUAD_BYTES * GROUP_QUADS; i++)
         none &= weights[i] != value;
     return none;
 }
@@ -768,11 +768,11 @@ static bool group_has_none(const int8_t weights[GROUP_BYTES], int8_t value)
 static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint64_t rows)
 {
     uint64_t groups = count_groups(cols);
-    if (groups % 2 && !all_zero(block + group_scales_offset(groups), SCALES_BYTES / 2))
+    if (groups % 2 && !all_zero(block + group_scales_offset(DTYPE_INT8, groups), SCALES_BYTES / 2))
         return false;
     for (uint64_t group = 0; group < groups; group++) {
-        const uint16_t *scales = (const void *)(block + group_scales_offset(group));
-        const int8_t *weights = (const void *)(block + group_weights_offset(group));
+        const uint16_t *scales = (const void *)(block + group_scales_offset(DTYPE_INT8, group));
+        const int8_t *weights = (const void *)(block + group_weights_offset(DTYPE_INT8, group));
         for (uint64_t row = 0; row < TILE_ROWS; row++)
             if (row < rows ? scales[row] >= 0x7c00 : scales[row] != 0)
                 return false;
@@ -781,7 +781,7 @@ static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint6
                 return false;
             continue;
         }
-        for (uint64_t i = 0; i < GROUP_BYTES; i++) {
+        for (uint64_t i = 0; i < QUAD_BYTES * GROUP_QUADS; i++) {
             uint64_t row = i % QUAD_BYTES / 4;
             uint64_t col = group * GROUP_INPUTS + i / QUAD_BYTES * 4 + i % 4;
             if (row < rows && col < cols ? weights[i] == -128 : weights[i] != 0)

@@ -37,6 +37,8 @@ struct blob {
     const uint8_t *template_section; /* (n_template), NULL if the model has no chat template */
     size_t n_template;
     struct template_code template;
+    const struct blob_levels *levels; /* (n_levels), NULL without FEATURE_MIXED */
+    size_t n_levels;
     const uint64_t *digests; /* (n_chunks) */
     size_t n_chunks;
     struct text_tables text;     /* of the text section, if any */
@@ -49,6 +51,13 @@ struct blob {
     struct tokenizer_tables tokenizer;
     _Atomic unsigned char *checked; /* (n_chunks): 1 after a chunk's digest was verified */
 };
+
+/* Returns the values of the codes of an int6, int5 or int4 matrix (MAX_LEVELS), or NULL for other
+ * tensors. */
+static inline const int8_t *blob_levels(const struct blob *blob, const struct blob_tensor *tensor)
+{
+    return tensor->dtype > DTYPE_INT8 ? blob->levels[tensor->levels].values : NULL;
+}
 
 /* Reads the blob that is open as `fd`, or if `fd` is negative the file `path`, into memory; the
  * caller closes *file. Its header and size are checked first, because a file that is not a blob

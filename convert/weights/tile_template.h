@@ -88,9 +88,9 @@ static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint6
         if (scale >= 0x7c00)
             return (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + first, values[first],
                                        "is in a group too large for int8's f16 scales"};
-        memcpy(block + group_scales_offset(group) + row * sizeof scale, &scale, sizeof scale);
-        uint8_t *weights = block + group_weights_offset(group) + row * 4;
-        for (uint64_t quad = 0; quad < GROUP_INPUTS / 4; quad++)
+        memcpy(block + group_scales_offset(DTYPE_INT8, group) + row * sizeof scale, &scale, sizeof scale);
+        uint8_t *weights = block + group_weights_offset(DTYPE_INT8, group) + row * 4;
+        for (uint64_t quad = 0; quad < GROUP_QUADS; quad++)
             memcpy(weights + quad * QUAD_BYTES, steps + quad * 4, 4);
     }
     return (struct tile_fault){SMOL_OK, 0, 0, NULL};

@@ -27,7 +27,7 @@ static void untile_bf16(const uint8_t *block, uint64_t row, uint64_t col, uint64
 static float scale_at(const uint8_t *block, uint64_t row, uint64_t group)
 {
     uint16_t half;
-    memcpy(&half, block + group_scales_offset(group) + row * sizeof half, sizeof half);
+    memcpy(&half, block + group_scales_offset(DTYPE_INT8, group) + row * sizeof half, sizeof half);
     return f32_from_f16(half);
 }
 
@@ -38,7 +38,7 @@ static void untile_int8(const uint8_t *block, uint64_t row, uint64_t col, uint64
         uint64_t group = (col + i) / GROUP_INPUTS, input = (col + i) % GROUP_INPUTS;
         if (i == 0 || input == 0)
             scale = scale_at(block, row, group);
-        const uint8_t *quad = block + group_weights_offset(group) + input / 4 * QUAD_BYTES;
+        const uint8_t *quad = block + group_weights_offset(DTYPE_INT8, group) + input / 4 * QUAD_BYTES;
         out[i] = (float)(int8_t)quad[row * 4 + input % 4] * scale;
     }
 }

@@ -18,18 +18,19 @@
 
 /* --- embedding and angles -------------------------------------------------------------------- */
 
-/* Returns element (row, col) of a row block. */
-static float tile_element(const void *block, enum blob_dtype dtype, size_t row, size_t col)
+/* Returns element (row, col) of a row block. `levels` is for int6, int5 and int4. */
+static float tile_element(const void *block, enum blob_dtype dtype, const int8_t *levels,
+                          size_t row, size_t col)
 {
     if (dtype == DTYPE_F32)
         return ((const float *)block)[col * TILE_ROWS + row];
     if (dtype == DTYPE_BF16)
         return f32_from_bf16(((const uint16_t *)block)[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
     const uint8_t *bytes = block;
-    size_t group = col / GROUP_INPUTS, quad = col % GROUP_INPUTS / 4;
-    const uint16_t *scales = (const void *)(bytes + group_scales_offset(group));
-    const int8_t *steps = (const void *)(bytes + group_weights_offset(group));
-    int8_t step = steps[quad * QUAD_BYTES + row * 4 + col % 4];
+    size_t group = col / GROUP_INPUTS;
+    const uint16_t *scales = (const void *)(bytes + group_scales_offset(dtype, group));
+    int8_t step = group_weight(dtype, levels, bytes + group_weights_offset(dtype, group),
+                               col % GROUP_INPUTS, row);
     return (float)step * f32_from_f16(scales[row]);
 }
 
@@ -39,9 +40,10 @@ static void embed(struct pass *pass, uint32_t id, float *x)
     const struct blob_tensor *weight = pass->e->network->outer.tensor[ROLE_EMBED];
     uint64_t bytes = smol_block_bytes(weight->dtype, weight->cols);
     float scale = pass->m->embedding_scale;
+    const int8_t *levels = blob_levels(pass->e->network->blob, weight);
     const void *block = smol_pass_bytes(pass, weight, id / TILE_ROWS * bytes, bytes);
     for (size_t col = 0; col < weight->cols; col++)
-        x[col] = tile_element(block, weight->dtype, id % TILE_ROWS, col) * scale;
+        x[col] = tile_element(block, weight->dtype, levels, id % TILE_ROWS, col) * scale;
 }
 
 /* Computes the cosine and sine of every table at a position. */

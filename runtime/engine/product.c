@@ -36,6 +36,20 @@ static void add_bias(float *x, size_t stride, const float *bias, size_t n, size_
         add_floats(x + t * stride, bias, count);
 }
 
+static grouped_product *grouped(const struct kernels *kernels, enum blob_dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_INT6:
+        return kernels->matmul_int6;
+    case DTYPE_INT5:
+        return kernels->matmul_int5;
+    case DTYPE_INT4:
+        return kernels->matmul_int4;
+    default:
+        return kernels->matmul_int8;
+    }
+}
+
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct product_input *input,
                           size_t begin, size_t end, float *out, size_t stride)
@@ -53,8 +67,12 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                              stride);
         break;
     case DTYPE_INT8:
-        kernels->matmul_int8(data, end - begin, count_groups(weight->cols), &input->quantized, out,
-                             stride);
+    case DTYPE_INT6:
+    case DTYPE_INT5:
+    case DTYPE_INT4:
+        grouped(kernels, weight->dtype)(data, end - begin, count_groups(weight->cols),
+                                        blob_levels(pass->e->network->blob, weight),
+                                        &input->quantized, out, stride);
     }
     size_t row = begin * TILE_ROWS, rows = weight->rows - row;
     size_t most = (end - begin) * TILE_ROWS;

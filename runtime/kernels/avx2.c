@@ -160,11 +160,11 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
     UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
         low[t] = high[t] = _mm256_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
-        const uint8_t *weights = block + group_weights_offset(group);
+        const uint8_t *weights = block + group_weights_offset(DTYPE_INT8, group);
         __m256i dot_low[INT8_TOKENS], dot_high[INT8_TOKENS];
         UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
             dot_low[t] = dot_high[t] = _mm256_setzero_si256();
-        for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
+        for (size_t quad = 0; quad < GROUP_QUADS; quad++) {
             __m256i w_low = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES));
             __m256i w_high = _mm256_load_si256((const void *)(weights + quad * QUAD_BYTES + 32));
             __m256i m_low = _mm256_abs_epi8(w_low), m_high = _mm256_abs_epi8(w_high);
@@ -175,7 +175,7 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
             }
             steps += 4 * x->stride;
         }
-        const __m128i *halves = (const void *)(block + group_scales_offset(group));
+        const __m128i *halves = (const void *)(block + group_scales_offset(DTYPE_INT8, group));
         __m256 scales_low = _mm256_cvtph_ps(_mm_load_si128(halves));
         __m256 scales_high = _mm256_cvtph_ps(_mm_load_si128(halves + 1));
         UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {

@@ -137,12 +137,12 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
     UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
         sum[t] = _mm512_setzero_ps();
     for (size_t group = 0; group < n_groups; group++) {
-        const uint8_t *weights = block + group_weights_offset(group);
+        const uint8_t *weights = block + group_weights_offset(DTYPE_INT8, group);
         const int32_t *offsets = x->offsets + group * x->stride + first;
         __m512i dot[INT8_TOKENS];
         UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
             dot[t] = _mm512_set1_epi32(offsets[t]);
-        UNROLLED (quad, GROUP_INPUTS / 4) {
+        UNROLLED (quad, GROUP_QUADS) {
             __m512i w = _mm512_xor_si512(_mm512_load_si512(weights + quad * QUAD_BYTES),
                                          _mm512_set1_epi8((char)0x80));
             UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
@@ -151,7 +151,7 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
         }
         const float *scales = x->scales + group * x->stride + first;
         __m512 weight_scales =
-            _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(group))));
+            _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(DTYPE_INT8, group))));
         UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
             __m512 factor = _mm512_mul_ps(weight_scales, _mm512_set1_ps(scales[t]));
             sum[t] = _mm512_add_ps(sum[t], _mm512_mul_ps(_mm512_cvtepi32_ps(dot[t]), factor));

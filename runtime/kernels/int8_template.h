@@ -19,9 +19,10 @@ static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
 }
 
 static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                        const struct quantized *x, float *out, size_t out_stride)
+                        const int8_t *levels, const struct quantized *x, float *out, size_t out_stride)
 {
+    (void)levels;
     for (size_t i = 0; i < n_blocks; i++)
-        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
+        int8_block(blocks + i * grouped_block_bytes(DTYPE_INT8, n_groups), n_groups, x, out + i * TILE_ROWS,
                    out_stride);
 }

@@ -70,6 +70,14 @@ struct kv_range {
     uint32_t first, end; /* first <= end <= KV_BLOCK */
 };
 
+/* Multiplies n_blocks contiguous row blocks of a grouped dtype by x: out[t][r] for each token and
+ * the TILE_ROWS rows r of each block. Per group, in order: out += (float)dot * (weight scale *
+ * activation scale), each operation rounded. `levels` (MAX_LEVELS) are the values of the codes of
+ * int6, int5 and int4, within -127..127; for int8 it is not used. out (x->n, out_stride). */
+typedef void grouped_product(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                             const int8_t *levels, const struct quantized *x, float *out,
+                             size_t out_stride);
+
 struct kernels {
     const char *name;
 
@@ -82,11 +90,7 @@ struct kernels {
     /* Quantizes one group of the first n tokens, as quantize does: x (n, GROUP_INPUTS). */
     bool (*quantize_slice)(const float *x, size_t n, const struct quantized *out, size_t group);
 
-    /* Multiplies n_blocks contiguous int8 row blocks by x: out[t][r] for each token and the
-     * TILE_ROWS rows r of each block. Per group, in order: out += (float)dot * (weight scale *
-     * activation scale), each operation rounded. out (x->n, out_stride). */
-    void (*matmul_int8)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                        const struct quantized *x, float *out, size_t out_stride);
+    grouped_product *matmul_int8, *matmul_int6, *matmul_int5, *matmul_int4;
 
     /* Multiplies f32 row blocks (n_blocks, cols, TILE_ROWS) by n_tokens vectors: out[t][r] = fused
      * multiply-add over the columns in order, starting at 0. */

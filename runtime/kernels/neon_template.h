@@ -166,10 +166,10 @@ static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
             sum[t][v] = v_zero();
     for (size_t group = 0; group < n_groups; group++) {
         int32x4_t dot[INT8_TOKENS][TILE_VECTORS];
-        dot_group((const int8_t *)block + group_weights_offset(group),
+        dot_group((const int8_t *)block + group_weights_offset(DTYPE_INT8, group),
                   x->steps + group * GROUP_INPUTS * x->stride + 4 * first, 4 * x->stride, dot,
                   n_tokens);
-        const uint16_t *weight_scales = (const void *)(block + group_scales_offset(group));
+        const uint16_t *weight_scales = (const void *)(block + group_scales_offset(DTYPE_INT8, group));
         const float *scales = x->scales + group * x->stride + first;
         UNROLLED (v, TILE_VECTORS) {
             V weight_scale = v_from_f16(weight_scales + v * LANES);

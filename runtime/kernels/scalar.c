@@ -20,7 +20,7 @@ static bool quantize_group(const float *x, size_t size, const struct quantized *
     int32_t sum = 0;
     for (size_t i = 0; i < GROUP_INPUTS; i++) {
         int32_t step = !zero && i < size ? f32_round_even(x[i] * inverse) : 0;
-        size_t quad = group * (GROUP_INPUTS / 4) + i / 4;
+        size_t quad = group * GROUP_QUADS + i / 4;
         out->steps[(quad * out->stride + t) * 4 + i % 4] = (int8_t)step;
         sum += step;
     }
@@ -50,28 +50,31 @@ static bool quantize_slice(const float *x, size_t n, const struct quantized *out
 
 /* Computes the integer dot products of one group of weights with token t's group, exact in any
  * order. */
-static void dot_group(const int8_t *weights, const struct quantized *x, size_t group, size_t t,
-                      int32_t dot[TILE_ROWS])
+static inline void dot_group(enum blob_dtype dtype, const int8_t *levels, const uint8_t *weights,
+                             const struct quantized *x, size_t group, size_t t,
+                             int32_t dot[TILE_ROWS])
 {
     for (size_t row = 0; row < TILE_ROWS; row++)
         dot[row] = 0;
-    for (size_t quad = 0; quad < GROUP_INPUTS / 4; quad++) {
-        const int8_t *steps = x->steps + ((group * GROUP_INPUTS / 4 + quad) * x->stride + t) * 4;
+    for (size_t quad = 0; quad < GROUP_QUADS; quad++) {
+        const int8_t *steps = x->steps + ((group * GROUP_QUADS + quad) * x->stride + t) * 4;
         for (size_t row = 0; row < TILE_ROWS; row++)
             for (size_t i = 0; i < 4; i++)
-                dot[row] += weights[quad * QUAD_BYTES + row * 4 + i] * steps[i];
+                dot[row] += group_weight(dtype, levels, weights, quad * 4 + i, row) * steps[i];
     }
 }
 
-static void int8_block(const uint8_t *block, size_t n_groups, const struct quantized *x, float *out,
-                       size_t out_stride)
+static inline void grouped_block(enum blob_dtype dtype, const int8_t *levels, const uint8_t *block,
+                                 size_t n_groups, const struct quantized *x, float *out,
+                                 size_t out_stride)
 {
     for (size_t t = 0; t < x->n; t++) {
         float sum[TILE_ROWS] = {0};
         for (size_t group = 0; group < n_groups; group++) {
-            const uint16_t *weight_scales = (const void *)(block + group_scales_offset(group));
+            const uint16_t *weight_scales =
+                (const void *)(block + group_scales_offset(dtype, group));
             int32_t dot[TILE_ROWS];
-            dot_group((const void *)(block + group_weights_offset(group)), x, group, t, dot);
+            dot_group(dtype, levels, block + group_weights_offset(dtype, group), x, group, t, dot);
             float scale = x->scales[group * x->stride + t];
             for (size_t row = 0; row < TILE_ROWS; row++)
                 sum[row] += (float)dot[row] * (f32_from_f16(weight_scales[row]) * scale);
@@ -80,13 +83,20 @@ static void int8_block(const uint8_t *block, size_t n_groups, const struct quant
     }
 }
 
-static void matmul_int8(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
-                        const struct quantized *x, float *out, size_t out_stride)
-{
-    for (size_t i = 0; i < n_blocks; i++)
-        int8_block(blocks + i * int8_block_bytes(n_groups), n_groups, x, out + i * TILE_ROWS,
-                   out_stride);
-}
+#define GROUPED_MATMUL(name, dtype)                                                                \
+    static void name(const uint8_t *blocks, size_t n_blocks, size_t n_groups,                      \
+                     const int8_t *levels, const struct quantized *x, float *out,                  \
+                     size_t out_stride)                                                            \
+    {                                                                                              \
+        for (size_t i = 0; i < n_blocks; i++)                                                      \
+            grouped_block(dtype, levels, blocks + i * grouped_block_bytes(dtype, n_groups),        \
+                          n_groups, x, out + i * TILE_ROWS, out_stride);                           \
+    }
+
+GROUPED_MATMUL(matmul_int8, DTYPE_INT8)
+GROUPED_MATMUL(matmul_int6, DTYPE_INT6)
+GROUPED_MATMUL(matmul_int5, DTYPE_INT5)
+GROUPED_MATMUL(matmul_int4, DTYPE_INT4)
 
 /* Returns the weight at column `col` and row `row` of a block. */
 static inline float f32_weight(const float *block, size_t col, size_t row)
@@ -197,6 +207,9 @@ const struct kernels smol_kernels_scalar = {
     .quantize = quantize,
     .quantize_slice = quantize_slice,
     .matmul_int8 = matmul_int8,
+    .matmul_int6 = matmul_int6,
+    .matmul_int5 = matmul_int5,
+    .matmul_int4 = matmul_int4,
     .matmul_f32 = matmul_f32,
     .matmul_bf16 = matmul_bf16,
     .rms_norm = rms_norm,

@@ -33,11 +33,11 @@ static int8_t pattern_step(size_t pattern)
 static void fill_block_int8(uint8_t *block, size_t n_groups, size_t pattern)
 {
     for (size_t group = 0; group < n_groups; group++) {
-        uint16_t *scales = (void *)(block + group_scales_offset(group));
-        int8_t *weights = (void *)(block + group_weights_offset(group));
+        uint16_t *scales = (void *)(block + group_scales_offset(DTYPE_INT8, group));
+        int8_t *weights = (void *)(block + group_weights_offset(DTYPE_INT8, group));
         for (size_t row = 0; row < TILE_ROWS; row++)
             scales[row] = (uint16_t)(random_bits() % 0x7c00); /* finite, subnormals too */
-        for (size_t i = 0; i < GROUP_BYTES; i++)
+        for (size_t i = 0; i < QUAD_BYTES * GROUP_QUADS; i++)
             weights[i] = pattern_step(pattern);
     }
 }

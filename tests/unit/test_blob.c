@@ -1143,7 +1143,7 @@ static void spoil(uint8_t *matrix, enum blob_dtype dtype, uint64_t row, uint64_t
     else if (dtype == DTYPE_BF16)
         ((uint16_t *)(void *)block)[col / 2 * 32 + r * 2 + col % 2] = 0x7f80;
     else
-        block[group_weights_offset(col / 32) + col % 32 / 4 * 64 + r * 4 + col % 4] = 0x80;
+        block[group_weights_offset(DTYPE_INT8, col / 32) + col % 32 / 4 * 64 + r * 4 + col % 4] = 0x80;
 }
 
 static void verification_looks_at_each_weight(void **state)
