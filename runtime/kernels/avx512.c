@@ -97,6 +97,16 @@ static inline V v_odd(const uint32_t *p)
         _mm512_and_si512(_mm512_load_si512(p), _mm512_set1_epi32((int)0xffff0000)));
 }
 
+static inline V v_from_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+
+static inline V v_from_int(__m512i v)
+{
+    return _mm512_cvtepi32_ps(v);
+}
+
 static inline __attribute__((always_inline)) V v_cache(const void *data, size_t i,
                                                        enum kv_type type)
 {
@@ -104,7 +114,7 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
     case KV_F32:
         return _mm512_loadu_ps((const float *)data + i);
     case KV_F16:
-        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)((const uint16_t *)data + i)));
+        return v_from_f16((const uint16_t *)data + i);
     default:
         return _mm512_cvtepi32_ps(
             _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)((const int8_t *)data + i))));
@@ -113,63 +123,133 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 #include "runtime/kernels/vector_template.h"
 
-/* --- int8 matrix product ------------------------------------------------------------------ */
+/* --- grouped weights ------------------------------------------------------------------------ */
 
-enum { INT8_TOKENS = 16 }; /* tokens that share a pass over a tile */
+enum { GROUPED_TOKENS = 16 };
 
-/* Returns four steps in every lane. vpdpbusd multiplies unsigned by signed bytes and can broadcast
- * the signed ones from memory. The weights are therefore increased by 128, and the sum starts at
- * -128 times the sum of the activations. Both are exact. */
-static ALWAYS_INLINE __m512i broadcast_quad(const int8_t *steps)
+typedef __m512i B;
+typedef __m512i I;
+
+static ALWAYS_INLINE B b_load(const uint8_t *p)
+{
+    return _mm512_load_si512(p);
+}
+
+static ALWAYS_INLINE void b_store(uint8_t *p, B b)
+{
+    _mm512_store_si512(p, b);
+}
+
+static ALWAYS_INLINE B b_left(B b, const int n)
+{
+    return _mm512_slli_epi16(b, (unsigned)n);
+}
+
+static ALWAYS_INLINE B b_right(B b, const int n)
+{
+    return _mm512_srli_epi16(b, (unsigned)n);
+}
+
+#if defined(__AVX512VBMI__)
+/* A permutation takes the lower six bits of an index. The table is repeated to 64 levels, so that
+ * it does not matter what the bits above a code are. */
+struct table {
+    B first;
+};
+
+static ALWAYS_INLINE B b_code(B low, B upper, const int mask)
+{
+    enum { SELECT = 0xca }; /* a ? b : c */
+    return mask ? _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), low, upper, SELECT) : low;
+}
+
+static ALWAYS_INLINE struct table b_table(const int8_t *levels, const size_t n)
+{
+    if (n == 64)
+        return (struct table){_mm512_loadu_si512(levels)};
+    if (n == 32)
+        return (struct table){_mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)levels))};
+    return (struct table){_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels))};
+}
+
+static ALWAYS_INLINE B b_lookup(const struct table *table, B codes, const size_t n)
+{
+    (void)n;
+    return _mm512_permutexvar_epi8(codes, table->first);
+}
+#else
+static ALWAYS_INLINE B b_code(B low, B upper, const int mask)
+{
+    low = _mm512_and_si512(low, _mm512_set1_epi8(15));
+    if (!mask)
+        return low;
+    enum { OR_AND = 0xf8 }; /* a | (b & c) */
+    return _mm512_ternarylogic_epi32(low, upper, _mm512_set1_epi8((char)mask), OR_AND);
+}
+
+/* The first 16 levels, and for each further 16 how their bits differ from the 16 before. */
+struct table {
+    B first, differences[3];
+};
+
+static ALWAYS_INLINE struct table b_table(const int8_t *levels, const size_t n)
+{
+    struct table table;
+    B before = table.first = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels));
+    UNROLLED_UPTO (i, n / 16 - 1, 3) {
+        const void *next = levels + 16 * (i + 1);
+        B part = _mm512_broadcast_i32x4(_mm_loadu_si128(next));
+        table.differences[i] = _mm512_xor_si512(part, before);
+        before = part;
+    }
+    return table;
+}
+
+/* A shuffle takes the lower four bits of an index, and makes 0 of a negative one. */
+static ALWAYS_INLINE B b_lookup(const struct table *table, B codes, const size_t n)
+{
+    B levels = _mm512_shuffle_epi8(table->first, codes);
+    UNROLLED_UPTO (i, n / 16 - 1, 3) {
+        codes = _mm512_sub_epi8(codes, _mm512_set1_epi8(16));
+        levels = _mm512_xor_si512(levels, _mm512_shuffle_epi8(table->differences[i], codes));
+    }
+    return levels;
+}
+#endif
+
+/* vpdpbusd multiplies unsigned by signed bytes and can broadcast the signed ones from memory. The
+ * weights are therefore increased by 128, and the sum starts at -128 times the sum of the
+ * activations. Both are exact. */
+static ALWAYS_INLINE B b_operand(B b)
+{
+    return _mm512_xor_si512(b, _mm512_set1_epi8((char)0x80));
+}
+
+typedef const int8_t *Q;
+
+static ALWAYS_INLINE Q load_quads(const int8_t *steps, const size_t n_tokens)
+{
+    (void)n_tokens; /* each is broadcast from memory */
+    return steps;
+}
+
+static ALWAYS_INLINE I dot_start(int32_t offset)
+{
+    return _mm512_set1_epi32(offset);
+}
+
+static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
 {
     int32_t bytes;
-    memcpy(&bytes, steps, sizeof bytes);
-    return _mm512_set1_epi32(bytes);
+    memcpy(&bytes, quads + 4 * t, sizeof bytes);
+    return _mm512_dpbusd_epi32(dot, weights, _mm512_set1_epi32(bytes));
 }
 
-/* Multiplies one row block by tokens [first, first + n_tokens) of x. */
-static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
-                                      const struct quantized *x, size_t first, float *out,
-                                      size_t out_stride, const size_t n_tokens)
-{
-    const int8_t *steps = x->steps + 4 * first;
-    __m512 sum[INT8_TOKENS];
-    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-        sum[t] = _mm512_setzero_ps();
-    for (size_t group = 0; group < n_groups; group++) {
-        const uint8_t *weights = block + group_weights_offset(DTYPE_INT8, group);
-        const int32_t *offsets = x->offsets + group * x->stride + first;
-        __m512i dot[INT8_TOKENS];
-        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-            dot[t] = _mm512_set1_epi32(offsets[t]);
-        UNROLLED (quad, GROUP_QUADS) {
-            __m512i w = _mm512_xor_si512(_mm512_load_si512(weights + quad * QUAD_BYTES),
-                                         _mm512_set1_epi8((char)0x80));
-            UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-                dot[t] = _mm512_dpbusd_epi32(dot[t], w, broadcast_quad(steps + 4 * t));
-            steps += 4 * x->stride;
-        }
-        const float *scales = x->scales + group * x->stride + first;
-        __m512 weight_scales =
-            _mm512_cvtph_ps(_mm256_load_si256((const void *)(block + group_scales_offset(DTYPE_INT8, group))));
-        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
-            __m512 factor = _mm512_mul_ps(weight_scales, _mm512_set1_ps(scales[t]));
-            sum[t] = _mm512_add_ps(sum[t], _mm512_mul_ps(_mm512_cvtepi32_ps(dot[t]), factor));
-        }
-    }
-    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-        _mm512_storeu_ps(out + (first + t) * out_stride, sum[t]);
-}
-
-#include "runtime/kernels/int8_template.h"
+#include "runtime/kernels/grouped_template.h"
 
 /* --- the set ------------------------------------------------------------------------------ */
 
-const struct kernels smol_kernels_avx512 = {
-    .name = "avx512",
-    .matmul_int8 = matmul_int8,
-    VECTOR_KERNELS,
-};
+const struct kernels smol_kernels_avx512 = {.name = "avx512", GROUPED_KERNELS, VECTOR_KERNELS};
 
 #else
 typedef int smol_no_avx512_here; /* ISO C requires a declaration in every file */

@@ -1,8 +1,11 @@
 /* Kernels for every aarch64 processor. */
 #if defined(__aarch64__)
 
-enum { INT8_TOKENS = 2 };
 #include "runtime/kernels/neon_template.h"
+
+#define OWN_DOT_GROUP
+enum { GROUPED_TOKENS = 2 };
+#include "runtime/kernels/grouped_template.h"
 
 /* Returns token t's four inputs in every lane. */
 static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
@@ -11,24 +14,23 @@ static ALWAYS_INLINE int8x16_t broadcast_lane(int8x16_t quads, const size_t t)
     return vreinterpretq_s8_s32(t == 0 ? vdupq_laneq_s32(lanes, 0) : vdupq_laneq_s32(lanes, 1));
 }
 
-/* Adds the dot products of two vectors of weights, 16 bytes apart, with the inputs q0, and of the
- * weights one quad later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two,
- * because steps are within -127..127 and 2 * 127 * 127 = 32258; neighbours are then added into 32
- * bits. A row's four inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2
- * and 3 in high.
+/* Adds the dot products of two vectors of weights with the inputs q0, and of the weights one quad
+ * later with q1. Products of bytes are 16 bits wide. A 16-bit sum holds two, because steps are
+ * within -127..127 and 2 * 127 * 127 = 32258; neighbours are then added into 32 bits. A row's four
+ * inputs end up in two neighbouring lanes: rows 0 and 1 of a vector in low, 2 and 3 in high.
  *
  * Each step handles both vectors, for processors that do not reorder instructions. */
-static ALWAYS_INLINE void add_two_quads(int32x4_t low[2], int32x4_t high[2], const int8_t *weights,
+static ALWAYS_INLINE void add_two_quads(I low[2], I high[2], const B w0[2], const B w1[2],
                                         int8x16_t q0, int8x16_t q1, const bool first)
 {
     int16x8_t two_low[2], two_high[2];
     UNROLLED (v, 2) {
-        int8x16_t w = vld1q_s8(weights + 16 * v);
+        int8x16_t w = vreinterpretq_s8_u8(w0[v]);
         two_low[v] = vmull_s8(vget_low_s8(w), vget_low_s8(q0));
         two_high[v] = vmull_high_s8(w, q0);
     }
     UNROLLED (v, 2) {
-        int8x16_t w = vld1q_s8(weights + QUAD_BYTES + 16 * v);
+        int8x16_t w = vreinterpretq_s8_u8(w1[v]);
         two_low[v] = vmlal_s8(two_low[v], vget_low_s8(w), vget_low_s8(q1));
         two_high[v] = vmlal_high_s8(two_high[v], w, q1);
     }
@@ -38,26 +40,33 @@ static ALWAYS_INLINE void add_two_quads(int32x4_t low[2], int32x4_t high[2], con
     }
 }
 
-static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, size_t stride,
-                                    int32x4_t dot[][TILE_VECTORS], const size_t n_tokens)
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens)
 {
-    int32x4_t low[INT8_TOKENS][TILE_VECTORS], high[INT8_TOKENS][TILE_VECTORS];
-    UNROLLED (pair, GROUP_INPUTS / 8) {
-        size_t quad = 2 * pair;
-        int8x16_t quads0 = load_quads(steps + quad * stride, n_tokens);
-        int8x16_t quads1 = load_quads(steps + (quad + 1) * stride, n_tokens);
-        UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
+    (void)offsets; /* weights are multiplied as they are */
+    I low[GROUPED_TOKENS][TILE_VECTORS], high[GROUPED_TOKENS][TILE_VECTORS];
+    UNROLLED (pair, GROUP_QUADS / 2) {
+        const size_t quad = 2 * pair;
+        Q quads0 = load_quads(steps + quad * stride, n_tokens);
+        Q quads1 = load_quads(steps + (quad + 1) * stride, n_tokens);
+        B w0[TILE_VECTORS], w1[TILE_VECTORS];
+        UNROLLED (v, TILE_VECTORS) {
+            w0[v] = load_operand(dtype, table, weights, quad, v);
+            w1[v] = load_operand(dtype, table, weights, quad + 1, v);
+        }
+        UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
             UNROLLED (half, 2)
-                add_two_quads(low[t] + 2 * half, high[t] + 2 * half,
-                              weights + quad * QUAD_BYTES + 32 * half, broadcast_lane(quads0, t),
-                              broadcast_lane(quads1, t), quad == 0);
+                add_two_quads(low[t] + 2 * half, high[t] + 2 * half, w0 + 2 * half, w1 + 2 * half,
+                              broadcast_lane(quads0, t), broadcast_lane(quads1, t), quad == 0);
     }
-    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)
             dot[t][v] = vpaddq_s32(low[t][v], high[t][v]);
 }
 
-const struct kernels smol_kernels_neon = {.name = "neon", NEON_KERNELS};
+const struct kernels smol_kernels_neon = {.name = "neon", GROUPED_KERNELS, VECTOR_KERNELS};
 
 #else
 typedef int smol_no_neon_here; /* ISO C requires a declaration in every file */

@@ -1,10 +1,5 @@
-/* Shared by the kernel sets for aarch64: vector operations of the baseline, and the int8 product
- * except for its dot products. Each set's file includes it once, after defining
- *
- *   INT8_TOKENS        most tokens that share a pass over an int8 tile, 2 or 4
- *
- * and then defines dot_group and its struct kernels. The 16 rows of a tile are four vectors of four
- * lanes. */
+/* Shared by the kernel sets for aarch64: all operations on vectors except dot products. The 16 rows
+ * of a tile are four vectors of four lanes. */
 
 #include <arm_neon.h>
 
@@ -114,6 +109,11 @@ static inline V v_from_f16(const uint16_t *p)
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
 
+static inline V v_from_int(int32x4_t v)
+{
+    return vcvtq_f32_s32(v);
+}
+
 /* Returns four bytes in every lane. */
 static inline int8x16_t broadcast_quad(const int8_t *p)
 {
@@ -138,10 +138,70 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
 
 #include "runtime/kernels/vector_template.h"
 
-/* --- int8 matrix product ------------------------------------------------------------------ */
+/* --- grouped weights ----------------------------------------------------------------------- */
+
+typedef uint8x16_t B;
+typedef int32x4_t I;
+
+static ALWAYS_INLINE B b_load(const uint8_t *p)
+{
+    return vld1q_u8(p);
+}
+
+static ALWAYS_INLINE void b_store(uint8_t *p, B b)
+{
+    vst1q_u8(p, b);
+}
+
+/* Operators, because the functions of arm_neon.h demand literal counts. */
+static ALWAYS_INLINE B b_left(B b, const int n)
+{
+    return b << n;
+}
+
+static ALWAYS_INLINE B b_right(B b, const int n)
+{
+    return b >> n;
+}
+
+static ALWAYS_INLINE B b_code(B low, B upper, const uint8_t mask)
+{
+    low = vandq_u8(low, vdupq_n_u8(15));
+    return mask ? vbslq_u8(vdupq_n_u8(mask), upper, low) : low;
+}
+
+struct table {
+    B first, more[3];
+};
+
+static ALWAYS_INLINE struct table b_table(const int8_t *levels, const size_t n)
+{
+    const uint8_t *bytes = (const void *)levels;
+    struct table table = {.first = vld1q_u8(bytes)};
+    UNROLLED_UPTO (i, n / 16 - 1, 3)
+        table.more[i] = vld1q_u8(bytes + 16 * (i + 1));
+    return table;
+}
+
+static ALWAYS_INLINE B b_lookup(const struct table *t, B codes, const size_t n)
+{
+    if (n == 16)
+        return vqtbl1q_u8(t->first, codes);
+    if (n == 32)
+        return vqtbl2q_u8((uint8x16x2_t){{t->first, t->more[0]}}, codes);
+    return vqtbl4q_u8((uint8x16x4_t){{t->first, t->more[0], t->more[1], t->more[2]}}, codes);
+}
+
+/* All products are signed. */
+static ALWAYS_INLINE B b_operand(B b)
+{
+    return b;
+}
+
+typedef int8x16_t Q;
 
 /* Loads four inputs of each of n_tokens tokens, at most 4 tokens. */
-static ALWAYS_INLINE int8x16_t load_quads(const int8_t *steps, const size_t n_tokens)
+static ALWAYS_INLINE Q load_quads(const int8_t *steps, const size_t n_tokens)
 {
     if (n_tokens == 4)
         return vld1q_s8(steps);
@@ -150,41 +210,25 @@ static ALWAYS_INLINE int8x16_t load_quads(const int8_t *steps, const size_t n_to
     return broadcast_quad(steps);
 }
 
-/* dot[t] = the integer dot products of one group's weights and token t's steps. Tokens are
- * contiguous; `stride` is the distance in bytes from four inputs to the next four. */
-static ALWAYS_INLINE void dot_group(const int8_t *weights, const int8_t *steps, size_t stride,
-                                    int32x4_t dot[][TILE_VECTORS], const size_t n_tokens);
-
-/* Multiplies one row block by tokens [first, first + n_tokens) of x. */
-static ALWAYS_INLINE void int8_tokens(const uint8_t *block, size_t n_groups,
-                                      const struct quantized *x, size_t first, float *out,
-                                      size_t out_stride, const size_t n_tokens)
+#if defined(__ARM_FEATURE_DOTPROD)
+static ALWAYS_INLINE I dot_start(int32_t offset)
 {
-    V sum[INT8_TOKENS][TILE_VECTORS];
-    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-        UNROLLED (v, TILE_VECTORS)
-            sum[t][v] = v_zero();
-    for (size_t group = 0; group < n_groups; group++) {
-        int32x4_t dot[INT8_TOKENS][TILE_VECTORS];
-        dot_group((const int8_t *)block + group_weights_offset(DTYPE_INT8, group),
-                  x->steps + group * GROUP_INPUTS * x->stride + 4 * first, 4 * x->stride, dot,
-                  n_tokens);
-        const uint16_t *weight_scales = (const void *)(block + group_scales_offset(DTYPE_INT8, group));
-        const float *scales = x->scales + group * x->stride + first;
-        UNROLLED (v, TILE_VECTORS) {
-            V weight_scale = v_from_f16(weight_scales + v * LANES);
-            UNROLLED_UPTO (t, n_tokens, INT8_TOKENS) {
-                V factor = v_mul(weight_scale, v_set1(scales[t]));
-                sum[t][v] = v_add(sum[t][v], v_mul(vcvtq_f32_s32(dot[t][v]), factor));
-            }
-        }
-    }
-    UNROLLED_UPTO (t, n_tokens, INT8_TOKENS)
-        UNROLLED (v, TILE_VECTORS)
-            v_store(out + (first + t) * out_stride + v * LANES, sum[t][v]);
+    (void)offset; /* weights are multiplied as they are */
+    return vdupq_n_s32(0);
 }
 
-#include "runtime/kernels/int8_template.h"
-
-/* The members of a struct kernels except its name. */
-#define NEON_KERNELS .matmul_int8 = matmul_int8, VECTOR_KERNELS
+static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, const size_t t)
+{
+    int8x16_t w = vreinterpretq_s8_u8(weights);
+    switch (t) {
+    case 0:
+        return vdotq_laneq_s32(dot, w, quads, 0);
+    case 1:
+        return vdotq_laneq_s32(dot, w, quads, 1);
+    case 2:
+        return vdotq_laneq_s32(dot, w, quads, 2);
+    default:
+        return vdotq_laneq_s32(dot, w, quads, 3);
+    }
+}
+#endif

@@ -10,9 +10,9 @@
 #include "common/number.h"
 #include "tests/kernels/buffers.h"
 
-/* --- int8: operands -------------------------------------------------------------------------- */
+/* --- grouped dtypes: operands ---------------------------------------------------------------- */
 
-/* How int8 operands look. The extremes are where a 16-bit sum would overflow. */
+/* How weights and inputs look. The extremes are where a 16-bit sum would overflow. */
 static const char *const pattern_names[] = {"random", "minimum", "maximum", "mixed extremes"};
 enum { PATTERNS = sizeof pattern_names / sizeof pattern_names[0] };
 
@@ -30,15 +30,38 @@ static int8_t pattern_step(size_t pattern)
     }
 }
 
-static void fill_block_int8(uint8_t *block, size_t n_groups, size_t pattern)
+/* Fills a table of levels: ascending as a blob's, or with any pattern, which kernels take too. The
+ * lowest and the highest possible level are often among them. */
+static void fill_levels(int8_t *levels, size_t n, size_t pattern)
+{
+    if (random_bits() % 2) {
+        for (size_t i = 0; i < n; i++)
+            levels[i] = pattern_step(pattern);
+        return;
+    }
+    size_t spare = 255 - n; /* of the levels from -127 to 127, these are left out */
+    for (size_t level = 0, i = 0; i < n; level++)
+        if (random_bits() % (n - i + spare) < spare && level > 0)
+            spare--;
+        else
+            levels[i++] = (int8_t)((int)level - 127);
+    if (random_bits() % 2)
+        levels[n - 1] = 127;
+}
+
+/* Fills a block; all codes of int6, int5 and int4 are valid. */
+static void fill_grouped_block(enum blob_dtype dtype, uint8_t *block, size_t n_groups,
+                               size_t pattern)
 {
     for (size_t group = 0; group < n_groups; group++) {
-        uint16_t *scales = (void *)(block + group_scales_offset(DTYPE_INT8, group));
-        int8_t *weights = (void *)(block + group_weights_offset(DTYPE_INT8, group));
-        for (size_t row = 0; row < TILE_ROWS; row++)
-            scales[row] = (uint16_t)(random_bits() % 0x7c00); /* finite, subnormals too */
-        for (size_t i = 0; i < QUAD_BYTES * GROUP_QUADS; i++)
-            weights[i] = pattern_step(pattern);
+        uint16_t *scales = (void *)(block + group_scales_offset(dtype, group));
+        uint8_t *weights = block + group_weights_offset(dtype, group);
+        unsigned negative = dtype == DTYPE_INT8 ? 0 : 0x8000;
+        for (size_t row = 0; row < TILE_ROWS; row++) /* finite, subnormals too */
+            scales[row] = (uint16_t)(random_bits() % 0x7c00 | (random_bits() & negative));
+        for (size_t i = 0; i < group_bytes(dtype); i++)
+            weights[i] = dtype == DTYPE_INT8 ? (uint8_t)pattern_step(pattern)
+                                             : (uint8_t)(random_bits() >> 24);
     }
 }
 
@@ -57,28 +80,67 @@ static void fill_quantized(const struct quantized *x, size_t n_groups, size_t pa
         }
 }
 
-/* --- int8: the test -------------------------------------------------------------------------- */
+/* --- grouped dtypes: the test ---------------------------------------------------------------- */
 
-static bool run_int8(const struct kernels *set)
+static grouped_product *product_of(const struct kernels *set, enum blob_dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_INT4:
+        return set->matmul_int4;
+    case DTYPE_INT5:
+        return set->matmul_int5;
+    case DTYPE_INT6:
+        return set->matmul_int6;
+    default:
+        return set->matmul_int8;
+    }
+}
+
+static bool run_grouped(const struct kernels *set, enum blob_dtype dtype)
 {
     size_t n_groups = random_within(1, 40), n_tokens = random_within(1, 40);
     size_t n_blocks = random_within(1, 3), stride = n_tokens + random_within(0, 4);
     size_t out_stride = n_blocks * TILE_ROWS + random_within(0, 4);
     size_t weights = random_bits() % PATTERNS, inputs = random_bits() % PATTERNS;
+    if (random_bits() % 4 == 0)
+        n_tokens = 1; /* as in decode */
     describe("%zu blocks of %zu groups, %zu tokens, out_stride %zu, %s weights, %s inputs",
              n_blocks, n_groups, n_tokens, out_stride, pattern_names[weights],
              pattern_names[inputs]);
-    size_t block_bytes = smol_block_bytes(DTYPE_INT8, n_groups * GROUP_INPUTS);
+    size_t block_bytes = smol_block_bytes(dtype, n_groups * GROUP_INPUTS);
     uint8_t *block = buffer_new(n_blocks * block_bytes, 64);
+    int8_t *levels = buffer_new(MAX_LEVELS, 1);
     struct quantized x = quantized_new(n_tokens, stride, n_groups);
     for (size_t i = 0; i < n_blocks; i++)
-        fill_block_int8(block + i * block_bytes, n_groups, weights);
+        fill_grouped_block(dtype, block + i * block_bytes, n_groups, weights);
+    fill_levels(levels, (size_t)1 << (dtype == DTYPE_INT8 ? 6 : weight_bits(dtype)), weights);
     fill_quantized(&x, n_groups, inputs);
     size_t n_out = (n_tokens - 1) * out_stride + n_blocks * TILE_ROWS;
     float *want = floats_new(n_out), *got = buffer_copy(want);
-    smol_kernels_scalar.matmul_int8(block, n_blocks, n_groups, &x, want, out_stride);
-    set->matmul_int8(block, n_blocks, n_groups, &x, got, out_stride);
+    product_of(&smol_kernels_scalar, dtype)(block, n_blocks, n_groups, levels, &x, want,
+                                            out_stride);
+    product_of(set, dtype)(block, n_blocks, n_groups, levels, &x, got, out_stride);
     return same_floats("output", want, got, n_out);
+}
+
+static bool run_int8(const struct kernels *set)
+{
+    return run_grouped(set, DTYPE_INT8);
+}
+
+static bool run_int6(const struct kernels *set)
+{
+    return run_grouped(set, DTYPE_INT6);
+}
+
+static bool run_int5(const struct kernels *set)
+{
+    return run_grouped(set, DTYPE_INT5);
+}
+
+static bool run_int4(const struct kernels *set)
+{
+    return run_grouped(set, DTYPE_INT4);
 }
 
 /* --- f32 and bf16: the test ------------------------------------------------------------------ */
@@ -164,11 +226,13 @@ static void multiply_once(const void *operands, size_t place)
     static int8_t steps[MAX_TOKENS * MAX_COLS];
     static float scales[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
     static int32_t offsets[MAX_TOKENS * MAX_COLS / GROUP_INPUTS];
+    static const int8_t levels[MAX_LEVELS];
     const struct product *p = operands;
     const struct quantized quantized = {steps, scales, offsets, p->n_tokens, p->n_tokens};
     const void *block = p->blocks + place * p->block_bytes;
-    if (p->dtype == DTYPE_INT8)
-        p->set->matmul_int8(block, 1, p->cols / GROUP_INPUTS, &quantized, out, TILE_ROWS);
+    if (p->dtype >= DTYPE_INT8)
+        product_of(p->set, p->dtype)(block, 1, p->cols / GROUP_INPUTS, levels, &quantized, out,
+                                     TILE_ROWS);
     else
         multiply(p->set, p->dtype, block, 1, p->cols, x, p->cols, p->n_tokens, out, TILE_ROWS);
 }
@@ -211,6 +275,21 @@ static void bench_int8(const struct kernels *set)
     bench(set, DTYPE_INT8);
 }
 
+static void bench_int6(const struct kernels *set)
+{
+    bench(set, DTYPE_INT6);
+}
+
+static void bench_int5(const struct kernels *set)
+{
+    bench(set, DTYPE_INT5);
+}
+
+static void bench_int4(const struct kernels *set)
+{
+    bench(set, DTYPE_INT4);
+}
+
 static void bench_f32(const struct kernels *set)
 {
     bench(set, DTYPE_F32);
@@ -222,5 +301,8 @@ static void bench_bf16(const struct kernels *set)
 }
 
 const struct kernel_check check_matmul_int8 = {"matmul_int8", run_int8, bench_int8};
+const struct kernel_check check_matmul_int6 = {"matmul_int6", run_int6, bench_int6};
+const struct kernel_check check_matmul_int5 = {"matmul_int5", run_int5, bench_int5};
+const struct kernel_check check_matmul_int4 = {"matmul_int4", run_int4, bench_int4};
 const struct kernel_check check_matmul_f32 = {"matmul_f32", run_f32, bench_f32};
 const struct kernel_check check_matmul_bf16 = {"matmul_bf16", run_bf16, bench_bf16};

@@ -531,7 +531,7 @@ def int8_blocks(steps, scales):
 @pytest.mark.parametrize("n_tokens", [1, 3, 4, 64])
 @pytest.mark.parametrize("n_groups", [1, 2, 5, 18])
 def test_int8_product_is_that_of_torch(n_groups, n_tokens, n_blocks, kernels, rng):
-    matmul = kernels("matmul_int8", None, POINTER, SIZE, SIZE, POINTER, POINTER, SIZE)
+    matmul = kernels("matmul_int8", None, POINTER, SIZE, SIZE, POINTER, POINTER, POINTER, SIZE)
     cols, rows = n_groups * GROUP, n_blocks * ROWS
     weights = rng.integers(-127, 128, (rows, cols)).astype(np.int8)
     scales = np.ascontiguousarray(abs(normal(rng, rows, n_groups)).astype(np.float16))
@@ -546,8 +546,8 @@ def test_int8_product_is_that_of_torch(n_groups, n_tokens, n_blocks, kernels, rn
     quantized.offsets[:, :n_tokens] = -128 * sums.T
     blocks, out = int8_blocks(weights, scales), np.zeros((n_tokens, rows + 4), np.float32)
     matmul(
-        blocks.ctypes.data, n_blocks, n_groups, quantized.pointer, out.ctypes.data, rows + 4
-    )
+        blocks.ctypes.data, n_blocks, n_groups, None, quantized.pointer, out.ctypes.data, rows + 4
+    )  # fmt: skip
     x = torch.from_numpy(q * np.repeat(steps.astype(np.float64), GROUP, axis=1))
     weight = torch.from_numpy(weights * np.repeat(scales.astype(np.float64), GROUP, axis=1))
     bound = F.linear(x.abs(), weight.abs()).numpy()

@@ -1,0 +1,244 @@
+/* The products with grouped dtypes, in terms of vectors of bytes. Each set's file includes it once,
+ * after vector_template.h. Before the include it defines:
+ *
+ *   GROUPED_TOKENS     most tokens that share a pass over a tile: 2, 4 or 16
+ *   B, I               vectors of LANES * 4 bytes, of LANES 32-bit integers
+ *   b_load(p) b_store(p, b)  p is aligned to the vector
+ *   b_left(b, n) b_right(b, n)  bytes shifted by n bits; the bits that come in are arbitrary
+ *   b_code(low, upper, mask)  the codes with the lower four bits of `low` and those bits of `upper`
+ *                      that are in the mask: none (0), bit 4 or bits 4 and 5
+ *   struct table       the levels of a matrix, with a member `first`
+ *   b_table(levels, n) the table of n levels: 16, 32 or 64
+ *   b_lookup(table, codes, n)  the levels of codes that b_code made
+ *   b_operand(b)       weights as dot_quad takes them; applied to `first`, it applies to all levels
+ *   v_from_f16(p) v_from_int(i)  LANES floats
+ *
+ * Then either OWN_DOT_GROUP, and it defines dot_group after the include, or:
+ *
+ *   Q                  four inputs of each of some tokens
+ *   load_quads(steps, n_tokens)  loads them
+ *   dot_start(offset)  dot products before the first quad
+ *   dot_quad(dot, b, quads, t)  dot + weights of four inputs times those of token t */
+
+/* --- weights ------------------------------------------------------------------------------ */
+
+static ALWAYS_INLINE size_t count_levels(enum blob_dtype dtype)
+{
+    return (size_t)1 << weight_bits(dtype);
+}
+
+/* Returns the codes of vector v of a quad of a group, see group_code. */
+static ALWAYS_INLINE B load_codes(enum blob_dtype dtype, const uint8_t *group, const size_t quad,
+                                  const size_t v)
+{
+    const uint8_t *lines = group + v * sizeof(B);
+    B low = b_load(lines + quad / 2 * QUAD_BYTES);
+    if (quad % 2)
+        low = b_right(low, 4);
+    if (dtype == DTYPE_INT4)
+        return b_code(low, low, 0);
+    const bool six = dtype == DTYPE_INT6;
+    const size_t line = GROUP_QUADS / 2 + (six ? quad / 4 : 0), bit = six ? quad % 4 * 2 : quad;
+    B upper = b_load(lines + line * QUAD_BYTES);
+    upper = bit < 4 ? b_left(upper, 4 - (int)bit) : b_right(upper, (int)bit - 4);
+    return b_code(low, upper, six ? 0x30 : 0x10);
+}
+
+/* Returns the weights of vector v of a quad; for int8 as they are, otherwise as in the table. */
+static ALWAYS_INLINE B load_weights(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *group, const size_t quad, const size_t v)
+{
+    if (dtype == DTYPE_INT8)
+        return b_load(group + quad * QUAD_BYTES + v * sizeof(B));
+    return b_lookup(table, load_codes(dtype, group, quad, v), count_levels(dtype));
+}
+
+/* --- dot products of a group -------------------------------------------------------------- */
+
+/* dot[t] = the integer dot products of one group's weights and token t's steps, for n_tokens
+ * contiguous tokens; `stride` is the distance in bytes from four inputs to the next four. The table
+ * is one of operands. */
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens);
+
+static ALWAYS_INLINE B load_operand(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *group, const size_t quad, const size_t v)
+{
+    B weights = load_weights(dtype, table, group, quad, v);
+    return dtype == DTYPE_INT8 ? b_operand(weights) : weights;
+}
+
+#ifndef OWN_DOT_GROUP
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens)
+{
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            dot[t][v] = dot_start(offsets[t]);
+    UNROLLED (quad, GROUP_QUADS) {
+        Q quads = load_quads(steps + quad * stride, n_tokens);
+        B w[TILE_VECTORS];
+        UNROLLED (v, TILE_VECTORS)
+            w[v] = load_operand(dtype, table, weights, quad, v);
+        UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+            UNROLLED (v, TILE_VECTORS)
+                dot[t][v] = dot_quad(dot[t][v], w[v], quads, t);
+    }
+}
+#endif
+
+/* --- products of a row block -------------------------------------------------------------- */
+
+/* A row block or some groups of it, its inputs and its outputs. */
+struct grouped_part {
+    const uint8_t *block;
+    size_t n_groups;
+    struct quantized x;
+    float *out;
+    size_t out_stride;
+    bool adds; /* to what `out` holds, instead of setting it */
+};
+
+/* Multiplies by tokens [first, first + n_tokens). */
+static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct table *table,
+                                         const struct grouped_part *part, size_t first,
+                                         const size_t n_tokens)
+{
+    const struct quantized x = part->x;
+    float *out = part->out + first * part->out_stride;
+    V sum[GROUPED_TOKENS][TILE_VECTORS];
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            sum[t][v] = part->adds ? v_load(out + t * part->out_stride + v * LANES) : v_zero();
+    for (size_t group = 0; group < part->n_groups; group++) {
+        const size_t at = group * x.stride + first;
+        I dot[GROUPED_TOKENS][TILE_VECTORS];
+        dot_group(dtype, table, part->block + group_weights_offset(dtype, group),
+                  x.steps + group * GROUP_INPUTS * x.stride + 4 * first, 4 * x.stride,
+                  x.offsets + at, dot, n_tokens);
+        const uint16_t *scales = (const void *)(part->block + group_scales_offset(dtype, group));
+        UNROLLED (v, TILE_VECTORS) {
+            V scale = v_from_f16(scales + v * LANES);
+            UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS) {
+                V factor = v_mul(scale, v_set1(x.scales[at + t]));
+                sum[t][v] = v_add(sum[t][v], v_mul(v_from_int(dot[t][v]), factor));
+            }
+        }
+    }
+    UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
+        UNROLLED (v, TILE_VECTORS)
+            v_store(out + t * part->out_stride + v * LANES, sum[t][v]);
+}
+
+/* Multiplies an int8 block by all tokens. */
+static void int8_block(const struct grouped_part *part)
+{
+    const struct table none = {0};
+    size_t t = 0;
+    for (; t + GROUPED_TOKENS <= part->x.n; t += GROUPED_TOKENS)
+        grouped_tokens(DTYPE_INT8, &none, part, t, GROUPED_TOKENS);
+    for (; GROUPED_TOKENS > 4 && t + 4 <= part->x.n; t += 4)
+        grouped_tokens(DTYPE_INT8, &none, part, t, 4);
+    for (; t + 2 <= part->x.n; t += 2) /* the output layer's pairs of rows */
+        grouped_tokens(DTYPE_INT8, &none, part, t, 2);
+    if (t < part->x.n)
+        grouped_tokens(DTYPE_INT8, &none, part, t, 1);
+}
+
+/* --- blocks with tables of levels --------------------------------------------------------- */
+
+enum {
+    DIRECT_TOKENS = 2,    /* with more tokens, a block is rewritten as int8 once for all of them */
+    UNPACKED_GROUPS = 16, /* so many groups at a time: an even number */
+    UNPACKED_BYTES =
+        UNPACKED_GROUPS * GROUP_QUADS * QUAD_BYTES + UNPACKED_GROUPS / 2 * SCALES_BYTES,
+};
+
+/* Rewrites n_groups groups as int8. */
+static ALWAYS_INLINE void unpack(enum blob_dtype dtype, const struct table *table,
+                                 const uint8_t *block, size_t n_groups, uint8_t *out)
+{
+    for (size_t group = 0; group < n_groups; group++) {
+        memcpy(out + group_scales_offset(DTYPE_INT8, group),
+               block + group_scales_offset(dtype, group), SCALES_BYTES / 2);
+        const uint8_t *weights = block + group_weights_offset(dtype, group);
+        uint8_t *unpacked = out + group_weights_offset(DTYPE_INT8, group);
+        UNROLLED (quad, GROUP_QUADS)
+            UNROLLED (v, TILE_VECTORS)
+                b_store(unpacked + quad * QUAD_BYTES + v * sizeof(B),
+                        load_weights(dtype, table, weights, quad, v));
+    }
+}
+
+/* Multiplies a block by many tokens. */
+static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const int8_t *levels,
+                                         const struct grouped_part *whole)
+{
+    const struct table table = b_table(levels, count_levels(dtype));
+    _Alignas(64) uint8_t unpacked[UNPACKED_BYTES];
+    for (size_t group = 0; group < whole->n_groups; group += UNPACKED_GROUPS) {
+        struct grouped_part part = *whole;
+        size_t rest = whole->n_groups - group;
+        part.n_groups = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
+        unpack(dtype, &table, whole->block + grouped_block_bytes(dtype, group), part.n_groups,
+               unpacked);
+        part.block = unpacked;
+        part.x.steps += group * GROUP_INPUTS * part.x.stride;
+        part.x.scales += group * part.x.stride;
+        part.x.offsets += group * part.x.stride;
+        part.adds = group > 0;
+        int8_block(&part);
+    }
+}
+
+static ALWAYS_INLINE void levels_block(enum blob_dtype dtype, const int8_t *levels,
+                                       const struct grouped_part *part)
+{
+    struct table table = b_table(levels, count_levels(dtype));
+    table.first = b_operand(table.first);
+    if (part->x.n == 1)
+        grouped_tokens(dtype, &table, part, 0, 1);
+    else if (part->x.n == 2)
+        grouped_tokens(dtype, &table, part, 0, 2);
+    else
+        unpacked_block(dtype, levels, part);
+}
+
+/* --- the products ------------------------------------------------------------------------- */
+
+static ALWAYS_INLINE void grouped_matmul(enum blob_dtype dtype, const uint8_t *blocks,
+                                         size_t n_blocks, size_t n_groups, const int8_t *levels,
+                                         const struct quantized *x, float *out, size_t out_stride)
+{
+    struct grouped_part part = {blocks, n_groups, *x, out, out_stride, false};
+    for (size_t i = 0; i < n_blocks; i++) {
+        if (dtype == DTYPE_INT8)
+            int8_block(&part);
+        else
+            levels_block(dtype, levels, &part);
+        part.block += grouped_block_bytes(dtype, n_groups);
+        part.out += TILE_ROWS;
+    }
+}
+
+#define GROUPED_MATMUL(name, dtype)                                                                \
+    static void matmul_##name(const uint8_t *blocks, size_t n_blocks, size_t n_groups,             \
+                              const int8_t *levels, const struct quantized *x, float *out,         \
+                              size_t out_stride)                                                   \
+    {                                                                                              \
+        grouped_matmul(dtype, blocks, n_blocks, n_groups, levels, x, out, out_stride);             \
+    }
+
+GROUPED_MATMUL(int8, DTYPE_INT8)
+GROUPED_MATMUL(int6, DTYPE_INT6)
+GROUPED_MATMUL(int5, DTYPE_INT5)
+GROUPED_MATMUL(int4, DTYPE_INT4)
+
+/* The members of a struct kernels that this file provides. */
+#define GROUPED_KERNELS                                                                            \
+    .matmul_int8 = matmul_int8, .matmul_int6 = matmul_int6, .matmul_int5 = matmul_int5,            \
+    .matmul_int4 = matmul_int4
