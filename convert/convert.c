@@ -96,7 +96,7 @@ static smol_status write_weights(struct conversion *c, bool quiet, smol_error *e
 {
     const struct source *source = &c->source;
     const struct weights weights = {source->config.family, &source->config.model, source->tensors,
-                                    source->lora.pairs};
+                                    source->lora.pairs, &source->mix};
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 
@@ -207,12 +207,15 @@ smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint
                               smol_error *error)
 {
     char *provenance = NULL;
+    *size = 0;
+    smol_status status = smol_source_set_dtype(source, dtype, error);
+    if (status)
+        return status;
     struct blob_contents contents = smol_source_contents(source);
-    source->config.model.dtype = dtype;
-    smol_status status =
-        smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
+    status = smol_provenance_make(source, false, &provenance, &contents.n_provenance, error);
     free(provenance);
-    *size = status ? 0 : smol_writer_size(&contents);
+    if (!status)
+        *size = smol_writer_size(&contents);
     return status;
 }
 
@@ -236,6 +239,13 @@ static smol_status compare_blob(struct conversion *c, const struct blob *blob, s
     return status ? status : finish_blob(c, error);
 }
 
+/* Stores each matrix as in the blob, whoever chose its dtype and levels. */
+static smol_status use_mix(struct source *source, const struct blob *blob, smol_error *error)
+{
+    smol_mix_free(&source->mix);
+    return smol_mix_copy(blob, &source->mix, error);
+}
+
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
                                  smol_error *error)
@@ -244,7 +254,9 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct source_options like = *options;
     like.context = blob->model->context_length;
     smol_status status =
-        load_source(&conversion, input, &like, blob->model->dtype, n_threads, error);
+        load_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
+    if (!status)
+        status = use_mix(&conversion.source, blob, error);
     if (!status)
         status = compare_blob(&conversion, blob, error);
     if (!status)

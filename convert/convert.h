@@ -26,14 +26,14 @@ struct convert_options {
 smol_status smol_convert(const char *input, const char *output,
                          const struct convert_options *options, smol_error *error);
 
-/* Computes the size of the blob of `dtype` for an open source. Sets source->config.model.dtype.
+/* Computes the size of the blob of `dtype` for an open source. Sets its dtype.
  * Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_convert_size(struct source *source, enum blob_dtype dtype, uint64_t *size,
                               smol_error *error);
 
 /* Checks that the conversion of `input` results in `blob`. Converts `input` again with the blob's
- * dtype and compares the bytes as they are made, so that it needs no file and no more memory than a
- * conversion. The release in the provenance may differ; *same_release is set to whether it is the
+ * dtypes and compares the bytes as they are made, so that it needs no file and no more memory than
+ * a conversion. The release in the provenance may differ; *same_release is set to whether it is the
  * same. Errors: SMOL_ERROR_MISMATCH with the first difference, and those of smol_convert. */
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,

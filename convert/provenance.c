@@ -62,7 +62,7 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
     };
     struct buffer out = {0};
     smol_buffer_print(&out, "%s%s\ndtype: %s\n", first_line, SMOL_VERSION,
-                      smol_dtype_name(config->model.dtype));
+                      smol_dtype_name(source->dtype));
     describe_weights(&out, &source->shards, digests);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (files[i].mark->size > 0)

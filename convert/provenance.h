@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "convert/source.h"
 
-/* Writes the provenance of a blob of type source->config.model.dtype made from `source`. The text
+/* Writes the provenance of a blob of type source->dtype made from `source`. The text
  * depends only on the input and the release, not on a folder, time or machine. JSON files are
  * described as they were when they were read. If `digests` is false, the weights are not read and
  * their digests are 0; the text has the same length. *text (*size bytes) is allocated, also after

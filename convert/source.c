@@ -117,14 +117,29 @@ static smol_status find_settings(struct source *source, const char *input, const
     return source->folder && source->config_name ? SMOL_OK : smol_fail_memory(error, "a file name");
 }
 
+/* Returns the dtype of a model whose matrices have a dtype. */
+static enum blob_dtype arithmetic_of(enum blob_dtype dtype)
+{
+    return is_grouped(dtype) ? DTYPE_INT8 : dtype;
+}
+
+smol_status smol_source_set_dtype(struct source *source, enum blob_dtype dtype, smol_error *error)
+{
+    struct blob_model *model = &source->config.model;
+    smol_mix_free(&source->mix);
+    source->dtype = dtype;
+    model->dtype = arithmetic_of(dtype);
+    return smol_mix_make(model, dtype, &source->mix, error);
+}
+
 static smol_status check_model(struct source *source, enum blob_dtype dtype, smol_error *error)
 {
     smol_error reason;
-    source->config.model.dtype = dtype;
+    source->config.model.dtype = arithmetic_of(dtype);
     if (smol_model_check(&source->config.model, &reason))
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "%s/%s: %s", source->folder,
                          source->config_name, reason.message);
-    return SMOL_OK;
+    return smol_source_set_dtype(source, dtype, error);
 }
 
 static smol_status map_tensors(struct source *source, smol_error *error)
@@ -245,6 +260,7 @@ struct blob_contents smol_source_contents(const struct source *source)
         .n_scanner = source->tokenizer_rules.pretokenizer.scanner.size,
         .template_section = source->template.section.data,
         .n_template = source->template.section.size,
+        .mix = source->mix,
     };
 }
 
@@ -311,6 +327,7 @@ void smol_source_close(struct source *source)
     smol_tokenizer_section_free(&source->tokenizer);
     smol_tokenizer_rules_free(&source->tokenizer_rules);
     smol_chat_template_close(&source->template);
+    smol_mix_free(&source->mix);
     free(source->tensors);
     free(source->config_name);
     free(source->folder);

@@ -13,6 +13,7 @@
 #include "convert/checkpoint/shards.h"
 #include "convert/template/template.h"
 #include "convert/tokenizer/tokenizer.h"
+#include "convert/weights/mix.h"
 #include "format/format.h"
 #include "format/tokenizer.h"
 
@@ -38,6 +39,8 @@ struct source {
     struct chat_template template;             /* see template.h */
     const struct safetensors_tensor **tensors; /* (smol_tensor_count), see checkpoint.h */
     struct lora lora;                          /* zeroed if there is none */
+    enum blob_dtype dtype;                     /* of the blob: that of most weights of the layers */
+    struct mix mix;                            /* see smol_source_set_dtype */
 };
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the
@@ -47,6 +50,9 @@ struct source {
  * SMOL_ERROR_MEMORY, SMOL_ERROR_USAGE (a choice of revisions, or several adapters). */
 smol_status smol_source_open(const char *input, const struct source_options *options,
                              enum blob_dtype dtype, struct source *source, smol_error *error);
+
+/* Changes the dtype of the blob, and with it source->mix. Errors: SMOL_ERROR_MEMORY. */
+smol_status smol_source_set_dtype(struct source *source, enum blob_dtype dtype, smol_error *error);
 
 /* Performs only the first step of smol_source_open, to describe checkpoints that are not supported:
  * opens the weights and finds the folder of the settings. The other fields are zeroed. */

@@ -14,7 +14,8 @@ enum {
     BLOB_MAGIC_SIZE = 8,
     BLOB_MAJOR = 1,
     BLOB_MINOR = 0,            /* of a file that requires no feature; FORMAT.md, 11 */
-    BLOB_MINOR_FEATURES = 1,   /* of a file that requires a feature */
+    BLOB_MINOR_FEATURES = 1,   /* of a file that requires a feature of version 1.1 */
+    BLOB_MINOR_MIXED = 2,      /* of a file that requires FEATURE_MIXED */
     BLOB_CHUNK_SIZE = 65536,   /* unit of digests, and the alignment of data sections */
     BLOB_ALIGN = 64,           /* alignment of front sections and tensors */
     BLOB_MAX_FRONT = 64 << 20, /* largest data_offset: readers hold the front in memory */
@@ -42,8 +43,9 @@ enum blob_feature {
     FEATURE_TEMPLATE = 1 << 1, /* SECTION_TEMPLATE */
     FEATURE_SCANNER = 1 << 2,  /* SECTION_SCANNER */
     FEATURE_TEXT = 1 << 3,     /* SECTION_TEXT, and the flags that belong to it */
-    FEATURE_MIXED = 1 << 4,    /* SECTION_LEVELS, and matrices of int6, int5, int4 in int8 models */
-    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT,
+    FEATURE_MIXED = 1 << 4,    /* SECTION_LEVELS; each matrix of an int8 model has its own dtype */
+    KNOWN_FEATURES =
+        FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT | FEATURE_MIXED,
 };
 
 enum section_kind {
@@ -121,7 +123,7 @@ enum layer_bit {
  * is zero and means the plain Llama block (smol_model_fill). */
 struct blob_model {
     uint32_t family; /* enum blob_family */
-    uint32_t dtype;  /* enum blob_dtype of every matrix */
+    uint32_t dtype;  /* of every matrix: F32, BF16 or INT8; with FEATURE_MIXED, INT8 */
     uint32_t n_layers;
     uint32_t hidden_size;
     uint32_t intermediate_size;
@@ -210,9 +212,9 @@ struct blob_tensor {
     uint32_t layout; /* enum tensor_layout */
     uint64_t rows;   /* logical shape; a vector has 1 row */
     uint64_t cols;
-    uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
-    uint64_t size;   /* bytes, including tile padding */
-    uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
+    uint64_t offset;     /* from the start of the file, multiple of BLOB_ALIGN */
+    uint64_t size;       /* bytes, including tile padding */
+    uint32_t levels;     /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
     uint32_t fine_input; /* 1: the input is quantized in two steps; the output layer's always is */
     uint8_t reserved[8];
 };
@@ -442,6 +444,7 @@ _Static_assert(sizeof(struct blob_header) == 64, "header");
 _Static_assert(sizeof(struct blob_section) == 24, "section");
 _Static_assert(sizeof(struct blob_model) == 128, "model");
 _Static_assert(sizeof(struct blob_generation) == 64, "generation");
+_Static_assert(sizeof(struct blob_levels) == 64, "levels");
 _Static_assert(sizeof(struct blob_tensor) == 64, "tensor");
 _Static_assert(sizeof(struct blob_tokenizer) == 64, "tokenizer");
 _Static_assert(sizeof(struct token_span) == 8, "token span");

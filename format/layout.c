@@ -164,21 +164,27 @@ uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols)
     return grouped_block_bytes(dtype, count_groups(cols));
 }
 
-struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key)
+struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key,
+                                      const struct storage *storage)
 {
     const struct role_info *info = &roles[key.role];
     struct blob_tensor tensor = {
         .role = key.role,
         .layer = key.layer,
-        .dtype = info->matrix ? model->dtype : DTYPE_F32,
-        .layout = info->matrix ? LAYOUT_TILES : LAYOUT_VECTOR,
+        .dtype = DTYPE_F32,
+        .layout = LAYOUT_VECTOR,
         .rows = extent_of(model, info->rows),
         .cols = extent_of(model, info->cols),
     };
-    if (info->matrix)
-        tensor.size = count_blocks(tensor.rows) * smol_block_bytes(model->dtype, tensor.cols);
-    else
+    if (!info->matrix) {
         tensor.size = round_up(tensor.cols * sizeof(float), BLOB_ALIGN);
+        return tensor;
+    }
+    tensor.layout = LAYOUT_TILES;
+    tensor.dtype = storage ? storage->dtype : model->dtype;
+    tensor.levels = storage ? storage->levels : 0;
+    tensor.fine_input = storage ? storage->fine_input : 0;
+    tensor.size = count_blocks(tensor.rows) * smol_block_bytes(tensor.dtype, tensor.cols);
     return tensor;
 }
 

@@ -36,8 +36,31 @@ size_t smol_tensor_count(const struct blob_model *model);
 /* Writes a name such as "layers.3.attn_q" or "embed", for messages and listings. Returns `name`. */
 const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME]);
 
-/* Returns the complete table entry for `key`, except its offset. */
-struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key);
+/* How a matrix is stored, as in struct blob_tensor. */
+struct storage {
+    uint32_t dtype; /* enum blob_dtype */
+    uint32_t levels;
+    uint32_t fine_input;
+};
+
+/* The storage of each matrix, and the tables of levels, of a blob with FEATURE_MIXED. Zeroed for
+ * other blobs, whose matrices all have the model's dtype. */
+struct mix {
+    struct storage *storage;    /* (smol_tensor_count), those of vectors unused */
+    struct blob_levels *levels; /* (n_levels), in the order of their first use */
+    size_t n_levels;
+};
+
+/* Returns the complete table entry for `key`, except its offset. A matrix is stored as `storage`
+ * says, or, if that is NULL, in the model's dtype. */
+struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct tensor_key key,
+                                      const struct storage *storage);
+
+/* Returns the storage of the tensor at `index` of the table, or NULL for a zeroed mix. */
+static inline const struct storage *mix_storage(const struct mix *mix, size_t index)
+{
+    return mix->storage ? &mix->storage[index] : NULL;
+}
 
 /* Returns the bytes of one block of TILE_ROWS rows with `cols` inputs. */
 uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols);
@@ -63,6 +86,12 @@ static inline bool is_grouped(enum blob_dtype dtype)
 static inline unsigned weight_bits(enum blob_dtype dtype)
 {
     return dtype == DTYPE_INT4 ? 4 : dtype == DTYPE_INT5 ? 5 : dtype == DTYPE_INT6 ? 6 : 8;
+}
+
+/* Returns the number of levels in a table for int6, int5 or int4. */
+static inline unsigned level_count(enum blob_dtype dtype)
+{
+    return 1u << weight_bits(dtype);
 }
 
 /* Returns the number of groups in a row of `cols` inputs; the last one may be shorter. */
@@ -97,9 +126,10 @@ static inline size_t grouped_block_bytes(enum blob_dtype dtype, size_t n_groups)
 }
 
 /* Returns the code of an int6, int5 or int4 weight: an index into its table of levels. `group` is
- * the group's weights. Quads 2i and 2i + 1 share line i: the lower four bits of a code are the lower
- * or the upper half of its byte. The upper bits of all quads are in the lines after these: for int5
- * one line with a bit for each quad, for int6 two lines with two bits for each of four quads. */
+ * the group's weights. Quads 2i and 2i + 1 share line i: the lower four bits of a code are the
+ * lower or the upper half of its byte. The upper bits of all quads are in the lines after these:
+ * for int5 one line with a bit for each quad, for int6 two lines with two bits for each of four
+ * quads. */
 static inline unsigned group_code(enum blob_dtype dtype, const uint8_t *group, size_t input,
                                   size_t row)
 {

@@ -310,7 +310,70 @@ static smol_status check_text(struct blob *blob, smol_error *error)
     return SMOL_OK;
 }
 
-/* Compares each field, because the table must be exactly the one that the model requires. */
+static smol_status take_levels(struct blob *blob, smol_error *error)
+{
+    if (!(blob->header->required_features & FEATURE_MIXED))
+        return SMOL_OK;
+    if (blob->model->dtype != DTYPE_INT8)
+        return damaged_section(blob, error, SECTION_MODEL,
+                               "its dtype does not match the mixed feature",
+                               find_section(blob, SECTION_MODEL)->offset);
+    return take(blob, SECTION_LEVELS, sizeof *blob->levels, (const void **)&blob->levels,
+                &blob->n_levels, error);
+}
+
+/* Returns whether exactly the first n levels are set and strictly ascending. */
+static bool levels_are_valid(const struct blob_levels *levels, size_t n)
+{
+    bool valid = levels->values[0] != -128;
+    for (size_t i = 1; i < n; i++)
+        valid &= levels->values[i] > levels->values[i - 1];
+    return valid && all_zero((const uint8_t *)levels->values + n, MAX_LEVELS - n);
+}
+
+/* The first uses of tables of levels, and whether any matrix needs the mixed feature. */
+struct mix_check {
+    size_t n_used;
+    bool is_needed;
+};
+
+/* Checks the storage of a matrix of a blob with FEATURE_MIXED. Returns what is wrong, or NULL. */
+static const char *check_storage(const struct blob *blob, struct tensor_key key,
+                                 const struct storage *storage, struct mix_check *check)
+{
+    bool outer = key.role == ROLE_EMBED || key.role == ROLE_OUTPUT;
+    if (storage->dtype < DTYPE_INT8 || storage->dtype > DTYPE_INT4)
+        return "has a dtype that is not allowed";
+    if (storage->fine_input > 1 || (outer && storage->fine_input))
+        return "has a wrong fine_input";
+    check->is_needed |= storage->dtype != DTYPE_INT8 || storage->fine_input;
+    if (storage->dtype == DTYPE_INT8)
+        return storage->levels ? "has levels, but int8 uses none" : NULL;
+    if (storage->levels > check->n_used || storage->levels >= blob->n_levels)
+        return "has levels that are missing or not next in order";
+    check->n_used += storage->levels == check->n_used;
+    return levels_are_valid(&blob->levels[storage->levels], level_count(storage->dtype))
+               ? NULL
+               : "has levels that are malformed";
+}
+
+/* Checks that every table is used, and the feature needed. */
+static smol_status finish_mix(const struct blob *blob, const struct mix_check *check,
+                              smol_error *error)
+{
+    if (!(blob->header->required_features & FEATURE_MIXED))
+        return SMOL_OK;
+    uint64_t offset = find_section(blob, SECTION_LEVELS)->offset;
+    if (check->n_used != blob->n_levels)
+        return damaged_section(blob, error, SECTION_LEVELS, "not every table is used", offset);
+    if (!check->is_needed)
+        return damaged_section(blob, error, SECTION_LEVELS, "no matrix needs the mixed feature",
+                               offset);
+    return SMOL_OK;
+}
+
+/* Compares each field, because the table must be exactly the one that the model and the storage of
+ * its matrices require. */
 static smol_status check_tensors(struct blob *blob, smol_error *error)
 {
     smol_status status = take(blob, SECTION_TENSORS, sizeof *blob->tensors,
@@ -321,11 +384,21 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     uint64_t place = find_section(blob, SECTION_TENSORS)->offset;
     if (blob->n_tensors != smol_tensor_count(blob->model))
         return damaged_section(blob, error, SECTION_TENSORS, "wrong number of tensors", place);
+    bool mixed = blob->header->required_features & FEATURE_MIXED;
+    struct mix_check check = {0};
     uint64_t end = weights->offset;
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
-        struct blob_tensor expected = smol_tensor_layout(blob->model, key);
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
+        const struct blob_tensor *entry = &blob->tensors[alias ? 0 : i];
+        const struct storage storage = {entry->dtype, entry->levels, entry->fine_input};
+        struct blob_tensor expected = smol_tensor_layout(blob->model, key, mixed ? &storage : NULL);
+        const char *wrong = NULL;
+        if (mixed && expected.layout == LAYOUT_TILES)
+            wrong = check_storage(blob, key, &storage, &check);
+        if (wrong)
+            return damaged_tensor(blob, error, SECTION_TENSORS, key, wrong,
+                                  place + i * sizeof expected);
         expected.offset = alias ? blob->tensors[0].offset : end;
         if (memcmp(&expected, &blob->tensors[i], sizeof expected))
             return damaged_tensor(blob, error, SECTION_TENSORS, key, "does not match the model",
@@ -337,7 +410,7 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     if (end != weights->offset + weights->size)
         return damaged_section(blob, error, SECTION_TENSORS,
                                "the tensors do not fill the weights section", place);
-    return SMOL_OK;
+    return finish_mix(blob, &check, error);
 }
 
 static smol_status check_template(struct blob *blob, smol_error *error)
@@ -430,6 +503,8 @@ static smol_status check_front(struct blob *blob, smol_error *error)
         status = check_inv_freq(blob, error);
     if (!status)
         status = check_small_sections(blob, error);
+    if (!status)
+        status = take_levels(blob, error);
     if (!status)
         status = check_tensors(blob, error);
     if (!status)
@@ -697,6 +772,50 @@ smol_status smol_blob_check(const struct blob *blob, uint64_t offset, uint64_t s
     return status;
 }
 
+/* --- dtypes ------------------------------------------------------------------------------- */
+
+enum blob_dtype smol_blob_dtype(const struct blob *blob)
+{
+    uint64_t weights[DTYPE_INT4 + 1] = {0};
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        const struct blob_tensor *t = &blob->tensors[i];
+        if (t->layout == LAYOUT_TILES && t->role != ROLE_EMBED && t->role != ROLE_OUTPUT)
+            weights[t->dtype] += t->rows * t->cols;
+    }
+    enum blob_dtype most = DTYPE_F32;
+    for (enum blob_dtype dtype = DTYPE_BF16; dtype <= DTYPE_INT4; dtype++)
+        most = weights[dtype] > weights[most] ? dtype : most;
+    return most;
+}
+
+/* Appends ", NAME DTYPE" if it fits, with a bracket for the first. */
+static void add_exception(char text[MAX_MIX], const char *name, enum blob_dtype dtype)
+{
+    size_t n = strlen(text);
+    snprintf(text + n, MAX_MIX - n, "%s%s %s", strchr(text, '(') ? ", " : " (", name,
+             smol_dtype_name(dtype));
+}
+
+const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX])
+{
+    enum blob_dtype most = smol_blob_dtype(blob);
+    bool others[DTYPE_INT4 + 1] = {false};
+    const struct blob_tensor *embed = blob->tensors, *output = embed + blob->n_tensors - 1;
+    snprintf(text, MAX_MIX, "%s", smol_dtype_name(most));
+    if (embed->dtype != most)
+        add_exception(text, "embedding", embed->dtype);
+    if (output->dtype != most && !blob->model->tied_embeddings)
+        add_exception(text, "output", output->dtype);
+    for (const struct blob_tensor *t = embed + 1; t < output; t++)
+        others[t->dtype] |= t->layout == LAYOUT_TILES && t->dtype != most;
+    for (enum blob_dtype dtype = DTYPE_F32; dtype <= DTYPE_INT4; dtype++)
+        if (others[dtype])
+            add_exception(text, "others", dtype);
+    if (strchr(text, '('))
+        snprintf(text + strlen(text), MAX_MIX - strlen(text), ")");
+    return text;
+}
+
 /* --- verification of everything ----------------------------------------------------------- */
 
 /* Returns whether all of values[0..n) are finite. */
@@ -791,6 +910,34 @@ static bool int8_block_is_well_formed(const uint8_t *block, uint64_t cols, uint6
     return true;
 }
 
+/* Returns whether a scale of int6, int5 or int4 is finite and not -0. */
+static bool scale_is_valid(uint16_t scale)
+{
+    return (scale & 0x7fff) < 0x7c00 && scale != 0x8000;
+}
+
+/* Returns whether the scales of int6, int5 or int4 are valid, and padding is zero. */
+static bool coded_block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, uint64_t cols,
+                                       uint64_t rows)
+{
+    uint64_t groups = count_groups(cols);
+    if (groups % 2 && !all_zero(block + group_scales_offset(dtype, groups), SCALES_BYTES / 2))
+        return false;
+    for (uint64_t group = 0; group < groups; group++) {
+        const uint16_t *scales = (const void *)(block + group_scales_offset(dtype, group));
+        const uint8_t *weights = block + group_weights_offset(dtype, group);
+        uint64_t inputs = cols - group * GROUP_INPUTS;
+        for (uint64_t row = 0; row < TILE_ROWS; row++)
+            if (row < rows ? !scale_is_valid(scales[row]) : scales[row] != 0)
+                return false;
+        for (uint64_t i = 0; (rows < TILE_ROWS || inputs < GROUP_INPUTS) && i < GROUP_INPUTS; i++)
+            for (uint64_t row = i < inputs ? rows : 0; row < TILE_ROWS; row++)
+                if (group_code(dtype, weights, i, row) != 0)
+                    return false;
+    }
+    return true;
+}
+
 /* Checks one row block of a matrix, of which `rows` rows are not padding. */
 static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, uint64_t cols,
                                  uint64_t rows)
@@ -802,6 +949,10 @@ static bool block_is_well_formed(const uint8_t *block, enum blob_dtype dtype, ui
         return bf16_block_is_well_formed((const void *)block, cols, rows);
     case DTYPE_INT8:
         return int8_block_is_well_formed(block, cols, rows);
+    case DTYPE_INT6:
+    case DTYPE_INT5:
+    case DTYPE_INT4:
+        return coded_block_is_well_formed(block, dtype, cols, rows);
     }
     return false;
 }

@@ -59,6 +59,14 @@ static inline const int8_t *blob_levels(const struct blob *blob, const struct bl
     return tensor->dtype > DTYPE_INT8 ? blob->levels[tensor->levels].values : NULL;
 }
 
+/* Returns the dtype that most weights in the layers have; of two, the one with more bits. */
+enum blob_dtype smol_blob_dtype(const struct blob *blob);
+
+/* Writes that dtype's name, and those of matrices with another one, such as "int4 (embedding int6,
+ * output int6)". Returns `text`. */
+enum { MAX_MIX = 128 };
+const char *smol_blob_dtypes(const struct blob *blob, char text[MAX_MIX]);
+
 /* Reads the blob that is open as `fd`, or if `fd` is negative the file `path`, into memory; the
  * caller closes *file. Its header and size are checked first, because a file that is not a blob
  * might be too large for memory. */

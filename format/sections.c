@@ -19,6 +19,7 @@ static const struct {
     {SECTION_TEMPLATE, "template", FEATURE_TEMPLATE},
     {SECTION_SCANNER, "scanner", FEATURE_SCANNER},
     {SECTION_TEXT, "text", FEATURE_TEXT},
+    {SECTION_LEVELS, "levels", FEATURE_MIXED},
     {SECTION_TOKENIZER, "tokenizer", 0},
     {SECTION_WEIGHTS, "weights", 0},
 };

@@ -128,7 +128,7 @@ static void log_opened(const smol_model *model, const smol_model_params *params)
                                           [SMOL_VERIFY_OFF] = "never"};
     const struct blob *blob = &model->blob;
     smol_log(model, SMOL_LOG_INFO, "opened: %s, %u layers, %zu bytes %s, digests checked %s",
-             smol_dtype_name(blob->model->dtype), blob->model->n_layers, blob->file.size,
+             smol_dtype_name(smol_blob_dtype(blob)), blob->model->n_layers, blob->file.size,
              blob->file.hold == FILE_MAPPED ? "mapped" : "in memory", digests[params->verify]);
     if (blob->n_stop == 0)
         smol_log(model, SMOL_LOG_INFO,
@@ -217,7 +217,7 @@ smol_model_info smol_model_get_info(const smol_model *model)
 {
     const struct blob_model *m = model->blob.model;
     return (smol_model_info){
-        .dtype = smol_dtype_name(m->dtype),
+        .dtype = smol_dtype_name(smol_blob_dtype(&model->blob)),
         .n_layers = m->n_layers,
         .hidden_size = m->hidden_size,
         .intermediate_size = m->intermediate_size,

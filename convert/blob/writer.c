@@ -38,24 +38,29 @@ struct section_plan {
     size_t n;
 };
 
-static uint64_t weights_size(const struct blob_model *model)
+static uint64_t weights_size(const struct blob_contents *contents)
 {
+    const struct blob_model *model = contents->model;
     uint64_t size = 0;
     struct tensor_key key = {ROLE_EMBED, 0};
+    size_t i = 0;
     do {
+        const struct storage *storage = mix_storage(&contents->mix, i++);
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
-            size += smol_tensor_layout(model, key).size;
+            size += smol_tensor_layout(model, key, storage).size;
     } while (smol_tensor_next(model, &key));
     return size;
 }
 
-static void fill_tensor_table(const struct blob_model *model, uint64_t offset,
+static void fill_tensor_table(const struct blob_contents *contents, uint64_t offset,
                               struct blob_tensor *table)
 {
+    const struct blob_model *model = contents->model;
     const struct blob_tensor *embed = table;
     struct tensor_key key = {ROLE_EMBED, 0};
     do {
-        *table = smol_tensor_layout(model, key);
+        *table =
+            smol_tensor_layout(model, key, mix_storage(&contents->mix, (size_t)(table - embed)));
         bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
         table->offset = alias ? embed->offset : offset;
         offset += alias ? 0 : table->size;
@@ -67,8 +72,7 @@ static void fill_tensor_table(const struct blob_model *model, uint64_t offset,
  * not affect the number: the data starts at a chunk boundary, whatever the size of the front. */
 static uint64_t count_chunks(const struct blob_contents *contents)
 {
-    uint64_t data =
-        round_up(contents->n_tokenizer, BLOB_CHUNK_SIZE) + weights_size(contents->model);
+    uint64_t data = round_up(contents->n_tokenizer, BLOB_CHUNK_SIZE) + weights_size(contents);
     return round_up(data, BLOB_CHUNK_SIZE) / BLOB_CHUNK_SIZE;
 }
 
@@ -77,7 +81,16 @@ static uint64_t features_of(const struct blob_contents *contents)
 {
     return (smol_model_is_plain(contents->model) ? 0 : FEATURE_BLOCKS) |
            (contents->template_section ? FEATURE_TEMPLATE : 0) |
-           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0);
+           (contents->n_scanner ? FEATURE_SCANNER : 0) | (contents->n_text ? FEATURE_TEXT : 0) |
+           (contents->mix.storage ? FEATURE_MIXED : 0);
+}
+
+/* Returns the lowest minor version that defines the features. */
+static uint16_t minor_of(uint64_t features)
+{
+    return features & FEATURE_MIXED ? BLOB_MINOR_MIXED
+           : features               ? BLOB_MINOR_FEATURES
+                                    : BLOB_MINOR;
 }
 
 static struct section_data section_data(const struct blob_contents *contents,
@@ -108,12 +121,15 @@ static struct section_data section_data(const struct blob_contents *contents,
         return (struct section_data){contents->text, contents->n_text};
     case SECTION_TEMPLATE:
         return (struct section_data){contents->template_section, contents->n_template};
+    case SECTION_LEVELS:
+        return (struct section_data){contents->mix.levels,
+                                     contents->mix.n_levels * sizeof *contents->mix.levels};
     case SECTION_TOKENIZER:
         return (struct section_data){NULL, contents->n_tokenizer};
     case SECTION_WEIGHTS:
         break;
     }
-    return (struct section_data){NULL, weights_size(model)};
+    return (struct section_data){NULL, weights_size(contents)};
 }
 
 /* Lays out the sections in order. Returns the end of the last one. */
@@ -165,7 +181,7 @@ static smol_status build_front(struct blob_writer *writer, const struct blob_con
     *writer->header = (struct blob_header){
         .magic = BLOB_MAGIC,
         .major = BLOB_MAJOR,
-        .minor = features_of(contents) ? BLOB_MINOR_FEATURES : BLOB_MINOR,
+        .minor = minor_of(features_of(contents)),
         .n_sections = (uint32_t)plan.n,
         .file_size = file_size,
         .data_offset = data_offset,
@@ -175,7 +191,7 @@ static smol_status build_front(struct blob_writer *writer, const struct blob_con
     for (size_t i = 0; i < plan.n; i++)
         if (plan.parts[i].data && plan.parts[i].size)
             memcpy(writer->front + plan.table[i].offset, plan.parts[i].data, plan.parts[i].size);
-    fill_tensor_table(contents->model, offset_of(&plan, SECTION_WEIGHTS),
+    fill_tensor_table(contents, offset_of(&plan, SECTION_WEIGHTS),
                       (void *)(writer->front + offset_of(&plan, SECTION_TENSORS)));
     writer->digests = (void *)(writer->front + offset_of(&plan, SECTION_DIGESTS));
     writer->written = data_offset;

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "format/format.h"
+#include "format/layout.h"
 
 /* The contents of a blob except the bytes of its tensors. All pointers belong to the caller. */
 struct blob_contents {
@@ -28,6 +29,7 @@ struct blob_contents {
     size_t n_text;
     const uint8_t *template_section; /* (n_template), or NULL for a blob without one */
     size_t n_template;
+    struct mix mix; /* zeroed for a blob whose matrices all have the model's dtype */
 };
 
 /* Returns the size in bytes of the blob with these contents. Reads the sizes of the provenance and
@@ -57,7 +59,7 @@ smol_status smol_writer_open_sink(const struct blob_sink *sink,
                                   smol_error *error);
 
 /* Appends bytes of the weights section. The tensors follow one another, each in the layout of
- * smol_tensor_layout, without aliases. */
+ * smol_tensor_layout with the storage of contents->mix, without aliases. */
 smol_status smol_writer_append(struct blob_writer *writer, const void *data, size_t size,
                                smol_error *error);
 

@@ -216,7 +216,7 @@ smol_status smol_checkpoint_map(const struct safetensors *reader, const struct f
         smol_checkpoint_name(family, key, name);
         sources[n] = NULL;
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings) {
-            struct blob_tensor layout = smol_tensor_layout(model, key);
+            struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
             sources[n] = smol_safetensors_find(reader, name);
             smol_status status = check_source(reader, &layout, name, sources[n], error);
             if (status)

@@ -22,7 +22,7 @@ struct split {
 
 static uint64_t rows_of(const struct split *split, enum tensor_role role, uint32_t layer)
 {
-    return smol_tensor_layout(split->model, (struct tensor_key){role, layer}).rows;
+    return smol_tensor_layout(split->model, (struct tensor_key){role, layer}, NULL).rows;
 }
 
 /* Adds one part: `rows` rows of the fused tensor, starting at `row`. */

@@ -6,12 +6,12 @@
 
 #define FIELD(name) offsetof(struct convert_options, name)
 
-static const char *const dtype_words[] = {"f32", "bf16", "int8",
-                                          NULL}; /* in the order of enum blob_dtype */
+/* in the order of enum blob_dtype */
+static const char *const dtype_words[] = {"f32", "bf16", "int8", "int6", "int5", "int4", NULL};
 
 static const struct option_rule rules[] = {
-    {"dtype", 0, "TYPE", "store matrices as int8, bf16 or f32 (int8)", OPTION_CHOICE, FIELD(dtype),
-     DTYPE_F32, 0, dtype_words},
+    {"dtype", 0, "TYPE", "store matrices as int4, int5, int6, int8, bf16 or f32 (int8)",
+     OPTION_CHOICE, FIELD(dtype), DTYPE_F32, 0, dtype_words},
     RULE_THREADS,
     RULES_SOURCE,
     {"context", 0, "N", "longest text, in tokens: selects the factors of longrope", OPTION_COUNT,
@@ -36,6 +36,9 @@ static const struct command_line line = {
                 "  smolconv delta       make a delta between two blobs\n"
                 "  smolconv patch       make the new blob from the old one and a delta\n",
     .notes =
+        "int4, int5 and int6 are for the matrices of the layers. The embedding and the output "
+        "layer\n"
+        "are then int6 (for int4) or int8.\n\n"
         "Exit status: 0 done, 1 the models differ or a blob is not from its checkpoint, 2 wrong\n"
         "usage, 3 a file missing, unreadable or unwritable, 4 a file damaged or malformed, 5 not\n"
         "supported, 6 out of memory.\n",

@@ -251,7 +251,7 @@ static void print_provenance(const struct blob *blob, FILE *out)
  * refused unknown ones. Optional features have no names yet. */
 static void print_features(const struct blob_header *header, FILE *out)
 {
-    static const char *const names[] = {"blocks", "template", "scanner", "text"};
+    static const char *const names[] = {"blocks", "template", "scanner", "text", "mixed"};
     _Static_assert(KNOWN_FEATURES == (1 << sizeof names / sizeof names[0]) - 1, "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");
@@ -276,8 +276,9 @@ static void print_format(const struct blob_header *header, FILE *out)
 
 static void show_blob(const struct blob *blob, FILE *out)
 {
+    char dtypes[MAX_MIX];
     print_format(blob->header, out);
-    fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_dtype_name(blob->model->dtype));
+    fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_blob_dtypes(blob, dtypes));
     describe_settings(blob, out);
     print_provenance(blob, out);
 }

@@ -25,6 +25,7 @@ void smol_tensor_set_tiled(struct model_tensor *tensor, const struct blob *blob,
 {
     bool vector = tiled->layout == LAYOUT_VECTOR;
     tensor->tiled = tiled;
+    tensor->levels = blob_levels(blob, tiled);
     tensor->data = blob->file.data + tiled->offset;
     tensor->rank = vector ? 1 : 2;
     tensor->shape[0] = vector ? tiled->cols : tiled->rows;
@@ -119,7 +120,7 @@ void smol_tensor_read(const struct model_tensor *tensor, uint64_t cols, uint64_t
             out[i] = (double)((float)out[i] + tensor->offset);
         return;
     }
-    smol_untile(tensor->tiled, tensor->data, row, col, n, values);
+    smol_untile(tensor->tiled, tensor->levels, tensor->data, row, col, n, values);
     for (uint64_t i = 0; i < n; i++)
         out[i] = values[i];
 }

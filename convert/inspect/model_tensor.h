@@ -13,6 +13,7 @@ struct model_tensor {
     bool has_role, is_alias;         /* an alias: a tied output matrix, which is the embedding */
     struct tensor_key key;           /* if has_role */
     const struct blob_tensor *tiled; /* one of these is NULL */
+    const int8_t *levels;            /* of an int6, int5 or int4 matrix */
     const struct safetensors_tensor *raw;
     const uint8_t *data;
     float offset; /* added to each element: see smol_checkpoint_offset */

@@ -80,7 +80,7 @@ static void add_regions(struct delta_plan *plan, const uint64_t *digests)
         const struct blob_tensor *counterpart = find_counterpart(old, digests, new, tensor);
         add_region(plan, tensor->offset, tensor->size, counterpart ? counterpart->offset : 0,
                    counterpart ? counterpart->size : 0,
-                   tensor->dtype == DTYPE_INT8 ? DELTA_BYTES : DELTA_HALVES);
+                   is_grouped(tensor->dtype) ? DELTA_BYTES : DELTA_HALVES);
     }
 }
 

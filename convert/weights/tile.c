@@ -1,19 +1,21 @@
 /* Tiling for any processor, and the choice of the instruction set, see tile.h. */
 #define TILE_BLOCK smol_tile_block_baseline
 #define ROUND_TRIP smol_tile_round_trip_baseline
+#define GROUP_SCALE smol_group_scale_baseline
+#define GROUP_CODES smol_group_codes_baseline
 #include "convert/weights/tile_template.h"
 
 #include "common/cpu.h"
 
 struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
-                                  const struct blob_tensor *layout, uint64_t row, float *scratch,
-                                  uint8_t *out)
+                                  const struct blob_tensor *layout, const struct tile_rule *rule,
+                                  uint64_t row, float *scratch, uint8_t *out)
 {
 #if defined(__x86_64__)
     if (smol_cpu_has_avx2())
-        return smol_tile_block_avx2(source, layout, row, scratch, out);
+        return smol_tile_block_avx2(source, layout, rule, row, scratch, out);
 #endif
-    return smol_tile_block_baseline(source, layout, row, scratch, out);
+    return smol_tile_block_baseline(source, layout, rule, row, scratch, out);
 }
 
 bool smol_tile_round_trip(const float *values, uint64_t n, float *out)
@@ -23,6 +25,28 @@ bool smol_tile_round_trip(const float *values, uint64_t n, float *out)
         return smol_tile_round_trip_avx2(values, n, out);
 #endif
     return smol_tile_round_trip_baseline(values, n, out);
+}
+
+uint16_t smol_group_scale(const struct level_search *search, const float *values,
+                          const float *importance)
+{
+#if defined(__x86_64__)
+    if (smol_cpu_has_avx2())
+        return smol_group_scale_avx2(search, values, importance);
+#endif
+    return smol_group_scale_baseline(search, values, importance);
+}
+
+void smol_group_codes(const struct level_search *search, const float *values, float scale,
+                      uint8_t *codes)
+{
+#if defined(__x86_64__)
+    if (smol_cpu_has_avx2()) {
+        smol_group_codes_avx2(search, values, scale, codes);
+        return;
+    }
+#endif
+    smol_group_codes_baseline(search, values, scale, codes);
 }
 
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,

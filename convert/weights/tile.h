@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "convert/checkpoint/safetensors.h"
+#include "convert/weights/levels.h"
 #include "format/layout.h"
 
 /* The first element of a tensor that cannot be converted: its flat index, and the reason. */
@@ -18,12 +19,20 @@ struct tile_fault {
     const char *reason;
 };
 
+/* How the groups of an int6, int5 or int4 matrix are quantized. */
+struct tile_rule {
+    const struct level_search *levels;
+    /* (cols): the weight of each input's squared error, from 0 to 1; NULL: all are alike */
+    const float *importance;
+};
+
 /* Converts rows [row, min(row + TILE_ROWS, layout->rows)) of a matrix into out, which has room for
- * smol_block_bytes(layout->dtype, layout->cols). `scratch` holds `cols` floats. Uses AVX2 if the
- * processor has it; the bytes are the same. */
+ * smol_block_bytes(layout->dtype, layout->cols). `rule` may be NULL for other dtypes than int6,
+ * int5 and int4. `scratch` holds `cols` floats. Uses AVX2 if the processor has it; the bytes are
+ * the same. */
 typedef struct tile_fault tile_block(const struct safetensors_tensor *source,
-                                     const struct blob_tensor *layout, uint64_t row, float *scratch,
-                                     uint8_t *out);
+                                     const struct blob_tensor *layout, const struct tile_rule *rule,
+                                     uint64_t row, float *scratch, uint8_t *out);
 tile_block smol_tile_block;
 
 /* smol_tile_block for one instruction set, also called by tests. */
@@ -42,6 +51,28 @@ tile_round_trip smol_tile_round_trip;
 tile_round_trip smol_tile_round_trip_baseline;
 #if defined(__x86_64__)
 tile_round_trip smol_tile_round_trip_avx2;
+#endif
+
+/* Returns the f16 scale with which the levels represent a group of GROUP_INPUTS finite values best:
+ * with the least sum of importance * (value - level * scale)^2 among the scales that are tried.
+ * `importance` (GROUP_INPUTS), from 0 to 1, may be NULL. Returns 0 if no scale is better than zeros
+ * are. The result is the same for every instruction set. */
+typedef uint16_t group_scale(const struct level_search *search, const float *values,
+                             const float *importance);
+group_scale smol_group_scale;
+
+/* Sets `codes` to those of the levels nearest to the GROUP_INPUTS values / scale, see
+ * nearest_code. */
+typedef void group_codes(const struct level_search *search, const float *values, float scale,
+                         uint8_t *codes);
+group_codes smol_group_codes;
+
+/* smol_group_scale and smol_group_codes for one instruction set. */
+group_scale smol_group_scale_baseline;
+group_codes smol_group_codes_baseline;
+#if defined(__x86_64__)
+group_scale smol_group_scale_avx2;
+group_codes smol_group_codes_avx2;
 #endif
 
 /* Converts a vector into out[0..layout->size). */

@@ -2,6 +2,8 @@
 #if defined(__AVX2__)
 #define TILE_BLOCK smol_tile_block_avx2
 #define ROUND_TRIP smol_tile_round_trip_avx2
+#define GROUP_SCALE smol_group_scale_avx2
+#define GROUP_CODES smol_group_codes_avx2
 #include "convert/weights/tile_template.h"
 #else
 typedef int smol_no_avx2_here; /* ISO C requires a declaration in every file */

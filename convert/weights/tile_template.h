@@ -1,8 +1,10 @@
 /* Converts a row block of a checkpoint into tiles. The file that includes this one compiles it for
  * one instruction set, and first defines:
  *
- *   TILE_BLOCK  the names of the functions to define: smol_tile_block for this instruction set,
- *   ROUND_TRIP  and smol_tile_round_trip
+ *   TILE_BLOCK   the names of the functions to define: smol_tile_block for this instruction set,
+ *   ROUND_TRIP   smol_tile_round_trip,
+ *   GROUP_SCALE  smol_group_scale
+ *   GROUP_CODES  and smol_group_codes
  *
  * The code is plain C. Each operation is on integers or is one of IEEE 754's, so all instruction
  * sets produce the same bytes. Loops run over GROUP_INPUTS elements while that many are left,
@@ -11,6 +13,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "convert/weights/level_template.h"
 #include "convert/weights/tile.h"
 
 /* --- finding infinities and NaNs ---------------------------------------------------------- */
@@ -60,6 +63,9 @@ static inline const float *whole_group(const float *values, uint64_t cols, uint6
     return padded;
 }
 
+/* The largest magnitude of a weight in a group with an f16 scale: 127 times the largest f16. */
+#define MAX_SCALED (127 * 65504.0f)
+
 /* Quantizes one row of a group. The scale is amax / 127 rounded up to f16, so that no weight
  * exceeds 127 steps and nothing is clamped, however small the scale. The weights are then counted
  * in steps of the rounded scale. Returns the bits of the scale, which is infinity if it exceeds the
@@ -88,10 +94,38 @@ static struct tile_fault tile_row_int8(const float *values, uint64_t cols, uint6
         if (scale >= 0x7c00)
             return (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + first, values[first],
                                        "is in a group too large for int8's f16 scales"};
-        memcpy(block + group_scales_offset(DTYPE_INT8, group) + row * sizeof scale, &scale, sizeof scale);
+        memcpy(block + group_scales_offset(DTYPE_INT8, group) + row * sizeof scale, &scale,
+               sizeof scale);
         uint8_t *weights = block + group_weights_offset(DTYPE_INT8, group) + row * 4;
         for (uint64_t quad = 0; quad < GROUP_QUADS; quad++)
             memcpy(weights + quad * QUAD_BYTES, steps + quad * 4, 4);
+    }
+    return (struct tile_fault){SMOL_OK, 0, 0, NULL};
+}
+
+static struct tile_fault tile_row_coded(const float *values, const struct blob_tensor *layout,
+                                        const struct tile_rule *rule, uint64_t row, uint64_t start,
+                                        uint8_t *block)
+{
+    enum blob_dtype dtype = (enum blob_dtype)layout->dtype;
+    uint64_t cols = layout->cols, n_groups = count_groups(cols);
+    for (uint64_t group = 0; group < n_groups; group++) {
+        float padded[GROUP_INPUTS], padded_importance[GROUP_INPUTS];
+        uint8_t codes[GROUP_INPUTS];
+        uint64_t first = group * GROUP_INPUTS;
+        const float *whole = whole_group(values, cols, group, padded), *importance = NULL;
+        if (f32_from_bits(largest_magnitude(whole, GROUP_INPUTS)) > MAX_SCALED)
+            return (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + first, values[first],
+                                       "is in a group too large for f16 scales"};
+        if (rule->importance)
+            importance = whole_group(rule->importance, cols, group, padded_importance);
+        uint16_t scale = GROUP_SCALE(rule->levels, whole, importance);
+        memcpy(block + group_scales_offset(dtype, group) + row * sizeof scale, &scale,
+               sizeof scale);
+        GROUP_CODES(rule->levels, whole, f32_from_f16(scale), codes);
+        uint8_t *weights = block + group_weights_offset(dtype, group);
+        for (uint64_t i = 0; i < GROUP_INPUTS && first + i < cols; i++)
+            group_set_code(dtype, weights, i, row, codes[i]);
     }
     return (struct tile_fault){SMOL_OK, 0, 0, NULL};
 }
@@ -144,13 +178,18 @@ static struct tile_fault tile_row_f32(const float *values, uint64_t cols, uint64
 }
 
 static struct tile_fault tile_row(const float *values, const struct blob_tensor *layout,
-                                  uint64_t row, uint64_t start, uint8_t *block)
+                                  const struct tile_rule *rule, uint64_t row, uint64_t start,
+                                  uint8_t *block)
 {
     switch ((enum blob_dtype)layout->dtype) {
     case DTYPE_BF16:
         return tile_row_bf16(values, layout->cols, row, start, block);
     case DTYPE_INT8:
         return tile_row_int8(values, layout->cols, row, start, block);
+    case DTYPE_INT6:
+    case DTYPE_INT5:
+    case DTYPE_INT4:
+        return tile_row_coded(values, layout, rule, row, start, block);
     case DTYPE_F32:
         break;
     }
@@ -160,8 +199,8 @@ static struct tile_fault tile_row(const float *values, const struct blob_tensor 
 /* --- a block ------------------------------------------------------------------------------ */
 
 struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
-                             const struct blob_tensor *layout, uint64_t row, float *scratch,
-                             uint8_t *out) {
+                             const struct blob_tensor *layout, const struct tile_rule *rule,
+                             uint64_t row, float *scratch, uint8_t *out) {
     uint64_t cols = layout->cols;
     uint64_t rows = rows_in_block(row, layout->rows);
     memset(out, 0, smol_block_bytes(layout->dtype, cols));
@@ -170,7 +209,7 @@ struct tile_fault TILE_BLOCK(const struct safetensors_tensor *source,
         element_widen(source->dtype, source->data, start, cols, scratch);
         struct tile_fault fault = find_not_finite(scratch, cols, start);
         if (!fault.status)
-            fault = tile_row(scratch, layout, r, start, out);
+            fault = tile_row(scratch, layout, rule, r, start, out);
         if (fault.status)
             return fault;
     }

@@ -24,27 +24,28 @@ static void untile_bf16(const uint8_t *block, uint64_t row, uint64_t col, uint64
     }
 }
 
-static float scale_at(const uint8_t *block, uint64_t row, uint64_t group)
+static float scale_at(enum blob_dtype dtype, const uint8_t *block, uint64_t row, uint64_t group)
 {
     uint16_t half;
-    memcpy(&half, block + group_scales_offset(DTYPE_INT8, group) + row * sizeof half, sizeof half);
+    memcpy(&half, block + group_scales_offset(dtype, group) + row * sizeof half, sizeof half);
     return f32_from_f16(half);
 }
 
-static void untile_int8(const uint8_t *block, uint64_t row, uint64_t col, uint64_t n, float *out)
+static void untile_grouped(enum blob_dtype dtype, const int8_t *levels, const uint8_t *block,
+                           uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     float scale = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t group = (col + i) / GROUP_INPUTS, input = (col + i) % GROUP_INPUTS;
         if (i == 0 || input == 0)
-            scale = scale_at(block, row, group);
-        const uint8_t *quad = block + group_weights_offset(DTYPE_INT8, group) + input / 4 * QUAD_BYTES;
-        out[i] = (float)(int8_t)quad[row * 4 + input % 4] * scale;
+            scale = scale_at(dtype, block, row, group);
+        const uint8_t *weights = block + group_weights_offset(dtype, group);
+        out[i] = (float)group_weight(dtype, levels, weights, input, row) * scale;
     }
 }
 
-void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t row, uint64_t col,
-                 uint64_t n, float *out)
+void smol_untile(const struct blob_tensor *layout, const int8_t *levels, const uint8_t *data,
+                 uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     if (layout->layout == LAYOUT_VECTOR) {
         memcpy(out, data + col * sizeof *out, n * sizeof *out);
@@ -59,8 +60,10 @@ void smol_untile(const struct blob_tensor *layout, const uint8_t *data, uint64_t
         untile_bf16(block, row % TILE_ROWS, col, n, out);
         break;
     case DTYPE_INT8:
-        untile_int8(block, row % TILE_ROWS, col, n, out);
-        break;
+    case DTYPE_INT6:
+    case DTYPE_INT5:
+    case DTYPE_INT4:
+        untile_grouped(layout->dtype, levels, block, row % TILE_ROWS, col, n, out);
     }
 }
 
@@ -68,5 +71,5 @@ float smol_untile_scale(const struct blob_tensor *layout, const uint8_t *data, u
                         uint64_t group)
 {
     const uint8_t *block = data + row / TILE_ROWS * smol_block_bytes(layout->dtype, layout->cols);
-    return scale_at(block, row % TILE_ROWS, group);
+    return scale_at(layout->dtype, block, row % TILE_ROWS, group);
 }

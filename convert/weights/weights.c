@@ -25,6 +25,7 @@ struct weight {
     struct blob_tensor layout;
     float offset;                 /* added to a vector's elements */
     const struct lora_pair *lora; /* NULL: no adapter */
+    struct tile_rule rule;        /* for int6, int5 and int4 */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -50,7 +51,8 @@ struct finding {
 struct weight_stream {
     struct weight *tensors; /* (n_tensors), without a tied output */
     size_t n_tensors;
-    size_t next_tensor; /* where the next batch begins */
+    struct level_search *searches; /* for each table of the mix */
+    size_t next_tensor;            /* where the next batch begins */
     uint64_t next_row;
     uint64_t capacity; /* bytes of a batch */
     struct tile_batch *made, *written;
@@ -114,8 +116,9 @@ static struct tile_fault make_merged(struct weight_stream *s, const struct tile_
     layout.rows = rows_in_block(piece->row, layout.rows);
     smol_lora_merge(tensor->lora, tensor->source, piece->row, layout.rows, rows);
     const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)rows};
-    struct tile_fault fault = smol_tile_block(
-        &source, &layout, 0, s->scratch + thread * s->max_cols, s->made->bytes + piece->offset);
+    struct tile_fault fault =
+        smol_tile_block(&source, &layout, &tensor->rule, 0, s->scratch + thread * s->max_cols,
+                        s->made->bytes + piece->offset);
     fault.index += piece->row * layout.cols;
     return fault;
 }
@@ -129,7 +132,7 @@ static struct tile_fault make_piece(struct weight_stream *s, const struct tile_p
         return make_vector(tensor, out);
     if (tensor->lora)
         return make_merged(s, piece, thread);
-    return smol_tile_block(tensor->source, &tensor->layout, piece->row,
+    return smol_tile_block(tensor->source, &tensor->layout, &tensor->rule, piece->row,
                            s->scratch + thread * s->max_cols, out);
 }
 
@@ -184,30 +187,45 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 
 /* --- all batches -------------------------------------------------------------------------- */
 
+/* Returns the prepared table of a matrix. */
+static const struct level_search *prepare_levels(struct weight_stream *s, const struct mix *mix,
+                                                 const struct blob_tensor *layout)
+{
+    struct level_search *search = &s->searches[layout->levels];
+    if (search->n == 0)
+        smol_levels_prepare(search, &mix->levels[layout->levels], layout->dtype);
+    return search;
+}
+
 static smol_status list_tensors(struct weight_stream *s, const struct weights *weights)
 {
     const struct blob_model *model = weights->model;
     s->capacity = BATCH_BYTES;
     s->max_cols = 1;
     s->tensors = calloc(smol_tensor_count(model), sizeof *s->tensors);
-    if (!s->tensors)
+    s->searches = calloc(weights->mix->n_levels + 1, sizeof *s->searches);
+    if (!s->tensors || !s->searches)
         return smol_fail_memory(s->error, "the tensor list");
     struct tensor_key key = {ROLE_EMBED, 0};
-    size_t i = 0;
-    do {
+    for (size_t i = 0, more = 1; more; more = smol_tensor_next(model, &key), i++) {
         const struct lora_pair *pair = weights->lora ? &weights->lora[i] : NULL;
-        struct weight tensor = {weights->sources[i++], smol_tensor_layout(model, key),
-                                smol_checkpoint_offset(weights->family, key.role),
-                                pair && pair->a ? pair : NULL};
+        struct weight tensor = {
+            .source = weights->sources[i],
+            .layout = smol_tensor_layout(model, key, mix_storage(weights->mix, i)),
+            .offset = smol_checkpoint_offset(weights->family, key.role),
+            .lora = pair && pair->a ? pair : NULL,
+        };
         if (!tensor.source)
             continue;
+        if (tensor.layout.dtype > DTYPE_INT8)
+            tensor.rule.levels = prepare_levels(s, weights->mix, &tensor.layout);
         s->merges = s->merges || tensor.lora;
         s->tensors[s->n_tensors++] = tensor;
         if (tensor.layout.cols > s->max_cols)
             s->max_cols = tensor.layout.cols;
         if (piece_bytes(&tensor.layout) > s->capacity)
             s->capacity = piece_bytes(&tensor.layout);
-    } while (smol_tensor_next(model, &key));
+    }
     return SMOL_OK;
 }
 
@@ -267,6 +285,7 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
     free(s->batches[1].bytes);
     free(s->scratch);
     free(s->merged);
+    free(s->searches);
     free(s->tensors);
     free(s);
     return status;

@@ -17,6 +17,7 @@ struct weights {
     const struct blob_model *model;
     const struct safetensors_tensor *const *sources; /* as smol_checkpoint_map pairs them */
     const struct lora_pair *lora; /* one for each source, or NULL without an adapter */
+    const struct mix *mix;
 };
 
 /* Appends the whole weights section to the blob. Shows a progress bar unless `quiet` is set. The

@@ -115,7 +115,7 @@ static void make_tensors(struct contents *c)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
     do {
-        struct blob_tensor tensor = smol_tensor_layout(&c->model, key);
+        struct blob_tensor tensor = smol_tensor_layout(&c->model, key, NULL);
         bool alias = key.role == ROLE_OUTPUT && c->model.tied_embeddings;
         tensor.offset = alias ? 0 : c->weights_size;
         c->weights_size += alias ? 0 : tensor.size;
@@ -159,7 +159,7 @@ static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t 
     }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, out += bytes)
-        smol_tile_block(&source, tensor, row, scratch, out);
+        smol_tile_block(&source, tensor, NULL, row, scratch, out);
 }
 
 /* --- the file ------------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ static void tile(const struct safetensors_tensor *source, const struct blob_tens
     if (layout->layout == LAYOUT_VECTOR)
         smol_tile_vector(source, layout, out);
     else
-        smol_tile_block(source, layout, 0, scratch, out);
+        smol_tile_block(source, layout, NULL, 0, scratch, out);
     free(out);
 }
 
@@ -68,7 +68,7 @@ static void convert(const struct safetensors *reader, const struct family *famil
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t i = 0;
     do {
-        const struct blob_tensor layout = smol_tensor_layout(&model, key);
+        const struct blob_tensor layout = smol_tensor_layout(&model, key, NULL);
         if (sources[i])
             tile(sources[i], &layout);
         i++;

@@ -208,7 +208,7 @@ static void check_round_trip(const struct blob_model *model, bool use_mmap)
     assert_int_equal(blob.n_tensors, smol_tensor_count(model));
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < blob.n_tensors; i++) {
-        struct blob_tensor want = smol_tensor_layout(model, key);
+        struct blob_tensor want = smol_tensor_layout(model, key, NULL);
         bool alias = key.role == ROLE_OUTPUT && model->tied_embeddings;
         want.offset = alias ? blob.tensors[0].offset : blob.tensors[i].offset;
         assert_memory_equal(&blob.tensors[i], &want, sizeof want);
@@ -294,7 +294,7 @@ static void tensors_come_in_order_and_have_names(void **state)
     char name[MAX_NAME];
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_string_equal(smol_tensor_name(key, name), names[i]);
-        assert_int_equal(smol_tensor_layout(&model, key).layout == LAYOUT_TILES,
+        assert_int_equal(smol_tensor_layout(&model, key, NULL).layout == LAYOUT_TILES,
                          !strstr(names[i], "norm"));
         assert_true(smol_tensor_next(&model, &key));
     }
@@ -337,11 +337,11 @@ static void norms_stand_where_a_layer_uses_them(void **state)
         assert_true(smol_tensor_next(&model, &key));
     }
     const struct tensor_key q_norm = {ROLE_ATTN_Q_NORM, 0}, k_norm = {ROLE_ATTN_K_NORM, 0};
-    assert_int_equal(smol_tensor_layout(&model, q_norm).cols, 6);
-    assert_int_equal(smol_tensor_layout(&model, k_norm).cols, 6);
+    assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 6);
+    assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
     model.blocks = BLOCK_QK_NORM_ALL | BLOCK_NO_INPUT_NORMS;
-    assert_int_equal(smol_tensor_layout(&model, q_norm).cols, 18);
-    assert_int_equal(smol_tensor_layout(&model, k_norm).cols, 6);
+    assert_int_equal(smol_tensor_layout(&model, q_norm, NULL).cols, 18);
+    assert_int_equal(smol_tensor_layout(&model, k_norm, NULL).cols, 6);
     key = (struct tensor_key){ROLE_EMBED, 0};
     assert_true(smol_tensor_next(&model, &key));
     assert_int_equal(key.role, ROLE_ATTN_Q);
@@ -1012,7 +1012,7 @@ static void no_size_overflows_even_for_the_largest_model(void **state)
         size_t n = 0;
         assert_int_equal(smol_model_check(&model, &error), SMOL_OK);
         do {
-            struct blob_tensor t = smol_tensor_layout(&model, key);
+            struct blob_tensor t = smol_tensor_layout(&model, key, NULL);
             unsigned __int128 elements = (unsigned __int128)t.rows * t.cols;
             unsigned __int128 bytes = t.dtype == DTYPE_F32    ? elements * 4
                                       : t.dtype == DTYPE_BF16 ? elements * 2
@@ -1143,7 +1143,8 @@ static void spoil(uint8_t *matrix, enum blob_dtype dtype, uint64_t row, uint64_t
     else if (dtype == DTYPE_BF16)
         ((uint16_t *)(void *)block)[col / 2 * 32 + r * 2 + col % 2] = 0x7f80;
     else
-        block[group_weights_offset(DTYPE_INT8, col / 32) + col % 32 / 4 * 64 + r * 4 + col % 4] = 0x80;
+        block[group_weights_offset(DTYPE_INT8, col / 32) + col % 32 / 4 * 64 + r * 4 + col % 4] =
+            0x80;
 }
 
 static void verification_looks_at_each_weight(void **state)
@@ -1211,7 +1212,7 @@ static void name_tensors(const struct blob_model *model, uint64_t begin, uint64_
     uint64_t at = section(SECTION_WEIGHTS)->offset;
     char first[MAX_NAME] = "", last[MAX_NAME];
     do {
-        uint64_t bytes = smol_tensor_layout(model, key).size;
+        uint64_t bytes = smol_tensor_layout(model, key, NULL).size;
         if (key.role == ROLE_OUTPUT && model->tied_embeddings)
             bytes = 0;
         if (bytes > 0 && at < end && begin < at + bytes)

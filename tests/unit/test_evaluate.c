@@ -243,9 +243,10 @@ static void make_loud(const smol_model *model)
     uint64_t block = model->network.outer.tensor[ROLE_EMBED]->offset;
     int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, &scale, sizeof scale,
-                            (off_t)(block + group_scales_offset(DTYPE_INT8, 0) + LOUD * sizeof scale)),
-                     sizeof scale);
+    assert_int_equal(
+        pwrite(fd, &scale, sizeof scale,
+               (off_t)(block + group_scales_offset(DTYPE_INT8, 0) + LOUD * sizeof scale)),
+        sizeof scale);
     assert_int_equal(close(fd), 0);
 }
 

@@ -146,8 +146,8 @@ static void the_round_trip_is_what_a_conversion_writes(void **state)
         uint8_t *block = malloc(smol_block_bytes(DTYPE_INT8, cols));
         draw(cols);
         assert_non_null(block);
-        assert_int_equal(smol_tile_block(&raw, &layout, 0, scratch, block).status, SMOL_OK);
-        smol_untile(&layout, block, 0, 0, cols, held);
+        assert_int_equal(smol_tile_block(&raw, &layout, NULL, 0, scratch, block).status, SMOL_OK);
+        smol_untile(&layout, NULL, block, 0, 0, cols, held);
         assert_true(smol_tile_round_trip_baseline(values, cols, back));
         assert_memory_equal(back, held, cols * sizeof *held);
 #if defined(__x86_64__)

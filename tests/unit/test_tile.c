@@ -87,7 +87,7 @@ static struct tile_fault tile(uint64_t row)
         .dtype = m.dtype, .layout = LAYOUT_TILES, .rows = m.rows, .cols = m.cols};
     store();
     memset(m.block.data, 0xaa, smol_block_bytes(m.dtype, m.cols));
-    return tile_under_test(&source, &layout, row, m.scratch.data, m.block.data);
+    return tile_under_test(&source, &layout, NULL, row, m.scratch.data, m.block.data);
 }
 
 static void tile_without_fault(uint64_t row)

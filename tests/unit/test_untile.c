@@ -41,7 +41,8 @@ static struct guarded make(const struct blob_tensor *layout)
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS) {
         uint8_t *block = (uint8_t *)tiles.data + row / TILE_ROWS * bytes;
-        assert_int_equal(smol_tile_block(&source, layout, row, scratch, block).status, SMOL_OK);
+        assert_int_equal(smol_tile_block(&source, layout, NULL, row, scratch, block).status,
+                         SMOL_OK);
     }
     return tiles;
 }
@@ -76,7 +77,7 @@ static void check_range(const struct blob_tensor *layout, const uint8_t *data, u
 {
     struct guarded out = guarded_new(n * sizeof(float), sizeof(float));
     const float *found = out.data;
-    smol_untile(layout, data, row, col, n, out.data);
+    smol_untile(layout, NULL, data, row, col, n, out.data);
     for (uint64_t i = 0; i < n; i++) {
         float due =
             layout->layout == LAYOUT_VECTOR ? values[col + i] : stored(layout, data, row, col + i);
@@ -124,7 +125,7 @@ static void what_f32_and_bf16_hold_is_the_source(void **state)
         layout.size = count_blocks(35) * smol_block_bytes(dtype, 131);
         struct guarded tiles = make(&layout);
         for (uint64_t r = 0; r < 35; r++) {
-            smol_untile(&layout, tiles.data, r, 0, 131, row);
+            smol_untile(&layout, NULL, tiles.data, r, 0, 131, row);
             for (uint64_t c = 0; c < 131; c++) {
                 float due = values[r * 131 + c];
                 if (dtype == DTYPE_BF16)
@@ -149,7 +150,7 @@ static void every_product_of_step_and_scale_is_exact(void **state)
         for (int step = -127; step <= 127; step++) {
             float out;
             block[64] = (uint8_t)(int8_t)step;
-            smol_untile(&layout, block, 0, 0, 1, &out);
+            smol_untile(&layout, NULL, block, 0, 0, 1, &out);
             if ((double)out != (double)step * (double)f32_from_f16(half))
                 fail_msg("%d x %04x", step, (unsigned)half);
         }

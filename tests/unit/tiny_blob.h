@@ -129,7 +129,7 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
     }
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS)
-        smol_tile_block(&source, layout, row, scratch, out + row / TILE_ROWS * bytes);
+        smol_tile_block(&source, layout, NULL, row, scratch, out + row / TILE_ROWS * bytes);
     return out;
 }
 
@@ -140,7 +140,7 @@ static inline smol_status append_tensors(struct blob_writer *writer, const struc
     struct tensor_key key = {ROLE_EMBED, 0};
     smol_status status = SMOL_OK;
     do {
-        struct blob_tensor layout = smol_tensor_layout(model, key);
+        struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
             status = smol_writer_append(writer, tensor_data(&layout), layout.size, error);
     } while (!status && smol_tensor_next(model, &key));
