@@ -82,7 +82,8 @@ static inline float fitted_scale(const struct scale_choice *choice)
 }
 
 /* Tries scales of one sign: those that spread the values over all levels, and smaller and larger
- * ones. `highest` and `lowest` are the magnitudes of the values at the positive and negative end. */
+ * ones. `highest` and `lowest` are the magnitudes of the values at the positive and negative end.
+ */
 static inline void try_sign(struct scale_choice *choice, float highest, float lowest, float sign)
 {
     static const float parts[] = {1, 0.94f, 0.88f, 0.82f, 0.76f, 0.7f, 1.06f, 1.12f};
