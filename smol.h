@@ -307,6 +307,7 @@ typedef enum smol_kv {
     SMOL_KV_F32,
     SMOL_KV_F16,
     SMOL_KV_INT8,
+    SMOL_KV_INT4,
 } smol_kv;
 
 typedef struct smol_context_params {
@@ -400,7 +401,7 @@ SMOL_API uint32_t smol_context_pending(const smol_context *context);
 
 typedef struct smol_context_info {
     uint32_t n_threads;
-    const char *kv;     /* "f32", "f16" or "int8"; static */
+    const char *kv;     /* "f32", "f16", "int8" or "int4"; static */
     const char *isa;    /* the kernels in use: "scalar", "avx2", ...; static */
     size_t kv_bytes;    /* current size of the KV cache */
     size_t state_bytes; /* other memory of the context; contexts that share each count it all */

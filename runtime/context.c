@@ -26,7 +26,11 @@ static smol_status init_context(smol_context *c, const smol_context_params *para
                                 smol_error *error)
 {
     static const enum kv_type kv_types[] = {
-        [SMOL_KV_F32] = KV_F32, [SMOL_KV_F16] = KV_F16, [SMOL_KV_INT8] = KV_INT8};
+        [SMOL_KV_F32] = KV_F32,
+        [SMOL_KV_F16] = KV_F16,
+        [SMOL_KV_INT8] = KV_INT8,
+        [SMOL_KV_INT4] = KV_INT4,
+    };
     const struct blob_model *m = c->model->blob.model;
     if (params->n_ctx > m->context_length)
         return smol_fail(error, SMOL_ERROR_USAGE, "context of %u tokens: the model has at most %u",
@@ -186,7 +190,7 @@ smol_status smol_context_slide(smol_context *context, size_t n_keep, size_t n_ro
 
 smol_context_info smol_context_get_info(const smol_context *context)
 {
-    static const char *const kv_names[KV_TYPES] = {"f32", "f16", "int8"};
+    static const char *const kv_names[KV_TYPES] = {"f32", "f16", "int8", "int4"};
     const struct engine *engine = context->engine;
     return (smol_context_info){
         .n_threads = smol_pool_size(engine->pool),

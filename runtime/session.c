@@ -111,7 +111,11 @@ static smol_status put_rows(smol_context *c, struct records *r, size_t layer, si
 }
 
 static const uint32_t kv_kinds[KV_TYPES] = {
-    [KV_F32] = SMOL_KV_F32, [KV_F16] = SMOL_KV_F16, [KV_INT8] = SMOL_KV_INT8};
+    [KV_F32] = SMOL_KV_F32,
+    [KV_F16] = SMOL_KV_F16,
+    [KV_INT8] = SMOL_KV_INT8,
+    [KV_INT4] = SMOL_KV_INT4,
+};
 
 static struct session_header header_of(const smol_context *c, const smol_session *session)
 {
@@ -265,7 +269,7 @@ static smol_status check_identity(const smol_context *c, const struct session_he
                                   smol_error *error)
 {
     const struct blob_header *blob = c->model->blob.header;
-    static const char *const names[] = {"", "f32", "f16", "int8"};
+    static const char *const names[] = {"", "f32", "f16", "int8", "int4"};
     if (header->front_digest != blob->front_digest || header->file_size != blob->file_size)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "a session of another blob than %.200s: open it with the blob that it was "
@@ -285,7 +289,7 @@ static smol_status check_identity(const smol_context *c, const struct session_he
 static smol_status check_header(const smol_context *c, const struct session_header *header,
                                 const struct records *r)
 {
-    if (header->kv < SMOL_KV_F32 || header->kv > SMOL_KV_INT8)
+    if (header->kv < SMOL_KV_F32 || header->kv > SMOL_KV_INT4)
         return damaged(r, "the type of its KV cache");
     if (header->n_ids < header->n_positions || header->n_ids - header->n_positions > 1)
         return damaged(r, "its numbers of tokens");

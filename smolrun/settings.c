@@ -10,7 +10,7 @@
 #include "cli/print.h"
 #include "cli/standard.h"
 
-const char *const smol_kv_words[] = {"f32", "f16", "int8", NULL};
+const char *const smol_kv_words[] = {"f32", "f16", "int8", "int4", NULL};
 const char *const smol_verify_words[] = {"first", "open", "off", NULL};
 const char *const smol_sandbox_words[] = {"on", "require", "off", NULL};
 

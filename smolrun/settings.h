@@ -80,7 +80,7 @@ extern const char *const smol_sandbox_words[]; /* in the order of enum sandbox_m
     }
 #define RULE_KV                                                                                    \
     {                                                                                              \
-        "kv", 0, "TYPE", "KV cache: f32, f16 or int8 (f32 for f32 blobs, otherwise f16)",          \
+        "kv", 0, "TYPE", "KV cache: f32, f16, int8 or int4 (f32 for f32 blobs, otherwise f16)",    \
             OPTION_CHOICE, FIELD(context.kv), SMOL_KV_F32, 0, smol_kv_words                        \
     }
 #define RULE_MAX_TOKENS                                                                            \

@@ -15,6 +15,7 @@
 
 #include "common/checked.h"
 #include "common/memory.h"
+#include "runtime/engine/hadamard.h"
 #include "runtime/engine/pass.h"
 #include "runtime/kernels/math.h"
 
@@ -131,11 +132,14 @@ static void combine(const struct attention *total, size_t j, const struct attent
 }
 
 /* Writes the weighted mean of the values to out (head_dim). */
-static void finish(const struct attention *total, size_t j, size_t stride, float *out)
+static void finish(const struct attention *total, size_t j, size_t stride, enum kv_type type,
+                   float *out)
 {
     float sum = math_sum_lanes(total->sums + j * 16);
     for (size_t c = 0; c < total->head_dim; c++)
         out[c] = total->values[j * stride + c] / sum;
+    if (type == KV_INT4)
+        smol_hadamard_inverse(out, 1, total->head_dim);
 }
 
 /* --- tiles -------------------------------------------------------------------------------- */
@@ -252,7 +256,7 @@ static void attend_tile(const struct tile *tile, unsigned index)
             combine(&total, j, &next, j, stride);
     }
     for (size_t j = 0; j < tile->n_rows; j++)
-        finish(&total, j, stride, row_query(tile, j));
+        finish(&total, j, stride, tile->segment->kv->type, row_query(tile, j));
 }
 
 /* --- a single token ----------------------------------------------------------------------- */
@@ -312,7 +316,8 @@ void smol_attention_finish(struct pass *pass, size_t layer, size_t t)
             struct attention next = partial(e, segment, span);
             combine(&total, head, &next, head, stride);
         }
-        finish(&total, head, stride, e->query + (t * m->n_heads + head) * m->head_dim);
+        finish(&total, head, stride, segment->kv->type,
+               e->query + (t * m->n_heads + head) * m->head_dim);
     }
 }
 

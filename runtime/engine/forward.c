@@ -13,6 +13,7 @@
 #include "format/model.h"
 #include "runtime/engine/attention.h"
 #include "runtime/engine/fpenv.h"
+#include "runtime/engine/hadamard.h"
 #include "runtime/engine/product.h"
 #include "runtime/kernels/math.h"
 
@@ -185,12 +186,17 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
     const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
     size_t dim = m->head_dim;
     float *query = e->query + t * m->n_heads * dim, *key = e->key + t * m->n_kv_heads * dim;
-    const float *value = e->value + t * m->n_kv_heads * dim;
+    float *value = e->value + t * m->n_kv_heads * dim;
     const struct kv_cache *kv = pass->segment_of[t]->kv;
     normalize_heads(pass, tensor[ROLE_ATTN_Q_NORM], query, m->n_heads);
     normalize_heads(pass, tensor[ROLE_ATTN_K_NORM], key, m->n_kv_heads);
     rotate_heads(pass, layer, t, query, m->n_heads);
     rotate_heads(pass, layer, t, key, m->n_kv_heads);
+    if (kv->type == KV_INT4) {
+        smol_hadamard_inverse(query, m->n_heads, dim);
+        smol_hadamard(key, m->n_kv_heads, dim);
+        smol_hadamard(value, m->n_kv_heads, dim);
+    }
     check_scores(pass, layer, t, query, key);
     for (size_t head = 0; head < m->n_kv_heads; head++)
         smol_kv_store(kv, e->kernels, layer, head, pass_position(pass, t), key + head * dim,

@@ -10,9 +10,31 @@
 
 enum { SLAB_BLOCKS = 16 }; /* 1,024 positions */
 
+/* Returns the bytes of an element of all types but int4. */
 static size_t element_size(enum kv_type type)
 {
     return type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
+}
+
+static bool has_scales(enum kv_type type)
+{
+    return type == KV_INT8 || type == KV_INT4;
+}
+
+/* Returns the bytes of one position's elements in K; in V; and in a session. */
+static size_t k_bytes(enum kv_type type, size_t head_dim)
+{
+    return type == KV_INT4 ? (head_dim + 1) / 2 : head_dim * element_size(type);
+}
+
+static size_t v_bytes(enum kv_type type, size_t head_dim)
+{
+    return type == KV_INT4 ? kv_v_stride(head_dim) : round_up(head_dim, 16) * element_size(type);
+}
+
+static size_t row_bytes(const struct kv_cache *cache)
+{
+    return k_bytes(cache->type, cache->head_dim);
 }
 
 static size_t head_bytes(const struct kv_cache *cache)
@@ -23,15 +45,14 @@ static size_t head_bytes(const struct kv_cache *cache)
 smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, size_t n_layers,
                          size_t n_kv_heads, size_t head_dim, size_t n_positions, smol_error *error)
 {
-    size_t size = element_size(type);
     *cache = (struct kv_cache){
         .type = type,
         .n_layers = n_layers,
         .n_kv_heads = n_kv_heads,
         .head_dim = head_dim,
-        .k_bytes = KV_BLOCK * head_dim * size,
-        .v_bytes = KV_BLOCK * round_up(head_dim, 16) * size,
-        .scale_bytes = type == KV_INT8 ? KV_BLOCK * sizeof(float) : 0,
+        .k_bytes = KV_BLOCK * k_bytes(type, head_dim),
+        .v_bytes = KV_BLOCK * v_bytes(type, head_dim),
+        .scale_bytes = has_scales(type) ? KV_BLOCK * sizeof(float) : 0,
     };
     size_t n_blocks = (n_positions + KV_BLOCK - 1) / KV_BLOCK;
     cache->slab_blocks = n_blocks < SLAB_BLOCKS ? n_blocks : SLAB_BLOCKS;
@@ -85,7 +106,7 @@ struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t
         cache->slabs[slab] +
         (row * cache->slab_blocks + index % cache->slab_blocks) * head_bytes(cache);
     const uint8_t *scales = data + cache->k_bytes + cache->v_bytes;
-    bool scaled = cache->type == KV_INT8;
+    bool scaled = has_scales(cache->type);
     return (struct kv_block){
         .k = data,
         .v = data + cache->k_bytes,
@@ -115,6 +136,73 @@ static float quantize_vector(const float *x, size_t n, int8_t *q)
     return amax / 127.0f;
 }
 
+/* --- int4 --------------------------------------------------------------------------------- */
+
+/* The codes of one position's key or value, with zeros after the last. */
+struct codes {
+    uint8_t code[MAX_HEAD_DIM];
+};
+
+static void clear_padding(struct codes *codes, size_t n)
+{
+    memset(codes->code + n, 0, round_up(n, 32) - n);
+}
+
+/* Quantizes x (n) to codes, each that of the level nearest to the step of quantize_vector, or the
+ * lower one of two. Returns the scale. */
+static float quantize_codes(const float *x, size_t n, struct codes *codes)
+{
+    int8_t steps[MAX_HEAD_DIM];
+    float scale = quantize_vector(x, n, steps);
+    for (size_t i = 0; i < n; i++) {
+        int code = 0;
+        for (size_t l = 1; l < KV_LEVELS; l++)
+            code += 2 * steps[i] > smol_kv_levels[l - 1] + smol_kv_levels[l];
+        codes->code[i] = (uint8_t)code;
+    }
+    clear_padding(codes, n);
+    return scale;
+}
+
+/* The next four functions convert codes to and from position `slot` of a block. */
+
+static void put_k_codes(const struct kv_block *block, size_t dim, size_t slot,
+                        const struct codes *codes)
+{
+    uint8_t *k = (uint8_t *)(uintptr_t)block->k; /* see smol_kv_store */
+    for (size_t c = 0; c < dim; c += 2)
+        k[kv_k_byte(c, slot)] = (uint8_t)(codes->code[c] | codes->code[c + 1] << 4);
+}
+
+static void put_v_codes(const struct kv_block *block, size_t dim, size_t slot,
+                        const struct codes *codes)
+{
+    uint8_t *v = (uint8_t *)(uintptr_t)block->v + slot * kv_v_stride(dim); /* see smol_kv_store */
+    for (size_t c = 0; c < dim; c += 32)
+        for (size_t i = c; i < c + 16; i++)
+            v[kv_v_byte(i)] = (uint8_t)(codes->code[i] | codes->code[i + 16] << 4);
+}
+
+static void get_k_codes(const struct kv_block *block, size_t dim, size_t slot, struct codes *codes)
+{
+    const uint8_t *k = block->k;
+    for (size_t c = 0; c < dim; c++) {
+        uint8_t byte = k[kv_k_byte(c, slot)];
+        codes->code[c] = kv_k_high(c) ? byte >> 4 : byte & 15;
+    }
+    clear_padding(codes, dim);
+}
+
+static void get_v_codes(const struct kv_block *block, size_t dim, size_t slot, struct codes *codes)
+{
+    const uint8_t *v = (const uint8_t *)block->v + slot * kv_v_stride(dim);
+    for (size_t c = 0; c < dim; c++) {
+        uint8_t byte = v[kv_v_byte(c)];
+        codes->code[c] = kv_v_high(c) ? byte >> 4 : byte & 15;
+    }
+    clear_padding(codes, dim);
+}
+
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v)
 {
@@ -140,24 +228,25 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
             ((int8_t *)k_out)[c * KV_BLOCK + slot] = steps[c];
         ((float *)(uintptr_t)block.v_scale)[slot] =
             quantize_vector(v, dim, (int8_t *)v_out + v_index);
+    } else {
+        struct codes codes;
+        ((float *)(uintptr_t)block.k_scale)[slot] = quantize_codes(k, dim, &codes);
+        put_k_codes(&block, dim, slot, &codes);
+        ((float *)(uintptr_t)block.v_scale)[slot] = quantize_codes(v, dim, &codes);
+        put_v_codes(&block, dim, slot, &codes);
     }
 }
 
 /* --- rows --------------------------------------------------------------------------------- */
 
 /* Sessions store the cache's numbers by position: keys in rows (n, head_dim), values in rows (n,
- * head_dim), and for int8 the scales of the keys (n) and of the values (n). A session therefore
- * does not depend on the layout of blocks. */
-
-static size_t element_bytes(const struct kv_cache *cache)
-{
-    return cache->k_bytes / (KV_BLOCK * cache->head_dim);
-}
+ * head_dim), and for int8 and int4 the scales of the keys (n) and of the values (n). A session
+ * therefore does not depend on the layout of blocks. A byte of int4 has two neighbours of a row. */
 
 size_t smol_kv_rows_bytes(const struct kv_cache *cache, size_t n)
 {
-    size_t scales = cache->type == KV_INT8 ? 2 * sizeof(float) : 0;
-    return n * (2 * cache->head_dim * element_bytes(cache) + scales);
+    size_t scales = has_scales(cache->type) ? 2 * sizeof(float) : 0;
+    return n * (2 * row_bytes(cache) + scales);
 }
 
 /* Transposes `in` (rows, columns), whose rows are in_stride elements apart, into `out` (columns,
@@ -183,18 +272,59 @@ static void transpose(uint8_t *out, size_t out_stride, const uint8_t *in, size_t
         transpose_elements(out, out_stride, in, in_stride, rows, columns, 1);
 }
 
+/* Writes dim codes to a row of (dim + 1) / 2 bytes, or reads them. */
+static void pack_codes(const struct codes *codes, size_t dim, uint8_t *row)
+{
+    for (size_t c = 0; c < dim; c += 2)
+        row[c / 2] = (uint8_t)(codes->code[c] | codes->code[c + 1] << 4);
+}
+
+static void unpack_codes(const uint8_t *row, size_t dim, struct codes *codes)
+{
+    for (size_t c = 0; c < dim; c++)
+        codes->code[c] = c % 2 ? row[c / 2] >> 4 : row[c / 2] & 15;
+    clear_padding(codes, dim);
+}
+
+static void get_int4_rows(const struct kv_block *block, size_t dim, size_t n, uint8_t *rows)
+{
+    size_t row = (dim + 1) / 2;
+    struct codes codes;
+    for (size_t i = 0; i < n; i++) {
+        get_k_codes(block, dim, i, &codes);
+        pack_codes(&codes, dim, rows + i * row);
+        get_v_codes(block, dim, i, &codes);
+        pack_codes(&codes, dim, rows + (n + i) * row);
+    }
+}
+
+static void put_int4_rows(const struct kv_block *block, size_t dim, size_t n, const uint8_t *rows)
+{
+    size_t row = (dim + 1) / 2;
+    struct codes codes;
+    for (size_t i = 0; i < n; i++) {
+        unpack_codes(rows + i * row, dim, &codes);
+        put_k_codes(block, dim, i, &codes);
+        unpack_codes(rows + (n + i) * row, dim, &codes);
+        put_v_codes(block, dim, i, &codes);
+    }
+}
+
 void smol_kv_get_rows(const struct kv_cache *cache, size_t layer, size_t head, size_t index,
                       size_t n, uint8_t *rows)
 {
     struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t size = element_bytes(cache), row = cache->head_dim * size;
-    size_t stride = round_up(cache->head_dim, 16) * size;
-    /* in a block, keys have the shape (head_dim, KV_BLOCK) */
-    transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
-    rows += n * row;
-    for (size_t i = 0; i < n; i++, rows += row)
-        memcpy(rows, (const uint8_t *)block.v + i * stride, row);
-    if (cache->type == KV_INT8) {
+    size_t size = element_size(cache->type), row = row_bytes(cache);
+    size_t stride = cache->v_bytes / KV_BLOCK;
+    if (cache->type == KV_INT4) {
+        get_int4_rows(&block, cache->head_dim, n, rows);
+    } else { /* in a block, keys have the shape (head_dim, KV_BLOCK) */
+        transpose(rows, cache->head_dim, block.k, KV_BLOCK, cache->head_dim, n, size);
+        for (size_t i = 0; i < n; i++)
+            memcpy(rows + (n + i) * row, (const uint8_t *)block.v + i * stride, row);
+    }
+    rows += 2 * n * row;
+    if (has_scales(cache->type)) {
         memcpy(rows, block.k_scale, n * sizeof(float));
         memcpy(rows + n * sizeof(float), block.v_scale, n * sizeof(float));
     }
@@ -204,15 +334,19 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
                       size_t n, const uint8_t *rows)
 {
     struct kv_block block = smol_kv_block(cache, layer, head, index);
-    size_t size = element_bytes(cache), row = cache->head_dim * size;
-    size_t stride = round_up(cache->head_dim, 16) * size;
+    size_t size = element_size(cache->type), row = row_bytes(cache);
+    size_t stride = cache->v_bytes / KV_BLOCK;
     /* the view is read-only for all code except smol_kv_store and this function */
-    transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n, cache->head_dim,
-              size);
-    rows += n * row;
-    for (size_t i = 0; i < n; i++, rows += row)
-        memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows, row);
-    if (cache->type == KV_INT8) {
+    if (cache->type == KV_INT4) {
+        put_int4_rows(&block, cache->head_dim, n, rows);
+    } else {
+        transpose((uint8_t *)(uintptr_t)block.k, KV_BLOCK, rows, cache->head_dim, n,
+                  cache->head_dim, size);
+        for (size_t i = 0; i < n; i++)
+            memcpy((uint8_t *)(uintptr_t)block.v + i * stride, rows + (n + i) * row, row);
+    }
+    rows += 2 * n * row;
+    if (has_scales(cache->type)) {
         memcpy((float *)(uintptr_t)block.k_scale, rows, n * sizeof(float));
         memcpy((float *)(uintptr_t)block.v_scale, rows + n * sizeof(float), n * sizeof(float));
     }
@@ -250,6 +384,16 @@ static bool good_steps(const uint8_t *data, size_t n)
     return good;
 }
 
+/* Returns whether the unused half of each row of int4, which an odd number of elements has, is 0.
+ */
+static bool good_rows(const uint8_t *data, size_t n, size_t row, size_t head_dim)
+{
+    bool good = true;
+    for (size_t i = 1; i <= n && head_dim % 2; i++)
+        good &= data[i * row - 1] < 16;
+    return good;
+}
+
 /* Returns whether all scales are finite and none has a sign bit. */
 static bool good_scales(const uint8_t *data, size_t n)
 {
@@ -266,5 +410,8 @@ bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *r
         return finite_f32(rows, elements);
     if (cache->type == KV_F16)
         return finite_f16(rows, elements);
-    return good_steps(rows, elements) && good_scales(rows + elements, 2 * n);
+    if (cache->type == KV_INT8)
+        return good_steps(rows, elements) && good_scales(rows + elements, 2 * n);
+    size_t row = row_bytes(cache);
+    return good_rows(rows, 2 * n, row, cache->head_dim) && good_scales(rows + 2 * n * row, 2 * n);
 }

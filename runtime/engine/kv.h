@@ -35,9 +35,9 @@ size_t smol_kv_bytes(const struct kv_cache *cache);
 struct kv_block smol_kv_block(const struct kv_cache *cache, size_t layer, size_t head,
                               size_t index);
 
-/* Stores k and v (head_dim each) of one position. int8 rounds each
- * to steps of amax / 127, ties to even. Threads may store different positions and heads at the same
- * time. */
+/* Stores k and v (head_dim each) of one position. int8 rounds each to steps of amax / 127,
+ * ties to even; int4 rounds these steps to the nearest of smol_kv_levels. Threads may store
+ * different positions and heads at the same time. */
 void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, size_t layer,
                    size_t head, size_t position, const float *k, const float *v);
 
@@ -50,7 +50,7 @@ void smol_kv_put_rows(const struct kv_cache *cache, size_t layer, size_t head, s
                       size_t n, const uint8_t *rows);
 
 /* Returns whether rows contain only what smol_kv_store writes: finite numbers, int8 steps within
- * -127..127 and scales of at least 0. */
+ * -127..127, scales of at least 0. */
 bool smol_kv_rows_valid(const struct kv_cache *cache, size_t n, const uint8_t *rows);
 
 #endif

@@ -130,6 +130,14 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
     }
 }
 
+static inline __attribute__((always_inline)) V v_levels(const uint8_t *p, bool high)
+{
+    __m128i bytes = _mm_loadl_epi64((const void *)p);
+    __m128i codes = _mm_and_si128(_mm_srli_epi16(bytes, high ? 4 : 0), _mm_set1_epi8(15));
+    __m128i levels = _mm_shuffle_epi8(_mm_loadu_si128((const void *)smol_kv_levels), codes);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(levels));
+}
+
 #include "runtime/kernels/vector_template.h"
 
 /* --- bytes of grouped weights -------------------------------------------------------------- */

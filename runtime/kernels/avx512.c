@@ -121,6 +121,14 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
     }
 }
 
+/* The lookup uses the low four bits of each lane. */
+static inline __attribute__((always_inline)) V v_levels(const uint8_t *p, bool high)
+{
+    V levels = v_cache(smol_kv_levels, 0, KV_INT8);
+    __m128i bytes = _mm_srli_epi16(_mm_loadu_si128((const void *)p), high ? 4 : 0);
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(bytes), levels);
+}
+
 #include "runtime/kernels/vector_template.h"
 
 /* --- grouped weights ------------------------------------------------------------------------ */

@@ -22,6 +22,7 @@
 enum {
     KV_BLOCK = 64,   /* positions of a KV cache block */
     QUERY_TILE = 24, /* most queries that attend to a block together */
+    KV_LEVELS = 16,  /* of an int4 element */
 };
 
 /* Quantized activations of n tokens: int8 steps with a scale for each group of 32 inputs. Tokens
@@ -38,17 +39,52 @@ struct quantized {
 };
 
 /* Element type of the KV cache. */
-enum kv_type { KV_F32, KV_F16, KV_INT8, KV_TYPES };
+enum kv_type { KV_F32, KV_F16, KV_INT8, KV_INT4, KV_TYPES };
 
 /* One KV block of one layer and one key-value head. K stores positions contiguously and V stores
  * channels contiguously, so that neither scores nor weighted sums need horizontal sums. An int8
- * element is multiplied by the scale of its position. */
+ * element, and the level of an int4 element, is multiplied by the scale of its position.
+ *
+ * A byte of int4 has two channels of one position, the first in its low half: in K, channels 2i and
+ * 2i + 1 at byte (i, position); in V, channels c and c + 16 of each 32. */
 struct kv_block {
     const void *k;        /* (head_dim, KV_BLOCK) */
     const void *v;        /* (KV_BLOCK, round_up(head_dim, 16)), padded with zeros */
-    const float *k_scale; /* (KV_BLOCK), int8 only */
-    const float *v_scale; /* (KV_BLOCK), int8 only */
+    const float *k_scale; /* (KV_BLOCK), int8 and int4 only */
+    const float *v_scale; /* (KV_BLOCK), int8 and int4 only */
 };
+
+/* The places of int4 elements. kv_k_byte(c, i) is that of channel c at position i, and so is
+ * kv_v_byte, whose positions are kv_v_stride(head_dim) bytes apart; kv_k_high and kv_v_high tell
+ * which half of the byte it is. */
+static inline size_t kv_k_byte(size_t c, size_t i)
+{
+    return c / 2 * KV_BLOCK + i;
+}
+
+static inline bool kv_k_high(size_t c)
+{
+    return c % 2 == 1;
+}
+
+static inline size_t kv_v_stride(size_t head_dim)
+{
+    return (head_dim + 31) / 32 * 16;
+}
+
+static inline size_t kv_v_byte(size_t c)
+{
+    return c / 32 * 16 + c % 16;
+}
+
+static inline bool kv_v_high(size_t c)
+{
+    return c % 32 >= 16;
+}
+
+/* The levels of int4 codes 0 to 15: those with the least mean squared error for 64 normally
+ * distributed numbers whose largest magnitude is 127, times 0.95, which measures better. */
+extern const int8_t smol_kv_levels[KV_LEVELS];
 
 /* Attention state of some queries that share a key-value head: the largest score so far, 16 partial
  * sums of the weights exp(score - max), with position i in sum i mod 16, and the sum of the values
@@ -121,14 +157,15 @@ struct kernels {
     /* Adds one more block to each query's attention. Query j sees the block's positions seen[j].
      * In this order, with separate multiplications and additions:
      *
-     *   score[i] = sum over channels c, in order, of q[c] * k[c][i]; for int8, times k_scale[i];
+     *   score[i] = sum over channels c, in order, of q[c] * k[c][i]; for int8 and int4, times
+     *              k_scale[i];
      *              then the soft-cap, if any, as the kernel of that name
      *   new      = largest of max and of each score[i] that is seen
      *   rescale  = exp(max - new)
      *   weight   = exp(score[i] - new), 0 for positions that are not seen
      *   sums     = sums * rescale + (16 partial sums of the weights, in order from 0)
      *   values   = values * rescale + (sum over positions, in order from 0, of weight * v[i]);
-     *              for int8, weight * v_scale[i] comes first
+     *              for int8 and int4, weight * v_scale[i] comes first
      *
      * V is not read after the last position that a query sees. Other positions that the query does
      * not see change nothing, because no partial sum is ever -0. */

@@ -136,6 +136,15 @@ static inline __attribute__((always_inline)) V v_cache(const void *data, size_t 
     }
 }
 
+static inline __attribute__((always_inline)) V v_levels(const uint8_t *p, bool high)
+{
+    uint8x16_t bytes = vreinterpretq_u8_s8(broadcast_quad((const int8_t *)p));
+    uint8x8_t low = vget_low_u8(bytes);
+    uint8x8_t codes = high ? vshr_n_u8(low, 4) : vand_u8(low, vdup_n_u8(15));
+    int8x8_t levels = vqtbl1_s8(vld1q_s8(smol_kv_levels), codes);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(levels))));
+}
+
 #include "runtime/kernels/vector_template.h"
 
 /* --- grouped weights ----------------------------------------------------------------------- */

@@ -134,20 +134,43 @@ static void to_f16(const float *x, size_t n, uint16_t *out)
         out[i] = f16_from_f32(x[i]);
 }
 
-/* Attention reads its cache through one of the next three functions. */
-static inline float load_f32(const void *data, size_t i)
+const int8_t smol_kv_levels[KV_LEVELS] = {-116, -90, -71, -56, -43, -29, -17, -6,
+                                          6,    17,  29,  43,  56,  71,  90,  116};
+
+/* Attention reads its cache through one of the next functions: channel c at position i of K or V.
+ */
+#define CACHE_LOADS(type, element, value)                                                          \
+    static inline float load_k_##type(const struct kv_block *block, size_t c, size_t i)            \
+    {                                                                                              \
+        element x = ((const element *)block->k)[c * KV_BLOCK + i];                                 \
+        return value;                                                                              \
+    }                                                                                              \
+                                                                                                   \
+    static inline float load_v_##type(const struct kv_block *block, size_t head_dim, size_t c,     \
+                                      size_t i)                                                    \
+    {                                                                                              \
+        element x = ((const element *)block->v)[i * round_up(head_dim, 16) + c];                   \
+        return value;                                                                              \
+    }
+
+CACHE_LOADS(f32, float, x)
+CACHE_LOADS(f16, uint16_t, f32_from_f16(x))
+CACHE_LOADS(int8, int8_t, (float)x)
+
+static inline float level(uint8_t byte, bool high)
 {
-    return ((const float *)data)[i];
+    return smol_kv_levels[high ? byte >> 4 : byte & 15];
 }
 
-static inline float load_f16(const void *data, size_t i)
+static inline float load_k_int4(const struct kv_block *block, size_t c, size_t i)
 {
-    return f32_from_f16(((const uint16_t *)data)[i]);
+    return level(((const uint8_t *)block->k)[kv_k_byte(c, i)], kv_k_high(c));
 }
 
-static inline float load_int8(const void *data, size_t i)
+static inline float load_v_int4(const struct kv_block *block, size_t head_dim, size_t c, size_t i)
 {
-    return (float)((const int8_t *)data)[i];
+    size_t byte = i * kv_v_stride(head_dim) + kv_v_byte(c);
+    return level(((const uint8_t *)block->v)[byte], kv_v_high(c));
 }
 
 /* Turns the scores of the positions that query j sees into weights. Returns the factor for the sums
@@ -183,8 +206,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
             for (size_t i = seen[j].first; i < seen[j].end; i++) {                                 \
                 float sum = 0;                                                                     \
                 for (size_t c = 0; c < a->head_dim; c++)                                           \
-                    sum +=                                                                         \
-                        a->queries[c * QUERY_TILE + j] * load_##type(block->k, c * KV_BLOCK + i);  \
+                    sum += a->queries[c * QUERY_TILE + j] * load_k_##type(block, c, i);            \
                 scores[i] = scaled ? sum * block->k_scale[i] : sum;                                \
             }                                                                                      \
             float rescale = weigh(a, j, scores, seen[j]);                                          \
@@ -192,7 +214,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
                 float sum = 0;                                                                     \
                 for (size_t i = seen[j].first; i < seen[j].end; i++)                               \
                     sum += (scaled ? scores[i] * block->v_scale[i] : scores[i]) *                  \
-                           load_##type(block->v, i * stride + c);                                  \
+                           load_v_##type(block, a->head_dim, c, i);                                \
                 values[c] = values[c] * rescale + sum;                                             \
             }                                                                                      \
         }                                                                                          \
@@ -201,6 +223,7 @@ static float weigh(const struct attention *a, size_t j, float *scores, struct kv
 ATTENTION_KERNEL(f32, false)
 ATTENTION_KERNEL(f16, false)
 ATTENTION_KERNEL(int8, true)
+ATTENTION_KERNEL(int4, true)
 
 const struct kernels smol_kernels_scalar = {
     .name = "scalar",
@@ -216,6 +239,6 @@ const struct kernels smol_kernels_scalar = {
     .swiglu = swiglu,
     .geglu = geglu,
     .softcap = softcap,
-    .attend = {attend_f32, attend_f16, attend_int8},
+    .attend = {attend_f32, attend_f16, attend_int8, attend_int4},
     .to_f16 = to_f16,
 };

@@ -14,6 +14,7 @@
  *   v_store_f16(p, v)  LANES f16, to nearest even
  *   v_even(p) v_odd(p) the even, odd columns' weights of LANES bf16 pairs
  *   v_cache(data, i, type)  LANES elements of the KV cache, starting at element i, as floats
+ *   v_levels(bytes, high)  the levels of the low or high halves of LANES bytes, as floats
  *
  * The loops over vectors and tokens have constant counts after inlining, so the compiler keeps the
  * arrays of accumulators in registers. */
@@ -232,11 +233,39 @@ struct cache_product {
     size_t a_row, a_step; /* distances between a's elements in both directions: constants */
     size_t n_rows, n_steps;
     const void *b;
-    size_t b_stride, width; /* width: a multiple of 16 */
+    bool is_k;
+    size_t b_stride, width; /* width: a multiple of 16; int4: the stride is in bytes */
     const float *rescale;   /* (n_rows) or NULL; otherwise multiply out by these first, then add */
     float *out;
     size_t out_stride;
 };
+
+/* Returns LANES elements of row `step` of b, from column `col` on. */
+static ALWAYS_INLINE V cache_vector(const struct cache_product *p, size_t step, size_t col)
+{
+    if (p->type != KV_INT4)
+        return v_cache(p->b, step * p->b_stride + col, p->type);
+    if (p->is_k)
+        return v_levels((const uint8_t *)p->b + kv_k_byte(step, col), kv_k_high(step));
+    return v_levels((const uint8_t *)p->b + step * p->b_stride + kv_v_byte(col), kv_v_high(col));
+}
+
+/* Adds the products of row `step` of b to the sums of rows [row, row + n_rows) and columns
+ * [col, col + n_vectors * LANES). */
+static ALWAYS_INLINE void cache_step(const struct cache_product *p, V sum[][FEW_VECTORS],
+                                     size_t step, size_t row, size_t col, const size_t n_rows,
+                                     const size_t n_vectors)
+{
+    const float *a = p->a + row * p->a_row + step * p->a_step;
+    V b[FEW_VECTORS];
+    UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
+        b[v] = cache_vector(p, step, col + v * LANES);
+    UNROLLED_UPTO (j, n_rows, QUERIES_MANY) {
+        V value = v_set1(a[j * p->a_row]);
+        UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
+            sum[j][v] = v_add(sum[j][v], v_mul(value, b[v]));
+    }
+}
 
 /* Computes rows [row, row + n_rows) and columns [col, col + n_vectors * LANES). */
 static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, size_t col,
@@ -246,17 +275,14 @@ static ALWAYS_INLINE void cache_tile(const struct cache_product *p, size_t row, 
     UNROLLED_UPTO (j, n_rows, QUERIES_MANY)
         UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
             sum[j][v] = v_zero();
-    const float *a = p->a + row * p->a_row;
-    for (size_t step = 0; step < p->n_steps; step++) {
-        V b[FEW_VECTORS];
-        UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
-            b[v] = v_cache(p->b, step * p->b_stride + col + v * LANES, p->type);
-        UNROLLED_UPTO (j, n_rows, QUERIES_MANY) {
-            V value = v_set1(a[j * p->a_row + step * p->a_step]);
-            UNROLLED_UPTO (v, n_vectors, FEW_VECTORS)
-                sum[j][v] = v_add(sum[j][v], v_mul(value, b[v]));
+    size_t step = 0;
+    if (p->type == KV_INT4 && p->is_k) /* two channels share their bytes */
+        for (; step + 2 <= p->n_steps; step += 2) {
+            cache_step(p, sum, step, row, col, n_rows, n_vectors);
+            cache_step(p, sum, step + 1, row, col, n_rows, n_vectors);
         }
-    }
+    for (; step < p->n_steps; step++)
+        cache_step(p, sum, step, row, col, n_rows, n_vectors);
     UNROLLED_UPTO (j, n_rows, QUERIES_MANY)
         UNROLLED_UPTO (v, n_vectors, FEW_VECTORS) {
             float *out = p->out + (row + j) * p->out_stride + col + v * LANES;
@@ -363,6 +389,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .n_rows = a->n,
         .n_steps = a->head_dim,
         .b = block->k,
+        .is_k = true,
         .b_stride = KV_BLOCK,
         .width = round_up(furthest, 16),
         .out = a->scores,
@@ -378,7 +405,7 @@ static ALWAYS_INLINE void attend(const struct attention *a, const struct kv_bloc
         .n_rows = a->n,
         .n_steps = furthest,
         .b = block->v,
-        .b_stride = stride,
+        .b_stride = type == KV_INT4 ? kv_v_stride(a->head_dim) : stride,
         .width = stride,
         .rescale = rescale,
         .out = a->values,
@@ -405,9 +432,11 @@ static void to_f16(const float *x, size_t n, uint16_t *out)
 ATTENTION_KERNEL(f32, KV_F32)
 ATTENTION_KERNEL(f16, KV_F16)
 ATTENTION_KERNEL(int8, KV_INT8)
+ATTENTION_KERNEL(int4, KV_INT4)
 
 /* The members of a struct kernels that this file and elementwise_template.h provide. */
 #define VECTOR_KERNELS                                                                             \
     .quantize = quantize, .quantize_slice = quantize_slice, .matmul_f32 = matmul_f32,              \
     .matmul_bf16 = matmul_bf16, .rms_norm = rms_norm, .swiglu = swiglu, .geglu = geglu,            \
-    .softcap = softcap, .to_f16 = to_f16, .attend = {attend_f32, attend_f16, attend_int8}
+    .softcap = softcap, .to_f16 = to_f16,                                                          \
+    .attend = {attend_f32, attend_f16, attend_int8, attend_int4}

@@ -15,6 +15,17 @@ static size_t element_size(enum kv_type type)
     return type == KV_F32 ? 4 : type == KV_F16 ? 2 : 1;
 }
 
+/* Returns the bytes of K or V of a block. */
+static size_t k_bytes(enum kv_type type, size_t dim)
+{
+    return KV_BLOCK * (type == KV_INT4 ? (dim + 1) / 2 : dim * element_size(type));
+}
+
+static size_t v_bytes(enum kv_type type, size_t dim)
+{
+    return KV_BLOCK * (type == KV_INT4 ? kv_v_stride(dim) : round_up(dim, 16) * element_size(type));
+}
+
 /* --- operands -------------------------------------------------------------------------------- */
 
 static void random_element(void *data, size_t i, enum kv_type type)
@@ -33,17 +44,17 @@ static void random_element(void *data, size_t i, enum kv_type type)
 static struct kv_block random_block(enum kv_type type, size_t dim, size_t furthest)
 {
     size_t stride = round_up(dim, 16), size = element_size(type);
-    uint8_t *k = buffer_new(dim * KV_BLOCK * size, 16);
-    uint8_t *v = buffer_new(KV_BLOCK * stride * size, 16);
-    for (size_t i = 0; i < furthest; i++) {
-        memset(v + i * stride * size, 0, stride * size); /* the padding stays so */
+    uint8_t *k = buffer_new(k_bytes(type, dim), 16);
+    uint8_t *v = buffer_new(v_bytes(type, dim), 16);
+    for (size_t i = 0; i < furthest && type != KV_INT4; i++) { /* any byte is two int4 elements */
+        memset(v + i * stride * size, 0, stride * size);       /* the padding stays so */
         for (size_t c = 0; c < dim; c++) {
             random_element(k, c * KV_BLOCK + i, type);
             random_element(v, i * stride + c, type);
         }
     }
     struct kv_block block = {k, v, NULL, NULL};
-    if (type == KV_INT8) {
+    if (type == KV_INT8 || type == KV_INT4) {
         float *k_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
         float *v_scale = buffer_new(KV_BLOCK * sizeof(float), sizeof(float));
         float k_unit = random_bits() % 4 ? 0x1p-5f : 0; /* all scores 0, or -0 */
@@ -149,6 +160,11 @@ static bool run_int8(const struct kernels *set)
     return run(set, KV_INT8);
 }
 
+static bool run_int4(const struct kernels *set)
+{
+    return run(set, KV_INT4);
+}
+
 /* --- benchmarks ------------------------------------------------------------------------------ */
 
 enum { DIM = 64, PLACES = 64 };
@@ -177,16 +193,16 @@ static void bench(const struct kernels *set, enum kv_type type)
     static float sums[QUERY_TILE * 16], values[QUERY_TILE * DIM], scores[QUERY_TILE * KV_BLOCK];
     static const size_t n_queries[] = {3, QUERY_TILE};
     struct bench_operands o = {set, type, {0, DIM, queries, max, sums, values, scores, 0}, {{0}}};
+    const float *block_scales = type == KV_INT8 || type == KV_INT4 ? scales : NULL;
     for (size_t i = 0; i < PLACES; i++)
-        o.blocks[i] = (struct kv_block){k[i], v[i], type == KV_INT8 ? scales : NULL,
-                                        type == KV_INT8 ? scales : NULL};
+        o.blocks[i] = (struct kv_block){k[i], v[i], block_scales, block_scales};
     for (size_t i = 0; i < 2; i++)
         for (size_t places = 1; places <= PLACES; places *= PLACES) {
             char shape[64];
             o.attention.n = n_queries[i];
             const struct work work = {
                 .mul_adds = (double)(2 * o.attention.n * DIM * KV_BLOCK),
-                .bytes = (double)(2 * DIM * KV_BLOCK * element_size(type)),
+                .bytes = (double)(k_bytes(type, DIM) + v_bytes(type, DIM)),
             };
             snprintf(shape, sizeof shape, "%zu queries, %zu block%s", o.attention.n, places,
                      places == 1 ? "" : "s");
@@ -209,6 +225,12 @@ static void bench_int8(const struct kernels *set)
     bench(set, KV_INT8);
 }
 
+static void bench_int4(const struct kernels *set)
+{
+    bench(set, KV_INT4);
+}
+
 const struct kernel_check check_attend_f32 = {"attend_f32", run_f32, bench_f32};
 const struct kernel_check check_attend_f16 = {"attend_f16", run_f16, bench_f16};
 const struct kernel_check check_attend_int8 = {"attend_int8", run_int8, bench_int8};
+const struct kernel_check check_attend_int4 = {"attend_int4", run_int4, bench_int4};
