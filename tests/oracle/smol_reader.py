@@ -10,12 +10,15 @@ MAGIC = b"\x89SML\r\n\x1a\n"
 CHUNK = 65536
 MAX_FRONT = 2**26
 NO_TOKEN = 0xFFFFFFFF
-F32, BF16, INT8 = 1, 2, 3
+F32, BF16, INT8, INT6, INT5, INT4 = range(1, 7)
+BITS = {INT8: 8, INT6: 6, INT5: 5, INT4: 4}
 MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS = range(1, 8)
-LAYERS, TEMPLATE, SCANNER, TEXT, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 32, 33
+LAYERS, TEMPLATE, SCANNER, TEXT, LEVELS, TOKENIZER, WEIGHTS = 8, 9, 10, 11, 12, 32, 33
 KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENIZER, WEIGHTS)
-BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE = 1, 2, 4, 8
-FEATURE_KINDS = {BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT}  # 3
+BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED = 1, 2, 4, 8, 16
+FEATURE_KINDS = {
+    BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS
+}  # 3
 
 
 class Damaged(Exception):
@@ -91,13 +94,13 @@ ROLES = [
 
 
 def block_bytes(dtype, cols):
-    """7.3 to 7.5: bytes of a block of 16 rows."""
+    """7.3 to 7.6: bytes of a block of 16 rows."""
     if dtype == F32:
         return cols * 64
     if dtype == BF16:
         return -(-cols // 2) * 64
     groups = -(-cols // 32)
-    return groups * 512 + -(-groups // 2) * 64
+    return groups * 64 * BITS[dtype] + -(-groups // 2) * 64
 
 
 @dataclass
@@ -110,27 +113,45 @@ class Tensor:
     size: int
     is_vector: bool
     data: bytes
+    levels: tuple = ()  # of int6, int5 and int4
+    fine_input: bool = False
 
     def elements(self, row, col, offset, kind):
-        """The elements at the byte offsets that offset(block_offset, r, c) gives; 7.3 to 7.5."""
+        """The elements at the byte offsets that offset(block_offset, r, c) gives; 7.3 to 7.6."""
         blocks = (row // 16) * block_bytes(self.dtype, self.cols)
         at = offset(blocks, row % 16, col)
         size = np.dtype(kind).itemsize
         raw = np.frombuffer(self.data, np.uint8)
         return raw[at[..., None] + np.arange(size)].view(kind)[..., 0]
 
-    def steps_and_scales(self, rows, cols):
-        """int8: the steps of each weight, and the f16 scale that goes with it; 7.5."""
-        row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
-        steps = self.elements(
-            row, col,
-            lambda b, r, c: b + c // 64 * 1088 + 64 + c // 32 % 2 * 512 + c % 32 // 4 * 64 + r * 4
-            + c % 4, "<i1",
-        )  # fmt: skip
-        scales = self.elements(
-            row, col, lambda b, r, c: b + c // 64 * 1088 + c // 32 % 2 * 32 + r * 2, "<f2"
+    def scales(self, row, col):
+        """The f16 scales of elements; 7.5 and 7.6."""
+        pair = 64 + 128 * BITS[self.dtype]
+        return self.elements(
+            row, col, lambda b, r, c: b + c // 64 * pair + c // 32 % 2 * 32 + r * 2, "<f2"
         )
-        return steps, scales
+
+    def line(self, row, col, line, kind):
+        """The byte that belongs to each element in a line of its group."""
+        size = 64 * BITS[self.dtype]
+        return self.elements(
+            row, col,
+            lambda b, r, c: b + c // 64 * (64 + 2 * size) + 64 + c // 32 % 2 * size + line * 64
+            + r * 4 + c % 4, kind,
+        )  # fmt: skip
+
+    def steps_and_scales(self, rows, cols):
+        """The steps of int8 weights, or the codes of others, and the f16 scales that go with them."""
+        row, col = np.meshgrid(np.arange(rows), np.arange(cols), indexing="ij")
+        scales, quad = self.scales(row, col), col % 32 // 4
+        if self.dtype == INT8:
+            return self.line(row, col, quad, "<i1"), scales
+        codes = self.line(row, col, quad // 2, "<u1") >> quad % 2 * 4 & 15
+        if self.dtype == INT5:
+            codes |= (self.line(row, col, 4, "<u1") >> quad & 1) << 4
+        if self.dtype == INT6:
+            codes |= (self.line(row, col, 4 + quad // 4, "<u1") >> quad % 4 * 2 & 3) << 4
+        return codes.astype(np.uint8), scales
 
     def values(self, rows=None, cols=None):
         """The elements as float32; more rows and columns than the shape has show the padding."""
@@ -146,6 +167,8 @@ class Tensor:
             )
             return (half.astype(np.uint32) << 16).view(np.float32)
         steps, scales = self.steps_and_scales(rows, cols)
+        if self.dtype != INT8:
+            steps = np.array(self.levels, np.float32)[steps]
         return steps.astype(np.float32) * scales.astype(np.float32)
 
 
@@ -680,7 +703,11 @@ class Blob:
             yield role, layer, full, [extents[letter] for letter in shape]
 
     def read_tensors(self):
-        table = self.entries(TENSORS, "<IIIIQQQQ16s")
+        table = self.entries(TENSORS, "<IIIIQQQQII8s")
+        mixed = self.features & MIXED
+        tables = self.entries(LEVELS, "<64b") if mixed else []
+        need(not mixed or self.model["dtype"] == INT8, "dtype of a mix")
+        n_used, is_needed = 0, False
         expected = list(self.expected_tensors())
         need(len(table) == len(expected), "number of tensors")
         end, weights_size = self.places[WEIGHTS]
@@ -688,18 +715,39 @@ class Blob:
         for entry, (role, layer, name, shape) in zip(table, expected, strict=True):
             is_vector = len(shape) == 1
             rows, cols = [1, *shape][-2:]
-            dtype = F32 if is_vector else self.model["dtype"]
+            alias = name == "output" and self.model["tied_embeddings"]
+            dtype, levels, fine = F32 if is_vector else self.model["dtype"], 0, 0
+            if mixed and not is_vector:
+                dtype, (levels, fine) = (chosen := table[0] if alias else entry)[2], chosen[8:10]
+                need(dtype in BITS and fine <= (role not in (0, 18)), f"storage of {name}")
+                is_needed |= dtype != INT8 or fine
+                if dtype != INT8:
+                    need(levels <= n_used and levels < len(tables), f"levels of {name}")
+                    n_used = max(n_used, levels + 1)
+                    self.check_levels(tables[levels], 2 ** BITS[dtype])
+                else:
+                    need(levels == 0, f"levels of {name}")
             size = (
                 round_up(cols * 4, 64) if is_vector else -(-rows // 16) * block_bytes(dtype, cols)
             )
-            alias = name == "output" and self.model["tied_embeddings"]
             offset = table[0][6] if alias else end
-            want = (role, layer, dtype, 0 if is_vector else 1, rows, cols, offset, size, bytes(16))
+            layout = 0 if is_vector else 1
+            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, fine, bytes(8))
             need(entry == want, f"tensor {name}")
             data = self.data[offset : offset + size]
-            self.tensors[name] = Tensor(name, dtype, rows, cols, offset, size, is_vector, data)
+            values = tables[levels][: 2 ** BITS[dtype]] if dtype > INT8 else ()
+            self.tensors[name] = Tensor(
+                name, dtype, rows, cols, offset, size, is_vector, data, values, fine == 1
+            )
             end += 0 if alias else size
         need(end == weights_end, "tensors do not fill the section")
+        need(n_used == len(tables), "levels that nothing uses")
+        need(not mixed or is_needed, "nothing needs the mix")
+
+    def check_levels(self, levels, n):
+        """5.12."""
+        need(levels[0] >= -127 and not any(levels[n:]), "levels")
+        need(all(a < b for a, b in zip(levels, levels[1:n])), "order of levels")
 
     def check_chunks(self):
         self.chunk_digests = [d for (d,) in self.entries(DIGESTS, "<Q")]
@@ -715,22 +763,22 @@ class Blob:
                 need(not any(tensor.data[tensor.cols * 4 :]), "vector padding")
                 need(np.isfinite(tensor.values()).all(), "not finite")
                 continue
-            step = {F32: 1, BF16: 2, INT8: 64}[tensor.dtype]  # a pair of groups shares its scales
+            step = {F32: 1, BF16: 2}.get(tensor.dtype, 64)  # a pair of groups shares its scales
             rows, cols = round_up(tensor.rows, 16), round_up(tensor.cols, step)
-            if tensor.dtype != INT8:
+            if tensor.dtype < INT8:
                 values = tensor.values(rows, cols).view(np.uint32)
             else:
                 groups = -(-tensor.cols // 32)
                 steps, _ = tensor.steps_and_scales(rows, groups * 32)
-                need(np.all(steps != -128), "-128")
+                need(tensor.dtype != INT8 or np.all(steps != -128), "-128")
                 values = np.pad(steps, ((0, 0), (0, cols - groups * 32)))
                 # columns of a group that does not exist have scales only
                 group_cols = np.arange(0, cols, 32)
                 row, col = np.meshgrid(np.arange(rows), group_cols, indexing="ij")
-                scales = tensor.elements(
-                    row, col, lambda b, r, c: b + c // 64 * 1088 + c // 32 % 2 * 32 + r * 2, "<u2"
-                )
-                need(np.all(scales < 0x7C00), "scale")
+                scales = tensor.scales(row, col).view(np.uint16)
+                if tensor.dtype == INT8:
+                    need(np.all(scales < 0x7C00), "scale")
+                need(np.all((scales & 0x7FFF < 0x7C00) & (scales != 0x8000)), "scale")
                 need(not scales[tensor.rows :].any() and not scales[:, groups:].any(), "scale pad")
             need(not values[tensor.rows :].any(), "row padding")
             need(not values[:, tensor.cols :].any(), "column padding")

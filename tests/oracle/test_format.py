@@ -16,13 +16,27 @@ import numpy as np
 import pytest
 from blobs import read_blob, xxh3
 from internal import BUILD, OK, UNSUPPORTED, Error, lib
-from smol_reader import BF16, F32, INT8, MAX_FRONT, NO_TOKEN, Blob, Damaged, Unsupported
+from smol_reader import (
+    BF16,
+    BITS,
+    F32,
+    INT4,
+    INT5,
+    INT6,
+    INT8,
+    MAX_FRONT,
+    NO_TOKEN,
+    Blob,
+    Damaged,
+    Unsupported,
+)
 
 pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo/model"
-DTYPES = {"f32": F32, "bf16": BF16, "int8": INT8}
+DTYPES = {"f32": F32, "bf16": BF16, "int8": INT8, "int6": INT6, "int5": INT5, "int4": INT4}
+OUTER = {INT6: INT8, INT5: INT8, INT4: INT6}  # the embedding and the output layer of a mix
 
 
 def convert(source, target, dtype, *options):
@@ -111,6 +125,41 @@ def read_safetensors(path):
     return out
 
 
+def default_levels(dtype):
+    """FORMAT.md 10.2."""
+    if dtype == INT4:
+        return (-127, -97, -75, -58, -43, -31, -20, -9, 0, 9, 20, 31, 45, 61, 80, 104)
+    t = np.arange(0, 2, 2.0 ** (1 - BITS[dtype])) - 1
+    return tuple(np.floor(127 * (0.6 * t + 0.4 * t**3) + 0.5).astype(int))
+
+
+def check_coded(tensor, wanted):
+    """Each weight has a nearest level, and no scale that spreads a group over all levels is better."""
+    assert tensor.levels == default_levels(tensor.dtype), tensor.name
+    levels = np.array(tensor.levels, np.float64)
+    codes, scales = tensor.steps_and_scales(*wanted.shape)
+    scales, wanted = scales.astype(np.float64), wanted.astype(np.float64)
+    error = np.abs(wanted - levels[codes] * scales)
+    least = np.abs(wanted[:, :, None] - levels * scales[:, :, None]).min(axis=2)
+    assert np.all(error <= least + np.abs(scales) * 1e-4), tensor.name
+    for start in range(0, wanted.shape[1], 32):
+        group = wanted[:, start : start + 32]
+        whole = np.maximum(group.max(axis=1) / levels[-1], -group.min(axis=1) / -levels[0])
+        whole = np.float16(np.maximum(whole, 2.0**-24)).astype(np.float64)[:, None, None]
+        plain = np.square(np.abs(group[:, :, None] - levels * whole).min(axis=2)).sum(axis=1)
+        found = np.square(error[:, start : start + 32]).sum(axis=1)
+        zeros = np.square(group).sum(axis=1)
+        assert np.all(found <= np.minimum(plain, zeros) * 1.0001), tensor.name
+        assert not codes[:, start : start + 32][scales[:, start] == 0].any(), tensor.name
+
+
+def check_dtypes(blob, dtype):
+    for name, tensor in blob.tensors.items():
+        outer = name in ("embed", "output")
+        want = F32 if tensor.is_vector else OUTER.get(dtype, dtype) if outer else dtype
+        assert tensor.dtype == want and not tensor.fine_input, name
+
+
 def check_tensors(blob, source):
     """Every tensor of the blob is what the source's rule makes of it, to the bit."""
     used = set()
@@ -119,6 +168,9 @@ def check_tensors(blob, source):
         wanted = source[source_name("embed" if alias else name)]
         used.add(source_name("embed" if alias else name))
         assert [1, *wanted.shape][-2:] == [tensor.rows, tensor.cols], name
+        if tensor.dtype > INT8:
+            check_coded(tensor, wanted)
+            continue
         if tensor.dtype == INT8:
             steps, scales = tensor.steps_and_scales(tensor.rows, tensor.cols)
             want_steps, want_scales = quantize(wanted)
@@ -138,7 +190,8 @@ def check_tensors(blob, source):
 @pytest.fixture(scope="module", params=DTYPES)
 def demo(request, demo_blob):
     blob = read_blob(demo_blob(request.param))
-    assert blob.model["dtype"] == DTYPES[request.param]
+    assert blob.model["dtype"] == min(DTYPES[request.param], INT8)
+    check_dtypes(blob, DTYPES[request.param])
     return blob
 
 
@@ -297,6 +350,7 @@ def test_random_checkpoints_of_odd_shapes_become_what_the_document_says(tmp_path
     source, config = random_checkpoint(tmp_path, np.random.default_rng(seed))
     for dtype in DTYPES:
         blob = read_blob(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype))
+        check_dtypes(blob, DTYPES[dtype])
         check_tensors(blob, source)
         blob.check_padding()
         assert blob.stop == [i for i in (1, 2) if i < config["vocab_size"]]
@@ -367,6 +421,7 @@ class Contents(ctypes.Structure):
         ("scanner", ctypes.c_char_p), ("n_scanner", ctypes.c_size_t),
         ("layers", ctypes.c_char_p), ("text", ctypes.c_char_p), ("n_text", ctypes.c_size_t),
         ("template_section", ctypes.c_char_p), ("n_template", ctypes.c_size_t),
+        ("storage", ctypes.c_char_p), ("levels", ctypes.c_char_p), ("n_levels", ctypes.c_size_t),
     ]  # fmt: skip
 
 
