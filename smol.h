@@ -679,6 +679,40 @@ SMOL_API smol_status smol_context_save_memory(const smol_context *context,
 SMOL_API smol_status smol_context_restore_memory(smol_context *context, smol_session *session,
                                                  const void *bytes, size_t size, smol_error *error);
 
+/* --- calibration -------------------------------------------------------------------------- */
+
+/* Reads the bytes at `offset` of a file: data[0..*n), at most `size`; fewer only at the end of the
+ * file. Return 0 to continue, any other value to end the call with SMOL_ERROR_FILE. */
+typedef int smol_on_read_at(void *user, uint64_t offset, void *data, size_t size, size_t *n);
+
+/* Writes data[0..size) at `offset` of a file. Returns the same. */
+typedef int smol_on_write_at(void *user, uint64_t offset, const void *data, size_t size);
+
+typedef struct smol_calibrate_params {
+    int diagonal;     /* 1: only the diagonals of the Gram matrices */
+    size_t max_bytes; /* of memory for sums, or one matrix if that is larger; 0: 1 GiB */
+    smol_on_write_at *write;
+    smol_on_read_at *read;         /* NULL, or of the same file, which an earlier call has begun */
+    smol_on_progress *on_progress; /* NULL, or reports evaluated tokens, about every 128 */
+    void *user;                    /* passed to the callbacks */
+    uint64_t reserved[8];
+} smol_calibrate_params;
+
+/* Evaluates sequences of tokens, `ids`, each from an empty context, and writes statistics of the
+ * inputs of all matrices in the format of format/STATS.md, from which smolconv quantizes a model
+ * better than without. windows (n_windows) are the lengths of the sequences. The model must have
+ * f32 or bf16 weights. *size (may be NULL) is set to the size of the file.
+ *
+ * If the sums of all matrices exceed max_bytes, the text is evaluated several times. What `read`
+ * provides is checked, and only what is missing is computed. The same model and tokens give the
+ * same bytes on any machine, for any number of threads. Afterwards the context is empty. Errors:
+ * USAGE (params, a window longer than the context, no tokens), UNSUPPORTED (other weights), FILE
+ * (from a callback), CANCELLED, NUMERIC, DAMAGED, MEMORY. */
+SMOL_API smol_status smol_calibrate(smol_context *context, const uint32_t *ids,
+                                    const uint32_t *windows, size_t n_windows,
+                                    const smol_calibrate_params *params, uint64_t *size,
+                                    smol_error *error);
+
 #ifdef __cplusplus
 }
 #endif

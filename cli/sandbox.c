@@ -142,6 +142,7 @@ static const struct rule output_rules[] = {
     {SYS_openat, 2, O_CREAT | O_EXCL, O_CREAT | O_EXCL},
     {SYS_pwrite64, 0, 0, 0},
     {SYS_fsync, 0, 0, 0},
+    {SYS_ftruncate, 0, 0, 0},
     {SYS_flock, 0, 0, 0},
     {SYS_renameat, 0, 0, 0},
     {SYS_renameat2, 0, 0, 0},

@@ -17,9 +17,10 @@ struct evaluation {
     struct engine *e;
     smol_eval_part *parts; /* (n); error.status is set in parts that failed */
     size_t n;
-    size_t at, done;                /* the next part, and how many of its tokens are evaluated */
-    smol_eval_part *part_of[BATCH]; /* the part of each segment of the current pass */
-    take_states *take;              /* or NULL */
+    size_t at, done;                 /* the next part, and how many of its tokens are evaluated */
+    smol_eval_part *part_of[BATCH];  /* the part of each segment of the current pass */
+    take_states *take;               /* or NULL */
+    const struct observer *observer; /* or NULL */
     void *user;
 };
 
@@ -179,7 +180,8 @@ static smol_status run_passes(struct evaluation *call, smol_error *error)
         pass.m = &call->model->network.model;
         pass.segments = segments;
         pass.n_segments = pass.n = pass.n_logits = 0;
-        pass.wants_states = call->take != NULL;
+        pass.observer = call->observer;
+        pass.wants_states = call->take || (call->observer && call->observer->wants_output);
         atomic_init(&pass.unfinished, false);
         pass.status = SMOL_OK;
         pass.error = error;
@@ -225,22 +227,17 @@ static smol_status end_parts(struct evaluation *call, const smol_error *whole, s
     return first->error.status;
 }
 
-/* Evaluates parts as smol_eval_many does. For a single part, `take` (or NULL) receives the states
- * of all tokens in order, once per pass. */
-static smol_status evaluate(smol_eval_part *parts, size_t n_parts, take_states *take, void *user,
-                            smol_error *error)
+/* Evaluates parts as smol_eval_many does. For a single part, `take` receives the states of all
+ * tokens in order, once per pass. The caller sets parts, n, and take or observer, if any. */
+static smol_status evaluate(struct evaluation call, smol_error *error)
 {
     smol_error whole;
     error_clear(error);
     error_clear(&whole);
-    if (n_parts == 0)
+    if (call.n == 0)
         return SMOL_OK;
-    struct evaluation call = {.model = parts[0].context->model,
-                              .e = parts[0].context->engine,
-                              .parts = parts,
-                              .n = n_parts,
-                              .take = take,
-                              .user = user};
+    call.model = call.parts[0].context->model;
+    call.e = call.parts[0].context->engine;
     if (!begin_parts(&call, &whole))
         run_passes(&call, &whole);
     return end_parts(&call, &whole, error);
@@ -248,7 +245,14 @@ static smol_status evaluate(smol_eval_part *parts, size_t n_parts, take_states *
 
 smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *error)
 {
-    return evaluate(parts, n_parts, NULL, NULL, error);
+    return evaluate((struct evaluation){.parts = parts, .n = n_parts}, error);
+}
+
+smol_status smol_eval_observed(smol_context *context, const uint32_t *ids, size_t n,
+                               const struct observer *observer, smol_error *error)
+{
+    smol_eval_part part = {.context = context, .ids = ids, .n = n};
+    return evaluate((struct evaluation){.parts = &part, .n = 1, .observer = observer}, error);
 }
 
 smol_status smol_eval(smol_context *context, const uint32_t *ids, size_t n, size_t n_logits,
@@ -311,7 +315,8 @@ smol_status smol_embed(smol_context *context, const uint32_t *ids, size_t n, smo
             return smol_fail_memory(error, "the mean");
     }
     smol_eval_part part = {.context = context, .ids = ids, .n = n};
-    smol_status status = evaluate(&part, 1, pool_states, &pooling, error);
+    smol_status status = evaluate(
+        (struct evaluation){.parts = &part, .n = 1, .take = pool_states, .user = &pooling}, error);
     if (!status && kind == SMOL_POOL_MEAN)
         finish_mean(&pooling, n);
     smol_free(pooling.sums);

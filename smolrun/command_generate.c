@@ -52,7 +52,8 @@ static const struct command_line command = {
                 "  smolrun logits       logits into a file\n"
                 "  smolrun bench        measure speed\n"
                 "  smolrun perplexity   measure how well the model predicts a text\n"
-                "  smolrun explain      per-token probabilities and alternatives\n",
+                "  smolrun explain      per-token probabilities and alternatives\n"
+                "  smolrun calibrate    statistics for smolconv --calibration\n",
     .notes =
         "When the context is full, --slide keeps the first N tokens (by default the prompt, at\n"
         "most half of the context) and the newest half of the others, and continues as if the\n"

@@ -22,6 +22,7 @@ static const struct {
     {"bench", smol_command_bench},
     {"perplexity", smol_command_perplexity},
     {"explain", smol_command_explain},
+    {"calibrate", smol_command_calibrate},
 };
 
 enum { LEAST_STACK = 128 << 10 }; /* bytes, for the main thread and for each other thread */

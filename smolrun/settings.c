@@ -26,7 +26,7 @@ static void resolve_top_p(struct settings *settings)
 static smol_status parse(const struct command_line *command, int argc, char **argv,
                          struct settings *settings, bool *shown, smol_error *error)
 {
-    const char *words[2] = {NULL, NULL};
+    const char *words[1 + OPTION_MAX_TEXTS] = {NULL};
     smol_status status = smol_options_parse(command, argc, argv, settings, words, shown, error);
     if (status)
         return status;
@@ -37,6 +37,8 @@ static smol_status parse(const struct command_line *command, int argc, char **ar
     resolve_top_p(settings);
     settings->model = words[0];
     settings->text = words[1];
+    for (size_t i = 0; i < OPTION_MAX_TEXTS && words[1 + i]; i++)
+        settings->texts.items[settings->texts.n++] = words[1 + i];
     return SMOL_OK;
 }
 
@@ -111,6 +113,10 @@ static smol_status open_inputs(struct settings *settings, smol_error *error)
         return smol_fail_errno(error, settings->model, "open");
     if (settings->text_is_file && settings->text)
         status = smol_input_open(settings->text, &settings->text_file, error);
+    for (size_t i = 0; !status && settings->texts_are_files && i < settings->texts.n; i++)
+        status = smol_input_open(settings->texts.items[i], &settings->text_files[i], error);
+    if (!status && settings->texts_are_files && settings->output)
+        status = smol_output_resume(settings->output, true, &settings->resumed, error);
     if (!status && settings->kl_from)
         status = smol_input_open(settings->kl_from, &settings->kl_file, error);
     return status;

@@ -9,6 +9,7 @@
 
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/sandbox.h"
 #include "smol.h"
 
@@ -22,7 +23,14 @@ struct settings {
     const char *text;  /* the second word, or NULL */
     bool text_is_file; /* `text` names a file, which text_file reads */
     struct input text_file;
-    int sandbox_mode; /* enum sandbox_mode, counted from 1; 0: not specified */
+    /* calibrate: files of texts, open; `output`, which a further run continues, open */
+    bool texts_are_files;
+    struct output resumed;
+    struct option_texts texts; /* the words after the first */
+    struct input text_files[OPTION_MAX_TEXTS];
+    int diagonal;
+    uint32_t window, memory; /* tokens, MiB */
+    int sandbox_mode;        /* enum sandbox_mode, counted from 1; 0: not specified */
     struct sandbox sandbox;
     smol_model_params open;
     smol_context_params context;

@@ -71,6 +71,20 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
     fill_rope(pass, pass_position(pass, t), e->cosine + t * n, e->sine + t * n);
 }
 
+/* --- observed inputs -------------------------------------------------------------------------- */
+
+/* Shows a product's input, whose rows are ready, to the observer, as one stage. */
+static void observe(const struct worker *w, enum observed kind, size_t layer,
+                    const struct product_input *input)
+{
+    const struct observer *observer = w->pass->observer;
+    if (!observer)
+        return;
+    struct pool_stage stage = pool_stage(w->thread, observer->parts(observer->user, kind, layer));
+    while (smol_pool_claim(&stage))
+        observer->see(observer->user, kind, layer, input->x, input->n, stage.item);
+}
+
 /* --- the residual stream --------------------------------------------------------------------- */
 
 /* Returns the input of a block's first products, fine or not; residual_read prepares its rows. */
@@ -250,10 +264,12 @@ static void attention_block(const struct worker *w, size_t layer)
     const struct product output =
         residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
     smol_pass_each_token(w, read_attention_input, layer);
+    observe(w, OBSERVED_ATTENTION, layer, &input);
     smol_multiply(w, &input, qkv, 3);
     smol_pass_each_token(w, rotate_and_store, layer);
     smol_attend(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
+    observe(w, OBSERVED_ATTENDED, layer, &attended);
     smol_multiply(w, &attended, &output, 1);
     if (!output.add)
         smol_pass_each_token(w, add_attention_output, layer);
@@ -359,10 +375,13 @@ static void mlp_block(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
     const struct product_input gated = gated_input(w->pass, layer);
+    const struct product_input normed = residual_input(w->pass, false);
     const struct product down =
         residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
     smol_pass_each_token(w, read_mlp_input, layer);
+    observe(w, OBSERVED_MLP, layer, &normed);
     smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
+    observe(w, OBSERVED_GATED, layer, &gated);
     smol_multiply(w, &gated, &down, 1);
     if (!down.add)
         smol_pass_each_token(w, add_mlp_output, layer);
@@ -428,8 +447,13 @@ static void finish_state(struct pass *pass, size_t layer, size_t t)
 static void finish_pass(const struct worker *w)
 {
     struct pass *pass = w->pass;
-    if (pass->wants_states)
+    if (pass->wants_states) {
+        const struct engine *e = pass->e;
+        const struct product_input states =
+            smol_input(e->normed, pass->n, pass->m->hidden_size, false, e->normed_q);
         smol_pass_each_token(w, finish_state, pass->m->n_layers);
+        observe(w, OBSERVED_OUTPUT, pass->m->n_layers, &states);
+    }
     for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
         size_t rest = pass->n_logits - done;
         compute_logits(w, done, rest < BATCH / 2 ? rest : BATCH / 2);
@@ -456,9 +480,10 @@ static void run_layers(void *argument, struct pool_thread *thread)
     const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
+    size_t n_layers = pass->observer ? pass->observer->n_layers : pass->m->n_layers;
     smol_pass_each_token(&worker, start_token, 0);
     bool cancelled = false;
-    for (size_t layer = 0; layer < pass->m->n_layers && !cancelled; layer++) {
+    for (size_t layer = 0; layer < n_layers && !cancelled; layer++) {
         attention_block(&worker, layer);
         mlp_block(&worker, layer);
         cancelled = is_cancelled(pass);

@@ -8,6 +8,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/kv.h"
+#include "runtime/engine/observer.h"
 
 /* A sequence in a pass: its next tokens, which are neighbouring rows, and its KV cache. */
 struct segment {
@@ -31,11 +32,12 @@ struct pass {
     size_t n;                          /* rows, 1 to BATCH */
     struct segment *segment_of[BATCH]; /* (n) */
     size_t n_logits;
-    size_t logits_row[BATCH]; /* (n_logits): rows whose logits are requested, ascending */
-    float *logits[BATCH];     /* (n_logits): destinations, (vocab_size) each */
-    bool wants_states;        /* keep the rows after the final norm in e->normed */
-    atomic_bool unfinished;   /* a thread has left because all segments were cancelled */
-    atomic_flag failed;       /* set by the first thread that fills *error */
+    size_t logits_row[BATCH];        /* (n_logits): rows whose logits are requested, ascending */
+    float *logits[BATCH];            /* (n_logits): destinations, (vocab_size) each */
+    bool wants_states;               /* keep the rows after the final norm in e->normed */
+    const struct observer *observer; /* or NULL */
+    atomic_bool unfinished;          /* a thread has left because all segments were cancelled */
+    atomic_flag failed;              /* set by the first thread that fills *error */
     smol_status status;
     smol_error *error;
 };

@@ -1,0 +1,67 @@
+/* The bytes of calibration statistics as C structs, and the places of their records. format/STATS.md
+ * is the specification. Everything is little-endian; structs have no hidden padding. */
+#ifndef SMOL_FORMAT_STATS_H
+#define SMOL_FORMAT_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "format/format.h"
+
+#define STATS_MAGIC "\x89SMC\r\n\x1a\n" /* see BLOB_MAGIC */
+
+enum {
+    STATS_MAGIC_SIZE = 8,
+    STATS_MAJOR = 1,
+    STATS_MINOR = 0,
+    STATS_PER_LAYER = 4, /* records of a layer; the output layer's is the last of all */
+};
+
+enum stats_kind {
+    STATS_GRAM = 1,     /* a record is the upper triangle of a Gram matrix, row by row */
+    STATS_DIAGONAL = 2, /* a record is the diagonal of one */
+};
+
+/* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
+struct stats_header {
+    uint8_t magic[STATS_MAGIC_SIZE];
+    uint16_t major, minor;
+    uint32_t kind;        /* enum stats_kind */
+    uint64_t model_key;   /* identifies the model's weights, see smol_stats_key_start */
+    uint64_t text_digest; /* XXH3-64 of the windows' lengths, then of all ids */
+    uint64_t n_tokens;    /* that the sums are over */
+    uint32_t n_windows;   /* sequences that the tokens were evaluated in */
+    uint32_t n_layers;
+    uint32_t widths[STATS_PER_LAYER]; /* of the inputs of: q, k and v; o; gate and up; down */
+};
+
+_Static_assert(sizeof(struct stats_header) == 64, "header");
+
+/* Sets the fields that depend on the model alone. model_key is not one of them. */
+void smol_stats_describe(const struct blob_model *model, struct stats_header *header);
+
+/* Checks a header whose digest is right. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (not
+ * such a file, another version). */
+smol_status smol_stats_check(const struct stats_header *header, const char *path,
+                             smol_error *error);
+
+/* Returns the number of records, and of one of them its width, its size in bytes without its
+ * digest, and its offset. `record` may be their number: the offset is the size of the file. */
+size_t smol_stats_count(const struct stats_header *header);
+uint32_t smol_stats_width(const struct stats_header *header, size_t record);
+uint64_t smol_stats_bytes(const struct stats_header *header, size_t record);
+uint64_t smol_stats_offset(const struct stats_header *header, size_t record);
+
+/* Returns the digest of a record: of the header's digest, its number and its bytes. */
+uint64_t smol_stats_digest(const struct stats_header *header, size_t record, const void *data,
+                           size_t size);
+
+/* The key of a model depends on its shape, all of its vectors, and the first TILE_ROWS rows of each
+ * matrix, rounded to bf16: blobs of f32 and bf16 and the checkpoint have the same. Start with the
+ * model, then add the rows of each tensor in the order of smol_tensor_next, a tied output excluded.
+ * `rounded` has room for n values. */
+uint64_t smol_stats_key_start(const struct blob_model *model);
+uint64_t smol_stats_key_add(uint64_t key, const float *row, size_t n, uint16_t *rounded);
+
+#endif

@@ -1,0 +1,331 @@
+/* Calibration: sums over the inputs of all matrices while texts run through a model, see smol.h and
+ * format/STATS.md. Consecutive records whose sums fit into memory are a range; the texts run once
+ * for each range, up to its last layer. */
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/memory.h"
+#include "common/number.h"
+#include "format/stats.h"
+#include "runtime/calibrate/gram.h"
+#include "runtime/context.h"
+#include "runtime/library.h"
+
+_Static_assert((int)OBSERVED_PER_LAYER == (int)STATS_PER_LAYER, "records are observed inputs");
+_Static_assert((int)GRAM_RUN == (int)BATCH, "runs of a pass");
+
+struct calibration {
+    smol_context *context;
+    const uint32_t *ids, *windows;
+    size_t n_windows;
+    const smol_calibrate_params *params;
+    struct stats_header header;
+    size_t begin, end;  /* records of the range */
+    struct gram *grams; /* (end - begin) */
+    uint64_t max_bytes, done, total; /* tokens, in all ranges */
+    smol_error *error;
+};
+
+/* --- the file ----------------------------------------------------------------------------- */
+
+static smol_status write_at(const struct calibration *c, uint64_t offset, const void *data,
+                            size_t size)
+{
+    if (c->params->write(c->params->user, offset, data, size))
+        return smol_fail(c->error, SMOL_ERROR_FILE, "the statistics could not be written");
+    return SMOL_OK;
+}
+
+/* Reads exactly data[0..size); sets *whole to whether the file has so many bytes. */
+static smol_status read_at(const struct calibration *c, uint64_t offset, void *data, size_t size,
+                           bool *whole)
+{
+    size_t n = 0;
+    *whole = false;
+    if (c->params->read && c->params->read(c->params->user, offset, data, size, &n))
+        return smol_fail(c->error, SMOL_ERROR_FILE, "the statistics could not be read");
+    *whole = c->params->read && n == size;
+    return SMOL_OK;
+}
+
+static smol_status write_header(const struct calibration *c)
+{
+    uint64_t digest = smol_digest(&c->header, sizeof c->header);
+    smol_status status = write_at(c, 0, &c->header, sizeof c->header);
+    return status ? status : write_at(c, sizeof c->header, &digest, sizeof digest);
+}
+
+/* Reads record i and its digest into data. Sets *right to whether they are there and agree. */
+static smol_status read_record(const struct calibration *c, size_t i, void *data, bool *right)
+{
+    uint64_t digest = 0, offset = smol_stats_offset(&c->header, i);
+    size_t size = (size_t)smol_stats_bytes(&c->header, i);
+    smol_status status = read_at(c, offset, data, size, right);
+    if (!status && *right)
+        status = read_at(c, offset + size, &digest, sizeof digest, right);
+    *right = !status && *right && digest == smol_stats_digest(&c->header, i, data, size);
+    return status;
+}
+
+/* Sets c->begin to the first record that the file does not have yet. */
+static smol_status find_begin(struct calibration *c)
+{
+    struct stats_header header;
+    bool right;
+    size_t n = smol_stats_count(&c->header), largest = 0;
+    smol_status status = read_at(c, 0, &header, sizeof header, &right);
+    if (status || !right || memcmp(&header, &c->header, sizeof header) != 0)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        if (smol_stats_bytes(&c->header, i) > largest)
+            largest = (size_t)smol_stats_bytes(&c->header, i);
+    void *data = smol_malloc(largest);
+    if (!data)
+        return smol_fail_memory(c->error, "a record of the statistics");
+    while (!status && right && c->begin < n) {
+        status = read_record(c, c->begin, data, &right);
+        c->begin += right;
+    }
+    smol_free(data);
+    return status;
+}
+
+/* --- ranges ------------------------------------------------------------------------------- */
+
+/* Returns the end of the range that starts at record `begin`. */
+static size_t range_end(const struct calibration *c, size_t begin)
+{
+    bool diagonal = c->params->diagonal;
+    uint64_t bytes = smol_gram_bytes(smol_stats_width(&c->header, begin), diagonal);
+    size_t end = begin + 1, n = smol_stats_count(&c->header);
+    for (; end < n; end++) {
+        bytes += smol_gram_bytes(smol_stats_width(&c->header, end), diagonal);
+        if (bytes > c->max_bytes)
+            break;
+    }
+    return end;
+}
+
+static void free_range(struct calibration *c)
+{
+    for (size_t i = 0; c->grams && i < c->end - c->begin; i++)
+        if (c->grams[i].sums)
+            smol_zeros_free(c->grams[i].sums,
+                            (size_t)smol_gram_bytes(c->grams[i].width, c->grams[i].diagonal));
+    smol_free(c->grams);
+    c->grams = NULL;
+}
+
+static smol_status allocate_range(struct calibration *c)
+{
+    c->grams = smol_calloc(c->end - c->begin, sizeof *c->grams);
+    bool there = c->grams;
+    for (size_t i = c->begin; there && i < c->end; i++) {
+        struct gram *gram = &c->grams[i - c->begin];
+        *gram = (struct gram){smol_stats_width(&c->header, i), c->params->diagonal, NULL};
+        uint64_t bytes = smol_gram_bytes(gram->width, gram->diagonal);
+        gram->sums = bytes <= SIZE_MAX / 2 ? smol_zeros_new((size_t)bytes) : NULL;
+        there = gram->sums;
+    }
+    return there ? SMOL_OK : smol_fail_memory(c->error, "the sums of a matrix");
+}
+
+/* Returns the sums for an input, or NULL if they are not in the range. */
+static const struct gram *gram_of(const struct calibration *c, enum observed input, size_t layer)
+{
+    size_t record = layer * STATS_PER_LAYER + (input == OBSERVED_OUTPUT ? 0 : input);
+    return record >= c->begin && record < c->end ? &c->grams[record - c->begin] : NULL;
+}
+
+static uint32_t count_parts(void *user, enum observed input, size_t layer)
+{
+    const struct gram *gram = gram_of(user, input, layer);
+    return gram ? smol_gram_parts(gram) : 0;
+}
+
+static void add_part(void *user, enum observed input, size_t layer, const float *x, size_t n,
+                     uint32_t part)
+{
+    smol_gram_add(gram_of(user, input, layer), x, n, part);
+}
+
+static smol_status report(struct calibration *c, size_t n)
+{
+    const smol_calibrate_params *params = c->params;
+    c->done += n;
+    if (params->on_progress && params->on_progress(params->user, c->done, c->total))
+        return smol_fail(c->error, SMOL_ERROR_CANCELLED, "cancelled");
+    return SMOL_OK;
+}
+
+/* Evaluates all windows once. */
+static smol_status run_windows(struct calibration *c)
+{
+    size_t n_layers = c->header.n_layers, last = (c->end - 1) / STATS_PER_LAYER;
+    const struct observer observer = {c, last < n_layers ? last + 1 : n_layers, last == n_layers,
+                                      count_parts, add_part};
+    const uint32_t *ids = c->ids;
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < c->n_windows; i++) {
+        smol_context_truncate(c->context, 0);
+        for (size_t at = 0; !status && at < c->windows[i]; at += GRAM_RUN) {
+            size_t rest = c->windows[i] - at, n = rest < GRAM_RUN ? rest : GRAM_RUN;
+            status = smol_eval_observed(c->context, ids + at, n, &observer, c->error);
+            if (!status)
+                status = report(c, n);
+        }
+        ids += c->windows[i];
+    }
+    smol_context_truncate(c->context, 0);
+    return status;
+}
+
+static smol_status write_range(const struct calibration *c)
+{
+    smol_status status = SMOL_OK;
+    for (size_t i = c->begin; !status && i < c->end; i++) {
+        const struct gram *gram = &c->grams[i - c->begin];
+        size_t size = (size_t)smol_stats_bytes(&c->header, i);
+        uint64_t offset = smol_stats_offset(&c->header, i);
+        if (!smol_gram_pack(gram))
+            return smol_fail(c->error, SMOL_ERROR_NUMERIC,
+                             "%s: NaN or infinity in the inputs of matrices (layer %zu): the "
+                             "model's numbers are out of range",
+                             c->context->model->blob.path, i / STATS_PER_LAYER);
+        uint64_t digest = smol_stats_digest(&c->header, i, gram->sums, size);
+        status = write_at(c, offset, gram->sums, size);
+        if (!status)
+            status = write_at(c, offset + size, &digest, sizeof digest);
+    }
+    return status;
+}
+
+static smol_status run_ranges(struct calibration *c)
+{
+    size_t n = smol_stats_count(&c->header);
+    smol_status status = SMOL_OK;
+    for (size_t at = c->begin; at < n; at = range_end(c, at))
+        c->total += c->header.n_tokens;
+    for (; !status && c->begin < n; c->begin = c->end) {
+        c->end = range_end(c, c->begin);
+        status = allocate_range(c);
+        if (!status)
+            status = run_windows(c);
+        if (!status)
+            status = write_range(c);
+        free_range(c);
+    }
+    return status;
+}
+
+/* --- the header --------------------------------------------------------------------------- */
+
+/* Copies row `row` of a tensor of f32 or bf16 to out. */
+static void copy_row(const struct blob *blob, const struct blob_tensor *tensor, size_t row,
+                     float *out)
+{
+    const uint8_t *data = blob->file.data + tensor->offset;
+    const float *floats = (const void *)data;
+    const uint16_t *halves = (const void *)data;
+    for (size_t col = 0; col < tensor->cols; col++)
+        out[col] = tensor->layout == LAYOUT_VECTOR ? floats[col]
+                   : tensor->dtype == DTYPE_F32
+                       ? floats[col * TILE_ROWS + row]
+                       : f32_from_bf16(halves[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
+}
+
+static smol_status add_tensor(const struct blob *blob, const struct blob_tensor *tensor, float *row,
+                              uint64_t *key, smol_error *error)
+{
+    uint64_t size = tensor->size;
+    if (tensor->layout == LAYOUT_TILES)
+        size = smol_block_bytes(tensor->dtype, tensor->cols);
+    smol_status status = smol_blob_check(blob, tensor->offset, size, error);
+    for (size_t i = 0; !status && i < rows_in_block(0, tensor->rows); i++) {
+        copy_row(blob, tensor, i, row);
+        *key = smol_stats_key_add(*key, row, tensor->cols, (void *)(row + tensor->cols));
+    }
+    return status;
+}
+
+static smol_status make_key(const struct blob *blob, uint64_t *key, smol_error *error)
+{
+    uint64_t most = 0;
+    smol_status status = SMOL_OK;
+    *key = smol_stats_key_start(blob->model);
+    for (size_t i = 0; i < blob->n_tensors; i++)
+        most = blob->tensors[i].cols > most ? blob->tensors[i].cols : most;
+    float *row = smol_calloc((size_t)most, sizeof *row + sizeof(uint16_t));
+    if (!row)
+        return smol_fail_memory(error, "a row of weights");
+    for (size_t i = 0; !status && i < blob->n_tensors; i++) {
+        const struct blob_tensor *tensor = &blob->tensors[i];
+        if (tensor->role != ROLE_OUTPUT || !blob->model->tied_embeddings)
+            status = add_tensor(blob, tensor, row, key, error);
+    }
+    smol_free(row);
+    return status;
+}
+
+/* Checks the windows and counts their tokens. */
+static smol_status check_windows(struct calibration *c)
+{
+    size_t capacity = smol_context_capacity(c->context);
+    for (size_t i = 0; i < c->n_windows; i++) {
+        if (c->windows[i] == 0 || c->windows[i] > capacity)
+            return smol_fail(c->error, SMOL_ERROR_USAGE,
+                             "window %zu: %u tokens, must be from 1 to the context's %zu", i,
+                             c->windows[i], capacity);
+        c->header.n_tokens += c->windows[i];
+    }
+    c->header.n_windows = (uint32_t)c->n_windows;
+    if (c->n_windows == 0 || c->n_windows > UINT32_MAX)
+        return smol_fail(c->error, SMOL_ERROR_USAGE, "no tokens, or too many: give a longer text");
+    return SMOL_OK;
+}
+
+static smol_status make_header(struct calibration *c)
+{
+    const struct blob *blob = &c->context->model->blob;
+    struct stats_header *header = &c->header;
+    smol_status status = CHECK_RESERVED(calibrate_params, c->params, c->error);
+    if (!status && blob->model->dtype != DTYPE_F32 && blob->model->dtype != DTYPE_BF16)
+        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
+                           "%s: its weights are quantized: calibrate a blob of f32 or bf16",
+                           blob->path);
+    if (!status)
+        status = check_windows(c);
+    if (status)
+        return status;
+    smol_stats_describe(blob->model, header);
+    header->kind = c->params->diagonal ? STATS_DIAGONAL : STATS_GRAM;
+    const uint64_t text[] = {
+        smol_digest(c->windows, c->n_windows * sizeof *c->windows),
+        smol_digest(c->ids, (size_t)header->n_tokens * sizeof *c->ids),
+    };
+    header->text_digest = smol_digest(text, sizeof text);
+    return make_key(blob, &header->model_key, c->error);
+}
+
+smol_status smol_calibrate(smol_context *context, const uint32_t *ids, const uint32_t *windows,
+                           size_t n_windows, const smol_calibrate_params *params, uint64_t *size,
+                           smol_error *error)
+{
+    smol_error own;
+    struct calibration c = {.context = context,
+                            .ids = ids,
+                            .windows = windows,
+                            .n_windows = n_windows,
+                            .params = params,
+                            .max_bytes = params->max_bytes ? params->max_bytes : 1u << 30,
+                            .error = error ? error : &own};
+    error_clear(error);
+    smol_status status = make_header(&c);
+    if (!status && size)
+        *size = smol_stats_offset(&c.header, smol_stats_count(&c.header));
+    if (!status)
+        status = find_begin(&c);
+    if (!status && c.begin == 0)
+        status = write_header(&c);
+    return status ? status : run_ranges(&c);
+}

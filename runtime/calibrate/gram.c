@@ -1,0 +1,104 @@
+/* Gram matrices, see gram.h: layout and parts of the work. */
+#define GRAM_UPDATE smol_gram_update_baseline
+#define LANES 4
+#define ROWS 2
+#include "runtime/calibrate/gram_template.h"
+
+#include "common/checked.h"
+#include "common/cpu.h"
+#include "common/number.h"
+
+/* Returns the number of elements in front of row i of the stored matrix. Each block of rows is one
+ * block of columns shorter than the one before. */
+static uint64_t row_start(size_t width, size_t i)
+{
+    uint64_t stored = round_up(width, GRAM_BLOCK), block = i / GRAM_BLOCK;
+    uint64_t before = block * GRAM_BLOCK * stored - block * (block - 1) / 2 * GRAM_BLOCK * GRAM_BLOCK;
+    return before + i % GRAM_BLOCK * (stored - block * GRAM_BLOCK);
+}
+
+uint64_t smol_gram_bytes(size_t width, bool diagonal)
+{
+    uint64_t stored = round_up(width, GRAM_BLOCK);
+    return (diagonal ? stored : row_start(width, stored)) * sizeof(float);
+}
+
+uint64_t smol_gram_packed_bytes(size_t width, bool diagonal)
+{
+    return (diagonal ? width : (uint64_t)width * (width + 1) / 2) * sizeof(float);
+}
+
+uint32_t smol_gram_parts(const struct gram *gram)
+{
+    size_t strip = gram->diagonal ? 8 * GRAM_STRIP : GRAM_STRIP;
+    return (uint32_t)((gram->width + strip - 1) / strip);
+}
+
+static void add_squares(const struct gram *gram, const float *x, size_t n, size_t begin, size_t end)
+{
+    float sums[8 * GRAM_STRIP] = {0};
+    for (size_t t = 0; t < n; t++)
+        for (size_t i = begin; i < end; i++)
+            sums[i - begin] += x[t * gram->width + i] * x[t * gram->width + i];
+    for (size_t i = begin; i < end; i++)
+        gram->sums[i] += sums[i - begin];
+}
+
+/* Copies columns [from, from + n_columns) of x (n, width) to out (n, n_columns), with zeros after
+ * the last column. */
+static void copy_columns(const float *x, size_t n, size_t width, size_t from, size_t n_columns,
+                         float *out)
+{
+    size_t there = width - from < n_columns ? width - from : n_columns;
+    for (size_t t = 0; t < n; t++) {
+        memcpy(out + t * n_columns, x + t * width + from, there * sizeof *out);
+        memset(out + t * n_columns + there, 0, (n_columns - there) * sizeof *out);
+    }
+}
+
+static gram_update *best_update(void)
+{
+#if defined(__x86_64__)
+    if (smol_cpu_has_avx512())
+        return smol_gram_update_avx512;
+    if (smol_cpu_has_avx2())
+        return smol_gram_update_avx2;
+#endif
+    return smol_gram_update_baseline;
+}
+
+void smol_gram_add(const struct gram *gram, const float *x, size_t n, uint32_t part)
+{
+    enum { WIDE = 8 * GRAM_STRIP };
+    float a[GRAM_RUN * GRAM_STRIP], b[GRAM_RUN * GRAM_BLOCK];
+    size_t width = gram->width, begin = (size_t)part * GRAM_STRIP;
+    if (gram->diagonal) {
+        size_t end = (size_t)(part + 1) * WIDE;
+        add_squares(gram, x, n, (size_t)part * WIDE, end < width ? end : width);
+        return;
+    }
+    gram_update *update = best_update();
+    copy_columns(x, n, width, begin, GRAM_STRIP, a);
+    for (size_t column = begin; column < width; column += GRAM_BLOCK) {
+        copy_columns(x, n, width, column, GRAM_BLOCK, b);
+        for (size_t row = begin; row < begin + GRAM_STRIP && row <= column; row += GRAM_BLOCK)
+            update(a + (row - begin), b, n, GRAM_BLOCK,
+                   gram->sums + row_start(width, row) + (column - row),
+                   round_up(width, GRAM_BLOCK) - row);
+    }
+}
+
+bool smol_gram_pack(const struct gram *gram)
+{
+    bool finite = true;
+    size_t at = 0;
+    for (size_t i = 0; i < (gram->diagonal ? 1 : gram->width); i++) {
+        size_t n = gram->width - i;
+        const float *row = gram->sums + row_start(gram->width, i) + i % GRAM_BLOCK;
+        memmove(gram->sums + at, gram->diagonal ? gram->sums : row, n * sizeof *row);
+        for (size_t k = 0; k < n; k++)
+            finite &= f32_is_finite(gram->sums[at + k]);
+        at += n;
+    }
+    return finite;
+}

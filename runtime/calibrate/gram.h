@@ -1,0 +1,50 @@
+/* Gram matrices of the rows that enter matrix products: sums of x xT over tokens, or only their
+ * diagonals. The order of additions is fixed (format/STATS.md), so that the bytes are the same for
+ * any number of threads and any instruction set: threads divide the elements, never a sum. */
+#ifndef SMOL_RUNTIME_GRAM_H
+#define SMOL_RUNTIME_GRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GRAM_BLOCK = 16, /* columns that are added together */
+    GRAM_STRIP = 32, /* rows of a part of the work */
+    GRAM_RUN = 128,  /* most tokens that are added together */
+};
+
+/* A sum. Row i of a matrix starts at column i / GRAM_BLOCK * GRAM_BLOCK, and rows have a multiple
+ * of GRAM_BLOCK columns; a diagonal is one row. */
+struct gram {
+    size_t width;
+    bool diagonal;
+    float *sums;
+};
+
+/* Returns the bytes of the sums, and those of what smol_gram_pack makes of them. Both fit 64 bits
+ * for the widths of a model. */
+uint64_t smol_gram_bytes(size_t width, bool diagonal);
+uint64_t smol_gram_packed_bytes(size_t width, bool diagonal);
+
+/* Returns the number of parts that an addition is divided into. */
+uint32_t smol_gram_parts(const struct gram *gram);
+
+/* Adds the rows x (n, width), n at most GRAM_RUN, to the elements of part `part`. */
+void smol_gram_add(const struct gram *gram, const float *x, size_t n, uint32_t part);
+
+/* Moves the upper triangle, row by row, or the diagonal, to the start of the sums. Returns whether
+ * all of its elements are finite. */
+bool smol_gram_pack(const struct gram *gram);
+
+/* Adds the products of `rows` columns a (n, GRAM_STRIP), at most GRAM_STRIP of them and a multiple
+ * of GRAM_BLOCK, and of GRAM_BLOCK columns b (n, GRAM_BLOCK) to out: row i at out + i * stride. */
+typedef void gram_update(const float *a, const float *b, size_t n, size_t rows, float *out,
+                         size_t stride);
+gram_update smol_gram_update_baseline;
+#if defined(__x86_64__)
+gram_update smol_gram_update_avx2;
+gram_update smol_gram_update_avx512;
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* The inner loop of Gram matrices. The file that includes this one compiles it for one instruction
+ * set, and first defines:
+ *
+ *   GRAM_UPDATE  the name of the function
+ *   LANES        floats in a vector: 4, 8 or 16
+ *   ROWS         rows that share a pass over b, limited by registers
+ *
+ * Each element is a sum of its own, so the width of vectors does not change a bit. */
+#include <string.h>
+
+#include "runtime/calibrate/gram.h"
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+enum { BLOCK_VECTORS = GRAM_BLOCK / LANES };
+
+static inline __attribute__((always_inline)) void update_rows(const float *a, const float *b,
+                                                              size_t n, float *out, size_t stride)
+{
+    vector sums[ROWS][BLOCK_VECTORS] = {0};
+    for (size_t t = 0; t < n; t++) {
+        vector row[BLOCK_VECTORS];
+        memcpy(row, b + t * GRAM_BLOCK, sizeof row);
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t v = 0; v < BLOCK_VECTORS; v++)
+                sums[i][v] += row[v] * (a[t * GRAM_STRIP + i] - (vector){0});
+    }
+    for (size_t i = 0; i < ROWS; i++) {
+        vector total[BLOCK_VECTORS];
+        memcpy(total, out + i * stride, sizeof total);
+        for (size_t v = 0; v < BLOCK_VECTORS; v++)
+            total[v] += sums[i][v];
+        memcpy(out + i * stride, total, sizeof total);
+    }
+}
+
+void GRAM_UPDATE(const float *a, const float *b, size_t n, size_t rows, float *out, size_t stride)
+{
+    for (size_t i = 0; i < rows; i += ROWS)
+        update_rows(a + i, b, n, out + i * stride, stride);
+}

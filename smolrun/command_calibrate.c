@@ -1,0 +1,250 @@
+/* smolrun calibrate: writes statistics from which smolconv quantizes a model better than without. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/clock.h"
+#include "cli/live_line.h"
+#include "cli/output.h"
+#include "cli/path.h"
+#include "cli/print.h"
+#include "cli/text.h"
+#include "smolrun/command.h"
+#include "smolrun/load.h"
+
+enum { DEFAULT_WINDOW = 512, DEFAULT_MEMORY = 1024 };
+
+static const struct option_rule rules[] = {
+    {NULL, 'o', "STATS", "write to STATS (required; replaced when it exists)", OPTION_TEXT,
+     FIELD(output), 0, 0, NULL},
+    {"diagonal", 0, NULL, "small statistics, for weighted scales only", OPTION_FLAG,
+     FIELD(diagonal), 0, 0, NULL},
+    {"window", 0, "N", "tokens that are evaluated together (512)", OPTION_COUNT, FIELD(window), 1,
+     1 << 20, NULL},
+    {"memory", 0, "MIB", "MiB for sums; with less, the text is evaluated more often (1024)",
+     OPTION_COUNT, FIELD(memory), 1, 1 << 20, NULL},
+    RULE_KV,
+    RULE_THREADS,
+    RULES_MODEL,
+};
+
+static const struct command_line command = {
+    .program = "smolrun",
+    .words = "calibrate FILE.smol TEXT... -o STATS",
+    .about =
+        "Runs the texts in the files TEXT (-: standard input) through the model, and writes to\n"
+        "STATS how strongly the inputs of each matrix vary, and how they vary together. `smolconv\n"
+        "--dtype int4 --calibration STATS` uses this to round weights where it matters least.\n"
+        "FILE.smol must have f32 or bf16 weights and come from the checkpoint to be converted.\n",
+    .notes =
+        "The texts' tokens are cut into windows of N, each evaluated on its own. STATS takes 2\n"
+        "bytes for each pair of a matrix's inputs, with --diagonal 4 bytes for each input. An\n"
+        "interrupted run leaves STATS.part, from which the same command continues.\n"
+        "The same blob and texts give the same bytes on every machine.\n",
+    .max_words = 1 + OPTION_MAX_TEXTS,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+};
+
+/* The windows of all texts. */
+struct calibration {
+    const struct settings *settings;
+    smol_model *model;
+    smol_context *context;
+    uint32_t *ids, *windows; /* (n_ids), (n_windows) */
+    size_t n_ids, n_windows, room, window_room;
+    struct output output;
+    bool used; /* the file has data */
+    smol_error file_error; /* of the last read or write */
+    struct live_line line;
+    double start, drawn; /* seconds */
+};
+
+/* --- texts -------------------------------------------------------------------------------- */
+
+/* Makes room for n more of the elements of `size` bytes, (*room). Returns false without memory. */
+static bool reserve(uint32_t **elements, size_t used, size_t n, size_t *room)
+{
+    if (n <= *room - used)
+        return true;
+    size_t more = 2 * *room > used + n ? 2 * *room : used + n;
+    uint32_t *moved = realloc(*elements, more * sizeof *moved);
+    if (moved) {
+        *elements = moved;
+        *room = more;
+    }
+    return moved;
+}
+
+/* Adds a window that starts with `start`, unless that is SMOL_NO_TOKEN, and continues with
+ * ids[0..n). */
+static smol_status add_window(struct calibration *c, uint32_t start, const uint32_t *ids, size_t n,
+                              smol_error *error)
+{
+    bool has_start = start != SMOL_NO_TOKEN;
+    if (!reserve(&c->ids, c->n_ids, n + 1, &c->room) ||
+        !reserve(&c->windows, c->n_windows, 1, &c->window_room))
+        return smol_fail(error, SMOL_ERROR_MEMORY, "out of memory for the text");
+    if (has_start)
+        c->ids[c->n_ids++] = start;
+    memcpy(c->ids + c->n_ids, ids, n * sizeof *ids);
+    c->n_ids += n;
+    c->windows[c->n_windows++] = (uint32_t)(n + has_start);
+    return SMOL_OK;
+}
+
+/* Cuts a text into windows. If bos starts it, bos starts each of them. */
+static smol_status add_ids(struct calibration *c, const uint32_t *ids, size_t n, smol_error *error)
+{
+    uint32_t bos = smol_model_get_info(c->model).bos_id;
+    size_t window = smol_context_capacity(c->context);
+    bool with_bos = n > 0 && ids[0] == bos && window > 1;
+    size_t step = window - with_bos;
+    smol_status status = SMOL_OK;
+    for (size_t at = with_bos; !status && at < n; at += step)
+        status = add_window(c, with_bos ? bos : SMOL_NO_TOKEN, ids + at,
+                            n - at < step ? n - at : step, error);
+    return status;
+}
+
+static smol_status read_texts(struct calibration *c, smol_error *error)
+{
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < c->settings->texts.n; i++) {
+        struct text_in in;
+        uint32_t *ids = NULL;
+        size_t n;
+        struct input file = c->settings->text_files[i];
+        status = smol_text_read_input(&file, &in, error);
+        if (status)
+            return status;
+        status = smol_tokenize(c->model, in.text, in.size,
+                               &(smol_tokenize_params){.parse_special = 1, .whole_text = 1}, &ids,
+                               &n, error);
+        free(in.owned);
+        if (!status)
+            status = add_ids(c, ids, n, error);
+        smol_free(ids);
+    }
+    if (!status && c->n_ids == 0)
+        status = smol_fail(error, SMOL_ERROR_USAGE, "%.300s: no tokens: give a longer text",
+                           c->settings->text);
+    return status;
+}
+
+/* --- the file and the progress ------------------------------------------------------------ */
+
+static int write_stats(void *user, uint64_t offset, const void *data, size_t size)
+{
+    struct calibration *c = user;
+    c->used = true;
+    return (int)smol_output_write(&c->output, offset, data, size, &c->file_error);
+}
+
+static int read_stats(void *user, uint64_t offset, void *data, size_t size, size_t *n)
+{
+    struct calibration *c = user;
+    smol_status status = smol_output_read(&c->output, offset, data, size, n, &c->file_error);
+    c->used |= *n > 0;
+    return (int)status;
+}
+
+static int show_progress(void *user, uint64_t done, uint64_t total)
+{
+    struct calibration *c = user;
+    double now = clock_seconds();
+    if (now - c->drawn < 0.1)
+        return 0;
+    c->drawn = now;
+    smol_live_line_draw(&c->line, "%" PRIu64 " of %" PRIu64 " tokens, %.0f s left", done, total,
+                        (now - c->start) * (double)(total - done) / (double)done);
+    return 0;
+}
+
+static smol_status write_file(struct calibration *c, smol_error *error)
+{
+    const smol_calibrate_params params = {
+        .diagonal = c->settings->diagonal,
+        .max_bytes = (size_t)c->settings->memory << 20,
+        .write = write_stats,
+        .read = read_stats,
+        .on_progress = show_progress,
+        .user = c,
+    };
+    uint64_t size;
+    c->line = smol_live_line_start(false);
+    c->start = clock_seconds();
+    smol_status status = smol_calibrate(c->context, c->ids, c->windows, c->n_windows, &params, &size,
+                            error);
+    smol_live_line_end(&c->line);
+    if (status && c->file_error.status)
+        *error = c->file_error;
+    if (!status)
+        status = smol_output_truncate(&c->output, size, error);
+    return status ? status : smol_output_commit(&c->output, error);
+}
+
+/* --- the command -------------------------------------------------------------------------- */
+
+static smol_status check(const struct settings *settings, smol_error *error)
+{
+    size_t n_standard = 0;
+    if (!settings->text)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "calibrate: TEXT is missing: give files, or - for standard input");
+    if (!settings->output)
+        return smol_fail(error, SMOL_ERROR_USAGE, "calibrate: -o STATS is missing");
+    for (size_t i = 0; i < settings->texts.n; i++) {
+        const char *name = settings->texts.items[i];
+        n_standard += strcmp(name, "-") == 0;
+        if (smol_same_file(settings->output, name))
+            return smol_fail(error, SMOL_ERROR_USAGE,
+                             "%.300s: is a text itself: name another output", settings->output);
+    }
+    return n_standard < 2 ? SMOL_OK
+                          : smol_fail(error, SMOL_ERROR_USAGE, "calibrate: - is given twice");
+}
+
+static smol_status load(struct calibration *c, smol_error *error)
+{
+    smol_context_params params = c->settings->context;
+    smol_status status = smol_load_model(c->settings, &c->model, error);
+    if (status)
+        return status;
+    uint32_t most = smol_model_get_info(c->model).context_length;
+    params.n_ctx = c->settings->window < most ? c->settings->window : most;
+    return smol_context_create(c->model, &params, &c->context, error);
+}
+
+static smol_status calibrate(struct calibration *c, smol_error *error)
+{
+    smol_status status = check(c->settings, error);
+    if (!status)
+        status = load(c, error);
+    if (!status)
+        status = read_texts(c, error);
+    return status ? status : write_file(c, error);
+}
+
+int smol_command_calibrate(int argc, char **argv)
+{
+    struct settings settings = {
+        .texts_are_files = true, .window = DEFAULT_WINDOW, .memory = DEFAULT_MEMORY};
+    struct calibration c = {.settings = &settings};
+    smol_error error;
+    int exit_status;
+    if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))
+        return exit_status;
+    c.output = settings.resumed;
+    smol_status status = calibrate(&c, &error);
+    if (status && settings.output) {
+        if (!c.used)
+            smol_output_forget(&c.output);
+        smol_output_discard(&c.output);
+    }
+    free(c.ids);
+    free(c.windows);
+    smol_context_free(c.context);
+    smol_model_close(c.model);
+    return smol_command_status(status, &error);
+}

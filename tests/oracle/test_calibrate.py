@@ -1,0 +1,177 @@
+"""`smolrun calibrate`: its Gram matrices against those of transformers' activations, the same bytes
+however they come about, runs that are interrupted, and what may be wrong with input and output."""
+
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import torch
+from checkpoints import load_reference, make_of
+from engine import blob_of, convert, kernel_sets
+from families import CONFIGS
+from features import featured
+from internal import BUILD, FILE, ROOT, UNSUPPORTED, USAGE
+from programs import assert_fails, smolrun
+from stats_reader import Stats
+
+DEMO = ROOT / "demo/model"
+INPUTS = (
+    ("self_attn.q_proj", "self_attn.qkv_proj"),
+    ("self_attn.o_proj",),
+    ("mlp.gate_proj", "mlp.gate_up_proj"),
+    ("mlp.down_proj",),
+)
+TEXT = (ROOT / "README.md").read_text()[:1500]
+
+
+def reference_grams(model, windows):
+    """float64 Gram matrices of the inputs, in the order of the records."""
+    n_layers = model.config.num_hidden_layers
+    grams = {}
+
+    def add_to(number):
+        def hook(module, arguments):
+            x = arguments[0].detach().double().flatten(0, -2).numpy()
+            grams[number] = grams.get(number, 0) + x.T @ x
+
+        return hook
+
+    modules = dict(model.named_modules())
+    hooks = [modules["lm_head"].register_forward_pre_hook(add_to(4 * n_layers))]
+    for layer in range(n_layers):
+        for i, names in enumerate(INPUTS):
+            found = [modules[name] for n in names if (name := f"model.layers.{layer}.{n}") in modules]
+            hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
+    with torch.inference_mode():
+        for window in windows:
+            model(torch.tensor([window]), use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    return [grams[i] for i in range(4 * n_layers + 1)]
+
+
+def calibrate(blob, text, out, *options, **kwargs):
+    result = smolrun("calibrate", blob, text, "-o", out, *options, **kwargs)
+    assert result.returncode == 0 and not result.stderr, result.stderr
+    return out.read_bytes()
+
+
+def cut(blob, text, window):
+    ids = [int(i) for i in smolrun("tokenize", blob, "-", input=text.read_bytes()).stdout.split()]
+    return [ids[i : i + window] for i in range(0, len(ids), window)]
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return blob_of(DEMO, "f32")
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_gram_matrices_are_those_of_transformers(family, text, tmp_path):
+    make_of(featured(family), tmp_path, 3)
+    blob = convert(tmp_path, tmp_path / "f32.smol", "f32")
+    text.write_text(TEXT[:400])
+    stats = Stats(calibrate(blob, text, tmp_path / "stats", "--window", 150))
+    windows = cut(blob, text, 150)
+    assert (stats.n_windows, stats.n_tokens) == (len(windows), sum(map(len, windows)))
+    grams = reference_grams(load_reference(tmp_path), windows)
+    assert len(stats.records) == len(grams)
+    for ours, reference in zip(stats.records, grams):
+        spread = np.sqrt(np.outer(reference.diagonal(), reference.diagonal()))
+        assert np.abs(ours - reference).max() <= 1e-4 * spread.max()
+    diagonal = Stats(calibrate(blob, text, tmp_path / "diagonal", "--window", 150, "--diagonal"))
+    assert diagonal.kind == "diagonal"
+    for line, matrix in zip(diagonal.records, stats.records):
+        assert (line == matrix.diagonal()).all()
+
+
+def test_the_bytes_do_not_depend_on_threads_memory_or_kernels(demo, text, tmp_path):
+    expected = calibrate(demo, text, tmp_path / "a")
+    assert calibrate(demo, text, tmp_path / "b", "--memory", 1, "--threads", 3) == expected
+    assert calibrate(demo, text, tmp_path / "c", "--threads", 1) == expected
+    for isa in [name for name, _, runs in kernel_sets() if runs]:
+        environment = {**os.environ, "SMOL_ISA": isa}
+        assert calibrate(demo, text, tmp_path / isa, env=environment) == expected
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_several_texts_are_separate_windows(demo, text, tmp_path):
+    other = tmp_path / "other"
+    other.write_text("Anna the baker met Otto.")
+    stats = tmp_path / "stats"
+    result = smolrun("calibrate", demo, text, other, "-o", stats)
+    assert result.returncode == 0, result.stderr
+    windows = cut(demo, text, 512) + cut(demo, other, 512)
+    assert Stats(stats.read_bytes()).n_windows == len(windows)
+    assert Stats(stats.read_bytes()).n_tokens == sum(map(len, windows))
+
+
+def test_an_interrupted_run_continues_where_it_was(demo, text, tmp_path):
+    """Some records are right, one is damaged; what follows is computed again."""
+    stats, part = tmp_path / "stats", tmp_path / "stats.part"
+    expected = calibrate(demo, text, stats)
+    for size, flip in [(len(expected) // 2, None), (len(expected), 300000), (30, None), (0, None)]:
+        data = bytearray(expected[:size])
+        if flip:
+            data[flip] ^= 1
+        part.write_bytes(data)
+        assert calibrate(demo, text, stats, "--memory", 1) == expected
+        assert not part.exists()
+    part.write_bytes(b"another file" * 9999999)  # larger, too
+    assert calibrate(demo, text, stats) == expected
+
+
+def test_a_signal_leaves_what_is_done(demo, tmp_path):
+    text, stats, part = tmp_path / "text", tmp_path / "stats", tmp_path / "stats.part"
+    text.write_text(TEXT * 20)
+    command = [BUILD / "smolrun", "calibrate", demo, text, "-o", stats, "--memory", "1", "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while process.poll() is None and not (part.exists() and part.stat().st_size > 100000):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == -signal.SIGINT
+    assert part.exists() and not stats.exists()
+    assert calibrate(demo, text, stats) == calibrate(demo, text, tmp_path / "whole")
+
+
+def test_an_f32_and_a_bf16_blob_have_the_same_key(demo, text, tmp_path):
+    bf16 = blob_of(DEMO, "bf16")
+    keys = [Stats(calibrate(b, text, tmp_path / "s")).model_key for b in (demo, bf16)]
+    assert keys[0] == keys[1]
+
+
+def test_quantized_weights_are_refused(text, tmp_path):
+    result = smolrun("calibrate", blob_of(DEMO, "int8"), text, "-o", tmp_path / "stats")
+    assert_fails(result, UNSUPPORTED, "its weights are quantized: calibrate a blob of f32 or bf16")
+    assert not list(tmp_path.glob("stats*"))
+
+
+@pytest.mark.parametrize(
+    "words, status, message",
+    [
+        ([], USAGE, "TEXT is missing"),
+        (["{text}"], USAGE, "-o STATS is missing"),
+        (["{text}", "-o", "{text}"], USAGE, "is a text itself"),
+        (["{text}", "-o", "{blob}"], USAGE, "is the blob itself"),
+        (["-", "-", "-o", "{out}"], USAGE, "- is given twice"),
+        (["-", "-o", "{out}"], USAGE, "no tokens"),
+        (["{out}", "-o", "{out}.stats"], FILE, "cannot open"),
+        (["{text}", "-o", "{out}/none/stats"], FILE, "stats"),
+    ],
+)
+def test_wrong_words_are_errors(words, status, message, demo, text, tmp_path):
+    places = {"text": text, "blob": demo, "out": tmp_path / "out"}
+    before = sorted(tmp_path.iterdir())
+    result = smolrun("calibrate", demo, *[w.format(**places) for w in words])
+    assert_fails(result, status, message)
+    assert sorted(tmp_path.iterdir()) == before
