@@ -172,6 +172,15 @@ static int set_up_rich_image(void **state)
     return 0;
 }
 
+static int set_up_mixed_image(void **state)
+{
+    const struct blob_contents contents = mixed_contents_of(&odd_model);
+    set_up(state);
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
+    map_image();
+    return 0;
+}
+
 static int tear_down_image(void **state)
 {
     unmap_image();
@@ -963,6 +972,115 @@ static void a_feature_must_be_needed(void **state)
     refuses("section model: its fields do not match the blocks feature");
 }
 
+/* Returns the table entry of a role in layer 0. */
+static struct blob_tensor *entry_of(enum tensor_role role)
+{
+    struct blob_tensor *entry = section_data(SECTION_TENSORS);
+    while (entry->role != role)
+        entry++;
+    return entry;
+}
+
+static void a_mix_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    struct blob blob;
+    char text[MAX_MIX];
+    assert_int_equal(smol_blob_open(path, true, VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
+    assert_int_equal(blob.header->required_features, FEATURE_MIXED);
+    assert_int_equal(blob.header->minor, 2);
+    assert_int_equal(blob.n_levels, 3);
+    for (size_t i = 0; i < blob.n_tensors; i++) {
+        const struct blob_tensor *t = &blob.tensors[i];
+        struct storage want = mixed_roles[t->role];
+        if (t->layout == LAYOUT_VECTOR)
+            want = (struct storage){DTYPE_F32, 0, 0};
+        assert_int_equal(t->dtype, want.dtype);
+        assert_int_equal(t->levels, want.levels);
+        assert_int_equal(t->fine_input, want.fine_input);
+        assert_memory_equal(blob.file.data + t->offset, tensor_data(t), t->size);
+    }
+    assert_int_equal(smol_blob_dtype(&blob), DTYPE_INT4);
+    assert_string_equal(smol_blob_dtypes(&blob, text),
+                        "int4 (embedding int6, others int8, others int6, others int5)");
+    smol_blob_close(&blob);
+}
+
+static void the_storage_of_a_matrix_is_checked(void **state)
+{
+    (void)state;
+    static const uint32_t bad_dtypes[] = {0, DTYPE_F32, DTYPE_BF16, 7, UINT32_MAX};
+    for (size_t i = 0; i < sizeof bad_dtypes / sizeof bad_dtypes[0]; i++) {
+        entry_of(ROLE_ATTN_Q)->dtype = bad_dtypes[i];
+        refuses("tensor layers.0.attn_q has a dtype that is not allowed");
+    }
+    entry_of(ROLE_ATTN_Q)->dtype = DTYPE_INT5;
+    refuses("tensor layers.0.attn_q has levels that are malformed");
+    entry_of(ROLE_MLP_DOWN)->fine_input = 2;
+    refuses("tensor layers.0.mlp_down has a wrong fine_input");
+    entry_of(ROLE_EMBED)->fine_input = 1;
+    refuses("tensor embed has a wrong fine_input");
+    entry_of(ROLE_OUTPUT)->fine_input = 1;
+    refuses("tensor output has a wrong fine_input");
+    entry_of(ROLE_FINAL_NORM)->fine_input = 1;
+    refuses("tensor final_norm does not match the model");
+    entry_of(ROLE_FINAL_NORM)->levels = 1;
+    refuses("tensor final_norm does not match the model");
+    entry_of(ROLE_ATTN_K)->levels = 1;
+    refuses("tensor layers.0.attn_k has levels, but int8 uses none");
+    entry_of(ROLE_EMBED)->levels = 1;
+    refuses("tensor embed has levels that are missing or not next in order");
+    entry_of(ROLE_OUTPUT)->levels = 3;
+    refuses("tensor output has levels that are missing or not next in order");
+    entry_of(ROLE_ATTN_O)->reserved[0] = 1;
+    refuses("tensor layers.0.attn_o does not match the model");
+}
+
+static void a_mix_must_be_of_an_int8_model_and_needed(void **state)
+{
+    (void)state;
+    ((struct blob_model *)section_data(SECTION_MODEL))->dtype = DTYPE_BF16;
+    refuses("section model: its dtype does not match the mixed feature");
+    header()->required_features = 0;
+    refuses("wrong number of sections");
+    struct blob_contents contents = mixed_contents_of(&odd_model);
+    for (size_t i = 0; i < smol_tensor_count(&odd_model); i++)
+        if (contents.mix.storage[i].dtype == DTYPE_INT5)
+            contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0, 0};
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
+    complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED,
+              "section levels: not every table is used");
+    for (size_t i = 0; i < smol_tensor_count(&odd_model); i++)
+        contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0, 0};
+    contents.mix.n_levels = 0;
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
+    complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED,
+              "section levels: no matrix needs the mixed feature");
+    contents.mix.storage[2].fine_input = 1;
+    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
+}
+
+static void levels_ascend_within_127_and_zeros_follow(void **state)
+{
+    (void)state;
+    struct blob_levels *levels = section_data(SECTION_LEVELS);
+    levels[1].values[16] = 105;
+    refuses("tensor layers.0.attn_q has levels that are malformed");
+    levels[1].values[63] = 1;
+    refuses("tensor layers.0.attn_q has levels that are malformed");
+    levels[1].values[15] = levels[1].values[14];
+    refuses("tensor layers.0.attn_q has levels that are malformed");
+    levels[1].values[0] = -128;
+    refuses("tensor layers.0.attn_q has levels that are malformed");
+    levels[0].values[63] = levels[0].values[62];
+    refuses("tensor embed has levels that are malformed");
+    levels[1].values[15] = 127; /* also good */
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
+    restore();
+}
+
 static void epsilon_and_theta_have_ranges_that_exclude_nan(void **state)
 {
     (void)state;
@@ -1095,6 +1213,52 @@ static void verification_wants_numbers_that_the_format_allows(void **state)
     const float nan = NAN;
     memcpy(image.bytes + tensor(ROLE_FINAL_NORM)->offset + 6 * 4, &nan, 4);
     fails_verification();
+}
+
+/* Expects that verification refuses every other value of a byte that is 0. */
+static void only_zero_is_valid(uint64_t offset)
+{
+    for (unsigned bit = 0; bit < 8; bit++) {
+        image.bytes[offset] = (uint8_t)(1 << bit);
+        fails_verification();
+    }
+}
+
+static void verification_knows_the_padding_of_codes(void **state)
+{
+    (void)state;
+    uint64_t up = tensor(ROLE_MLP_UP)->offset;    /* int4, (35, 7): inputs 7 to 31 are missing */
+    uint64_t gate = tensor(ROLE_MLP_GATE)->offset; /* int5, (35, 7) */
+    uint64_t o = tensor(ROLE_ATTN_O)->offset;      /* int6, (7, 18): rows 7 to 15 are missing */
+    image.bytes[up + 64 + 3] = 0x10;               /* quad 1, input 7 */
+    fails_verification();
+    only_zero_is_valid(up + 64 + 64);
+    only_zero_is_valid(up + 32); /* scales of a second group */
+    image.bytes[gate + 64 + 256] ^= 4; /* bit 4 of quad 2 */
+    fails_verification();
+    image.bytes[gate + 64 + 256 + 3] ^= 2; /* bit 4 of quad 1, input 7 */
+    fails_verification();
+    only_zero_is_valid(o + 7 * 2);
+    only_zero_is_valid(o + 64 + 7 * 4);
+    only_zero_is_valid(o + 64 + 256 + 7 * 4);
+    only_zero_is_valid(o + 64 + 320 + 7 * 4);
+    image.bytes[o + 64 + 320 + 2] ^= 4; /* bit 4 of quad 5, whose inputs are missing */
+    fails_verification();
+}
+
+static void verification_wants_finite_scales_of_codes(void **state)
+{
+    (void)state;
+    uint64_t up = tensor(ROLE_MLP_UP)->offset;
+    static const uint16_t bad[] = {0x7c00, 0x7e00, 0x8000, 0xfc00, 0xffff};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memcpy(image.bytes + up, &bad[i], 2);
+        fails_verification();
+    }
+    const uint16_t negative = 0xbc00;
+    memcpy(image.bytes + up, &negative, 2);
+    repair_digests();
+    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
 }
 
 static void verification_knows_f32_tiles_too(void **state)
@@ -1361,7 +1525,7 @@ static void giving_up_leaves_nothing_behind(void **state)
     const struct blob_contents contents = contents_of(&odd_model);
     struct blob_writer *writer;
     assert_int_equal(smol_writer_open(path, false, &contents, &writer, &error), SMOL_OK);
-    assert_int_equal(append_tensors(writer, &odd_model, &error), SMOL_OK);
+    assert_int_equal(append_tensors(writer, &contents, &error), SMOL_OK);
     smol_writer_abort(writer);
     assert_int_equal(temporary_count(&temporary), 0);
     smol_writer_abort(NULL);
@@ -1442,6 +1606,8 @@ static void the_umask_is_honoured(void **state)
 
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #define on_image(test) cmocka_unit_test_setup_teardown(test, set_up_image, tear_down_image)
+#define on_mixed_image(test)                                                                       \
+    cmocka_unit_test_setup_teardown(test, set_up_mixed_image, tear_down_image)
 #define on_rich_image(test)                                                                        \
     cmocka_unit_test_setup_teardown(test, set_up_rich_image, tear_down_image)
 
@@ -1485,6 +1651,12 @@ int main(void)
         cmocka_unit_test(scales_and_caps_are_finite_and_not_negative),
         on_rich_image(layers_must_fit_the_model),
         on_rich_image(a_feature_must_be_needed),
+        on_mixed_image(a_mix_is_read_as_it_was_written),
+        on_mixed_image(the_storage_of_a_matrix_is_checked),
+        on_mixed_image(a_mix_must_be_of_an_int8_model_and_needed),
+        on_mixed_image(levels_ascend_within_127_and_zeros_follow),
+        on_mixed_image(verification_knows_the_padding_of_codes),
+        on_mixed_image(verification_wants_finite_scales_of_codes),
         cmocka_unit_test(epsilon_and_theta_have_ranges_that_exclude_nan),
         cmocka_unit_test(no_size_overflows_even_for_the_largest_model),
         on_image(the_largest_model_in_a_tiny_file_is_refused),

@@ -32,9 +32,8 @@ static struct image {
     uint64_t data_offset;
 } image;
 
-static void make_image(const struct blob_model *model)
+static void make_image(struct blob_contents contents)
 {
-    const struct blob_contents contents = contents_of(model);
     struct file_view view;
     make_tokenizer();
     snprintf(image.path, sizeof image.path, "%s/tiny.smol", temporary.folder);
@@ -57,7 +56,7 @@ static void make_image(const struct blob_model *model)
 static int set_up(void **state)
 {
     temporary_set_up(state);
-    make_image(&odd_model);
+    make_image(contents_of(&odd_model));
     return 0;
 }
 
@@ -200,13 +199,12 @@ static void no_flip_behind_the_tables_changes_what_is_run(void **state)
 }
 
 /* The data of a feature is in header and tables. */
-static void no_flipped_bit_of_a_feature_passes(void **state)
+static void check_feature(struct blob_contents contents)
 {
-    (void)state;
     static logits_t expected;
     struct outcome outcome = {0};
     munmap(image.bytes, image.size);
-    make_image(&rich_model);
+    make_image(contents);
     assert_int_equal(verify(image.bytes, image.size), SMOL_OK);
     assert_int_equal(run(expected), SMOL_OK);
     for (size_t bit = 0; bit < image.tables_end * 8; bit += BIT_STRIDE) {
@@ -216,6 +214,28 @@ static void no_flipped_bit_of_a_feature_passes(void **state)
         if (status != SMOL_ERROR_DAMAGED && status != SMOL_ERROR_UNSUPPORTED)
             fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
         run_flipped(bit, expected, N_IDS * rich_model.vocab_size, &outcome);
+    }
+    assert_int_equal(outcome.harmless, 0);
+}
+
+static void no_flipped_bit_of_a_feature_passes(void **state)
+{
+    (void)state;
+    check_feature(contents_of(&rich_model));
+}
+
+static void no_flipped_bit_of_a_mix_passes(void **state)
+{
+    (void)state;
+    static logits_t expected;
+    struct outcome outcome = {0};
+    check_feature(mixed_contents_of(&odd_model));
+    assert_int_equal(run(expected), SMOL_OK);
+    for (size_t byte = image.data_offset; byte < image.size; byte += BYTE_STRIDE) {
+        flip(byte * 8 + byte % 8);
+        assert_int_equal(verify(image.bytes, image.size), SMOL_ERROR_DAMAGED);
+        flip(byte * 8 + byte % 8);
+        run_flipped(byte * 8 + byte % 8, expected, N_IDS * odd_model.vocab_size, &outcome);
     }
     assert_int_equal(outcome.harmless, 0);
 }
@@ -231,7 +251,7 @@ static void flips_in_chunks_that_are_not_used_change_nothing(void **state)
     model.hidden_size = 33;
     model.vocab_size = MAX_VOCABULARY;
     munmap(image.bytes, image.size);
-    make_image(&model);
+    make_image(contents_of(&model));
     assert_int_equal(run(expected), SMOL_OK);
     for (size_t byte = image.data_offset; byte < image.size; byte += 97 * BYTE_STRIDE)
         run_flipped(byte * 8 + byte % 8, expected, N_IDS * model.vocab_size, &outcome);
@@ -247,6 +267,7 @@ int main(void)
         cmocka_unit_test(no_flipped_bit_of_header_or_tables_changes_what_is_run),
         cmocka_unit_test(no_flip_behind_the_tables_changes_what_is_run),
         cmocka_unit_test(no_flipped_bit_of_a_feature_passes),
+        cmocka_unit_test(no_flipped_bit_of_a_mix_passes),
         cmocka_unit_test(flips_in_chunks_that_are_not_used_change_nothing),
     };
     return cmocka_run_group_tests_name("every bit", tests, set_up, tear_down);

@@ -111,6 +111,35 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     };
 }
 
+/* Every dtype of a mix, with and without fine inputs. */
+static const struct storage mixed_roles[ROLE_COUNT] = {
+    [ROLE_EMBED] = {DTYPE_INT6, 0, 0},    [ROLE_ATTN_Q] = {DTYPE_INT4, 1, 1},
+    [ROLE_ATTN_K] = {DTYPE_INT8, 0, 1},   [ROLE_ATTN_V] = {DTYPE_INT5, 2, 0},
+    [ROLE_ATTN_O] = {DTYPE_INT6, 0, 1},   [ROLE_MLP_GATE] = {DTYPE_INT5, 2, 0},
+    [ROLE_MLP_UP] = {DTYPE_INT4, 1, 1},   [ROLE_MLP_DOWN] = {DTYPE_INT8, 0, 1},
+    [ROLE_OUTPUT] = {DTYPE_INT4, 1, 0},
+};
+
+/* Returns the contents of a blob with FEATURE_MIXED; the next call reuses its mix. */
+static inline struct blob_contents mixed_contents_of(const struct blob_model *model)
+{
+    static struct storage storage[64];
+    static struct blob_levels levels[3];
+    struct blob_contents contents = contents_of(model);
+    contents.mix = (struct mix){storage, levels, 3};
+    levels[0] = smol_levels_default(DTYPE_INT6);
+    levels[1] = smol_levels_default(DTYPE_INT4);
+    levels[2] = smol_levels_default(DTYPE_INT5);
+    if (smol_tensor_count(model) > sizeof storage / sizeof storage[0])
+        abort();
+    struct tensor_key key = {ROLE_EMBED, 0};
+    size_t i = 0;
+    do {
+        storage[i++] = mixed_roles[key.role];
+    } while (smol_tensor_next(model, &key));
+    return contents;
+}
+
 /* Returns the tensor that `key` names, with numbers that depend on its role, in a buffer that the
  * next call reuses. */
 static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
@@ -127,20 +156,29 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
         smol_tile_vector(&source, layout, out);
         return out;
     }
+    static struct level_search search;
+    const struct tile_rule rule = {&search, NULL};
+    if (layout->dtype > DTYPE_INT8) {
+        const struct blob_levels levels = smol_levels_default(layout->dtype);
+        smol_levels_prepare(&search, &levels, layout->dtype);
+    }
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS)
-        smol_tile_block(&source, layout, NULL, row, scratch, out + row / TILE_ROWS * bytes);
+        smol_tile_block(&source, layout, &rule, row, scratch, out + row / TILE_ROWS * bytes);
     return out;
 }
 
 /* Writes the tensors up to the end or to the first failure. */
-static inline smol_status append_tensors(struct blob_writer *writer, const struct blob_model *model,
-                                         smol_error *error)
+static inline smol_status append_tensors(struct blob_writer *writer,
+                                         const struct blob_contents *contents, smol_error *error)
 {
+    const struct blob_model *model = contents->model;
     struct tensor_key key = {ROLE_EMBED, 0};
     smol_status status = SMOL_OK;
+    size_t i = 0;
     do {
-        struct blob_tensor layout = smol_tensor_layout(model, key, NULL);
+        struct blob_tensor layout =
+            smol_tensor_layout(model, key, mix_storage(&contents->mix, i++));
         if (key.role != ROLE_OUTPUT || !model->tied_embeddings)
             status = smol_writer_append(writer, tensor_data(&layout), layout.size, error);
     } while (!status && smol_tensor_next(model, &key));
@@ -154,7 +192,7 @@ static inline smol_status write_blob(const char *path, bool force,
     smol_status status = smol_writer_open(path, force, contents, &writer, error);
     if (status)
         return status;
-    status = append_tensors(writer, contents->model, error);
+    status = append_tensors(writer, contents, error);
     if (!status)
         return smol_writer_finish(writer, error);
     smol_writer_abort(writer);
