@@ -13,7 +13,13 @@ from smol_reader import (
     CHUNK,
     DIGESTS,
     KINDS,
+    INT4,
+    INT5,
+    INT6,
+    INT8,
     LAYERS,
+    LEVELS,
+    MIXED,
     MODEL,
     MODEL_FIELDS,
     NO_TOKEN,
@@ -28,6 +34,8 @@ from smol_reader import (
     TEXT_FIELDS,
     TEXT_TABLES,
     TOKENIZER,
+    WEIGHTS,
+    block_bytes,
     round_up,
 )
 
@@ -78,7 +86,7 @@ def with_section(blob, bit, kind, content):
         struct.pack_into("<IIQQ", front, 64 + i * 24, kind, 0, start, size)
         end = start + size
     (features,) = struct.unpack_from("<Q", blob, 40)
-    struct.pack_into("<HI", front, 18, 1, len(parts))
+    struct.pack_into("<HI", front, 18, 2 if bit == MIXED else 1, len(parts))
     struct.pack_into("<Q", front, 40, features | bit)
     return front
 
@@ -163,8 +171,50 @@ def with_template():
     return bytes(repair(blob))
 
 
+# tables of levels: evenly spaced, for int6, int4 and int5; then, by role, dtype, table and fine_input
+MIX_LEVELS = [[i * 4 - 127 for i in range(64)], [i * 16 - 127 for i in range(16)], [i * 8 - 127 for i in range(32)]]
+MIX_ROLES = {
+    0: (INT6, 0, 0), 2: (INT4, 1, 1), 3: (INT8, 0, 1), 4: (INT5, 2, 0), 5: (INT6, 0, 1),
+    11: (INT5, 2, 0), 12: (INT4, 1, 1), 13: (INT8, 0, 1), 18: (INT4, 1, 0),
+}  # fmt: skip
+
+
+def with_mix():
+    """A blob with matrices of all dtypes of a mix, whose codes and scales are zero."""
+    levels = b"".join(struct.pack("<64b", *t, *[0] * (64 - len(t))) for t in MIX_LEVELS)
+    image = Image("1.0-int8")
+    image.bytes = bytearray(with_section(image.bytes, MIXED, LEVELS, levels))
+    start, table = image.at(WEIGHTS), image.at(TENSORS)
+    weights, embed = b"", None
+    for i in range(image.size(TENSORS) // 64):
+        entry = table + i * 64
+        role, _, _, layout, rows, cols, offset, size = struct.unpack_from("<4I4Q", image.bytes, entry)
+        alias = role == 18 and offset == embed
+        at = offset if alias else start + len(weights)
+        if i == 0:
+            embed = offset
+        if layout == 0:
+            weights += image.bytes[offset : offset + size]
+            image.put(entry + 32, "Q", at)
+            continue
+        dtype, table_index, fine = MIX_ROLES[0 if alias else role]
+        size = -(-rows // 16) * block_bytes(dtype, cols)
+        image.put(entry + 8, "I", dtype)
+        image.put(entry + 32, "QQII", at, size, table_index, fine)
+        weights += b"" if alias else bytes(size)
+    del image.bytes[start:]
+    image.append(weights)
+    image.put(image.entry(WEIGHTS) + 16, "Q", len(weights))
+    (data,) = struct.unpack_from("<Q", image.bytes, 32)
+    n_chunks = -(-(len(image.bytes) - data) // CHUNK)
+    assert image.size(DIGESTS) == n_chunks * 8
+    return bytes(repair(image.bytes))
+
+
 @functools.cache
 def base(name):
+    if name == "mix":
+        return with_mix()
     if name == "blocks":
         return with_blocks()
     if name == "template":

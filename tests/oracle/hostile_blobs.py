@@ -15,6 +15,7 @@ from smol_reader import (
     INV_FREQ,
     KINDS,
     LAYERS,
+    LEVELS,
     MAGIC,
     MAX_FRONT,
     MODEL,
@@ -202,6 +203,52 @@ spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of c
        digests=repair_front)  # fmt: skip
 spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "whole number of elements")
 
+# --- mixed dtypes -----------------------------------------------------------------------------
+
+# tensors: 0 embed (int6), 2 attn_q (int4, fine), 3 attn_k (int8, fine), 4 attn_v (int5)
+
+
+def in_mix(name, change, *words):
+    spoilt(f"16 {name}, in a mix", change, *words, of="mix")
+
+
+def entry(i, place, value):
+    return lambda b: b.put(b.tensor(i)[0] + place, "I", value)
+
+
+def level(table, i, value):
+    return lambda b: b.put(b.at(LEVELS) + table * 64 + i, "b", value)
+
+
+for dtype in (0, 1, 2, 7, 2**32 - 1):
+    in_mix(f"a matrix of dtype {dtype} [type]", entry(2, 8, dtype), "dtype that is not allowed")
+for dtype in (3, 4, 5):
+    in_mix(f"an int4 matrix that says {dtype} [type]", entry(2, 8, dtype), "tensor layers.0.attn_q")
+in_mix("a vector of int8 [type]", entry(1, 8, 3), "does not match the model")
+in_mix("a table that comes too early [index]", entry(0, 48, 1), "not next in order")
+in_mix("a table that there is not [index]", entry(4, 48, 3), "not next in order")
+in_mix("table 2^32 - 1 [index]", entry(2, 48, 2**32 - 1), "not next in order")
+in_mix("a table of another dtype", entry(4, 48, 1), "levels that are malformed")
+in_mix("a table of int8", entry(3, 48, 1), "int8 uses none")
+in_mix("a table of a vector", entry(1, 48, 1), "does not match the model")
+in_mix("fine_input 2", entry(2, 52, 2), "wrong fine_input")
+in_mix("an embedding with a fine input", entry(0, 52, 1), "wrong fine_input")
+in_mix("a vector with a fine input", entry(1, 52, 1), "does not match the model")
+in_mix("a reserved byte", entry(2, 60, 1), "does not match the model")
+in_mix("levels that do not ascend", level(0, 1, -127), "levels that are malformed")
+in_mix("a level of -128", level(1, 0, -128), "levels that are malformed")
+in_mix("a byte behind the levels", level(1, 16, 127), "levels that are malformed")
+in_mix("the last byte behind the levels", level(2, 63, 1), "levels that are malformed")
+in_mix("half a table", lambda b: b.resize(LEVELS, 160), "whole number of elements")
+in_mix("a table too few", lambda b: b.resize(LEVELS, 128), "not next in order")
+in_mix("no tables [length]", lambda b: b.resize(LEVELS, 0), "not next in order")
+in_mix("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
+in_mix("a bf16 model [type]", lambda b: b.model("dtype", 2), "does not match the mixed feature")
+in_mix("an f32 model [type]", lambda b: b.model("dtype", 1), "does not match the mixed feature")
+spoilt("16 int4 without the feature [type]", lambda b: b.put(b.tensor(2)[0] + 8, "I", 6), "does not match the model")
+spoilt("16 a fine input without the feature", lambda b: b.put(b.tensor(2)[0] + 52, "I", 1),
+       "does not match the model")  # fmt: skip
+
 # --- weights ----------------------------------------------------------------------------------
 
 # What the next ones break shows at first use, so that inspect has nothing to say.
@@ -215,7 +262,7 @@ HARMLESS = (DAMAGED, OK, (OK, NUMERIC))
 
 
 def in_tensor(name, i, place, kind, value, of):
-    spoilt(f"21 {name} ({of[4:]})", lambda b: b.put(b.tensor(i)[1] + place, kind, value),
+    spoilt(f"21 {name} ({of.removeprefix('1.0-')})", lambda b: b.put(b.tensor(i)[1] + place, kind, value),
            "breaks the format", status=HARMLESS, of=of)  # fmt: skip
 
 
@@ -234,3 +281,15 @@ in_tensor("an infinite weight", 0, 0, "H", 0x7F80, "1.0-bf16")
 in_tensor("a missing row", 0, 2 * 6 * 64 + 9 * 4, "H", 1, "1.0-bf16")
 in_tensor("a weight that is NaN", 0, 0, "f", NAN, "1.0-f32")
 in_tensor("a missing row", 0, 2 * 12 * 64 + 9 * 4, "I", 1, "1.0-f32")
+# embed of int6: (41, 12): scales of 16 rows, four lines of nibbles, two of pairs of bits
+for place, kind, value, what in [
+    (0, "H", 0x7C00, "an infinite scale"), (0, "H", 0xFE00, "a scale that is NaN"),
+    (0, "H", 0x8000, "a scale of -0"), (32, "H", 1, "the scales of a group that there is not"),
+    (2 * 448 + 9 * 2, "H", 1, "a missing row's scale"),
+    (2 * 448 + 64 + 9 * 4, "B", 1, "a missing row's code"),
+    (2 * 448 + 64 + 256 + 9 * 4, "B", 1, "a missing row's upper bits"),
+    (64 + 1 * 64, "B", 0x10, "a missing input's code"),
+    (64 + 256, "B", 0x40, "a missing input's upper bits"),
+    (64 + 320, "B", 1, "a missing input's upper bits in the second line"),
+]:  # fmt: skip
+    in_tensor(what, 0, place, kind, value, "mix")

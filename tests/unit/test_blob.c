@@ -1227,13 +1227,13 @@ static void only_zero_is_valid(uint64_t offset)
 static void verification_knows_the_padding_of_codes(void **state)
 {
     (void)state;
-    uint64_t up = tensor(ROLE_MLP_UP)->offset;    /* int4, (35, 7): inputs 7 to 31 are missing */
+    uint64_t up = tensor(ROLE_MLP_UP)->offset;     /* int4, (35, 7): inputs 7 to 31 are missing */
     uint64_t gate = tensor(ROLE_MLP_GATE)->offset; /* int5, (35, 7) */
     uint64_t o = tensor(ROLE_ATTN_O)->offset;      /* int6, (7, 18): rows 7 to 15 are missing */
     image.bytes[up + 64 + 3] = 0x10;               /* quad 1, input 7 */
     fails_verification();
     only_zero_is_valid(up + 64 + 64);
-    only_zero_is_valid(up + 32); /* scales of a second group */
+    only_zero_is_valid(up + 32);       /* scales of a second group */
     image.bytes[gate + 64 + 256] ^= 4; /* bit 4 of quad 2 */
     fails_verification();
     image.bytes[gate + 64 + 256 + 3] ^= 2; /* bit 4 of quad 1, input 7 */

@@ -45,6 +45,8 @@ struct matrix {
 static struct matrix m;
 
 static tile_block *tile_under_test;
+static struct level_search levels; /* of m.dtype, if it is int6, int5 or int4 */
+static struct tile_rule rule = {&levels, NULL};
 
 static void make(enum safetensors_dtype source_dtype, enum blob_dtype dtype, uint64_t rows,
                  uint64_t cols)
@@ -55,6 +57,10 @@ static void make(enum safetensors_dtype source_dtype, enum blob_dtype dtype, uin
     m.cols = cols;
     for (uint64_t i = 0; i < rows * cols; i++)
         m.values[i] = random_float();
+    if (dtype > DTYPE_INT8) {
+        const struct blob_levels table = smol_levels_default(dtype);
+        smol_levels_prepare(&levels, &table, dtype);
+    }
     m.block = guarded_new(smol_block_bytes(dtype, cols), 64);
     m.scratch = guarded_new(cols * sizeof(float), 4);
 }
@@ -87,7 +93,7 @@ static struct tile_fault tile(uint64_t row)
         .dtype = m.dtype, .layout = LAYOUT_TILES, .rows = m.rows, .cols = m.cols};
     store();
     memset(m.block.data, 0xaa, smol_block_bytes(m.dtype, m.cols));
-    return tile_under_test(&source, &layout, NULL, row, m.scratch.data, m.block.data);
+    return tile_under_test(&source, &layout, &rule, row, m.scratch.data, m.block.data);
 }
 
 static void tile_without_fault(uint64_t row)
@@ -421,6 +427,194 @@ static void every_instruction_set_gives_the_same_bytes(void **state)
     }
 }
 
+/* --- int6, int5 and int4 -------------------------------------------------------------------- */
+
+static double coded_scale(uint64_t row, uint64_t col)
+{
+    uint16_t half;
+    const uint8_t *block = m.block.data;
+    memcpy(&half, block + group_scales_offset(m.dtype, col / 32) + row * 2, 2);
+    assert_true((half & 0x7fff) < 0x7c00 && half != 0x8000);
+    return (double)f32_from_f16(half);
+}
+
+static unsigned coded_at(uint64_t row, uint64_t col)
+{
+    const uint8_t *block = m.block.data;
+    return group_code(m.dtype, block + group_weights_offset(m.dtype, col / 32), col % 32, row);
+}
+
+/* Returns the smallest squared error of a group with a scale. */
+static double error_with(const float *values, uint64_t n, double scale)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        double least = INFINITY;
+        for (unsigned code = 0; code < levels.n; code++)
+            least = fmin(least, fabs((double)values[i] - levels.levels.values[code] * scale));
+        sum += least * least;
+    }
+    return sum;
+}
+
+/* Expects that the codes of a group are the best for its scale, and the scale better than none and
+ * than those that spread the group over all levels. */
+static void check_coded_group(uint64_t first, uint64_t row, uint64_t col)
+{
+    uint64_t n = m.cols - col < 32 ? m.cols - col : 32;
+    const float *values = m.values + (first + row) * m.cols + col;
+    double scale = coded_scale(row, col), found = 0, most = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        double error = (double)values[i] - levels.levels.values[coded_at(row, col + i)] * scale;
+        found += error * error;
+        most = fmax(most, fabs((double)values[i]));
+        if (scale == 0)
+            assert_int_equal(coded_at(row, col + i), 0);
+    }
+    double slack = 1e-5 * found + 1e-9 * most * most;
+    assert_true(found <= error_with(values, n, scale) + slack || scale == 0);
+    assert_true(found <= error_with(values, n, 0) + slack);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        uint16_t whole = f16_from_f32((float)(most / 127));
+        assert_true(found <= 1.5 * error_with(values, n, sign * (double)f32_from_f16(whole)) +
+                                 slack + 1e-12);
+    }
+}
+
+static void check_coded_block(uint64_t first)
+{
+    uint64_t groups = (m.cols + 31) / 32, rows = m.rows - first < 16 ? m.rows - first : 16;
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint64_t col = 0; col < m.cols; col += 32)
+            check_coded_group(first, row, col);
+    for (uint64_t row = 0; row < 16; row++)
+        for (uint64_t col = 0; col < groups * 32; col++)
+            if (row >= rows || col >= m.cols)
+                assert_int_equal(coded_at(row, col), 0);
+    for (uint64_t row = rows; row < 16; row++)
+        for (uint64_t col = 0; col < (groups + 1) / 2 * 64; col += 32)
+            assert_true(coded_scale(row, col) == 0);
+    for (uint64_t row = 0; groups % 2 && row < 16; row++)
+        assert_true(coded_scale(row, groups * 32) == 0);
+}
+
+static void codes_are_the_nearest_levels_and_scales_are_good(void **state)
+{
+    (void)state;
+    for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++) {
+        for_each_block(ST_F32, dtype, check_coded_block);
+        for_each_block(ST_BF16, dtype, check_coded_block);
+    }
+}
+
+static void codes_are_good_for_weights_of_every_size(void **state)
+{
+    (void)state;
+    for (int exponent = -149; exponent <= 20; exponent++) {
+        make(ST_F32, DTYPE_INT6 + (unsigned)(exponent + 149) % 3, 16, 64);
+        for (uint64_t i = 0; i < m.rows * m.cols; i++)
+            m.values[i] = ldexpf(m.values[i] / 4, exponent);
+        tile_without_fault(0);
+        for (uint64_t row = 0; row < 16; row++)
+            for (uint64_t col = 0; col < 64; col += 32)
+                if (exponent > -20)
+                    check_coded_group(0, row, col);
+        release();
+    }
+}
+
+static void levels_times_a_scale_come_back_exactly(void **state)
+{
+    (void)state;
+    for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++) {
+        make(ST_F32, dtype, 1, 32);
+        for (int sign = -1; sign <= 1; sign += 2) {
+            for (unsigned i = 0; i < 32; i++) /* both ends, for the scale to be found */
+                m.values[i] = (float)(sign * levels.levels.values[i * (levels.n - 1) / 31]) * 0.25f;
+            tile_without_fault(0);
+            for (unsigned i = 0; i < 32; i++)
+                assert_true(levels.levels.values[coded_at(0, i)] * coded_scale(0, 0) ==
+                            (double)m.values[i]);
+        }
+        release();
+    }
+}
+
+/* Returns the error of input 0 after input 0 has this importance, and all others a little. */
+static double error_of_first(float importance)
+{
+    float all[32];
+    for (unsigned i = 0; i < 32; i++)
+        all[i] = i == 0 ? importance : 0.01f;
+    rule.importance = all;
+    tile_without_fault(0);
+    rule.importance = NULL;
+    return fabs(levels.levels.values[coded_at(0, 0)] * coded_scale(0, 0) - (double)m.values[0]);
+}
+
+static void important_inputs_have_smaller_errors(void **state)
+{
+    (void)state;
+    double with = 0, without = 0;
+    make(ST_F32, DTYPE_INT4, 1, 32);
+    for (int round = 0; round < 200; round++) {
+        for (unsigned i = 0; i < 32; i++)
+            m.values[i] = random_float();
+        without += error_of_first(0.01f);
+        with += error_of_first(1);
+    }
+    assert_true(with < without / 2);
+    release();
+}
+
+static void every_instruction_set_gives_the_same_codes(void **state)
+{
+    (void)state;
+    float importance[MAX_COLS];
+    for (unsigned i = 0; i < MAX_COLS; i++)
+        importance[i] = (float)(random_bits() >> 8) * 0x1p-24f;
+    for (int round = 0; round < 60; round++) {
+        static uint8_t bytes[MAX_COLS * 16 * sizeof(float)];
+        rule.importance = round % 2 ? importance : NULL;
+        make(ST_F32, DTYPE_INT6 + (unsigned)round % 3, 16, 1 + random_bits() % MAX_COLS);
+        tile_without_fault(0);
+        size_t size = smol_block_bytes(m.dtype, m.cols);
+        memcpy(bytes, m.block.data, size);
+        tile_block *variant = tile_under_test;
+        tile_under_test = smol_tile_block_baseline;
+        tile_without_fault(0);
+        tile_under_test = variant;
+        assert_memory_equal(m.block.data, bytes, size);
+        release();
+    }
+    rule.importance = NULL;
+}
+
+static void any_table_of_levels_can_be_used(void **state)
+{
+    (void)state;
+    static const struct blob_levels odd[] = {
+        {{-127, -126, -125, -124, -123, -122, -121, -120, -119, -118, -117, -116, -115, -114, -113,
+          -112}},
+        {{-15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 0}},
+        {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}},
+        {{-1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 127}},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+        make(ST_F32, DTYPE_INT4, 16, 64);
+        smol_levels_prepare(&levels, &odd[i], DTYPE_INT4);
+        tile_without_fault(0);
+        for (uint64_t row = 0; row < 16; row++)
+            for (uint64_t col = 0; col < 64; col++) {
+                double scale = coded_scale(row, col), value = (double)m.values[row * 64 + col];
+                double error = fabs(value - odd[i].values[coded_at(row, col)] * scale);
+                for (unsigned code = 0; code < 16; code++)
+                    assert_true(error <= fabs(value - odd[i].values[code] * scale) + 1e-5);
+            }
+        release();
+    }
+}
+
 /* --- vectors -------------------------------------------------------------------------------- */
 
 static struct tile_fault convert_vector(struct guarded *out, uint64_t size)
@@ -469,6 +663,12 @@ static int run_with(const char *name, tile_block *variant)
         cmocka_unit_test(f32_tiles_take_what_int8_refuses),
         cmocka_unit_test(what_is_not_finite_is_refused_with_its_index),
         cmocka_unit_test(every_instruction_set_gives_the_same_bytes),
+        cmocka_unit_test(codes_are_the_nearest_levels_and_scales_are_good),
+        cmocka_unit_test(codes_are_good_for_weights_of_every_size),
+        cmocka_unit_test(levels_times_a_scale_come_back_exactly),
+        cmocka_unit_test(important_inputs_have_smaller_errors),
+        cmocka_unit_test(every_instruction_set_gives_the_same_codes),
+        cmocka_unit_test(any_table_of_levels_can_be_used),
         cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_behind),
     };
     tile_under_test = variant;

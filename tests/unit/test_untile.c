@@ -26,6 +26,16 @@ static uint32_t random_bits(void)
 
 static float values[MAX_ROWS * MAX_COLS];
 
+/* Returns the table that the tests use for a dtype, or NULL. */
+static const int8_t *levels_of(enum blob_dtype dtype)
+{
+    static struct blob_levels levels;
+    if (dtype <= DTYPE_INT8)
+        return NULL;
+    levels = smol_levels_default(dtype);
+    return levels.values;
+}
+
 /* Makes a tensor of random values of many magnitudes in `values`, tiled, between guard pages. */
 static struct guarded make(const struct blob_tensor *layout)
 {
@@ -39,12 +49,28 @@ static struct guarded make(const struct blob_tensor *layout)
         return tiles;
     }
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
+    static struct level_search search;
+    const struct tile_rule rule = {&search, NULL};
+    if (layout->dtype > DTYPE_INT8)
+        smol_levels_prepare(&search, (const void *)levels_of(layout->dtype), layout->dtype);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS) {
         uint8_t *block = (uint8_t *)tiles.data + row / TILE_ROWS * bytes;
-        assert_int_equal(smol_tile_block(&source, layout, NULL, row, scratch, block).status,
-                         SMOL_OK);
+        struct tile_fault fault = smol_tile_block(&source, layout, &rule, row, scratch, block);
+        assert_int_equal(fault.status, SMOL_OK);
     }
     return tiles;
+}
+
+/* Returns the code of an int6, int5 or int4 weight by FORMAT.md's table. `codes` is its group. */
+static unsigned code_at(const uint8_t *codes, enum blob_dtype dtype, uint64_t row, uint64_t col)
+{
+    uint64_t q = col % 32 / 4, b = row % 16 * 4 + col % 4;
+    unsigned code = q % 2 == 0 ? codes[q / 2 * 64 + b] & 15u : codes[q / 2 * 64 + b] / 16u;
+    if (dtype == DTYPE_INT5)
+        code += codes[4 * 64 + b] / (1u << q) % 2 * 16;
+    if (dtype == DTYPE_INT6)
+        code += codes[(4 + q / 4) * 64 + b] / (1u << q % 4 * 2) % 4 * 16;
+    return code;
 }
 
 /* Returns the stored value of the element by FORMAT.md's formulas. */
@@ -64,6 +90,16 @@ static float stored(const struct blob_tensor *layout, const uint8_t *data, uint6
                data + row / 16 * ((cols + 1) / 2 * 64) + col / 2 * 64 + row % 16 * 4 + col % 2 * 2,
                2);
         return f32_from_bf16(half);
+    case DTYPE_INT6:
+    case DTYPE_INT5:
+    case DTYPE_INT4: {
+        uint64_t size = layout->dtype == DTYPE_INT6 ? 384 : layout->dtype == DTYPE_INT5 ? 320 : 256;
+        block = groups * size + (groups + 1) / 2 * 64;
+        data += row / 16 * block + g / 2 * (64 + 2 * size);
+        memcpy(&half, data + g % 2 * 32 + row % 16 * 2, 2);
+        unsigned code = code_at(data + 64 + g % 2 * size, layout->dtype, row, col);
+        return (float)((double)levels_of(layout->dtype)[code] * (double)f32_from_f16(half));
+    }
     default:
         data += row / 16 * block + g / 2 * 1088;
         memcpy(&half, data + g % 2 * 32 + row % 16 * 2, 2);
@@ -77,7 +113,7 @@ static void check_range(const struct blob_tensor *layout, const uint8_t *data, u
 {
     struct guarded out = guarded_new(n * sizeof(float), sizeof(float));
     const float *found = out.data;
-    smol_untile(layout, NULL, data, row, col, n, out.data);
+    smol_untile(layout, levels_of(layout->dtype), data, row, col, n, out.data);
     for (uint64_t i = 0; i < n; i++) {
         float due =
             layout->layout == LAYOUT_VECTOR ? values[col + i] : stored(layout, data, row, col + i);
@@ -102,11 +138,11 @@ static void tiles_of_every_shape_and_dtype_come_back(void **state)
     (void)state;
     static const uint64_t widths[] = {1, 2, 31, 32, 33, 63, 64, 65, 97, 131};
     static const uint64_t heights[] = {1, 15, 16, 17, 35};
-    for (int i = 0; i < 10 * 5 * 3; i++) {
-        struct blob_tensor layout = {.dtype = DTYPE_F32 + (uint32_t)i % 3,
+    for (int i = 0; i < 10 * 5 * 6; i++) {
+        struct blob_tensor layout = {.dtype = DTYPE_F32 + (uint32_t)i % 6,
                                      .layout = LAYOUT_TILES,
-                                     .rows = heights[i / 3 % 5],
-                                     .cols = widths[i / 15]};
+                                     .rows = heights[i / 6 % 5],
+                                     .cols = widths[i / 30]};
         layout.size = count_blocks(layout.rows) * smol_block_bytes(layout.dtype, layout.cols);
         struct guarded tiles = make(&layout);
         for (uint64_t row = 0; row < layout.rows; row++)
@@ -170,6 +206,24 @@ static void vectors_come_back(void **state)
     }
 }
 
+static void every_code_has_bits_of_its_own(void **state)
+{
+    (void)state;
+    for (enum blob_dtype dtype = DTYPE_INT6; dtype <= DTYPE_INT4; dtype++)
+        for (size_t i = 0; i < TILE_ROWS * GROUP_INPUTS; i++) {
+            unsigned n = level_count(dtype), code = 1 + random_bits() % (n - 1);
+            uint8_t group[TILE_ROWS * GROUP_INPUTS] = {0};
+            group_set_code(dtype, group, i / TILE_ROWS, i % TILE_ROWS, code);
+            for (size_t k = 0; k < TILE_ROWS * GROUP_INPUTS; k++) {
+                unsigned want = k == i ? code : 0;
+                assert_int_equal(group_code(dtype, group, k / TILE_ROWS, k % TILE_ROWS), want);
+                assert_int_equal(code_at(group, dtype, k % TILE_ROWS, k / TILE_ROWS), want);
+            }
+            for (size_t byte = group_bytes(dtype); byte < sizeof group; byte++)
+                assert_int_equal(group[byte], 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +231,7 @@ int main(void)
         cmocka_unit_test(what_f32_and_bf16_hold_is_the_source),
         cmocka_unit_test(every_product_of_step_and_scale_is_exact),
         cmocka_unit_test(vectors_come_back),
+        cmocka_unit_test(every_code_has_bits_of_its_own),
     };
     return cmocka_run_group_tests_name("untile", tests, NULL, NULL);
 }
