@@ -11,7 +11,7 @@ static const char usage[] =
     "usage: replay BLOB KV THREADS all|last SIZE... <IDS >LOGITS\n"
     "Evaluates the first SIZE of the ids, then as many as the next SIZE says; the last SIZE holds\n"
     "for what is left. Writes the logits after all tokens, or after the last one of each part.\n"
-    "KV: default, f32, f16 or int8.\n";
+    "KV: default, f32, f16, int8 or int4.\n";
 
 enum { MAX_IDS = 1 << 16 };
 
@@ -33,15 +33,15 @@ static int complain(const char *what)
 
 static int open_model(struct replay *replay, char **words)
 {
-    static const char *const kv_names[] = {"default", "f32", "f16", "int8"};
+    static const char *const kv_names[] = {"default", "f32", "f16", "int8", "int4"};
     smol_error error;
     /* checked at open: the digests are no part of what a token costs */
     smol_model_params open = {.verify = SMOL_VERIFY_OPEN};
     smol_context_params params = {.n_threads = (uint32_t)strtoul(words[2], NULL, 10)};
     size_t kv = 0;
-    while (kv < 4 && strcmp(words[1], kv_names[kv]) != 0)
+    while (kv < 5 && strcmp(words[1], kv_names[kv]) != 0)
         kv++;
-    if (kv == 4 || params.n_threads == 0)
+    if (kv == 5 || params.n_threads == 0)
         return complain("KV or THREADS makes no sense");
     params.kv = (smol_kv)kv;
     if (smol_model_open(words[0], &open, &replay->model, &error) ||

@@ -157,7 +157,7 @@ static int make_question(struct soak *soak, size_t number, struct question *ques
     if (smol_tokenize(soak->model, text, size, &params, &ids, &n, &error))
         return fail(soak, "tokenize", error.message);
     *question = (struct question){
-        .kv = (smol_kv)pick(&random, 4),
+        .kv = (smol_kv)pick(&random, 5),
         .max_tokens = 1 + pick(&random, MAX_ANSWER),
         .n_prompt = n < MAX_PROMPT ? n : MAX_PROMPT,
     };
@@ -188,7 +188,7 @@ static int take_context(struct worker *w, struct sequence *s)
     struct soak *soak = w->soak;
     const struct question *question = &s->question;
     size_t needed = question->n_prompt + question->max_tokens;
-    static const char *const kv_names[] = {NULL, "f32", "f16", "int8"};
+    static const char *const kv_names[] = {NULL, "f32", "f16", "int8", "int4"};
     s->context = w->context;
     w->context = NULL;
     if (s->context && question->n_ctx == 0 && pick(&w->random, 3) &&

@@ -39,7 +39,7 @@ static bool is_expected(smol_status status)
 
 static smol_context *create_context(const smol_model *model, const struct way *way)
 {
-    const smol_context_params params = {.n_threads = 1, .kv = (smol_kv)(way->kv % 4)};
+    const smol_context_params params = {.n_threads = 1, .kv = (smol_kv)(way->kv % 5)};
     smol_context *context;
     smol_error error;
     CLAIM(!smol_context_create(model, &params, &context, &error));

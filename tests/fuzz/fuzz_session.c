@@ -62,13 +62,15 @@ static void open_place(const struct way *way, struct place *place)
     static const size_t element[] = {4, 4, 2, 1};
     const smol_model *model = model_of(way->model % N_MODELS);
     const smol_sampler_params sampling = {.temperature = 1, .top_p = 0.5f, .seed = way->n_ids};
-    const smol_context_params context = {.n_threads = 1, .kv = (smol_kv)(1 + way->kv % 3)};
+    const smol_context_params context = {.n_threads = 1, .kv = (smol_kv)(1 + way->kv % 4)};
     *place = (struct place){.info = smol_model_get_info(model)};
     CLAIM(!smol_context_create(model, &context, &place->from, NULL));
     CLAIM(!smol_context_create(model, &context, &place->to, NULL));
     CLAIM(!smol_sampler_create(&sampling, &place->sampler, NULL));
-    place->row_bytes = 2 * place->info.head_dim * element[context.kv] +
-                       (context.kv == SMOL_KV_INT8 ? 2 * sizeof(float) : 0);
+    size_t dim = place->info.head_dim;
+    bool int4 = context.kv == SMOL_KV_INT4, scaled = int4 || context.kv == SMOL_KV_INT8;
+    place->row_bytes =
+        2 * (int4 ? dim / 2 : dim * element[context.kv]) + (scaled ? 2 * sizeof(float) : 0);
 }
 
 static void close_place(struct place *place)
@@ -83,8 +85,8 @@ static void close_place(struct place *place)
  * session is restored. */
 static void fill_context(const struct place *place, const struct way *way, size_t n)
 {
-    static struct built sessions[N_MODELS][3][MAX_IDS + 1];
-    struct built *session = &sessions[way->model % N_MODELS][way->kv % 3][n];
+    static struct built sessions[N_MODELS][4][MAX_IDS + 1];
+    struct built *session = &sessions[way->model % N_MODELS][way->kv % 4][n];
     uint32_t ids[MAX_IDS];
     if (session->data) {
         CLAIM(!smol_context_restore_memory(place->from, NULL, session->data, session->size, NULL));

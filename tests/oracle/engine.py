@@ -16,7 +16,7 @@ from internal import BUILD, OK, ROOT, Error, lib
 from smol_h import ContextParams, EvalPart, ModelParams, TokenizeParams
 
 DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
-KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3}  # smol_kv
+KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}  # smol_kv
 POOLINGS = {"none": 0, "mean": 1, "last": 2}  # smol_pooling
 
 
@@ -235,7 +235,7 @@ def eval_many(parts):
 
 lib.smol_kernels_at.argtypes = [ctypes.c_size_t, ctypes.c_void_p]
 lib.smol_kernels_at.restype = ctypes.c_void_p
-N_KV_TYPES = 3
+N_KV_TYPES = 4
 
 
 def kernel_sets():

@@ -12,7 +12,8 @@ FIELDS = (
     "top_p min_p repetition_penalty top_k reserved seed n_calls"
 ).split()
 MAGIC = bytes([0x89, 0x53, 0x4D, 0x53, 0x0D, 0x0A, 0x1A, 0x0A])
-TYPES = {1: np.dtype("<f4"), 2: np.dtype("<f2"), 3: np.dtype("i1")}
+TYPES = {1: np.dtype("<f4"), 2: np.dtype("<f2"), 3: np.dtype("i1")}  # 4: int4
+LEVELS = np.array([-116, -90, -71, -56, -43, -29, -17, -6, 6, 17, 29, 43, 56, 71, 90, 116], np.float32)
 
 
 @dataclasses.dataclass
@@ -20,7 +21,7 @@ class Session:
     header: dict
     ids: np.ndarray  # (n_ids)
     data: bytes
-    records: list  # of keys and values, (keys, values) each (n, head_dim), int8 scaled
+    records: list  # of keys and values, (keys, values) each (n, head_dim), int8 and int4 scaled, int4 transformed back
 
 
 def digest(before, record):
@@ -33,14 +34,36 @@ def split(n, at_once):
 
 def record_sizes(header, n_layers, n_heads, head_dim):
     """Of all records; and of each block of keys and values its number of positions."""
-    element = TYPES[header["kv"]].itemsize
-    position = 2 * head_dim * element + (8 if header["kv"] == 3 else 0)
+    kv = header["kv"]
+    row = head_dim // 2 if kv == 4 else head_dim * TYPES[kv].itemsize
+    position = 2 * row + (8 if kv >= 3 else 0)
     blocks = [n for n in split(header["n_positions"], 64) for _ in range(n_layers * n_heads)]
     sizes = [4 * n for n in split(header["n_ids"], 4096)] + split(header["n_data"], 16384)
     return [HEADER.size, *sizes, *(n * position for n in blocks)], blocks
 
 
+def hadamard(x):
+    """The transform of each row, in parts of the largest power of two that divides their length."""
+    part = x.shape[1] & -x.shape[1]
+    matrix = np.ones((1, 1), np.float32)
+    while len(matrix) < part:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return (x.reshape(-1, part) @ matrix).reshape(x.shape)
+
+
+def read_int4_rows(record, n, head_dim):
+    row = head_dim // 2
+    packed = np.frombuffer(record, "u1", 2 * n * row).reshape(2 * n, row)
+    codes = np.stack([packed & 15, packed >> 4], axis=-1).reshape(2 * n, 2 * row)
+    scales = np.frombuffer(record, "<f4", 2 * n, 2 * n * row)
+    part = head_dim & -head_dim
+    rows = hadamard(LEVELS[codes] * scales[:, None]) / part
+    return rows[:n], rows[n:]
+
+
 def read_rows(record, n, kv, head_dim):
+    if kv == 4:
+        return read_int4_rows(record, n, head_dim)
     dtype = TYPES[kv]
     count = n * head_dim
     keys, values = (

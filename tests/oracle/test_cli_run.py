@@ -157,7 +157,7 @@ def test_kernel_sets_do_not_change_the_text(blob, greedy):
     assert output(blob, PROMPT, "-n", 60, env=environment) == greedy["text"] + "\n"
 
 
-@pytest.mark.parametrize("kv", ["f32", "f16", "int8"])
+@pytest.mark.parametrize("kv", ["f32", "f16", "int8", "int4"])
 def test_every_kv_type_runs(blob, kv):
     assert len(output(blob, PROMPT, "-n", 20, "--kv", kv, "--ids").split()) == 20
 
@@ -364,7 +364,7 @@ def test_help_names_every_option_and_no_other():
         (["--ctx", "0"], ["--ctx: "]),
         (["--threads", "0"], ["--threads: "]),
         (["--threads", "257"], ["--threads: "]),
-        (["--kv", "f64"], ["--kv: ", "f32, f16, int8"]),
+        (["--kv", "f64"], ["--kv: ", "f32, f16, int8, int4"]),
         (["--verify", "never"], ["--verify: ", "first, open, off"]),
         (["--json=1"], ["--json: ", "takes no value"]),
         (["--unknown"], ["--unknown: unknown option"]),

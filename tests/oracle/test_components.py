@@ -140,6 +140,7 @@ class Attention:
 
     def __init__(self, kernels, kv_type, queries, softcap=0):
         n, head_dim = queries.shape
+        self.padded = kv_type == 3  # int4 has no level 0, so padding has some value
         self.function = kernels("attend", None, POINTER, POINTER, POINTER, index=kv_type)
         self.queries = np.full((head_dim, QUERY_TILE), np.nan, np.float32)
         self.queries[:, :n] = queries.T
@@ -159,7 +160,8 @@ class Attention:
         self.function(ctypes.byref(self.state), ctypes.byref(block), ranges.ctypes.data)
 
     def result(self):
-        assert not self.values[:, self.state.head_dim :].any()  # the padding
+        if not self.padded:
+            assert not self.values[:, self.state.head_dim :].any()
         total = self.sums.sum(axis=1, dtype=np.float64, keepdims=True)
         return self.values[:, : self.state.head_dim] / total
 
@@ -207,6 +209,8 @@ lib.smol_kv_store.argtypes = [POINTER, POINTER] + [SIZE] * 3 + [POINTER, POINTER
 lib.smol_kv_store.restype = None
 lib.smol_kv_block.argtypes = [POINTER] + [SIZE] * 3
 lib.smol_kv_block.restype = KvBlock
+lib.smol_hadamard.argtypes = lib.smol_hadamard_inverse.argtypes = [POINTER, SIZE, SIZE]
+lib.smol_hadamard.restype = lib.smol_hadamard_inverse.restype = None
 lib.smol_kv_free.argtypes = [POINTER]
 lib.smol_kv_free.restype = None
 
@@ -249,7 +253,17 @@ def stored_int8(x):
     return torch.round(x * (127 / amax)) * (amax / 127)
 
 
-STORED = [stored_f32, stored_f16, stored_int8]
+LEVELS = torch.tensor([-116, -90, -71, -56, -43, -29, -17, -6, 6, 17, 29, 43, 56, 71, 90, 116.0])
+
+
+def stored_int4(x):
+    """These steps, and the nearest level of each, the lower one of two."""
+    amax = x.abs().amax(dim=1, keepdim=True)
+    steps = torch.round(x * (127 / amax))
+    return LEVELS[(steps[..., None] - LEVELS).abs().argmin(dim=-1)] * (amax / 127)
+
+
+STORED = [stored_f32, stored_f16, stored_int8, stored_int4]
 
 
 def attend(kernels, kv_type, cache, queries, visible, first=None, softcap=0):
@@ -291,7 +305,7 @@ def filled_cache(request, kernels, rng):
 
 
 def attention_cases(test):
-    test = pytest.mark.parametrize("kv_type", [0, 1, 2], ids=["f32", "f16", "int8"])(test)
+    test = pytest.mark.parametrize("kv_type", range(4), ids=["f32", "f16", "int8", "int4"])(test)
     return pytest.mark.parametrize("head_dim", [2, 10, 16, 64, 80])(test)
 
 
@@ -364,6 +378,20 @@ def test_windows_and_softcaps_are_those_of_gemma2(head_dim, kv_type, kernels, fi
         first = np.clip(rows + 1 - window - starts, 0, behind)
         ours = attend(kernels, kv_type, cache, queries, behind, first, softcap)
         assert_close(ours, expected[0, :, 0].numpy(), 1e-5, absolute=2e-6)
+
+
+@pytest.mark.parametrize("head_dim", [2, 6, 10, 16, 64, 80, 96, 128, 1024])
+def test_the_hadamard_transform_is_sylvester_s_matrix(head_dim, rng):
+    part = head_dim & -head_dim
+    index = np.arange(part)
+    matrix = 1 - 2 * (np.bitwise_count(index[:, None] & index) % 2).astype(np.float32)
+    heads = normal(rng, 3, head_dim)
+    expected = (heads.reshape(-1, part) @ matrix).reshape(heads.shape)
+    ours = heads.copy()
+    lib.smol_hadamard(ours.ctypes.data, 3, head_dim)
+    assert_close(ours, expected, 1e-5, absolute=1e-4)
+    lib.smol_hadamard_inverse(ours.ctypes.data, 3, head_dim)
+    assert_close(ours, heads, 1e-5, absolute=1e-6)
 
 
 # --- quantizing, matrix products --------------------------------------------------------------

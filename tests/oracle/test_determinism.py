@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 THREADS = [1, 2, 3, 7]
 DTYPES = ["f32", "bf16", "int8"]
-KVS = ["f32", "f16", "int8"]
+KVS = ["f32", "f16", "int8", "int4"]
 DEMO = ROOT / "demo/model"
 LONG = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()]
 TOKENS = LONG[:150]
@@ -195,7 +195,7 @@ def real_ids(real_model_dir):
     return Tokenizer.from_file(str(real_model_dir / "tokenizer.json")).encode(prose()[:8000]).ids
 
 
-@pytest.fixture(scope="module", params=zip(DTYPES, KVS, strict=True), ids="/".join)
+@pytest.fixture(scope="module", params=zip([*DTYPES, "int8"], KVS, strict=True), ids="/".join)
 def real_case(request, real_model_dir, real_ids):
     """(model, kv, tokens across two spans, their logits in one call on one thread); each type of weights
     and of the cache once, as the bundled model has every pair"""

@@ -1,5 +1,6 @@
 """The logits of f32 blobs against transformers in float32: random checkpoints in odd shapes, and a
-real model. What f16 and int8 KV caches change is bounded too."""
+real model. What smaller KV caches change is bounded too, and an int4 cache changes what keys and values
+that are rounded likewise change in transformers."""
 
 import os
 import shutil
@@ -11,6 +12,9 @@ from checkpoints import edit_config, load_reference, make, reference_logits
 from engine import Model, blob_of, convert
 from texts import prose
 from tokenizers import Tokenizer
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+from transformers.models.llama.modeling_llama import eager_attention_forward as llama_attention
 
 TOLERANCE = 2e-4  # of a position's spread, its largest logit minus its smallest
 N_POSITIONS = 150  # crosses two borders of KV blocks (64 positions)
@@ -216,6 +220,44 @@ def test_real_model_gives_the_logits_of_transformers_behind_8192_tokens(
 
 # --- what a smaller KV cache costs ------------------------------------------------------------
 
+LEVELS = torch.tensor([-116, -90, -71, -56, -43, -29, -17, -6, 6, 17, 29, 43, 56, 71, 90, 116.0])
+
+
+def rounded_to_int4(x):
+    """x (..., head_dim), rounded as an int4 KV cache does: transformed by a Hadamard matrix in parts of the
+    largest power of two, and with the nearest level of the steps of the largest magnitude / 127."""
+    part = x.shape[-1] & -x.shape[-1]
+    index = np.arange(part)
+    matrix = torch.from_numpy(1 - 2 * (np.bitwise_count(index[:, None] & index) % 2).astype(np.float32))
+    turned = (x.unflatten(-1, (-1, part)) @ matrix).flatten(-2)
+    amax = turned.abs().amax(dim=-1, keepdim=True)
+    steps = torch.round(turned * (127 / amax))
+    levels = LEVELS[(steps[..., None] - LEVELS).abs().argmin(dim=-1)] * (amax / 127)
+    return (levels.unflatten(-1, (-1, part)) @ matrix / part).flatten(-2)
+
+
+def attention_to_int4(module, query, key, value, mask, **options):
+    return llama_attention(module, query, rounded_to_int4(key), rounded_to_int4(value), mask, **options)
+
+
+@pytest.mark.parametrize("head_dim", [16, 24, 10])
+def test_an_int4_cache_is_transformers_with_rounded_keys_and_values(head_dim, tmp_path):
+    """A number that lies between two levels may be rounded otherwise, so few logits differ by more."""
+    source = make(tmp_path, hidden_size=60, head_dim=head_dim, num_attention_heads=6, vocab_size=97)
+    ids = np.random.default_rng(5).integers(0, 97, N_POSITIONS).tolist()
+    model = load_reference(source)
+    exact = reference_logits(model, ids)
+    AttentionInterface.register("int4", attention_to_int4)
+    AttentionMaskInterface.register("int4", eager_mask)
+    model.set_attn_implementation("int4")
+    rounded = reference_logits(model, ids)
+    with Model(convert(source, tmp_path / "a.smol", "f32")) as ours:
+        logits = ours.logits(ids, threads=2, kv="int4")
+    differences = abs(logits - rounded).max(axis=1) / spread(rounded)
+    assert np.median(differences) <= 1e-5 < 1e-3 < np.median(abs(logits - exact).max(axis=1) / spread(exact))
+    assert mean_divergence(rounded, logits) < 0.02 * mean_divergence(exact, logits)
+
+
 
 def mean_divergence(logits, others):
     """Mean over positions of KL(softmax(logits) || softmax(others))."""
@@ -225,7 +267,7 @@ def mean_divergence(logits, others):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kv, most_difference, most_divergence", [("f16", 3e-3, 3e-6), ("int8", 8e-2, 3e-3)]
+    "kv, most_difference, most_divergence", [("f16", 3e-3, 3e-6), ("int8", 8e-2, 3e-3), ("int4", 1, 1e-1)]
 )
 def test_smaller_kv_types_change_the_logits_little(
     kv, most_difference, most_divergence, real_f32, real_ids, record_property

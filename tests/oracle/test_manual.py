@@ -200,8 +200,8 @@ def test_fish_offers_the_files_that_are_wanted_first(files, words, wanted):
 
 
 def test_bash_completes_what_stands_behind_an_equals_sign():
-    assert bash_completes("smolrun", "--kv", "=", "i") == ["int8"]
-    assert bash_completes("smolrun", "--kv", "=") == ["f32", "f16", "int8"]
+    assert bash_completes("smolrun", "--kv", "=", "i") == ["int8", "int4"]
+    assert bash_completes("smolrun", "--kv", "=") == ["f32", "f16", "int8", "int4"]
 
 
 START = {

@@ -35,7 +35,7 @@ def file(tmp_path):
 # --- exactness ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kv", ["f32", "f16", "int8"])
+@pytest.mark.parametrize("kv", ["f32", "f16", "int8", "int4"])
 @pytest.mark.parametrize("sampling", [[], SAMPLED], ids=["greedy", "sampled"])
 def test_a_text_in_parts_is_the_text_at_once(blob, file, kv, sampling):
     at_once = answer(blob, TEXT, "-n", 70, "--kv", kv, *sampling)
@@ -113,7 +113,7 @@ def test_a_full_context_goes_on_in_a_longer_one(blob, file):
 # --- what is in it --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kv, tolerance", [("f32", 2e-4), ("f16", 2e-2), ("int8", 0.15)])
+@pytest.mark.parametrize("kv, tolerance", [("f32", 2e-4), ("f16", 2e-2), ("int8", 0.15), ("int4", 1)])
 def test_keys_and_values_are_those_of_transformers(demo_blob, file, kv, tolerance):
     import torch
 

@@ -67,7 +67,7 @@ static void check_model(const struct blob_model *blob_model)
     smol_model *model;
     assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     assert_int_equal(smol_model_open(path, NULL, &model, NULL), SMOL_OK);
-    for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
+    for (smol_kv kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         evaluate(model, kv, &whole, expected);
         for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
             check_way(model, kv, &ways[i], expected);

@@ -50,7 +50,7 @@ static smol_context *new_context(const smol_model *model, smol_context_params pa
 /* The KV types alternate. */
 static smol_kv kv_of(size_t sequence)
 {
-    return (smol_kv)(SMOL_KV_F32 + sequence % 3);
+    return (smol_kv)(SMOL_KV_F32 + sequence % 4);
 }
 
 static uint32_t draw(uint32_t below)

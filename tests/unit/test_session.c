@@ -112,7 +112,7 @@ static void assert_same_continuation(const smol_model *model, smol_kv kv, size_t
 static void a_restored_context_goes_on_with_the_same_bits(void **state)
 {
     (void)state;
-    for (int kv = SMOL_KV_DEFAULT; kv <= SMOL_KV_INT8; kv++) {
+    for (int kv = SMOL_KV_DEFAULT; kv <= SMOL_KV_INT4; kv++) {
         const size_t lengths[] = {1, 63, 64, 65, 200};
         for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
             assert_same_continuation(demo, (smol_kv)kv, lengths[i], 5);
@@ -338,8 +338,13 @@ static struct fixture make(smol_kv kv)
     eval(f.context, 1, 5, 0, NULL);
     f.bytes = save(f.context, &session);
     memcpy(&f.header, f.bytes.data, sizeof f.header);
-    size_t element = kv == SMOL_KV_F32 ? 4 : kv == SMOL_KV_F16 ? 2 : 1;
-    f.row_bytes = 5 * (2 * 6 * element + (kv == SMOL_KV_INT8 ? 8 : 0));
+    static const size_t row_bytes[] = {
+        [SMOL_KV_F32] = 2 * 6 * 4,
+        [SMOL_KV_F16] = 2 * 6 * 2,
+        [SMOL_KV_INT8] = 2 * 6 + 8,
+        [SMOL_KV_INT4] = 2 * 3 + 8,
+    };
+    f.row_bytes = 5 * row_bytes[kv];
     assert_int_equal(f.bytes.size, 88 + 8 + 20 + 8 + 2 * (f.row_bytes + 8));
     return f;
 }
@@ -374,7 +379,7 @@ static void assert_refused(struct fixture *f, size_t size, smol_status status, c
 static void a_session_that_is_cut_is_refused_at_every_length(void **state)
 {
     (void)state;
-    for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
+    for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         struct fixture f = make((smol_kv)kv);
         for (size_t size = 0; size < f.bytes.size; size++)
             assert_refused(&f, size, SMOL_ERROR_DAMAGED,
@@ -389,7 +394,7 @@ static void a_session_that_is_cut_is_refused_at_every_length(void **state)
 static void every_flipped_bit_is_refused(void **state)
 {
     (void)state;
-    for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT8; kv++) {
+    for (int kv = SMOL_KV_F32; kv <= SMOL_KV_INT4; kv++) {
         struct fixture f = make((smol_kv)kv);
         for (size_t bit = 0; bit < 8 * f.bytes.size; bit++) {
             f.bytes.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -434,7 +439,7 @@ static void fields_out_of_order_are_refused(void **state)
         {FIELD_OF(major), 0, SMOL_ERROR_UNSUPPORTED, "version 0.0"},
         {FIELD_OF(minor), 1, SMOL_ERROR_UNSUPPORTED, "version 1.1"},
         {FIELD_OF(kv), 0, SMOL_ERROR_DAMAGED, "type of its KV"},
-        {FIELD_OF(kv), 4, SMOL_ERROR_DAMAGED, "type of its KV"},
+        {FIELD_OF(kv), 5, SMOL_ERROR_DAMAGED, "type of its KV"},
         {FIELD_OF(kv), SMOL_KV_F32, SMOL_ERROR_UNSUPPORTED, "cache of f32, not f16"},
         {FIELD_OF(front_digest), 1, SMOL_ERROR_UNSUPPORTED, "another blob"},
         {FIELD_OF(file_size), 1, SMOL_ERROR_UNSUPPORTED, "another blob"},
@@ -535,17 +540,19 @@ static void scales_that_are_no_scales_are_refused(void **state)
 {
     (void)state;
     const uint32_t values[] = {0x80000000, 0xbf800000, 0x7f800000, 0x7fc00000};
-    struct fixture f = make(SMOL_KV_INT8);
-    uint8_t *scales = f.bytes.data + f.bytes.size - 8 - 2 * 5 * sizeof(float);
-    for (size_t i = 0; i < 10 * 4; i++) {
-        uint8_t old[4];
-        memcpy(old, scales + i / 4 * 4, 4);
-        memcpy(scales + i / 4 * 4, &values[i % 4], 4);
-        repair(&f.bytes, &f.header, f.row_bytes);
-        assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "no numbers");
-        memcpy(scales + i / 4 * 4, old, 4);
+    for (smol_kv kv = SMOL_KV_INT8; kv <= SMOL_KV_INT4; kv++) {
+        struct fixture f = make(kv);
+        uint8_t *scales = f.bytes.data + f.bytes.size - 8 - 2 * 5 * sizeof(float);
+        for (size_t i = 0; i < 10 * 4; i++) {
+            uint8_t old[4];
+            memcpy(old, scales + i / 4 * 4, 4);
+            memcpy(scales + i / 4 * 4, &values[i % 4], 4);
+            repair(&f.bytes, &f.header, f.row_bytes);
+            assert_refused(&f, f.bytes.size, SMOL_ERROR_DAMAGED, "no numbers");
+            memcpy(scales + i / 4 * 4, old, 4);
+        }
+        drop(&f);
     }
-    drop(&f);
 }
 
 /* --- callbacks ---------------------------------------------------------------------------- */
