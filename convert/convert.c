@@ -72,11 +72,38 @@ static smol_status run_load_steps(struct conversion *c, smol_error *error)
 
 /* --- parts of a conversion ---------------------------------------------------------------- */
 
+static struct weights weights_of(const struct source *source)
+{
+    return (struct weights){source->config.family, &source->config.model,
+                            source->tensors,       source->lora.pairs,
+                            &source->mix,          source->stats.path ? &source->stats : NULL};
+}
+
+/* Opens the statistics of --calibration, and checks that they are of this model. */
+static smol_status open_stats(struct source *source, const struct source_options *options,
+                              smol_error *error)
+{
+    uint64_t key;
+    const struct weights weights = weights_of(source);
+    if (!options->calibration)
+        return SMOL_OK;
+    if (!source->mix.storage)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--calibration: has no effect on --dtype %s: use int4, int5 or int6",
+                         smol_dtype_name(source->dtype));
+    smol_status status = smol_stats_open(options->calibration, &source->stats, error);
+    if (!status)
+        status = smol_weights_key(&weights, &key, error);
+    return status ? status : smol_stats_belong(&source->stats, &source->config.model, key, error);
+}
+
 static smol_status load_source(struct conversion *c, const char *input,
                                const struct source_options *options, enum blob_dtype dtype,
                                uint32_t n_threads, smol_error *error)
 {
     smol_status status = smol_source_open(input, options, dtype, &c->source, error);
+    if (!status)
+        status = open_stats(&c->source, options, error);
     if (!status)
         status = smol_pool_create(n_threads, &c->pool, error);
     if (!status)
@@ -94,9 +121,7 @@ static struct blob_contents contents_of(const struct conversion *c)
 
 static smol_status write_weights(struct conversion *c, bool quiet, smol_error *error)
 {
-    const struct source *source = &c->source;
-    const struct weights weights = {source->config.family, &source->config.model, source->tensors,
-                                    source->lora.pairs, &source->mix};
+    const struct weights weights = weights_of(&c->source);
     return smol_weights_write(&weights, c->pool, c->writer, quiet, error);
 }
 

@@ -46,6 +46,16 @@ static void describe_adapter(struct buffer *out, const struct lora *lora, bool d
         smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
 }
 
+static void describe_stats(struct buffer *out, const struct stats_file *stats, bool digests)
+{
+    if (!stats->path)
+        return;
+    smol_buffer_print(out, "calibration: %s, %" PRIu64 " tokens\n",
+                      stats->header.kind == STATS_GRAM ? "Gram matrices" : "diagonals",
+                      stats->header.n_tokens);
+    describe_view(out, smol_base_name(stats->path), &stats->file, digests);
+}
+
 smol_status smol_provenance_make(const struct source *source, bool digests, char **text,
                                  size_t *size, smol_error *error)
 {
@@ -68,6 +78,7 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
     describe_adapter(&out, &source->lora, digests);
+    describe_stats(&out, &source->stats, digests);
     for (size_t i = 0; i < N_CHAT_TEMPLATES; i++) {
         const struct chat_template_file *file = &source->template.files[i];
         if (file->mark.size > 0)

@@ -328,6 +328,7 @@ void smol_source_close(struct source *source)
     smol_tokenizer_rules_free(&source->tokenizer_rules);
     smol_chat_template_close(&source->template);
     smol_mix_free(&source->mix);
+    smol_stats_close(&source->stats);
     free(source->tensors);
     free(source->config_name);
     free(source->folder);

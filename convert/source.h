@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "convert/base/settings.h"
 #include "convert/blob/writer.h"
+#include "convert/calibration/stats_file.h"
 #include "convert/checkpoint/config.h"
 #include "convert/checkpoint/lora.h"
 #include "convert/checkpoint/shards.h"
@@ -24,6 +25,7 @@ struct source_options {
     uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
     const char *template_name; /* the name of the chat template, or NULL: "default" */
     const char *template_file; /* a file that replaces the chat template, or NULL */
+    const char *calibration;   /* statistics (format/STATS.md) for int6, int5 and int4, or NULL */
 };
 
 struct source {
@@ -41,6 +43,7 @@ struct source {
     struct lora lora;                          /* zeroed if there is none */
     enum blob_dtype dtype;                     /* of the blob: that of most weights of the layers */
     struct mix mix;                            /* see smol_source_set_dtype */
+    struct stats_file stats;                   /* zeroed without calibration */
 };
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the

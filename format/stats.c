@@ -21,9 +21,9 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
 smol_status smol_stats_check(const struct stats_header *header, const char *path, smol_error *error)
 {
     if (memcmp(header->magic, STATS_MAGIC, STATS_MAGIC_SIZE) != 0)
-        return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
-                         "%s: not a file of calibration statistics: make one with smolrun calibrate",
-                         path);
+        return smol_fail(
+            error, SMOL_ERROR_UNSUPPORTED,
+            "%s: not a file of calibration statistics: make one with smolrun calibrate", path);
     if (header->major != STATS_MAJOR || header->minor != STATS_MINOR)
         return smol_fail(error, SMOL_ERROR_UNSUPPORTED,
                          "%s: calibration statistics of version %u.%u, this program reads %d.%d: "

@@ -1,5 +1,6 @@
-/* The bytes of calibration statistics as C structs, and the places of their records. format/STATS.md
- * is the specification. Everything is little-endian; structs have no hidden padding. */
+/* The bytes of calibration statistics as C structs, and the places of their records.
+ * format/STATS.md is the specification. Everything is little-endian; structs have no hidden
+ * padding. */
 #ifndef SMOL_FORMAT_STATS_H
 #define SMOL_FORMAT_STATS_H
 

@@ -20,8 +20,9 @@ struct calibration {
     size_t n_windows;
     const smol_calibrate_params *params;
     struct stats_header header;
-    size_t begin, end;  /* records of the range */
-    struct gram *grams; /* (end - begin) */
+    size_t begin, end;               /* records of the range */
+    struct gram *grams;              /* (end - begin) */
+    float energies[GRAM_RUN];        /* of the rows of the current input */
     uint64_t max_bytes, done, total; /* tokens, in all ranges */
     smol_error *error;
 };
@@ -143,10 +144,18 @@ static uint32_t count_parts(void *user, enum observed input, size_t layer)
     return gram ? smol_gram_parts(gram) : 0;
 }
 
+static void look_at_row(void *user, enum observed input, size_t layer, const float *x, size_t t)
+{
+    struct calibration *c = user;
+    size_t width = gram_of(c, input, layer)->width;
+    c->energies[t] = smol_gram_energy(x + t * width, width);
+}
+
 static void add_part(void *user, enum observed input, size_t layer, const float *x, size_t n,
                      uint32_t part)
 {
-    smol_gram_add(gram_of(user, input, layer), x, n, part);
+    const struct calibration *c = user;
+    smol_gram_add(gram_of(c, input, layer), x, c->energies, n, part);
 }
 
 static smol_status report(struct calibration *c, size_t n)
@@ -162,8 +171,9 @@ static smol_status report(struct calibration *c, size_t n)
 static smol_status run_windows(struct calibration *c)
 {
     size_t n_layers = c->header.n_layers, last = (c->end - 1) / STATS_PER_LAYER;
-    const struct observer observer = {c, last < n_layers ? last + 1 : n_layers, last == n_layers,
-                                      count_parts, add_part};
+    const struct observer observer = {
+        c,       last < n_layers ? last + 1 : n_layers, last == n_layers, count_parts, look_at_row,
+        add_part};
     const uint32_t *ids = c->ids;
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < c->n_windows; i++) {
@@ -290,9 +300,9 @@ static smol_status make_header(struct calibration *c)
     struct stats_header *header = &c->header;
     smol_status status = CHECK_RESERVED(calibrate_params, c->params, c->error);
     if (!status && blob->model->dtype != DTYPE_F32 && blob->model->dtype != DTYPE_BF16)
-        status = smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
-                           "%s: its weights are quantized: calibrate a blob of f32 or bf16",
-                           blob->path);
+        status =
+            smol_fail(c->error, SMOL_ERROR_UNSUPPORTED,
+                      "%s: its weights are quantized: calibrate a blob of f32 or bf16", blob->path);
     if (!status)
         status = check_windows(c);
     if (status)

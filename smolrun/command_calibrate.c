@@ -1,4 +1,5 @@
-/* smolrun calibrate: writes statistics from which smolconv quantizes a model better than without. */
+/* smolrun calibrate: writes statistics from which smolconv quantizes a model better than without.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ struct calibration {
     uint32_t *ids, *windows; /* (n_ids), (n_windows) */
     size_t n_ids, n_windows, room, window_room;
     struct output output;
-    bool used; /* the file has data */
+    bool used;             /* the file has data */
     smol_error file_error; /* of the last read or write */
     struct live_line line;
     double start, drawn; /* seconds */
@@ -174,8 +175,8 @@ static smol_status write_file(struct calibration *c, smol_error *error)
     uint64_t size;
     c->line = smol_live_line_start(false);
     c->start = clock_seconds();
-    smol_status status = smol_calibrate(c->context, c->ids, c->windows, c->n_windows, &params, &size,
-                            error);
+    smol_status status =
+        smol_calibrate(c->context, c->ids, c->windows, c->n_windows, &params, &size, error);
     smol_live_line_end(&c->line);
     if (status && c->file_error.status)
         *error = c->file_error;

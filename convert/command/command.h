@@ -41,6 +41,12 @@ smolconv_command smolconv_verify;
             OPTION_TEXT, FIELD(source.config), 0, 0, NULL                                          \
     }
 
+#define RULE_CALIBRATION                                                                           \
+    {                                                                                              \
+        "calibration", 0, "STATS", "for int4, int5, int6: statistics from smolrun calibrate",      \
+            OPTION_TEXT, FIELD(source.calibration), 0, 0, NULL                                     \
+    }
+
 /* Options for reading a checkpoint. FIELD(source) is a struct source_options. */
 #define RULES_SOURCE                                                                               \
     RULE_CONFIG,                                                                                   \

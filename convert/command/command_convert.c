@@ -12,6 +12,7 @@ static const char *const dtype_words[] = {"f32", "bf16", "int8", "int6", "int5",
 static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "store matrices as int4, int5, int6, int8, bf16 or f32 (int8)",
      OPTION_CHOICE, FIELD(dtype), DTYPE_F32, 0, dtype_words},
+    RULE_CALIBRATION,
     RULE_THREADS,
     RULES_SOURCE,
     {"context", 0, "N", "longest text, in tokens: selects the factors of longrope", OPTION_COUNT,

@@ -22,6 +22,7 @@ struct verify_options {
 static const struct option_rule rules[] = {
     {"source", 0, "DIR", "convert the checkpoint DIR again, in memory, and compare every byte",
      OPTION_TEXT, FIELD(checkpoint), 0, 0, NULL},
+    RULE_CALIBRATION,
     RULES_SOURCE,
     {"threads", 0, "N", "threads for --source (one per available processor)", OPTION_COUNT,
      FIELD(n_threads), 1, POOL_MAX_THREADS, NULL},

@@ -6,11 +6,14 @@
 #include "convert/weights/tile_template.h"
 
 #include "common/cpu.h"
+#include "convert/weights/feedback.h"
 
 struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
                                   const struct blob_tensor *layout, const struct tile_rule *rule,
                                   uint64_t row, float *scratch, uint8_t *out)
 {
+    if (rule && rule->factor)
+        return smol_feedback_block(source, layout, rule, row, scratch, out);
 #if defined(__x86_64__)
     if (smol_cpu_has_avx2())
         return smol_tile_block_avx2(source, layout, rule, row, scratch, out);
@@ -47,6 +50,16 @@ void smol_group_codes(const struct level_search *search, const float *values, fl
     }
 #endif
     smol_group_codes_baseline(search, values, scale, codes);
+}
+
+struct tile_fault smol_tile_check(const float *values, uint64_t n, uint64_t start)
+{
+    struct tile_fault fault = find_not_finite(values, n, start);
+    for (uint64_t i = 0; !fault.status && i < n; i++)
+        if (values[i] > MAX_SCALED || values[i] < -MAX_SCALED)
+            fault = (struct tile_fault){SMOL_ERROR_UNSUPPORTED, start + i, values[i],
+                                        "is too large for f16 scales"};
+    return fault;
 }
 
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
+#include "convert/calibration/factor.h"
 #include "convert/checkpoint/safetensors.h"
 #include "convert/weights/levels.h"
 #include "format/layout.h"
@@ -24,12 +25,14 @@ struct tile_rule {
     const struct level_search *levels;
     /* (cols): the weight of each input's squared error, from 0 to 1; NULL: all are alike */
     const float *importance;
+    const struct factor
+        *factor; /* of the inputs, for error feedback; NULL: each is rounded alone */
 };
 
 /* Converts rows [row, min(row + TILE_ROWS, layout->rows)) of a matrix into out, which has room for
  * smol_block_bytes(layout->dtype, layout->cols). `rule` may be NULL for other dtypes than int6,
- * int5 and int4. `scratch` holds `cols` floats. Uses AVX2 if the processor has it; the bytes are
- * the same. */
+ * int5 and int4. `scratch` holds `cols` floats, or with rule->factor as many as
+ * smol_feedback_scratch returns. Uses AVX2 if the processor has it; the bytes are the same. */
 typedef struct tile_fault tile_block(const struct safetensors_tensor *source,
                                      const struct blob_tensor *layout, const struct tile_rule *rule,
                                      uint64_t row, float *scratch, uint8_t *out);
@@ -74,6 +77,10 @@ group_codes smol_group_codes_baseline;
 group_scale smol_group_scale_avx2;
 group_codes smol_group_codes_avx2;
 #endif
+
+/* Returns the first of values[0..n) that int6, int5 and int4 cannot hold as a fault; `start` is the
+ * index of the first value. */
+struct tile_fault smol_tile_check(const float *values, uint64_t n, uint64_t start);
 
 /* Converts a vector into out[0..layout->size). */
 struct tile_fault smol_tile_vector(const struct safetensors_tensor *source,

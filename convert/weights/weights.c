@@ -11,6 +11,7 @@
 #include "common/checked.h"
 #include "convert/base/progress.h"
 #include "convert/checkpoint/checkpoint.h"
+#include "convert/weights/feedback.h"
 #include "convert/weights/tile.h"
 #include "format/layout.h"
 
@@ -18,6 +19,7 @@ enum {
     BATCH_BYTES = 2 << 20, /* small enough to stay in the cache until it is written */
     BATCH_PIECES = 512,
 };
+#define NO_RECORD SIZE_MAX
 
 /* A tensor to convert. */
 struct weight {
@@ -26,6 +28,7 @@ struct weight {
     float offset;                 /* added to a vector's elements */
     const struct lora_pair *lora; /* NULL: no adapter */
     struct tile_rule rule;        /* for int6, int5 and int4 */
+    size_t record;                /* of the statistics, or NO_RECORD */
 };
 
 /* A row block of a matrix, or a whole vector. */
@@ -58,7 +61,13 @@ struct weight_stream {
     struct tile_batch *made, *written;
     struct tile_batch batches[2];
     uint64_t max_cols;
-    float *scratch; /* (n_threads, max_cols) */
+    float *scratch; /* (n_threads, scratch_size) */
+    uint64_t scratch_size;
+    /* of the record that the pieces of a batch belong to */
+    const struct stats_file *stats; /* or NULL */
+    size_t record;
+    float *importance; /* (the widest record) */
+    struct factor factor;
     bool merges;
     float *merged; /* (n_threads, TILE_ROWS, max_cols), if an adapter changes any tensor */
     struct finding findings[POOL_MAX_THREADS];
@@ -83,7 +92,8 @@ static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
     while (s->next_tensor < s->n_tensors && batch->n_pieces < BATCH_PIECES) {
         const struct weight *tensor = &s->tensors[s->next_tensor];
         uint64_t bytes = piece_bytes(&tensor->layout);
-        if (bytes > s->capacity - batch->size)
+        bool other_record = tensor->record != NO_RECORD && tensor->record != s->record;
+        if (bytes > s->capacity - batch->size || other_record)
             return;
         batch->pieces[batch->n_pieces++] = (struct tile_piece){tensor, s->next_row, batch->size};
         batch->size += bytes;
@@ -117,7 +127,7 @@ static struct tile_fault make_merged(struct weight_stream *s, const struct tile_
     smol_lora_merge(tensor->lora, tensor->source, piece->row, layout.rows, rows);
     const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)rows};
     struct tile_fault fault =
-        smol_tile_block(&source, &layout, &tensor->rule, 0, s->scratch + thread * s->max_cols,
+        smol_tile_block(&source, &layout, &tensor->rule, 0, s->scratch + thread * s->scratch_size,
                         s->made->bytes + piece->offset);
     fault.index += piece->row * layout.cols;
     return fault;
@@ -133,7 +143,7 @@ static struct tile_fault make_piece(struct weight_stream *s, const struct tile_p
     if (tensor->lora)
         return make_merged(s, piece, thread);
     return smol_tile_block(tensor->source, &tensor->layout, &tensor->rule, piece->row,
-                           s->scratch + thread * s->max_cols, out);
+                           s->scratch + thread * s->scratch_size, out);
 }
 
 /* Item 0 writes the previous batch; each other item converts a piece of the next one. A thread that
@@ -185,6 +195,72 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
                      fault->reason, status == SMOL_ERROR_DAMAGED ? broken : "use --dtype f32");
 }
 
+/* --- calibration -------------------------------------------------------------------------- */
+
+/* Returns the record that describes the inputs of a matrix. The embedding has none. */
+static size_t record_of(const struct blob_tensor *layout, size_t n_records)
+{
+    static const size_t places[ROLE_COUNT] = {
+        [ROLE_ATTN_Q] = 1,   [ROLE_ATTN_K] = 1, [ROLE_ATTN_V] = 1,   [ROLE_ATTN_O] = 2,
+        [ROLE_MLP_GATE] = 3, [ROLE_MLP_UP] = 3, [ROLE_MLP_DOWN] = 4,
+    };
+    size_t place = places[layout->role];
+    if (layout->role == ROLE_OUTPUT)
+        return n_records - 1;
+    return place ? layout->layer * STATS_PER_LAYER + place - 1 : NO_RECORD;
+}
+
+/* Sets the importance of each input: its mean square, damped, relative to the largest. With error
+ * feedback the factor's D would be the weights of the errors, but these measure better. */
+static void set_importance(struct weight_stream *s, const float *values, size_t width)
+{
+    double sum = 0, largest = 0;
+    for (size_t i = 0; i < width; i++) {
+        double square = stats_diagonal(s->stats, s->record, values, i);
+        sum += square;
+        largest = square > largest ? square : largest;
+    }
+    double damping = sum > 0 ? FACTOR_DAMPING * sum / (double)width : 1;
+    for (size_t i = 0; i < width; i++) {
+        double square = stats_diagonal(s->stats, s->record, values, i);
+        s->importance[i] = (float)((square + damping) / (largest + damping));
+    }
+}
+
+/* Prepares the record of the next tensor, unless it is the current one. */
+static smol_status prepare_record(struct weight_stream *s, struct pool *pool)
+{
+    const float *values;
+    const struct weight *next = &s->tensors[s->next_tensor];
+    if (s->next_tensor == s->n_tensors || next->record == NO_RECORD || next->record == s->record)
+        return SMOL_OK;
+    s->record = next->record;
+    smol_factor_free(&s->factor);
+    smol_status status = smol_stats_read(s->stats, s->record, &values, s->error);
+    if (status)
+        return status;
+    size_t width = (size_t)next->layout.cols;
+    if (s->stats->header.kind == STATS_GRAM)
+        status = smol_factor_make(values, width, pool, &s->factor, s->error);
+    if (!status)
+        set_importance(s, values, width);
+    return status;
+}
+
+/* Adds what the statistics have for a matrix to its rule. */
+static void use_stats(struct weight_stream *s, struct weight *tensor)
+{
+    tensor->record = NO_RECORD;
+    if (!s->stats || tensor->layout.dtype <= DTYPE_INT8)
+        return;
+    tensor->record = record_of(&tensor->layout, smol_stats_count(&s->stats->header));
+    if (tensor->record == NO_RECORD)
+        return;
+    tensor->rule.importance = s->importance;
+    if (s->stats->header.kind == STATS_GRAM)
+        tensor->rule.factor = &s->factor;
+}
+
 /* --- all batches -------------------------------------------------------------------------- */
 
 /* Returns the prepared table of a matrix. */
@@ -219,6 +295,7 @@ static smol_status list_tensors(struct weight_stream *s, const struct weights *w
             continue;
         if (tensor.layout.dtype > DTYPE_INT8)
             tensor.rule.levels = prepare_levels(s, weights->mix, &tensor.layout);
+        use_stats(s, &tensor);
         s->merges = s->merges || tensor.lora;
         s->tensors[s->n_tensors++] = tensor;
         if (tensor.layout.cols > s->max_cols)
@@ -231,7 +308,9 @@ static smol_status list_tensors(struct weight_stream *s, const struct weights *w
 
 static smol_status allocate_batches(struct weight_stream *s, unsigned n_threads)
 {
-    s->scratch = calloc(n_threads, s->max_cols * sizeof *s->scratch);
+    bool feeds_back = s->stats && s->stats->header.kind == STATS_GRAM;
+    s->scratch_size = feeds_back ? smol_feedback_scratch(s->max_cols) : s->max_cols;
+    s->scratch = calloc(n_threads, s->scratch_size * sizeof *s->scratch);
     if (s->merges)
         s->merged = calloc((size_t)n_threads * TILE_ROWS, s->max_cols * sizeof *s->merged);
     for (int i = 0; i < 2; i++)
@@ -248,6 +327,9 @@ static smol_status run_batches(struct weight_stream *s, struct pool *pool,
     s->made = &s->batches[0];
     s->written = &s->batches[1];
     do {
+        status = prepare_record(s, pool);
+        if (status)
+            return status;
         plan_batch(s, s->made);
         smol_pool_run(pool, work, s);
         const struct finding *found = first_finding(s, smol_pool_size(pool));
@@ -262,6 +344,15 @@ static smol_status run_batches(struct weight_stream *s, struct pool *pool,
     return status;
 }
 
+/* Returns the largest width of a record. */
+static size_t widest(const struct stats_file *stats)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < STATS_PER_LAYER; i++)
+        most = stats->header.widths[i] > most ? stats->header.widths[i] : most;
+    return most;
+}
+
 smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
                                struct blob_writer *writer, bool quiet, smol_error *error)
 {
@@ -270,7 +361,13 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
         return smol_fail_memory(error, "tiles");
     s->writer = writer;
     s->error = error;
-    smol_status status = list_tensors(s, weights);
+    s->stats = weights->stats;
+    s->record = NO_RECORD;
+    if (s->stats)
+        s->importance = calloc(widest(s->stats), sizeof *s->importance);
+    smol_status status = s->stats && !s->importance
+                             ? smol_fail_memory(error, "the importance of inputs")
+                             : list_tensors(s, weights);
     if (!status)
         status = allocate_batches(s, smol_pool_size(pool));
     if (!status) {
@@ -284,6 +381,8 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
     free(s->batches[0].bytes);
     free(s->batches[1].bytes);
     free(s->scratch);
+    free(s->importance);
+    smol_factor_free(&s->factor);
     free(s->merged);
     free(s->searches);
     free(s->tensors);

@@ -13,7 +13,8 @@
 static uint64_t row_start(size_t width, size_t i)
 {
     uint64_t stored = round_up(width, GRAM_BLOCK), block = i / GRAM_BLOCK;
-    uint64_t before = block * GRAM_BLOCK * stored - block * (block - 1) / 2 * GRAM_BLOCK * GRAM_BLOCK;
+    uint64_t before =
+        block * GRAM_BLOCK * stored - block * (block - 1) / 2 * GRAM_BLOCK * GRAM_BLOCK;
     return before + i % GRAM_BLOCK * (stored - block * GRAM_BLOCK);
 }
 
@@ -34,12 +35,51 @@ uint32_t smol_gram_parts(const struct gram *gram)
     return (uint32_t)((gram->width + strip - 1) / strip);
 }
 
-static void add_squares(const struct gram *gram, const float *x, size_t n, size_t begin, size_t end)
+float smol_gram_energy(const float *x, size_t width)
+{
+    float sums[GRAM_BLOCK] = {0};
+    size_t i = 0;
+    for (; width - i >= GRAM_BLOCK; i += GRAM_BLOCK)
+        for (size_t k = 0; k < GRAM_BLOCK; k++)
+            sums[k] += x[i + k] * x[i + k];
+    for (size_t k = 0; i + k < width; k++)
+        sums[k] += x[i + k] * x[i + k];
+    for (size_t half = GRAM_BLOCK / 2; half > 0; half /= 2)
+        for (size_t k = 0; k < half; k++)
+            sums[k] += sums[k + half];
+    return sums[0];
+}
+
+/* Returns the value with n / 2 smaller ones; of equal values the first counts as smaller. */
+static float median(const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t n_smaller = 0;
+        for (size_t k = 0; k < n; k++)
+            n_smaller += (values[k] < values[i]) | ((values[k] == values[i]) & (k < i));
+        if (n_smaller == n / 2)
+            return values[i];
+    }
+    return 0; /* there is a NaN, which the sums show */
+}
+
+/* Sets how much each row counts, at most 1. */
+static void weigh_rows(const float *energies, size_t n, float weights[GRAM_RUN])
+{
+    float most = GRAM_LARGE * median(energies, n);
+    for (size_t t = 0; t < n; t++)
+        weights[t] = energies[t] > most ? most / energies[t] : 1;
+}
+
+static void add_squares(const struct gram *gram, const float *x, const float *weights, size_t n,
+                        size_t begin, size_t end)
 {
     float sums[8 * GRAM_STRIP] = {0};
     for (size_t t = 0; t < n; t++)
-        for (size_t i = begin; i < end; i++)
-            sums[i - begin] += x[t * gram->width + i] * x[t * gram->width + i];
+        for (size_t i = begin; i < end; i++) {
+            float value = x[t * gram->width + i];
+            sums[i - begin] += value * weights[t] * value;
+        }
     for (size_t i = begin; i < end; i++)
         gram->sums[i] += sums[i - begin];
 }
@@ -67,18 +107,22 @@ static gram_update *best_update(void)
     return smol_gram_update_baseline;
 }
 
-void smol_gram_add(const struct gram *gram, const float *x, size_t n, uint32_t part)
+void smol_gram_add(const struct gram *gram, const float *x, const float *energies, size_t n,
+                   uint32_t part)
 {
     enum { WIDE = 8 * GRAM_STRIP };
-    float a[GRAM_RUN * GRAM_STRIP], b[GRAM_RUN * GRAM_BLOCK];
+    float a[GRAM_RUN * GRAM_STRIP], b[GRAM_RUN * GRAM_BLOCK], weights[GRAM_RUN];
     size_t width = gram->width, begin = (size_t)part * GRAM_STRIP;
+    weigh_rows(energies, n, weights);
     if (gram->diagonal) {
         size_t end = (size_t)(part + 1) * WIDE;
-        add_squares(gram, x, n, (size_t)part * WIDE, end < width ? end : width);
+        add_squares(gram, x, weights, n, (size_t)part * WIDE, end < width ? end : width);
         return;
     }
     gram_update *update = best_update();
     copy_columns(x, n, width, begin, GRAM_STRIP, a);
+    for (size_t i = 0; i < n * GRAM_STRIP; i++)
+        a[i] *= weights[i / GRAM_STRIP];
     for (size_t column = begin; column < width; column += GRAM_BLOCK) {
         copy_columns(x, n, width, column, GRAM_BLOCK, b);
         for (size_t row = begin; row < begin + GRAM_STRIP && row <= column; row += GRAM_BLOCK)

@@ -73,14 +73,18 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
 
 /* --- observed inputs -------------------------------------------------------------------------- */
 
-/* Shows a product's input, whose rows are ready, to the observer, as one stage. */
+/* Shows a product's input, whose rows are ready, to the observer, as two stages. */
 static void observe(const struct worker *w, enum observed kind, size_t layer,
                     const struct product_input *input)
 {
     const struct observer *observer = w->pass->observer;
     if (!observer)
         return;
-    struct pool_stage stage = pool_stage(w->thread, observer->parts(observer->user, kind, layer));
+    uint32_t n_parts = observer->parts(observer->user, kind, layer);
+    struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
+    while (smol_pool_claim(&stage))
+        observer->look(observer->user, kind, layer, input->x, stage.item);
+    stage = pool_stage(w->thread, n_parts);
     while (smol_pool_claim(&stage))
         observer->see(observer->user, kind, layer, input->x, input->n, stage.item);
 }

@@ -23,6 +23,9 @@ struct observer {
     /* Returns the number of parts that the work on this input is divided into; 0: it is not of
      * interest. */
     uint32_t (*parts)(void *user, enum observed input, size_t layer);
+    /* Looks at row t of x (n, width), before the work on it. Threads look at different rows at the
+     * same time. */
+    void (*look)(void *user, enum observed input, size_t layer, const float *x, size_t t);
     /* Does part `part` of the work on rows x (n, width). Threads do different parts at the same
      * time. */
     void (*see)(void *user, enum observed input, size_t layer, const float *x, size_t n,

@@ -1,0 +1,89 @@
+/* Reads calibration statistics, see stats_file.h. */
+#include "convert/calibration/stats_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/number.h"
+
+static smol_status check_file(struct stats_file *stats, smol_error *error)
+{
+    uint64_t digest, size = stats->file.size;
+    const size_t start = sizeof stats->header + sizeof digest;
+    memcpy(&stats->header, stats->file.data, size < start ? size : sizeof stats->header);
+    smol_status status = SMOL_OK;
+    if (size >= start) {
+        memcpy(&digest, stats->file.data + sizeof stats->header, sizeof digest);
+        if (memcmp(stats->header.magic, STATS_MAGIC, STATS_MAGIC_SIZE) == 0 &&
+            digest != smol_digest(&stats->header, sizeof stats->header))
+            return smol_fail(error, SMOL_ERROR_DAMAGED,
+                             "%s: the header's digest is wrong (offset %zu): make the file again",
+                             stats->path, sizeof stats->header);
+    }
+    status = smol_stats_check(&stats->header, stats->path, error);
+    if (status)
+        return status;
+    uint64_t expected = smol_stats_offset(&stats->header, smol_stats_count(&stats->header));
+    if (size != expected)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: %" PRIu64 " bytes, expected %" PRIu64 ": make the file again",
+                         stats->path, size, expected);
+    return SMOL_OK;
+}
+
+smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_error *error)
+{
+    *stats = (struct stats_file){.path = path};
+    smol_status status = smol_file_map(path, &stats->file, error);
+    if (!status)
+        status = check_file(stats, error);
+    status = stats->file.data ? file_settle(&stats->file, path, status, error) : status;
+    if (status)
+        smol_stats_close(stats);
+    return status;
+}
+
+smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_model *model,
+                              uint64_t model_key, smol_error *error)
+{
+    struct stats_header header = stats->header;
+    smol_stats_describe(model, &header);
+    if (memcmp(&header, &stats->header, sizeof header) != 0)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: calibration statistics of a model of another shape: make them from a "
+                         "blob of this checkpoint with smolrun calibrate",
+                         stats->path);
+    if (stats->header.model_key != model_key)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: calibration statistics of a model with other weights: make them from "
+                         "a blob of this checkpoint with smolrun calibrate",
+                         stats->path);
+    return SMOL_OK;
+}
+
+smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
+                            smol_error *error)
+{
+    uint64_t digest, offset = smol_stats_offset(&stats->header, record);
+    size_t size = (size_t)smol_stats_bytes(&stats->header, record);
+    const uint8_t *data = stats->file.data + offset;
+    *values = (const void *)data;
+    memcpy(&digest, data + size, sizeof digest);
+    bool good = digest == smol_stats_digest(&stats->header, record, data, size);
+    for (size_t i = 0; good && i < size / sizeof(float); i++)
+        good = f32_is_finite((*values)[i]);
+    for (size_t i = 0; good && i < smol_stats_width(&stats->header, record); i++)
+        good = stats_diagonal(stats, record, *values, i) >= 0;
+    if (good)
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_DAMAGED,
+                     "%s: record %zu is damaged (offset %" PRIu64 "): make the file again",
+                     stats->path, record, offset);
+}
+
+void smol_stats_close(struct stats_file *stats)
+{
+    smol_file_close(&stats->file);
+    *stats = (struct stats_file){0};
+}

@@ -1,0 +1,40 @@
+/* Calibration statistics (format/STATS.md), as an input of a conversion. */
+#ifndef SMOL_CONVERT_STATS_FILE_H
+#define SMOL_CONVERT_STATS_FILE_H
+
+#include "common/error.h"
+#include "common/file.h"
+#include "format/stats.h"
+
+struct stats_file {
+    struct file_view file; /* zeroed if there is none */
+    const char *path;      /* not owned */
+    struct stats_header header;
+};
+
+/* Maps the file `path`, which must outlive it, and checks its header and size. After an error the
+ * file is closed. Errors: SMOL_ERROR_FILE, SMOL_ERROR_DAMAGED, SMOL_ERROR_UNSUPPORTED (another kind
+ * of file, another version), SMOL_ERROR_MEMORY. */
+smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_error *error);
+
+/* Checks that the statistics are of a model of this shape and with this key, see stats.h. Errors:
+ * SMOL_ERROR_USAGE. */
+smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_model *model,
+                              uint64_t model_key, smol_error *error);
+
+/* Points *values to a record, whose digest and elements it checks. Errors: SMOL_ERROR_DAMAGED. */
+smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
+                            smol_error *error);
+
+/* Returns element (i, i) of a record. */
+static inline float stats_diagonal(const struct stats_file *stats, size_t record,
+                                   const float *values, uint64_t i)
+{
+    uint64_t width = smol_stats_width(&stats->header, record);
+    return values[stats->header.kind == STATS_DIAGONAL ? i : i * width - i * (i + 1) / 2 + i];
+}
+
+/* Closes the file. A zeroed one is allowed. */
+void smol_stats_close(struct stats_file *stats);
+
+#endif
