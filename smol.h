@@ -240,7 +240,7 @@ SMOL_API void smol_guard_mappings(void);
 #define SMOL_NO_TOKEN UINT32_MAX
 
 typedef struct smol_model_info {
-    const char *dtype; /* "int8", "bf16", "f32"; static */
+    const char *dtype; /* "int8", "int4", "bf16", ...: of most weights in the layers; static */
     uint32_t n_layers, hidden_size, intermediate_size, n_heads, n_kv_heads, head_dim;
     uint32_t vocab_size;        /* ids are below this; logits have this many values */
     uint32_t context_length;    /* most tokens that the model was made for */

@@ -174,9 +174,11 @@ static void write_generation(struct json_out *json, const struct blob_generation
 
 /* --- tensors ------------------------------------------------------------------------------ */
 
-static void write_error(struct json_out *json, const struct int8_error *error)
+/* The key names the dtype: that of an int6, int5 or int4 matrix, otherwise int8. */
+static void write_error(struct json_out *json, const struct model_tensor *tensor,
+                        const struct int8_error *error)
 {
-    smol_json_key(json, "int8");
+    smol_json_key(json, tensor->levels ? smol_tensor_dtype(tensor) : "int8");
     if (error->kind == ERROR_NONE) {
         smol_json_literal(json, "null");
         return;
@@ -189,7 +191,8 @@ static void write_error(struct json_out *json, const struct int8_error *error)
     smol_json_close(json, '}');
 }
 
-static void write_statistics(struct json_out *json, const struct statistics *s)
+static void write_statistics(struct json_out *json, const struct model_tensor *tensor,
+                             const struct statistics *s)
 {
     smol_json_key(json, "statistics");
     if (!s->is_known) {
@@ -208,7 +211,7 @@ static void write_statistics(struct json_out *json, const struct statistics *s)
     smol_json_member_whole(json, "infinite", s->n_infinite);
     if (s->n_nan + s->n_infinite > 0)
         smol_json_member_whole(json, "first_not_finite", s->first_not_finite);
-    write_error(json, &s->int8);
+    write_error(json, tensor, &s->int8);
     smol_json_close(json, '}');
 }
 
@@ -232,7 +235,7 @@ static void write_tensor(struct json_out *json, const struct model_tensor *tenso
     smol_json_member_text(json, "part", smol_part_name(smol_part_of(tensor)));
     smol_json_member_flag(json, "alias", tensor->is_alias);
     if (statistics)
-        write_statistics(json, statistics);
+        write_statistics(json, tensor, statistics);
     smol_json_close(json, '}');
 }
 
@@ -285,7 +288,7 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_member_text(json, "version", version);
     smol_json_member_whole(json, "required_features", blob->header->required_features);
     smol_json_member_whole(json, "optional_features", blob->header->optional_features);
-    smol_json_member_text(json, "dtype", smol_dtype_name(blob->model->dtype));
+    smol_json_member_text(json, "dtype", smol_dtype_name(smol_blob_dtype(blob)));
     smol_json_key(json, "provenance");
     smol_json_open(json, '[');
     while ((line = smol_provenance_line(&text, &size, &length)))

@@ -455,10 +455,10 @@ static void print_not_finite(const struct model_tensor *tensor, const struct sta
 static void describe_statistics(const struct subject *subject, const struct statistics *all,
                                 FILE *out)
 {
-    bool estimated = false;
+    bool estimated = false, mixed = subject->kind == SUBJECT_BLOB && subject->blob->levels;
     fprintf(out, "\n %11s %11s %11s %11s %11s %10s %10s %11s %11s %8s  %s\n", "mean", "variance",
-            "min", "max", "sum", "zeros", "outliers", "int8 rmse", "int8 max", "SNR, dB ",
-            "tensor");
+            "min", "max", "sum", "zeros", "outliers", mixed ? "rmse" : "int8 rmse",
+            mixed ? "max error" : "int8 max", "SNR, dB ", "tensor");
     for (size_t i = 0; i < subject->n_tensors && !ferror(out); i++) {
         print_statistics(&all[i], out);
         end_line(&subject->tensors[i], out);
@@ -468,10 +468,10 @@ static void describe_statistics(const struct subject *subject, const struct stat
         print_not_finite(&subject->tensors[i], &all[i], out);
     fprintf(out, "outliers: more than %d standard deviations from the mean\n", OUTLIER_DEVIATIONS);
     if (estimated)
-        fprintf(
-            out,
-            "int8, ~: the blob does not contain its source; rmse and SNR are estimates from the "
-            "scales, max is a bound\n");
+        fprintf(out,
+                "%s~: the blob does not contain its source; rmse and SNR are estimates from the "
+                "scales, max is a bound\n",
+                mixed ? "" : "int8, ");
 }
 
 /* --- the summary -------------------------------------------------------------------------- */

@@ -10,20 +10,30 @@
 static void print_side(FILE *out, char letter, const struct diff_side *side)
 {
     const struct blob *blob = &side->file.blob;
+    char dtypes[MAX_MIX];
     fprintf(out, "%c  ", letter);
     smol_print_text(out, side->path, strlen(side->path));
     if (side->kind == DIFF_BLOB)
         fprintf(out, "  (.smol %u.%u, %s)\n", blob->header->major, blob->header->minor,
-                smol_dtype_name(blob->model->dtype));
+                smol_blob_dtypes(blob, dtypes));
     else
         fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
 }
 
-/* Counts the chunks with different digests, of two blobs with the same dtype. */
+/* Returns whether the weights of two blobs have the same places. */
+static bool same_layout(const struct blob *a, const struct blob *b)
+{
+    bool same = a->model->dtype == b->model->dtype;
+    for (size_t i = 0; same && i < a->n_tensors && i < b->n_tensors; i++)
+        same = a->tensors[i].dtype == b->tensors[i].dtype;
+    return same;
+}
+
+/* Counts the chunks with different digests, of two blobs with the same dtypes. */
 static void print_chunks(FILE *out, const struct diff_side *a, const struct diff_side *b)
 {
     const struct blob *x = &a->file.blob, *y = &b->file.blob;
-    if (a->kind != DIFF_BLOB || b->kind != DIFF_BLOB || x->model->dtype != y->model->dtype)
+    if (a->kind != DIFF_BLOB || b->kind != DIFF_BLOB || !same_layout(x, y))
         return;
     size_t n = 0;
     for (size_t i = 0; i < y->n_chunks; i++)

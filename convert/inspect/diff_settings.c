@@ -43,11 +43,6 @@ static void show_bits(uint32_t value, char *out)
     snprintf(out, DIFF_CELL, "0x%" PRIx32, value);
 }
 
-static void show_dtype(uint32_t value, char *out)
-{
-    snprintf(out, DIFF_CELL, "%s", smol_dtype_name(value));
-}
-
 /* Prints the fewest digits, at least six, that restore the same number. */
 static void show_double(double value, char *out)
 {
@@ -130,7 +125,6 @@ static const struct {
     {                                                                                              \
 #name, offsetof(struct blob_model, name), show                                             \
     }
-    FIELD(dtype, show_dtype), /* must be first: a checkpoint has no dtype */
     FIELD(n_layers, show_id),
     FIELD(hidden_size, show_id),
     FIELD(intermediate_size, show_id),
@@ -151,12 +145,11 @@ static const struct {
 #undef FIELD
 };
 
-/* Compares the fields from index `first` on. */
-static void diff_fields(const struct blob_model *a, const struct blob_model *b, size_t first,
+static void diff_fields(const struct blob_model *a, const struct blob_model *b,
                         struct diff_table *table)
 {
     char left[DIFF_CELL], right[DIFF_CELL];
-    for (size_t i = first; i < sizeof fields / sizeof fields[0]; i++) {
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         uint32_t x, y;
         memcpy(&x, (const char *)a + fields[i].offset, sizeof x);
         memcpy(&y, (const char *)b + fields[i].offset, sizeof y);
@@ -168,6 +161,34 @@ static void diff_fields(const struct blob_model *a, const struct blob_model *b, 
     }
 }
 
+/* Counts the matrices with fine inputs. Sets *differs if the other blob has other ones. */
+static size_t count_fine(const struct blob *blob, const struct blob *other, bool *differs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < blob->n_tensors; i++) {
+        n += blob->tensors[i].fine_input;
+        *differs |=
+            i < other->n_tensors && blob->tensors[i].fine_input != other->tensors[i].fine_input;
+    }
+    return n;
+}
+
+/* Compares the dtypes of blobs and their matrices with fine inputs. */
+static void diff_mixes(const struct blob *a, const struct blob *b, struct diff_table *table)
+{
+    char left[DIFF_CELL], right[DIFF_CELL];
+    bool differs = false;
+    smol_blob_dtypes(a, left);
+    smol_blob_dtypes(b, right);
+    if (strcmp(left, right) != 0)
+        smol_diff_row(table, "dtype", left, right);
+    size_t n_left = count_fine(a, b, &differs), n_right = count_fine(b, a, &differs);
+    snprintf(left, sizeof left, "%zu matrices", n_left);
+    snprintf(right, sizeof right, "%zu%s matrices", n_right, n_left == n_right ? " other" : "");
+    if (differs)
+        smol_diff_row(table, "fine inputs", left, right);
+}
+
 static void diff_model(const struct diff_side *a, const struct diff_side *b,
                        struct diff_table *table)
 {
@@ -175,7 +196,9 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
     bool both_blobs = a->kind == DIFF_BLOB && b->kind == DIFF_BLOB;
     smol_model_fill(&left);
     smol_model_fill(&right);
-    diff_fields(&left, &right, both_blobs ? 0 : 1, table);
+    if (both_blobs)
+        diff_mixes(&a->file.blob, &b->file.blob, table);
+    diff_fields(&left, &right, table);
     row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
     row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);
     smol_diff_end_group(table);

@@ -160,7 +160,8 @@ static void end_line(struct listing *listing, const struct model_tensor *a,
 static bool same_type(const struct model_tensor *a, const struct model_tensor *b)
 {
     if (a->tiled && b->tiled)
-        return a->tiled->dtype == b->tiled->dtype;
+        return a->tiled->dtype == b->tiled->dtype &&
+               (!a->levels || memcmp(a->levels, b->levels, MAX_LEVELS) == 0);
     return a->raw && b->raw && a->raw->dtype == b->raw->dtype;
 }
 

@@ -37,7 +37,7 @@ static void add_facts(struct report *report)
     const struct subject *subject = &report->subject;
     struct page *page = &report->page;
     uint64_t bytes = 0, n_tensors = 0;
-    char text[AMOUNT];
+    char text[AMOUNT], dtypes[MAX_MIX];
     for (int i = 0; i < PART_COUNT; i++) {
         bytes += subject->parts[i].bytes;
         n_tensors += subject->parts[i].n_tensors;
@@ -47,7 +47,7 @@ static void add_facts(struct report *report)
     add_fact(page, "size", smol_size_text(bytes, text));
     add_fact(page, "tensors", smol_count_text(n_tensors, text));
     if (subject->kind == SUBJECT_BLOB)
-        add_fact(page, "matrices", smol_dtype_name(subject->blob->model->dtype));
+        add_fact(page, "matrices", smol_blob_dtypes(subject->blob, dtypes));
     if (subject->blob) {
         add_fact(page, "layers", smol_count_text(subject->blob->model->n_layers, text));
         add_fact(page, "hidden size", smol_count_text(subject->blob->model->hidden_size, text));
@@ -268,12 +268,14 @@ static void add_errors(struct report *report)
     bool estimated = false;
     for (size_t i = 0; i < report->subject.n_tensors; i++)
         estimated |= report->all[i].int8.kind == ERROR_ESTIMATED;
+    bool mixed = report->subject.kind == SUBJECT_BLOB && report->subject.blob->levels;
+    smol_page_print(&report->page,
+                    "<h2>Error of %s</h2>\n<p>The signal-to-noise ratio, and the root mean square "
+                    "of the error, of each matrix%s, by layer. ",
+                    mixed ? "quantization" : "int8", mixed ? "" : " in int8");
     smol_page_add(&report->page,
-                  "<h2>Error of int8</h2>\n<p>The signal-to-noise ratio, and the root mean square "
-                  "of the error, of each matrix in int8, by layer. ");
-    smol_page_add(&report->page,
-                  estimated ? "An int8 blob does not contain its source: these are estimates from "
-                              "its scales.</p>\n"
+                  estimated ? "A quantized blob does not contain its source: these are estimates "
+                              "from its scales.</p>\n"
                             : "Measured as a conversion would quantize it.</p>\n");
     smol_page_add(&report->page, "<div class=\"two\">\n");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

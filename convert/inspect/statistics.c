@@ -33,9 +33,9 @@ static enum error_kind error_kind_of(const struct model_tensor *tensor)
 {
     if (tensor->tiled) {
         bool matrix = tensor->tiled->layout == LAYOUT_TILES;
-        return !matrix                              ? ERROR_NONE
-               : tensor->tiled->dtype == DTYPE_INT8 ? ERROR_ESTIMATED
-                                                    : ERROR_MEASURED;
+        return !matrix                            ? ERROR_NONE
+               : is_grouped(tensor->tiled->dtype) ? ERROR_ESTIMATED
+                                                  : ERROR_MEASURED;
     }
     return tensor->rank == 2 && smol_element_is_weight(tensor->raw->dtype) ? ERROR_MEASURED
                                                                            : ERROR_NONE;
@@ -74,19 +74,56 @@ static void measure_loss(const struct scan_chunk *chunk, struct losses *losses)
         compare(chunk, held, losses);
 }
 
-/* Estimates the error of int8 from the scales. An error spread evenly within half a step has a mean
- * square of step^2 / 12. */
+/* The error of a weight by its level, in units of the scale: its mean square if it is spread evenly
+ * among the values nearest to the level, and half the largest gap between levels. */
+struct level_errors {
+    double square[256]; /* index: level + 128 */
+    double largest;
+};
+
+static void find_level_errors(struct level_errors *errors, const int8_t *levels, unsigned n)
+{
+    errors->largest = 0.5;
+    for (int level = -128; level < 128; level++)
+        errors->square[level + 128] = 1.0 / 12;
+    for (unsigned i = 0; levels && i < n; i++) {
+        double below = i > 0 ? (levels[i] - levels[i - 1]) / 2.0 : (levels[1] - levels[0]) / 2.0;
+        double above = i + 1 < n ? (levels[i + 1] - levels[i]) / 2.0 : below;
+        errors->square[levels[i] + 128] =
+            (below * below * below + above * above * above) / (3 * (below + above));
+        errors->largest = above > errors->largest ? above : errors->largest;
+    }
+}
+
+/* Adds up the mean squares of n weights of a group, in units of the scale. */
+static double sum_of_squares(const struct level_errors *errors, const double *values, uint64_t n,
+                             double scale)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        double level = values[i] / scale;
+        if (fabs(level) <= 127) /* not for scales that are 0, NaN or infinite */
+            sum += errors->square[128 + lrint(level)];
+    }
+    return sum;
+}
+
+/* Estimates the error of a grouped dtype from the scales, and the levels if there are any. */
 static void estimate_loss(const struct model_tensor *tensor, const struct scan_chunk *chunk,
                           struct losses *losses)
 {
+    struct level_errors errors;
+    find_level_errors(&errors, tensor->levels, level_count(tensor->tiled->dtype));
     add_squares(&losses->signal, chunk->values, chunk->n);
     for (uint64_t r = 0; r < chunk->rows; r++)
         for (uint64_t c = 0; c < chunk->cols; c += GROUP_INPUTS) {
             uint64_t n = chunk->cols - c < GROUP_INPUTS ? chunk->cols - c : GROUP_INPUTS;
             double step = (double)smol_untile_scale(tensor->tiled, tensor->data, chunk->row + r,
                                                     (chunk->col + c) / GROUP_INPUTS);
-            smol_add(&losses->noise, step * step / 12 * (double)n);
-            losses->largest = step / 2 > losses->largest ? step / 2 : losses->largest;
+            const double *values = chunk->values + r * chunk->cols + c;
+            double largest = fabs(step) * errors.largest;
+            smol_add(&losses->noise, step * step * sum_of_squares(&errors, values, n, step));
+            losses->largest = largest > losses->largest ? largest : losses->largest;
         }
 }
 

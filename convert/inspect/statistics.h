@@ -14,12 +14,13 @@
 enum error_kind {
     ERROR_NONE,      /* unknown: not a matrix of floats, or int8 cannot represent it */
     ERROR_MEASURED,  /* the matrix was quantized as in a conversion, and compared */
-    ERROR_ESTIMATED, /* the matrix is int8 without its source; estimated from its scales */
+    ERROR_ESTIMATED, /* the matrix is quantized without its source; estimated from its scales */
 };
 
-/* The error of a matrix whose rows are quantized in groups of GROUP_INPUTS. An estimate assumes
- * that the error is spread evenly within half a step: rmse is the root of the mean of step^2 / 12,
- * and `largest` is half the largest step, which no error exceeds. */
+/* The error of a matrix whose rows are quantized in groups of GROUP_INPUTS: of an int6, int5 or
+ * int4 matrix its own, of others that of int8. An estimate assumes that the error is spread evenly
+ * within half a step, or half the gaps to the next levels: rmse is the root of the mean of step^2 /
+ * 12, and `largest` is half the largest step or gap, which no error of int8 exceeds. */
 struct int8_error {
     enum error_kind kind;
     double rmse;    /* the root of the mean of (x - x')^2 */

@@ -197,7 +197,7 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
     add_context(subject, 8192);
     add_context(subject, context ? context : most);
     if (subject->kind == SUBJECT_BLOB) {
-        add_need(subject, subject->blob->model->dtype, subject->blob->file.size);
+        add_need(subject, smol_blob_dtype(subject->blob), subject->blob->file.size);
         return SMOL_OK;
     }
     static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};

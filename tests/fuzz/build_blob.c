@@ -29,6 +29,7 @@ struct contents {
     uint8_t layers[MAX_LAYERS];
     uint32_t stop[MAX_STOP];
     uint8_t provenance[256];
+    struct blob_levels levels[3];
     struct blob_tensor tensors[128];
     size_t n_tensors;
     uint64_t weights_size;
@@ -61,12 +62,18 @@ void fuzz_damage(struct fuzz_input *in, unsigned n, uint8_t *data, size_t size)
 
 /* --- contents ------------------------------------------------------------------------------- */
 
+/* Returns whether the blob has FEATURE_MIXED. */
+static bool is_mixed(const struct blob_recipe *r)
+{
+    return r->dtype >= 128;
+}
+
 static struct blob_model make_model(const struct blob_recipe *r)
 {
     uint32_t n_kv_heads = 1 + r->n_kv_heads % 3, vocab_size = 1 + r->vocab_size % 255;
     return (struct blob_model){
         .family = FAMILY_LLAMA,
-        .dtype = DTYPE_F32 + r->dtype % 3,
+        .dtype = is_mixed(r) ? DTYPE_INT8 : DTYPE_F32 + r->dtype % 3,
         .n_layers = 1 + r->n_layers % MAX_LAYERS,
         .hidden_size = 1 + r->hidden_size % 48,
         .intermediate_size = 1 + r->intermediate_size % 80,
@@ -110,12 +117,37 @@ static void make_blocks(struct fuzz_input *in, struct contents *c)
     m->rope_scale[1] = m->n_rope_tables == 2 ? 0.5f : 0;
 }
 
+/* Any dtype of a mix for each role, and fine inputs for some. Tables are those of int4, int6 and
+ * int5, which in an order of their own may not be valid. */
+static struct storage make_storage(const struct contents *c, enum tensor_role role, uint8_t seed)
+{
+    unsigned bits = role * 5 + seed;
+    if (role == ROLE_OUTPUT && c->model.tied_embeddings)
+        role = ROLE_EMBED;
+    if (role == ROLE_EMBED)
+        return (struct storage){DTYPE_INT4, 0, 0};
+    enum blob_dtype dtype = DTYPE_INT8 + bits % 4;
+    return (struct storage){dtype,
+                            dtype == DTYPE_INT6   ? 1
+                            : dtype == DTYPE_INT5 ? 2
+                                                  : 0,
+                            role != ROLE_OUTPUT && bits / 4 % 2};
+}
+
 /* The tensors of the model, from the start of the weights on. */
-static void make_tensors(struct contents *c)
+static void make_tensors(struct contents *c, const struct blob_recipe *r)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
+    if (is_mixed(r)) {
+        c->features |= FEATURE_MIXED;
+        c->levels[0] = smol_levels_default(DTYPE_INT4);
+        c->levels[1] = smol_levels_default(DTYPE_INT6);
+        c->levels[2] = smol_levels_default(DTYPE_INT5);
+    }
     do {
-        struct blob_tensor tensor = smol_tensor_layout(&c->model, key, NULL);
+        const struct storage storage = make_storage(c, key.role, r->dtype);
+        struct blob_tensor tensor =
+            smol_tensor_layout(&c->model, key, is_mixed(r) ? &storage : NULL);
         bool alias = key.role == ROLE_OUTPUT && c->model.tied_embeddings;
         tensor.offset = alias ? 0 : c->weights_size;
         c->weights_size += alias ? 0 : tensor.size;
@@ -137,7 +169,7 @@ static void make_contents(struct fuzz_input *in, const struct blob_recipe *r, st
         c->generation =
             (struct blob_generation){.present = GENERATION_TOP_K, .top_k = r->generation};
     fuzz_take(in, c->provenance, r->n_provenance);
-    make_tensors(c);
+    make_tensors(c, r);
 }
 
 /* Numbers of one tensor, from -1 to 1 times a scale, by a linear congruential generator. */
@@ -157,9 +189,15 @@ static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t 
         smol_tile_vector(&source, tensor, out);
         return;
     }
+    static struct level_search search;
+    const struct tile_rule rule = {&search, NULL};
+    if (tensor->dtype > DTYPE_INT8) {
+        const struct blob_levels levels = smol_levels_default(tensor->dtype);
+        smol_levels_prepare(&search, &levels, tensor->dtype);
+    }
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
     for (uint64_t row = 0; row < tensor->rows; row += TILE_ROWS, out += bytes)
-        smol_tile_block(&source, tensor, NULL, row, scratch, out);
+        smol_tile_block(&source, tensor, &rule, row, scratch, out);
 }
 
 /* --- the file ------------------------------------------------------------------------------- */
@@ -179,7 +217,8 @@ static struct plan make_plan(const struct contents *c, const struct blob_recipe 
                              size_t tokenizer_size)
 {
     bool blocks = c->features & FEATURE_BLOCKS, text = c->features & FEATURE_TEXT;
-    struct plan plan = {.n_due = 9 + blocks + text};
+    bool mixed = c->features & FEATURE_MIXED;
+    struct plan plan = {.n_due = 9 + blocks + text + mixed};
     uint32_t n_stop = r->n_stop % MAX_STOP;
     n_stop = n_stop < c->model.vocab_size ? n_stop : c->model.vocab_size;
     uint64_t data = round_up(tokenizer_size, BLOB_CHUNK_SIZE) + c->weights_size;
@@ -196,6 +235,8 @@ static struct plan make_plan(const struct contents *c, const struct blob_recipe 
         add_section(&plan, SECTION_LAYERS, c->model.n_layers, BLOB_ALIGN);
     if (text)
         add_section(&plan, SECTION_TEXT, c->text.size, BLOB_ALIGN);
+    if (mixed)
+        add_section(&plan, SECTION_LEVELS, sizeof c->levels, BLOB_ALIGN);
     add_section(&plan, SECTION_TOKENIZER, tokenizer_size, BLOB_CHUNK_SIZE);
     add_section(&plan, SECTION_WEIGHTS, c->weights_size, BLOB_CHUNK_SIZE);
     const struct blob_section *weights = &plan.sections[plan.n - 1], *tokenizer = weights - 1;
@@ -231,6 +272,8 @@ static const void *part_of(const struct contents *c, const struct built *tokeniz
         return c->layers;
     case SECTION_TOKENIZER:
         return tokenizer->data;
+    case SECTION_LEVELS:
+        return c->levels;
     case SECTION_SCANNER:
     case SECTION_TEXT:
         return c->text.data;

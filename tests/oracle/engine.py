@@ -15,7 +15,7 @@ import numpy as np
 from internal import BUILD, OK, ROOT, Error, lib
 from smol_h import ContextParams, EvalPart, ModelParams, TokenizeParams
 
-DTYPES = {"f32": 1, "bf16": 2, "int8": 3}  # enum blob_dtype of format/format.h
+DTYPES = {"f32": 1, "bf16": 2, "int8": 3, "int6": 4, "int5": 5, "int4": 6}  # enum blob_dtype of format/format.h
 KV_TYPES = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}  # smol_kv
 POOLINGS = {"none": 0, "mean": 1, "last": 2}  # smol_pooling
 

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 THREADS = [1, 2, 3, 7]
 DTYPES = ["f32", "bf16", "int8"]
+MIXES = ["int6", "int5", "int4"]
 KVS = ["f32", "f16", "int8", "int4"]
 DEMO = ROOT / "demo/model"
 LONG = [int(i) for i in (ROOT / "tests/data/demo-tokens.txt").read_text().split()]
@@ -59,9 +60,10 @@ def random_threads(*seed):
 # --- the bundled model ------------------------------------------------------------------------
 
 
-@pytest.fixture(
-    scope="module", params=[(dtype, kv) for dtype in DTYPES for kv in KVS], ids="/".join
-)
+CASES = [(dtype, kv) for dtype in DTYPES for kv in KVS] + [(dtype, "f16") for dtype in MIXES]
+
+
+@pytest.fixture(scope="module", params=CASES, ids="/".join)
 def case(request):
     """(model, kv, the logits of TOKENS in one call on one thread)"""
     dtype, kv = request.param
@@ -412,7 +414,7 @@ def odd_checkpoint(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES + MIXES)
 @pytest.mark.parametrize("source", ["demo", "odd"])
 def test_blob_is_the_same_for_any_number_of_threads(source, dtype, odd_checkpoint, tmp_path):
     folder = DEMO if source == "demo" else odd_checkpoint
