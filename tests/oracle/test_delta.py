@@ -31,7 +31,7 @@ from test_format import example_blob
 from updates import changed, trained_anew, trained_further, with_another_token
 
 DEMO = ROOT / "demo/model"
-DTYPES = ("int8", "bf16", "f32")
+DTYPES = ("int8", "int4", "bf16", "f32")
 
 
 def succeeds(*arguments, **options):
@@ -182,7 +182,7 @@ def test_blobs_of_any_two_shapes_and_dtypes(tmp_path):
     blobs = []
     for seed in range(8):
         odd_checkpoint(tmp_path / str(seed), seed)
-        blobs.append(convert(tmp_path / str(seed), tmp_path / f"{seed}.smol", DTYPES[seed % 3]))
+        blobs.append(convert(tmp_path / str(seed), tmp_path / f"{seed}.smol", DTYPES[seed % 4]))
     blobs.append(convert(tmp_path / "0", tmp_path / "other.smol", "f32"))
     for _ in range(20):
         old, new = rng.choice(len(blobs), 2)

@@ -22,7 +22,7 @@ from programs import assert_fails
 from smol_reader import CHUNK
 from test_format import Contents, example_blob, example_tokenizer
 
-DTYPES = ["int8", "bf16", "f32"]
+DTYPES = ["int8", "int4", "bf16", "f32"]
 smolconv = functools.partial(programs.smolconv, text=False)
 
 

@@ -13,7 +13,7 @@ from programs import assert_fails, smolconv
 from smol_reader import PROVENANCE
 
 DEMO = ROOT / "demo/model"
-DTYPES = ("int8", "bf16", "f32")
+DTYPES = ("int8", "int4", "bf16", "f32")
 
 
 def verify(blob, source, *arguments, **options):
