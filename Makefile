@@ -186,14 +186,19 @@ ifneq ($(findstring address,$(EXTRA_CFLAGS)),)
 $(BUILD)/obj/runtime/kernels/%.o: FILE_CFLAGS += -fno-sanitize=pointer-overflow,null,object-size
 endif
 ifeq ($(ARCH),x86_64)
-%avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c
+# gcc's reordering of sums keeps more values alive than there are registers; clang has no such options
+IN_ORDER := $(call supported,-fno-tree-reassoc -fno-tree-ter)
+%avx2.o: FILE_CFLAGS += -mavx2 -mfma -mf16c $(IN_ORDER)
 %sha256_x86.o: FILE_CFLAGS += -mssse3 -msha
-%avx512.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
+%avxvnni.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavxvnni
+%avx512.o %avx512vbmi.o: FILE_CFLAGS += -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl \
 	-mavx512vnni -mprefer-vector-width=512
+%avx512vbmi.o: FILE_CFLAGS += -mavx512vbmi
 else ifeq ($(ARCH),aarch64)
 # gcc's early scheduling keeps more values alive than there are registers; clang has no such option
-%neon.o %neon_dotprod.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
+%neon.o %neon_dotprod.o %neon_i8mm.o: FILE_CFLAGS += -fno-schedule-insns -Wno-ignored-optimization-argument
 %neon_dotprod.o: FILE_CFLAGS += -march=armv8.2-a+dotprod
+%neon_i8mm.o: FILE_CFLAGS += -march=armv8.2-a+dotprod+i8mm
 %sha256_arm.o: FILE_CFLAGS += -march=armv8-a+crypto
 endif
 

@@ -12,9 +12,21 @@ bool smol_cpu_has_avx2(void);
  * operating system. */
 bool smol_cpu_has_avx512(void);
 
+/* Returns whether AVX-VNNI (dot products of bytes in 256-bit vectors), and AVX2 as above, are
+ * present and enabled by the operating system. */
+bool smol_cpu_has_avxvnni(void);
+
+/* Returns whether AVX-512 VBMI, and AVX-512 as above, are present and enabled by the operating
+ * system. */
+bool smol_cpu_has_avx512vbmi(void);
+
 /* Returns whether the dot products of bytes from Armv8.2 (SDOT and UDOT) are present and enabled by
  * the operating system. */
 bool smol_cpu_has_dotprod(void);
+
+/* Returns whether the products of matrices of bytes from Armv8.6 (SMMLA), and dot products as
+ * above, are present and enabled by the operating system. */
+bool smol_cpu_has_i8mm(void);
 
 /* Returns whether the instructions for SHA-256 are present: SHA with SSSE3 on x86-64, SHA2 on
  * aarch64. */

@@ -1,7 +1,7 @@
 /* Kernels for AVX2 with FMA and F16C. The Makefile compiles this file with these features. */
 #if defined(__AVX2__)
 
-#include "runtime/kernels/avx2_template.h"
+#include "runtime/kernels/avx2_vectors.h"
 
 static ALWAYS_INLINE B b_operand(B b)
 {
@@ -24,9 +24,17 @@ static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
     return _mm256_add_epi32(dot, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
+#define GROUPED_SET avx2
 #include "runtime/kernels/grouped_template.h"
 
-const struct kernels smol_kernels_avx2 = {.name = "avx2", GROUPED_KERNELS, VECTOR_KERNELS};
+#include "runtime/kernels/vector_template.h"
+
+const struct kernels smol_kernels_avx2 = {.name = "avx2", GROUPED_KERNELS(avx2), VECTOR_KERNELS};
+const struct kernels smol_kernels_avxvnni = {
+    .name = "avxvnni",
+    GROUPED_KERNELS(avxvnni),
+    VECTOR_KERNELS,
+};
 
 #else
 typedef int smol_no_avx2_here; /* ISO C requires a declaration in every file */

@@ -1,6 +1,8 @@
-/* The products with grouped dtypes, in terms of vectors of bytes. Each set's file includes it once,
- * after vector_template.h. Before the include it defines:
+/* The products with grouped dtypes, in terms of vectors of bytes. Each set's file includes it once.
+ * Before the include it defines V with LANES, TILE_VECTORS, v_zero, v_set1, v_load, v_store, v_add
+ * and v_mul, see vector_template.h, and:
  *
+ *   GROUPED_SET        the set's name: the products are smol_NAME_int8, _int6, _int5 and _int4
  *   GROUPED_TOKENS     most tokens that share a pass over a tile: 2, 4 or 16
  *   B, I               vectors of LANES * 4 bytes, of LANES 32-bit integers
  *   b_load(p) b_store(p, b)  p is aligned to the vector
@@ -13,12 +15,16 @@
  *   b_operand(b)       weights as dot_quad takes them; applied to `first`, it applies to all levels
  *   v_from_f16(p) v_from_int(i)  LANES floats
  *
- * Then either OWN_DOT_GROUP, and it defines dot_group after the include, or:
+ * Unless it defines NO_DOT_QUADS:
  *
  *   Q                  four inputs of each of some tokens
  *   load_quads(steps, n_tokens)  loads them
  *   dot_start(offset)  dot products before the first quad
- *   dot_quad(dot, b, quads, t)  dot + weights of four inputs times those of token t */
+ *   dot_quad(dot, b, quads, t)  dot + weights of four inputs times those of token t
+ *
+ * If it defines OWN_DOT_GROUP, it defines dot_group after the include. */
+
+#include "common/checked.h"
 
 /* --- weights ------------------------------------------------------------------------------ */
 
@@ -55,14 +61,6 @@ static ALWAYS_INLINE B load_weights(enum blob_dtype dtype, const struct table *t
 
 /* --- dot products of a group -------------------------------------------------------------- */
 
-/* dot[t] = the integer dot products of one group's weights and token t's steps, for n_tokens
- * contiguous tokens; `stride` is the distance in bytes from four inputs to the next four. The table
- * is one of operands. */
-static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
-                                    const uint8_t *weights, const int8_t *steps, size_t stride,
-                                    const int32_t *offsets, I dot[][TILE_VECTORS],
-                                    const size_t n_tokens);
-
 static ALWAYS_INLINE B load_operand(enum blob_dtype dtype, const struct table *table,
                                     const uint8_t *group, const size_t quad, const size_t v)
 {
@@ -70,8 +68,9 @@ static ALWAYS_INLINE B load_operand(enum blob_dtype dtype, const struct table *t
     return dtype == DTYPE_INT8 ? b_operand(weights) : weights;
 }
 
-#ifndef OWN_DOT_GROUP
-static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+#ifndef NO_DOT_QUADS
+/* Implements dot_group quad by quad. */
+static ALWAYS_INLINE void dot_quads(enum blob_dtype dtype, const struct table *table,
                                     const uint8_t *weights, const int8_t *steps, size_t stride,
                                     const int32_t *offsets, I dot[][TILE_VECTORS],
                                     const size_t n_tokens)
@@ -80,7 +79,8 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
         UNROLLED (v, TILE_VECTORS)
             dot[t][v] = dot_start(offsets[t]);
     UNROLLED (quad, GROUP_QUADS) {
-        Q quads = load_quads(steps + quad * stride, n_tokens);
+        Q quads = load_quads(steps, n_tokens);
+        steps += stride;
         B w[TILE_VECTORS];
         UNROLLED (v, TILE_VECTORS)
             w[v] = load_operand(dtype, table, weights, quad, v);
@@ -91,69 +91,90 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
 }
 #endif
 
-/* --- products of a row block -------------------------------------------------------------- */
+/* dot[t] = the integer dot products of one group's weights and token t's steps, for n_tokens
+ * contiguous tokens; `stride` is the distance in bytes from four inputs to the next four. The table
+ * is one of operands. */
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens);
 
-/* A row block or some groups of it, its inputs and its outputs. */
-struct grouped_part {
-    const uint8_t *block;
-    size_t n_groups;
-    struct quantized x;
-    float *out;
-    size_t out_stride;
-    bool adds; /* to what `out` holds, instead of setting it */
-};
-
-/* Multiplies by tokens [first, first + n_tokens). */
-static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct table *table,
-                                         const struct grouped_part *part, size_t first,
-                                         const size_t n_tokens)
+#ifndef OWN_DOT_GROUP
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens)
 {
-    const struct quantized x = part->x;
-    float *out = part->out + first * part->out_stride;
+    dot_quads(dtype, table, weights, steps, stride, offsets, dot, n_tokens);
+}
+#endif
+
+/* --- products of row blocks --------------------------------------------------------------- */
+
+/* Multiplies one row block by tokens [first, first + n_tokens) of x. If `adds`, adds the products
+ * to those in `out`, one by one. */
+static ALWAYS_INLINE void grouped_tokens(enum blob_dtype dtype, const struct table *table,
+                                         const uint8_t *block, size_t n_groups,
+                                         const struct quantized *x, size_t first, float *out,
+                                         size_t out_stride, bool adds, const size_t n_tokens)
+{
+    const int8_t *steps = x->steps + 4 * first;
+    out += first * out_stride;
     V sum[GROUPED_TOKENS][TILE_VECTORS];
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)
-            sum[t][v] = part->adds ? v_load(out + t * part->out_stride + v * LANES) : v_zero();
-    for (size_t group = 0; group < part->n_groups; group++) {
-        const size_t at = group * x.stride + first;
+            sum[t][v] = adds ? v_load(out + t * out_stride + v * LANES) : v_zero();
+    for (size_t group = 0; group < n_groups; group++) {
+        const size_t at = group * x->stride + first;
         I dot[GROUPED_TOKENS][TILE_VECTORS];
-        dot_group(dtype, table, part->block + group_weights_offset(dtype, group),
-                  x.steps + group * GROUP_INPUTS * x.stride + 4 * first, 4 * x.stride,
-                  x.offsets + at, dot, n_tokens);
-        const uint16_t *scales = (const void *)(part->block + group_scales_offset(dtype, group));
+        dot_group(dtype, table, block + group_weights_offset(dtype, group), steps, 4 * x->stride,
+                  x->offsets + at, dot, n_tokens);
+        steps += GROUP_INPUTS * x->stride;
+        const uint16_t *scales = (const void *)(block + group_scales_offset(dtype, group));
         UNROLLED (v, TILE_VECTORS) {
             V scale = v_from_f16(scales + v * LANES);
             UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS) {
-                V factor = v_mul(scale, v_set1(x.scales[at + t]));
+                V factor = v_mul(scale, v_set1(x->scales[at + t]));
                 sum[t][v] = v_add(sum[t][v], v_mul(v_from_int(dot[t][v]), factor));
             }
         }
     }
     UNROLLED_UPTO (t, n_tokens, GROUPED_TOKENS)
         UNROLLED (v, TILE_VECTORS)
-            v_store(out + t * part->out_stride + v * LANES, sum[t][v]);
+            v_store(out + t * out_stride + v * LANES, sum[t][v]);
 }
 
-/* Multiplies an int8 block by all tokens. */
-static void int8_block(const struct grouped_part *part)
+/* Multiplies one int8 row block by all tokens. */
+static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
+                                     const struct quantized *x, float *out, size_t out_stride,
+                                     bool adds)
 {
     const struct table none = {0};
     size_t t = 0;
-    for (; t + GROUPED_TOKENS <= part->x.n; t += GROUPED_TOKENS)
-        grouped_tokens(DTYPE_INT8, &none, part, t, GROUPED_TOKENS);
-    for (; GROUPED_TOKENS > 4 && t + 4 <= part->x.n; t += 4)
-        grouped_tokens(DTYPE_INT8, &none, part, t, 4);
-    for (; t + 2 <= part->x.n; t += 2) /* the output layer's pairs of rows */
-        grouped_tokens(DTYPE_INT8, &none, part, t, 2);
-    if (t < part->x.n)
-        grouped_tokens(DTYPE_INT8, &none, part, t, 1);
+    for (; t + GROUPED_TOKENS <= x->n; t += GROUPED_TOKENS)
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds,
+                       GROUPED_TOKENS);
+    for (; GROUPED_TOKENS > 4 && t + 4 <= x->n; t += 4)
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 4);
+    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 2);
+    if (t < x->n)
+        grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 1);
+}
+
+static ONE_COPY void int8_blocks(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                                 const struct quantized *x, float *out, size_t out_stride,
+                                 bool adds)
+{
+    for (size_t i = 0; i < n_blocks; i++)
+        int8_block(blocks + i * grouped_block_bytes(DTYPE_INT8, n_groups), n_groups, x,
+                   out + i * TILE_ROWS, out_stride, adds);
 }
 
 /* --- blocks with tables of levels --------------------------------------------------------- */
 
 enum {
-    DIRECT_TOKENS = 2,    /* with more tokens, a block is rewritten as int8 once for all of them */
-    UNPACKED_GROUPS = 16, /* so many groups at a time: an even number */
+    UNPACKED_GROUPS = 16, /* an even number */
     UNPACKED_BYTES =
         UNPACKED_GROUPS * GROUP_QUADS * QUAD_BYTES + UNPACKED_GROUPS / 2 * SCALES_BYTES,
 };
@@ -174,71 +195,64 @@ static ALWAYS_INLINE void unpack(enum blob_dtype dtype, const struct table *tabl
     }
 }
 
-/* Multiplies a block by many tokens. */
-static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const int8_t *levels,
-                                         const struct grouped_part *whole)
+/* Multiplies one row block by many tokens: some groups at a time are rewritten for all of them. */
+static ALWAYS_INLINE void unpacked_block(enum blob_dtype dtype, const struct table *table,
+                                         const uint8_t *block, size_t n_groups,
+                                         const struct quantized *x, float *out, size_t out_stride)
 {
-    const struct table table = b_table(levels, count_levels(dtype));
     _Alignas(64) uint8_t unpacked[UNPACKED_BYTES];
-    for (size_t group = 0; group < whole->n_groups; group += UNPACKED_GROUPS) {
-        struct grouped_part part = *whole;
-        size_t rest = whole->n_groups - group;
-        part.n_groups = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
-        unpack(dtype, &table, whole->block + grouped_block_bytes(dtype, group), part.n_groups,
-               unpacked);
-        part.block = unpacked;
-        part.x.steps += group * GROUP_INPUTS * part.x.stride;
-        part.x.scales += group * part.x.stride;
-        part.x.offsets += group * part.x.stride;
-        part.adds = group > 0;
-        int8_block(&part);
+    for (size_t group = 0; group < n_groups; group += UNPACKED_GROUPS) {
+        size_t rest = n_groups - group, n = rest < UNPACKED_GROUPS ? rest : UNPACKED_GROUPS;
+        const struct quantized part = {x->steps + group * GROUP_INPUTS * x->stride,
+                                       x->scales + group * x->stride,
+                                       x->offsets + group * x->stride, x->n, x->stride};
+        unpack(dtype, table, block + grouped_block_bytes(dtype, group), n, unpacked);
+        int8_blocks(unpacked, 1, n, &part, out, out_stride, group > 0);
     }
 }
 
-static ALWAYS_INLINE void levels_block(enum blob_dtype dtype, const int8_t *levels,
-                                       const struct grouped_part *part)
+/* Multiplies blocks of int6, int5 or int4. */
+static ALWAYS_INLINE void levels_blocks(enum blob_dtype dtype, const uint8_t *blocks,
+                                        size_t n_blocks, size_t n_groups, const int8_t *levels,
+                                        const struct quantized *x, float *out, size_t out_stride)
 {
-    struct table table = b_table(levels, count_levels(dtype));
-    table.first = b_operand(table.first);
-    if (part->x.n == 1)
-        grouped_tokens(dtype, &table, part, 0, 1);
-    else if (part->x.n == 2)
-        grouped_tokens(dtype, &table, part, 0, 2);
-    else
-        unpacked_block(dtype, levels, part);
+    const struct table table = b_table(levels, count_levels(dtype));
+    struct table operands = table;
+    operands.first = b_operand(operands.first);
+    const size_t block_bytes = grouped_block_bytes(dtype, n_groups);
+    for (size_t i = 0; i < n_blocks; i++) {
+        if (x->n == 1)
+            grouped_tokens(dtype, &operands, blocks, n_groups, x, 0, out, out_stride, false, 1);
+        else if (x->n == 2)
+            grouped_tokens(dtype, &operands, blocks, n_groups, x, 0, out, out_stride, false, 2);
+        else
+            unpacked_block(dtype, &table, blocks, n_groups, x, out, out_stride);
+        blocks += block_bytes;
+        out += TILE_ROWS;
+    }
 }
 
 /* --- the products ------------------------------------------------------------------------- */
 
-static ALWAYS_INLINE void grouped_matmul(enum blob_dtype dtype, const uint8_t *blocks,
-                                         size_t n_blocks, size_t n_groups, const int8_t *levels,
-                                         const struct quantized *x, float *out, size_t out_stride)
+#define GROUPED_PRODUCT_OF(set, name) smol_##set##_##name
+#define GROUPED_PRODUCT(set, name) GROUPED_PRODUCT_OF(set, name)
+
+void GROUPED_PRODUCT(GROUPED_SET, int8)(const uint8_t *blocks, size_t n_blocks, size_t n_groups,
+                                        const int8_t *levels, const struct quantized *x, float *out,
+                                        size_t out_stride)
 {
-    struct grouped_part part = {blocks, n_groups, *x, out, out_stride, false};
-    for (size_t i = 0; i < n_blocks; i++) {
-        if (dtype == DTYPE_INT8)
-            int8_block(&part);
-        else
-            levels_block(dtype, levels, &part);
-        part.block += grouped_block_bytes(dtype, n_groups);
-        part.out += TILE_ROWS;
-    }
+    (void)levels;
+    int8_blocks(blocks, n_blocks, n_groups, x, out, out_stride, false);
 }
 
-#define GROUPED_MATMUL(name, dtype)                                                                \
-    static void matmul_##name(const uint8_t *blocks, size_t n_blocks, size_t n_groups,             \
-                              const int8_t *levels, const struct quantized *x, float *out,         \
-                              size_t out_stride)                                                   \
+#define LEVELS_PRODUCT(name, dtype)                                                                \
+    void GROUPED_PRODUCT(GROUPED_SET, name)(                                                       \
+        const uint8_t *blocks, size_t n_blocks, size_t n_groups, const int8_t *levels,             \
+        const struct quantized *x, float *out, size_t out_stride)                                  \
     {                                                                                              \
-        grouped_matmul(dtype, blocks, n_blocks, n_groups, levels, x, out, out_stride);             \
+        levels_blocks(dtype, blocks, n_blocks, n_groups, levels, x, out, out_stride);              \
     }
 
-GROUPED_MATMUL(int8, DTYPE_INT8)
-GROUPED_MATMUL(int6, DTYPE_INT6)
-GROUPED_MATMUL(int5, DTYPE_INT5)
-GROUPED_MATMUL(int4, DTYPE_INT4)
-
-/* The members of a struct kernels that this file provides. */
-#define GROUPED_KERNELS                                                                            \
-    .matmul_int8 = matmul_int8, .matmul_int6 = matmul_int6, .matmul_int5 = matmul_int5,            \
-    .matmul_int4 = matmul_int4
+LEVELS_PRODUCT(int6, DTYPE_INT6)
+LEVELS_PRODUCT(int5, DTYPE_INT5)
+LEVELS_PRODUCT(int4, DTYPE_INT4)

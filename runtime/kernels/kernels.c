@@ -19,10 +19,13 @@ static const struct rung {
     {&smol_kernels_scalar, always},
 #if defined(__x86_64__)
     {&smol_kernels_avx2, smol_cpu_has_avx2},
+    {&smol_kernels_avxvnni, smol_cpu_has_avxvnni},
     {&smol_kernels_avx512, smol_cpu_has_avx512},
+    {&smol_kernels_avx512vbmi, smol_cpu_has_avx512vbmi},
 #elif defined(__aarch64__)
     {&smol_kernels_neon, always},
     {&smol_kernels_dotprod, smol_cpu_has_dotprod},
+    {&smol_kernels_i8mm, smol_cpu_has_i8mm},
 #endif
 };
 enum { LADDER_SIZE = sizeof ladder / sizeof ladder[0] };

@@ -8,7 +8,8 @@
  * Row blocks are aligned to 64 bytes, K and V of a KV block to 16 bytes, everything else to its
  * type.
  *
- * To add an instruction set, add one file that fills a struct kernels and one line to kernels.c. */
+ * To add an instruction set, add a file with its products or all its kernels, a struct kernels, and
+ * one line to kernels.c. */
 #ifndef SMOL_RUNTIME_KERNELS_KERNELS_H
 #define SMOL_RUNTIME_KERNELS_KERNELS_H
 
@@ -184,13 +185,28 @@ smol_status smol_kernels_select(const struct kernels **kernels, smol_error *erro
  * whether this machine can run it. For tests. */
 const struct kernels *smol_kernels_at(size_t index, bool *runs);
 
+/* The products with grouped dtypes have a file for each set; sets that differ in nothing else share
+ * their other kernels. */
+#define GROUPED_PRODUCTS(set)                                                                      \
+    extern grouped_product smol_##set##_int8, smol_##set##_int6, smol_##set##_int5,                \
+        smol_##set##_int4
+#define GROUPED_KERNELS(set)                                                                       \
+    .matmul_int8 = smol_##set##_int8, .matmul_int6 = smol_##set##_int6,                            \
+    .matmul_int5 = smol_##set##_int5, .matmul_int4 = smol_##set##_int4
+
 extern const struct kernels smol_kernels_scalar;
 #if defined(__x86_64__)
-extern const struct kernels smol_kernels_avx2;
-extern const struct kernels smol_kernels_avx512;
+extern const struct kernels smol_kernels_avx2, smol_kernels_avxvnni, smol_kernels_avx512,
+    smol_kernels_avx512vbmi;
+GROUPED_PRODUCTS(avx2);
+GROUPED_PRODUCTS(avxvnni);
+GROUPED_PRODUCTS(avx512);
+GROUPED_PRODUCTS(avx512vbmi);
 #elif defined(__aarch64__)
-extern const struct kernels smol_kernels_neon;
-extern const struct kernels smol_kernels_dotprod;
+extern const struct kernels smol_kernels_neon, smol_kernels_dotprod, smol_kernels_i8mm;
+GROUPED_PRODUCTS(neon);
+GROUPED_PRODUCTS(dotprod);
+GROUPED_PRODUCTS(i8mm);
 #endif
 
 #endif

@@ -1,9 +1,11 @@
 /* Kernels for every aarch64 processor. */
 #if defined(__aarch64__)
 
-#include "runtime/kernels/neon_template.h"
+#include "runtime/kernels/neon_vectors.h"
 
+#define NO_DOT_QUADS
 #define OWN_DOT_GROUP
+#define GROUPED_SET neon
 enum { GROUPED_TOKENS = 2 };
 #include "runtime/kernels/grouped_template.h"
 
@@ -66,7 +68,15 @@ static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *t
             dot[t][v] = vpaddq_s32(low[t][v], high[t][v]);
 }
 
-const struct kernels smol_kernels_neon = {.name = "neon", GROUPED_KERNELS, VECTOR_KERNELS};
+#include "runtime/kernels/vector_template.h"
+
+const struct kernels smol_kernels_neon = {.name = "neon", GROUPED_KERNELS(neon), VECTOR_KERNELS};
+const struct kernels smol_kernels_dotprod = {
+    .name = "dotprod",
+    GROUPED_KERNELS(dotprod),
+    VECTOR_KERNELS,
+};
+const struct kernels smol_kernels_i8mm = {.name = "i8mm", GROUPED_KERNELS(i8mm), VECTOR_KERNELS};
 
 #else
 typedef int smol_no_neon_here; /* ISO C requires a declaration in every file */

@@ -1,9 +1,9 @@
 /* Kernels that are the same on every instruction set with float vectors: quantizing, the f32 and
- * bf16 products, and attention, in terms of a few vector operations. Each set's file includes it
- * once, then adds its int8 product and its struct kernels. Before the include it defines:
+ * bf16 products, and attention, in terms of a few vector operations. A set's file includes it once.
+ * Before the include it defines:
  *
- *   V                  the vector type, of LANES floats: 4, 8 or 16
- *   TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, limited by registers
+ *   V                  the vector type, of LANES floats: 4, 8 or 16; TILE_VECTORS hold a tile's
+ * rows TOKENS_MANY, _FEW  tokens that share a pass over an f32 or bf16 tile, limited by registers
  *   QUERIES_MANY, _FEW queries that share a pass over the KV cache: MANY over 16 of its columns,
  *                      FEW, and single ones, over FEW_VECTORS vectors of them, at least 16 / LANES
  *   v_zero() v_set1(x) v_load(p) v_store(p, v) v_add(a, b) v_mul(a, b) v_fma(a, b, c)
@@ -22,21 +22,7 @@
 #include "runtime/kernels/elementwise_template.h"
 
 #include "common/checked.h"
-
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-/* A fully unrolled loop, whose count must be constant after inlining, so that the arrays that it
- * indexes can be kept in registers. */
-#if defined(__clang__)
-#define UNROLLED(i, n) _Pragma("unroll") for (size_t i = 0; i < (n); i++)
-#else
-#define UNROLLED(i, n) _Pragma("GCC unroll 32") for (size_t i = 0; i < (n); i++)
-#endif
-/* An unrolled loop whose count is a parameter of at most `limit`: clang unrolls before it inlines
- * and requires a constant. */
-#define UNROLLED_UPTO(i, n, limit)                                                                 \
-    UNROLLED (i, limit)                                                                            \
-        if (i < (n))
-enum { TILE_VECTORS = TILE_ROWS / LANES };
+#include "runtime/kernels/loops.h"
 
 /* --- quantizing --------------------------------------------------------------------------- */
 

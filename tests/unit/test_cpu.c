@@ -37,18 +37,28 @@ static void features_are_the_kernels(void **state)
     static const char *const avx2[] = {" avx2 ", " fma ", " f16c ", NULL};
     static const char *const avx512[] = {" avx512f ",  " avx512bw ",    " avx512dq ",
                                          " avx512vl ", " avx512_vnni ", NULL};
+    static const char *const avxvnni[] = {" avx_vnni ", NULL};
+    static const char *const vbmi[] = {" avx512vbmi ", NULL};
     static const char *const sha[] = {" ssse3 ", " sha_ni ", NULL};
     assert_int_equal(smol_cpu_has_avx2(), kernel_says("flags", avx2));
     assert_int_equal(smol_cpu_has_avx512(),
                      kernel_says("flags", avx2) && kernel_says("flags", avx512));
+    assert_int_equal(smol_cpu_has_avxvnni(),
+                     kernel_says("flags", avx2) && kernel_says("flags", avxvnni));
+    assert_int_equal(smol_cpu_has_avx512vbmi(),
+                     smol_cpu_has_avx512() && kernel_says("flags", vbmi));
     assert_int_equal(smol_cpu_has_sha(), kernel_says("flags", sha));
 #elif defined(__aarch64__)
     static const char *const dotprod[] = {" asimddp ", NULL};
+    static const char *const i8mm[] = {" i8mm ", NULL};
     static const char *const sha[] = {" sha2 ", NULL};
     assert_int_equal(smol_cpu_has_dotprod(), kernel_says("Features", dotprod));
+    assert_int_equal(smol_cpu_has_i8mm(),
+                     kernel_says("Features", dotprod) && kernel_says("Features", i8mm));
     assert_int_equal(smol_cpu_has_sha(), kernel_says("Features", sha));
 #else
-    assert_false(smol_cpu_has_avx2() || smol_cpu_has_avx512() || smol_cpu_has_dotprod());
+    assert_false(smol_cpu_has_avx2() || smol_cpu_has_avxvnni() || smol_cpu_has_avx512() ||
+                 smol_cpu_has_avx512vbmi() || smol_cpu_has_dotprod() || smol_cpu_has_i8mm());
 #endif
 }
 

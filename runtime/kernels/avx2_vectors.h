@@ -1,18 +1,20 @@
-/* Shared by the kernel sets with AVX2, FMA and F16C: all operations on vectors except dot products.
- * The 16 rows of a tile are two vectors of eight lanes. */
+/* Vectors of AVX2, FMA and F16C, see vector_template.h and grouped_template.h. The 16 rows of a tile
+ * are two vectors of eight lanes. */
 
 #include <immintrin.h>
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/loops.h"
 
 /* --- vector operations -------------------------------------------------------------------- */
 
 typedef __m256 V;
-enum { LANES = 8, TOKENS_MANY = 6, TOKENS_FEW = 2 };
+enum { LANES = 8, TILE_VECTORS = TILE_ROWS / LANES, TOKENS_MANY = 6, TOKENS_FEW = 2 };
 enum { QUERIES_MANY = 4, QUERIES_FEW = 3, FEW_VECTORS = 2 };
 
 static inline V v_zero(void)
@@ -137,8 +139,6 @@ static inline __attribute__((always_inline)) V v_levels(const uint8_t *p, bool h
     __m128i levels = _mm_shuffle_epi8(_mm_loadu_si128((const void *)smol_kv_levels), codes);
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(levels));
 }
-
-#include "runtime/kernels/vector_template.h"
 
 /* --- bytes of grouped weights -------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* Shared by the kernel sets for aarch64: all operations on vectors except dot products. The 16 rows
- * of a tile are four vectors of four lanes. */
+/* Vectors of NEON, see vector_template.h and grouped_template.h. The 16 rows of a tile are four
+ * vectors of four lanes. */
 
 #include <arm_neon.h>
 
@@ -9,11 +9,12 @@
 
 #include "common/number.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/loops.h"
 
 /* --- vector operations -------------------------------------------------------------------- */
 
 typedef float32x4_t V;
-enum { LANES = 4, TOKENS_MANY = 6, TOKENS_FEW = 2 };
+enum { LANES = 4, TILE_VECTORS = TILE_ROWS / LANES, TOKENS_MANY = 6, TOKENS_FEW = 2 };
 enum { QUERIES_MANY = 6, QUERIES_FEW = 3, FEW_VECTORS = 4 };
 
 static inline V v_zero(void)
@@ -144,8 +145,6 @@ static inline __attribute__((always_inline)) V v_levels(const uint8_t *p, bool h
     int8x8_t levels = vqtbl1_s8(vld1q_s8(smol_kv_levels), codes);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(levels))));
 }
-
-#include "runtime/kernels/vector_template.h"
 
 /* --- grouped weights ----------------------------------------------------------------------- */
 
