@@ -1,5 +1,5 @@
-/* Vectors of AVX2, FMA and F16C, see vector_template.h and grouped_template.h. The 16 rows of a tile
- * are two vectors of eight lanes. */
+/* Vectors of AVX2, FMA and F16C, see vector_template.h and grouped_template.h. The 16 rows of a
+ * tile are two vectors of eight lanes. */
 
 #include <immintrin.h>
 

@@ -37,8 +37,8 @@ static ALWAYS_INLINE void dot_pairs(enum blob_dtype dtype, const struct table *t
                 int8x16_t rows =
                     eights(vreinterpretq_s8_u8(w0), vreinterpretq_s8_u8(w1), half == 1);
                 UNROLLED_UPTO (pair, n_tokens / 2, PAIRS)
-                    sums[pair][v][half] = vmmlaq_s32(sums[pair][v][half], rows,
-                                                     eights(quads0, quads1, pair == 1));
+                    sums[pair][v][half] =
+                        vmmlaq_s32(sums[pair][v][half], rows, eights(quads0, quads1, pair == 1));
             }
         }
     }
