@@ -190,7 +190,7 @@ static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t 
         return;
     }
     static struct level_search search;
-    const struct tile_rule rule = {&search, NULL};
+    const struct tile_rule rule = {.levels = &search};
     if (tensor->dtype > DTYPE_INT8) {
         const struct blob_levels levels = smol_levels_default(tensor->dtype);
         smol_levels_prepare(&search, &levels, tensor->dtype);

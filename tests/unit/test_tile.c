@@ -46,7 +46,7 @@ static struct matrix m;
 
 static tile_block *tile_under_test;
 static struct level_search levels; /* of m.dtype, if it is int6, int5 or int4 */
-static struct tile_rule rule = {&levels, NULL};
+static struct tile_rule rule = {.levels = &levels};
 
 static void make(enum safetensors_dtype source_dtype, enum blob_dtype dtype, uint64_t rows,
                  uint64_t cols)

@@ -50,7 +50,7 @@ static struct guarded make(const struct blob_tensor *layout)
     }
     uint64_t bytes = smol_block_bytes(layout->dtype, layout->cols);
     static struct level_search search;
-    const struct tile_rule rule = {&search, NULL};
+    const struct tile_rule rule = {.levels = &search};
     if (layout->dtype > DTYPE_INT8)
         smol_levels_prepare(&search, (const void *)levels_of(layout->dtype), layout->dtype);
     for (uint64_t row = 0; row < layout->rows; row += TILE_ROWS) {

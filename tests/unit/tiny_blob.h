@@ -157,7 +157,7 @@ static inline const uint8_t *tensor_data(const struct blob_tensor *layout)
         return out;
     }
     static struct level_search search;
-    const struct tile_rule rule = {&search, NULL};
+    const struct tile_rule rule = {.levels = &search};
     if (layout->dtype > DTYPE_INT8) {
         const struct blob_levels levels = smol_levels_default(layout->dtype);
         smol_levels_prepare(&search, &levels, layout->dtype);
