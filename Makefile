@@ -372,7 +372,8 @@ coverage: ## measure which lines and branches the tests reach (build/coverage/re
 SHARED_LIBRARY := $(DESTDIR)$(LIBDIR)/libsmol.so
 INSTALLED := $(addprefix $(DESTDIR)$(BINDIR)/,smolconv smolrun smol-fetch) $(DESTDIR)$(LIBDIR)/libsmol.a \
 	$(SHARED_LIBRARY) $(SHARED_LIBRARY).$(SOVERSION) $(SHARED_LIBRARY).$(VERSION) \
-	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc
+	$(DESTDIR)$(INCLUDEDIR)/smol.h $(DESTDIR)$(PKGCONFIGDIR)/smol.pc \
+	$(DESTDIR)$(PREFIX)/share/smol/calibration.txt
 
 # Programs and the shared library are stripped. INSTALL="install --strip-program=true" leaves that to
 # others; other machines need their own strip there.
@@ -386,6 +387,7 @@ install: all ## install programs, library and header below PREFIX (and DESTDIR)
 	ln -sf libsmol.so.$(VERSION) $(SHARED_LIBRARY).$(SOVERSION)
 	ln -sf libsmol.so.$(SOVERSION) $(SHARED_LIBRARY)
 	install -m 644 smol.h $(DESTDIR)$(INCLUDEDIR)
+	install -m 644 demo/calibration.txt $(DESTDIR)$(PREFIX)/share/smol
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@LIBS@|$(LDLIBS_RUN)|' runtime/smol.pc.in >$(DESTDIR)$(PKGCONFIGDIR)/smol.pc
