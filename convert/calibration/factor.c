@@ -14,7 +14,7 @@
 #include "common/cpu.h"
 #include "common/number.h"
 
-enum { STRIP = 32, MAX_DOUBLINGS = 40 };
+enum { STRIP = 32, DOUBLINGS = 40 };
 
 struct decomposition {
     const float *values; /* the upper triangle */
@@ -149,7 +149,7 @@ static smol_status run(struct decomposition *d, struct pool *pool, smol_error *e
     for (size_t i = 0; i < d->n; i++)
         sum += element(d, i, i);
     d->damping = sum > 0 ? sum / (double)d->n * FACTOR_DAMPING : 1;
-    for (int i = 0; i < MAX_DOUBLINGS; i++, d->damping *= 2) {
+    for (int i = 0; i < DOUBLINGS; i++, d->damping *= 2) {
         d->failed = false;
         smol_pool_run(pool, decompose, d);
         if (!d->failed)
