@@ -23,7 +23,7 @@ struct decomposition {
     size_t n, stride;
     double damping;     /* added to the diagonal */
     double *a;          /* (rows up to a multiple of STRIP, stride); the lower triangle is used */
-    double *panel;      /* (FACTOR_PANEL, stride): the transposed columns of the current panel */
+    double *panel;      /* the current panel, see panel_at */
     atomic_bool failed; /* a pivot is not positive */
 };
 
@@ -78,7 +78,7 @@ static void solve_rows(struct decomposition *d, size_t first, size_t begin)
             for (size_t p = first; p < c; p++)
                 sum -= row[p] * other[p];
             row[c] = sum / other[c];
-            d->panel[(c - first) * d->stride + r] = row[c];
+            d->panel[panel_at(r) + (c - first) * FACTOR_COLUMNS] = row[c];
         }
     }
 }
@@ -88,7 +88,7 @@ static void update_rows(struct decomposition *d, size_t first, size_t begin)
 {
     size_t from = first + FACTOR_PANEL;
     for (size_t r = begin; r < begin + STRIP; r += FACTOR_ROWS)
-        d->update(d->panel + r, d->panel + from, d->stride, begin + STRIP - from,
+        d->update(d->panel + panel_at(r), d->panel + panel_at(from), begin + STRIP - from,
                   d->a + r * d->stride + from, d->stride);
 }
 
@@ -169,7 +169,7 @@ smol_status smol_factor_make(const float *values, size_t n, struct pool *pool,
     uint64_t bytes = (uint64_t)rows * d.stride * sizeof *d.a;
     if (fits_memory(bytes)) {
         d.a = aligned_alloc(64, (size_t)round_up(bytes, 64));
-        d.panel = aligned_alloc(64, FACTOR_PANEL * d.stride * sizeof *d.panel);
+        d.panel = aligned_alloc(64, FACTOR_PANEL * rows * sizeof *d.panel);
         factor->u = aligned_alloc(64, (size_t)round_up(n * factor->stride * sizeof(float), 64));
     }
     smol_status status =

@@ -34,12 +34,18 @@ smol_status smol_factor_make(const float *values, size_t n, struct pool *pool,
 /* Frees the memory. A zeroed factor is allowed. */
 void smol_factor_free(struct factor *factor);
 
-/* Subtracts from out (FACTOR_ROWS, stride), n_columns of it, a multiple of FACTOR_COLUMNS, the
- * products of the columns a and b of a panel: element (i, k) minus the sum over p of a[p][i] *
- * b[p][k], in order of p. Rows of a and b are `panel_stride` apart. */
+/* A panel is FACTOR_PANEL columns of the decomposition, stored by blocks of FACTOR_COLUMNS rows:
+ * panel_at returns the place of a row; its elements are FACTOR_COLUMNS apart. */
 enum { FACTOR_PANEL = 64, FACTOR_ROWS = 4, FACTOR_COLUMNS = 16 };
-typedef void factor_update(const double *a, const double *b, size_t panel_stride, size_t n_columns,
-                           double *out, size_t stride);
+static inline size_t panel_at(size_t row)
+{
+    return row / FACTOR_COLUMNS * FACTOR_PANEL * FACTOR_COLUMNS + row % FACTOR_COLUMNS;
+}
+
+/* Subtracts from out (FACTOR_ROWS, stride), n_columns of it, a multiple of FACTOR_COLUMNS, products
+ * of rows of a panel: the sum over its columns, in order, of those of row i at a and row k at b. */
+typedef void factor_update(const double *a, const double *b, size_t n_columns, double *out,
+                           size_t stride);
 factor_update smol_factor_update_baseline;
 #if defined(__x86_64__)
 factor_update smol_factor_update_avx2;

@@ -8,35 +8,37 @@
  * Each element has its own sum, so the width of vectors does not change a bit. */
 #include <string.h>
 
+#include "common/unrolled.h"
 #include "convert/weights/feedback.h"
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 enum { ROW_VECTORS = TILE_ROWS / LANES };
 
-static inline __attribute__((always_inline)) void update_columns(const float *u, size_t stride,
-                                                                 const float *errors, size_t n,
-                                                                 float *targets, size_t n_columns)
-{
-    vector sums[COLUMNS][ROW_VECTORS];
-    for (size_t k = 0; k < n_columns; k++)
-        memcpy(sums[k], targets + k * TILE_ROWS, sizeof sums[k]);
-    for (size_t j = 0; j < n; j++) {
-        vector row[ROW_VECTORS];
-        memcpy(row, errors + j * TILE_ROWS, sizeof row);
-        for (size_t k = 0; k < n_columns; k++)
-            for (size_t v = 0; v < ROW_VECTORS; v++)
-                sums[k][v] += row[v] * (u[j * stride + k] - (vector){0});
+/* Updates n_columns targets; each of the two calls has a constant number of them. */
+#define UPDATE(name, n_columns)                                                                    \
+    static inline void name(const float *u, size_t stride, const float *errors, size_t n,          \
+                            float *targets)                                                        \
+    {                                                                                              \
+        vector sums[n_columns][ROW_VECTORS];                                                       \
+        memcpy(sums, targets, sizeof sums);                                                        \
+        for (size_t j = 0; j < n; j++) {                                                           \
+            vector row[ROW_VECTORS];                                                               \
+            memcpy(row, errors + j * TILE_ROWS, sizeof row);                                       \
+            UNROLLED (k, n_columns)                                                                \
+                UNROLLED (v, ROW_VECTORS)                                                          \
+                    sums[k][v] += row[v] * (u[j * stride + k] - (vector){0});                      \
+        }                                                                                          \
+        memcpy(targets, sums, sizeof sums);                                                        \
     }
-    for (size_t k = 0; k < n_columns; k++)
-        memcpy(targets + k * TILE_ROWS, sums[k], sizeof sums[k]);
-}
+UPDATE(update_columns, COLUMNS)
+UPDATE(update_column, 1)
 
 void FEEDBACK_UPDATE(const float *u, size_t stride, const float *errors, size_t n, float *targets,
                      size_t n_columns)
 {
     size_t k = 0;
     for (; n_columns - k >= COLUMNS; k += COLUMNS)
-        update_columns(u + k, stride, errors, n, targets + k * TILE_ROWS, COLUMNS);
+        update_columns(u + k, stride, errors, n, targets + k * TILE_ROWS);
     for (; k < n_columns; k++)
-        update_columns(u + k, stride, errors, n, targets + k * TILE_ROWS, 1);
+        update_column(u + k, stride, errors, n, targets + k * TILE_ROWS);
 }

@@ -8,6 +8,7 @@
  * Each element is a sum of its own, so the width of vectors does not change a bit. */
 #include <string.h>
 
+#include "common/unrolled.h"
 #include "runtime/calibrate/gram.h"
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
@@ -20,14 +21,14 @@ static inline __attribute__((always_inline)) void update_rows(const float *a, co
     for (size_t t = 0; t < n; t++) {
         vector row[BLOCK_VECTORS];
         memcpy(row, b + t * GRAM_BLOCK, sizeof row);
-        for (size_t i = 0; i < ROWS; i++)
-            for (size_t v = 0; v < BLOCK_VECTORS; v++)
+        UNROLLED (i, ROWS)
+            UNROLLED (v, BLOCK_VECTORS)
                 sums[i][v] += row[v] * (a[t * GRAM_STRIP + i] - (vector){0});
     }
-    for (size_t i = 0; i < ROWS; i++) {
+    UNROLLED (i, ROWS) {
         vector total[BLOCK_VECTORS];
         memcpy(total, out + i * stride, sizeof total);
-        for (size_t v = 0; v < BLOCK_VECTORS; v++)
+        UNROLLED (v, BLOCK_VECTORS)
             total[v] += sums[i][v];
         memcpy(out + i * stride, total, sizeof total);
     }
