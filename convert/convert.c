@@ -87,9 +87,9 @@ static smol_status open_stats(struct source *source, const struct source_options
     const struct weights weights = weights_of(source);
     if (!options->calibration)
         return SMOL_OK;
-    if (!source->mix.storage)
+    if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "--calibration: has no effect on --dtype %s: use int4, int5 or int6",
+                         "--calibration: has no effect on --dtype %s: use int8, int6, int5 or int4",
                          smol_dtype_name(source->dtype));
     smol_status status = smol_stats_open(options->calibration, &source->stats, error);
     if (!status)

@@ -17,7 +17,8 @@
 enum { STRIP = 32, DOUBLINGS = 40 };
 
 struct decomposition {
-    const float *values; /* the upper triangle */
+    const float *values;   /* the upper triangle */
+    const float *inverses; /* (n) or NULL */
     struct factor *factor;
     factor_update *update;
     size_t n, stride;
@@ -27,11 +28,12 @@ struct decomposition {
     atomic_bool failed; /* a pivot is not positive */
 };
 
-/* Returns element (i, k) of the symmetric matrix. */
+/* Returns element (i, k) of the symmetric matrix, of the folded inputs. */
 static double element(const struct decomposition *d, size_t i, size_t k)
 {
     size_t row = i < k ? i : k, column = i < k ? k : i;
-    return (double)d->values[(uint64_t)row * d->n - (uint64_t)row * (row + 1) / 2 + column];
+    double value = d->values[(uint64_t)row * d->n - (uint64_t)row * (row + 1) / 2 + column];
+    return d->inverses ? value * ((double)d->inverses[i] * d->inverses[k]) : value;
 }
 
 /* Copies row r of the matrix in reverse order, with damping. */
@@ -159,10 +161,11 @@ static smol_status run(struct decomposition *d, struct pool *pool, smol_error *e
                      "the Gram matrix is not positive definite: make the statistics again");
 }
 
-smol_status smol_factor_make(const float *values, size_t n, struct pool *pool,
-                             struct factor *factor, smol_error *error)
+smol_status smol_factor_make(const float *values, const float *inverses, size_t n,
+                             struct pool *pool, struct factor *factor, smol_error *error)
 {
-    struct decomposition d = {.values = values, .factor = factor, .update = best_update(), .n = n};
+    struct decomposition d = {
+        .values = values, .inverses = inverses, .factor = factor, .update = best_update(), .n = n};
     size_t rows = (size_t)round_up(n, FACTOR_PANEL);
     d.stride = rows + 8; /* no power of two: rows in all sets of a cache */
     *factor = (struct factor){.n = n, .stride = (size_t)round_up(n, 16) + 16};

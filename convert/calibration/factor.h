@@ -23,13 +23,14 @@ struct factor {
 /* What is added to the diagonal, as a share of its mean. */
 #define FACTOR_DAMPING 0.01
 
-/* Factorizes the Gram matrix whose upper triangle is `values`, row by row. Doubles the damping
+/* Factorizes the Gram matrix whose upper triangle is `values`, row by row, of inputs that are then
+ * multiplied by `inverses` (n), or by 1 if it is NULL. Doubles the damping
  * until the matrix is positive definite. The order of operations is fixed: the bits are the same
  * for any number of threads and any instruction set. Needs 12 bytes for each element of the
  * matrix. After an error there is nothing to free. Errors: SMOL_ERROR_DAMAGED (no damping
  * suffices), SMOL_ERROR_MEMORY. */
-smol_status smol_factor_make(const float *values, size_t n, struct pool *pool,
-                             struct factor *factor, smol_error *error);
+smol_status smol_factor_make(const float *values, const float *inverses, size_t n,
+                             struct pool *pool, struct factor *factor, smol_error *error);
 
 /* Frees the memory. A zeroed factor is allowed. */
 void smol_factor_free(struct factor *factor);

@@ -12,6 +12,7 @@
 #include "convert/base/progress.h"
 #include "convert/checkpoint/checkpoint.h"
 #include "convert/weights/feedback.h"
+#include "convert/weights/fold.h"
 #include "convert/weights/tile.h"
 #include "format/layout.h"
 
@@ -27,6 +28,7 @@ struct weight {
     struct blob_tensor layout;
     float offset;                 /* added to a vector's elements */
     const struct lora_pair *lora; /* NULL: no adapter */
+    struct fold_factors fold;     /* that its elements are multiplied by */
     struct tile_rule rule;        /* for int6, int5 and int4 */
     size_t record;                /* of the statistics, or NO_RECORD */
 };
@@ -65,11 +67,12 @@ struct weight_stream {
     uint64_t scratch_size;
     /* of the record that the pieces of a batch belong to */
     const struct stats_file *stats; /* or NULL */
+    struct fold fold;
     size_t record;
     float *importance; /* (the widest record) */
     struct factor factor;
-    bool merges;
-    float *merged; /* (n_threads, TILE_ROWS, max_cols), if an adapter changes any tensor */
+    bool changes;   /* an adapter or folding changes a matrix before it is tiled */
+    float *changed; /* (n_threads, TILE_ROWS, max_cols), if so */
     struct finding findings[POOL_MAX_THREADS];
     struct blob_writer *writer;
     smol_status write_status;
@@ -105,32 +108,58 @@ static void plan_batch(struct weight_stream *s, struct tile_batch *batch)
     }
 }
 
-/* Converts a vector and adds its offset, which never makes a finite number infinite. */
+/* Converts a vector, adds its offset, which never makes a finite number infinite, and folds. */
 static struct tile_fault make_vector(const struct weight *tensor, uint8_t *out)
 {
     struct tile_fault fault = smol_tile_vector(tensor->source, &tensor->layout, out);
     float *values = (float *)(void *)out;
     for (uint64_t i = 0; tensor->offset != 0 && i < tensor->layout.cols; i++)
         values[i] += tensor->offset;
+    for (uint64_t i = 0; tensor->fold.cols && i < tensor->layout.cols; i++)
+        values[i] *= tensor->fold.cols[i];
     return fault;
 }
 
-/* Converts a row block with the adapter's change added, as if the checkpoint contained the result
- * in f32. */
-static struct tile_fault make_merged(struct weight_stream *s, const struct tile_piece *piece,
-                                     unsigned thread)
+/* Multiplies rows [row, row + n_rows) of a matrix by their factors. */
+static void fold_rows(const struct weight *tensor, uint64_t row, uint64_t n_rows, float *rows)
+{
+    const struct fold_factors *fold = &tensor->fold;
+    uint64_t cols = tensor->layout.cols;
+    for (uint64_t r = 0; r < n_rows; r++, rows += cols) {
+        for (uint64_t i = 0; fold->cols && i < cols; i++)
+            rows[i] *= fold->cols[i];
+        for (uint64_t i = 0; fold->rows && i < cols; i++)
+            rows[i] *= fold->rows[row + r];
+    }
+}
+
+/* Converts a row block after the adapter's change was added and factors were folded in, as if the
+ * checkpoint contained the result in f32. */
+static struct tile_fault make_changed(struct weight_stream *s, const struct tile_piece *piece,
+                                      unsigned thread)
 {
     const struct weight *tensor = piece->tensor;
+    const struct safetensors_tensor *source = tensor->source;
     struct blob_tensor layout = tensor->layout;
-    float *rows = s->merged + thread * TILE_ROWS * s->max_cols;
+    float *rows = s->changed + thread * TILE_ROWS * s->max_cols;
     layout.rows = rows_in_block(piece->row, layout.rows);
-    smol_lora_merge(tensor->lora, tensor->source, piece->row, layout.rows, rows);
-    const struct safetensors_tensor source = {.dtype = ST_F32, .data = (const uint8_t *)rows};
+    if (tensor->lora)
+        smol_lora_merge(tensor->lora, source, piece->row, layout.rows, rows);
+    else
+        element_widen(source->dtype, source->data, piece->row * layout.cols,
+                      layout.rows * layout.cols, rows);
+    fold_rows(tensor, piece->row, layout.rows, rows);
+    const struct safetensors_tensor changed = {.dtype = ST_F32, .data = (const uint8_t *)rows};
     struct tile_fault fault =
-        smol_tile_block(&source, &layout, &tensor->rule, 0, s->scratch + thread * s->scratch_size,
+        smol_tile_block(&changed, &layout, &tensor->rule, 0, s->scratch + thread * s->scratch_size,
                         s->made->bytes + piece->offset);
     fault.index += piece->row * layout.cols;
     return fault;
+}
+
+static bool is_changed(const struct weight *tensor)
+{
+    return tensor->lora || tensor->fold.rows || tensor->fold.cols;
 }
 
 static struct tile_fault make_piece(struct weight_stream *s, const struct tile_piece *piece,
@@ -140,8 +169,8 @@ static struct tile_fault make_piece(struct weight_stream *s, const struct tile_p
     uint8_t *out = s->made->bytes + piece->offset;
     if (tensor->layout.layout == LAYOUT_VECTOR)
         return make_vector(tensor, out);
-    if (tensor->lora)
-        return make_merged(s, piece, thread);
+    if (is_changed(tensor))
+        return make_changed(s, piece, thread);
     return smol_tile_block(tensor->source, &tensor->layout, &tensor->rule, piece->row,
                            s->scratch + thread * s->scratch_size, out);
 }
@@ -197,32 +226,43 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 
 /* --- calibration -------------------------------------------------------------------------- */
 
-/* Returns the record that describes the inputs of a matrix. The embedding has none. */
-static size_t record_of(const struct blob_tensor *layout, size_t n_records)
+/* Returns the record that describes the inputs of a matrix. An embedding has none, unless it is
+ * the output layer too. */
+static size_t record_of(const struct blob_tensor *layout, const struct blob_model *model,
+                        size_t n_records)
 {
     static const size_t places[ROLE_COUNT] = {
         [ROLE_ATTN_Q] = 1,   [ROLE_ATTN_K] = 1, [ROLE_ATTN_V] = 1,   [ROLE_ATTN_O] = 2,
         [ROLE_MLP_GATE] = 3, [ROLE_MLP_UP] = 3, [ROLE_MLP_DOWN] = 4,
     };
     size_t place = places[layout->role];
-    if (layout->role == ROLE_OUTPUT)
+    if (layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings))
         return n_records - 1;
     return place ? layout->layer * STATS_PER_LAYER + place - 1 : NO_RECORD;
 }
 
+/* Returns the sum of squares of input i, after folding. */
+static double folded_square(const struct weight_stream *s, const float *values,
+                            const float *inverses, size_t i)
+{
+    double square = stats_diagonal(s->stats, s->record, values, i);
+    return inverses ? square * inverses[i] * inverses[i] : square;
+}
+
 /* Sets the importance of each input: its mean square, damped, relative to the largest. With error
  * feedback the factor's D would be the weights of the errors, but these measure better. */
-static void set_importance(struct weight_stream *s, const float *values, size_t width)
+static void set_importance(struct weight_stream *s, const float *values, const float *inverses,
+                           size_t width)
 {
     double sum = 0, largest = 0;
     for (size_t i = 0; i < width; i++) {
-        double square = stats_diagonal(s->stats, s->record, values, i);
+        double square = folded_square(s, values, inverses, i);
         sum += square;
         largest = square > largest ? square : largest;
     }
     double damping = sum > 0 ? FACTOR_DAMPING * sum / (double)width : 1;
     for (size_t i = 0; i < width; i++) {
-        double square = stats_diagonal(s->stats, s->record, values, i);
+        double square = folded_square(s, values, inverses, i);
         s->importance[i] = (float)((square + damping) / (largest + damping));
     }
 }
@@ -240,20 +280,22 @@ static smol_status prepare_record(struct weight_stream *s, struct pool *pool)
     if (status)
         return status;
     size_t width = (size_t)next->layout.cols;
+    const float *inverses = smol_fold_inverses(&s->fold, s->record);
     if (s->stats->header.kind == STATS_GRAM)
-        status = smol_factor_make(values, width, pool, &s->factor, s->error);
+        status = smol_factor_make(values, inverses, width, pool, &s->factor, s->error);
     if (!status)
-        set_importance(s, values, width);
+        set_importance(s, values, inverses, width);
     return status;
 }
 
 /* Adds what the statistics have for a matrix to its rule. */
-static void use_stats(struct weight_stream *s, struct weight *tensor)
+static void use_stats(struct weight_stream *s, const struct blob_model *model,
+                      struct weight *tensor)
 {
     tensor->record = NO_RECORD;
     if (!s->stats || tensor->layout.dtype <= DTYPE_INT8)
         return;
-    tensor->record = record_of(&tensor->layout, smol_stats_count(&s->stats->header));
+    tensor->record = record_of(&tensor->layout, model, smol_stats_count(&s->stats->header));
     if (tensor->record == NO_RECORD)
         return;
     tensor->rule.importance = s->importance;
@@ -290,13 +332,14 @@ static smol_status list_tensors(struct weight_stream *s, const struct weights *w
             .layout = smol_tensor_layout(model, key, mix_storage(weights->mix, i)),
             .offset = smol_checkpoint_offset(weights->family, key.role),
             .lora = pair && pair->a ? pair : NULL,
+            .fold = smol_fold_factors(&s->fold, key),
         };
         if (!tensor.source)
             continue;
         if (tensor.layout.dtype > DTYPE_INT8)
             tensor.rule.levels = prepare_levels(s, weights->mix, &tensor.layout);
-        use_stats(s, &tensor);
-        s->merges = s->merges || tensor.lora;
+        use_stats(s, model, &tensor);
+        s->changes = s->changes || is_changed(&tensor);
         s->tensors[s->n_tensors++] = tensor;
         if (tensor.layout.cols > s->max_cols)
             s->max_cols = tensor.layout.cols;
@@ -311,11 +354,11 @@ static smol_status allocate_batches(struct weight_stream *s, unsigned n_threads)
     bool feeds_back = s->stats && s->stats->header.kind == STATS_GRAM;
     s->scratch_size = feeds_back ? smol_feedback_scratch(s->max_cols) : s->max_cols;
     s->scratch = calloc(n_threads, s->scratch_size * sizeof *s->scratch);
-    if (s->merges)
-        s->merged = calloc((size_t)n_threads * TILE_ROWS, s->max_cols * sizeof *s->merged);
+    if (s->changes)
+        s->changed = calloc((size_t)n_threads * TILE_ROWS, s->max_cols * sizeof *s->changed);
     for (int i = 0; i < 2; i++)
         s->batches[i].bytes = aligned_alloc(BLOB_ALIGN, round_up(s->capacity, BLOB_ALIGN));
-    return s->scratch && (s->merged || !s->merges) && s->batches[0].bytes && s->batches[1].bytes
+    return s->scratch && (s->changed || !s->changes) && s->batches[0].bytes && s->batches[1].bytes
                ? SMOL_OK
                : smol_fail_memory(s->error, "tiles");
 }
@@ -353,6 +396,13 @@ static size_t widest(const struct stats_file *stats)
     return most;
 }
 
+static smol_status prepare_stats(struct weight_stream *s, const struct blob_model *model)
+{
+    s->importance = calloc(widest(s->stats), sizeof *s->importance);
+    return s->importance ? smol_fold_make(s->stats, model, &s->fold, s->error)
+                         : smol_fail_memory(s->error, "the importance of inputs");
+}
+
 smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
                                struct blob_writer *writer, bool quiet, smol_error *error)
 {
@@ -363,11 +413,9 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
     s->error = error;
     s->stats = weights->stats;
     s->record = NO_RECORD;
-    if (s->stats)
-        s->importance = calloc(widest(s->stats), sizeof *s->importance);
-    smol_status status = s->stats && !s->importance
-                             ? smol_fail_memory(error, "the importance of inputs")
-                             : list_tensors(s, weights);
+    smol_status status = s->stats ? prepare_stats(s, weights->model) : SMOL_OK;
+    if (!status)
+        status = list_tensors(s, weights);
     if (!status)
         status = allocate_batches(s, smol_pool_size(pool));
     if (!status) {
@@ -383,7 +431,8 @@ smol_status smol_weights_write(const struct weights *weights, struct pool *pool,
     free(s->scratch);
     free(s->importance);
     smol_factor_free(&s->factor);
-    free(s->merged);
+    smol_fold_free(&s->fold);
+    free(s->changed);
     free(s->searches);
     free(s->tensors);
     free(s);

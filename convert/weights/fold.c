@@ -1,0 +1,198 @@
+/* Folding, see fold.h. */
+#include "convert/weights/fold.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The inputs of a layer's matrices, in the order of the records (format/STATS.md). */
+enum input { INPUT_ATTENTION, INPUT_ATTENDED, INPUT_MLP, INPUT_GATED };
+
+static size_t record_of(const struct blob_model *model, enum input input, uint32_t layer)
+{
+    return (size_t)layer * STATS_PER_LAYER + (layer < model->n_layers ? input : 0);
+}
+
+static size_t input_width(const struct blob_model *model, size_t record)
+{
+    if (record < (size_t)model->n_layers * STATS_PER_LAYER)
+        switch ((enum input)(record % STATS_PER_LAYER)) {
+        case INPUT_ATTENDED:
+            return (size_t)model->n_heads * model->head_dim;
+        case INPUT_GATED:
+            return model->intermediate_size;
+        case INPUT_ATTENTION:
+        case INPUT_MLP:
+            break;
+        }
+    return model->hidden_size;
+}
+
+/* Returns the offset of a record's factors; of the number of records, the number of factors. */
+static size_t offset_of(const struct blob_model *model, size_t record)
+{
+    size_t offset = 0, of_layer = 0;
+    for (size_t i = 0; i < STATS_PER_LAYER; i++)
+        of_layer += input_width(model, i);
+    offset = record / STATS_PER_LAYER * of_layer;
+    for (size_t i = record - record % STATS_PER_LAYER; i < record; i++)
+        offset += input_width(model, i);
+    return offset;
+}
+
+/* Returns whether the input of a record is computed by weights that can take the factors up. The
+ * residual stream itself has no norm, and a tied embedding is looked up too. */
+static bool can_fold(const struct blob_model *model, size_t record)
+{
+    bool normed = !(model->blocks & BLOCK_NO_INPUT_NORMS);
+    if (record == (size_t)model->n_layers * STATS_PER_LAYER)
+        return !model->tied_embeddings;
+    return record % STATS_PER_LAYER == INPUT_ATTENDED || record % STATS_PER_LAYER == INPUT_GATED ||
+           normed;
+}
+
+/* Gives the channels of a value head, which several query heads read, the sum of their squares. */
+static void share_heads(const struct blob_model *model, float *squares)
+{
+    size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
+    for (size_t head = 0; head < model->n_kv_heads; head++)
+        for (size_t i = 0; i < dim; i++) {
+            float *first = squares + head * shared * dim + i, sum = 0;
+            for (size_t k = 0; k < shared; k++)
+                sum += first[k * dim];
+            for (size_t k = 0; k < shared; k++)
+                first[k * dim] = sum;
+        }
+}
+
+/* Turns sums of squares into factors. Channels of almost nothing count as 2^-20 of the mean, which
+ * limits the factors to 1/32 and above. */
+static void make_factors(float *squares, size_t n, float *inverses)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)squares[i];
+    float mean = (float)(sum / (double)n), least = mean * 0x1p-20f;
+    for (size_t i = 0; i < n; i++) {
+        float square = squares[i] > least ? squares[i] : least;
+        squares[i] = least > 0 ? sqrtf(sqrtf(square / mean)) : 1;
+        inverses[i] = 1 / squares[i];
+    }
+}
+
+static smol_status fill_record(const struct stats_file *stats, const struct fold *fold,
+                               size_t record, smol_error *error)
+{
+    size_t n = input_width(fold->model, record), offset = offset_of(fold->model, record);
+    const float *values;
+    smol_status status = smol_stats_read(stats, record, &values, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < n; i++)
+        fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
+    if (record < (size_t)fold->model->n_layers * STATS_PER_LAYER &&
+        record % STATS_PER_LAYER == INPUT_ATTENDED)
+        share_heads(fold->model, fold->factors + offset);
+    make_factors(fold->factors + offset, n, fold->inverses + offset);
+    return SMOL_OK;
+}
+
+/* Copies the inverses that query heads share to the value heads that they read. */
+static void fill_values(const struct fold *fold)
+{
+    const struct blob_model *model = fold->model;
+    size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
+    float *value = fold->values;
+    for (uint32_t layer = 0; layer < model->n_layers; layer++) {
+        size_t offset = offset_of(model, record_of(model, INPUT_ATTENDED, layer));
+        for (size_t head = 0; head < model->n_kv_heads; head++, value += dim)
+            memcpy(value, fold->inverses + offset + head * shared * dim, dim * sizeof *value);
+    }
+}
+
+smol_status smol_fold_make(const struct stats_file *stats, const struct blob_model *model,
+                           struct fold *fold, smol_error *error)
+{
+    size_t n_records = (size_t)model->n_layers * STATS_PER_LAYER + 1;
+    size_t n = offset_of(model, n_records - 1) + model->hidden_size;
+    size_t n_values = (size_t)model->n_layers * model->n_kv_heads * model->head_dim;
+    *fold = (struct fold){model, calloc(n, sizeof(float)), calloc(n, sizeof(float)),
+                          calloc(n_values, sizeof(float))};
+    smol_status status = SMOL_OK;
+    if (!fold->factors || !fold->inverses || !fold->values)
+        status = smol_fail_memory(error, "the factors of the inputs");
+    for (size_t i = 0; !status && i < n_records; i++)
+        if (can_fold(model, i))
+            status = fill_record(stats, fold, i, error);
+    if (status)
+        smol_fold_free(fold);
+    else
+        fill_values(fold);
+    return status;
+}
+
+static const float *factors_of(const struct fold *fold, enum input input, uint32_t layer)
+{
+    size_t record = record_of(fold->model, input, layer);
+    return can_fold(fold->model, record) ? fold->factors + offset_of(fold->model, record) : NULL;
+}
+
+const float *smol_fold_inverses(const struct fold *fold, size_t record)
+{
+    return fold->model && can_fold(fold->model, record)
+               ? fold->inverses + offset_of(fold->model, record)
+               : NULL;
+}
+
+static const float *inverses_of(const struct fold *fold, enum input input, uint32_t layer)
+{
+    return smol_fold_inverses(fold, record_of(fold->model, input, layer));
+}
+
+struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key)
+{
+    struct fold_factors none = {NULL, NULL};
+    uint32_t layer = key.layer;
+    if (!fold->model)
+        return none;
+    const struct blob_model *m = fold->model;
+    const float *values = fold->values + (size_t)layer * m->n_kv_heads * m->head_dim;
+    switch (key.role) {
+    case ROLE_ATTN_NORM:
+        return (struct fold_factors){NULL, inverses_of(fold, INPUT_ATTENTION, layer)};
+    case ROLE_ATTN_Q:
+    case ROLE_ATTN_K:
+        return (struct fold_factors){NULL, factors_of(fold, INPUT_ATTENTION, layer)};
+    case ROLE_ATTN_V:
+        return (struct fold_factors){values, factors_of(fold, INPUT_ATTENTION, layer)};
+    case ROLE_ATTN_V_BIAS:
+        return (struct fold_factors){NULL, values};
+    case ROLE_ATTN_O:
+        return (struct fold_factors){NULL, factors_of(fold, INPUT_ATTENDED, layer)};
+    case ROLE_MLP_NORM:
+        return (struct fold_factors){NULL, inverses_of(fold, INPUT_MLP, layer)};
+    case ROLE_MLP_GATE:
+        return (struct fold_factors){NULL, factors_of(fold, INPUT_MLP, layer)};
+    case ROLE_MLP_UP:
+        return (struct fold_factors){inverses_of(fold, INPUT_GATED, layer),
+                                     factors_of(fold, INPUT_MLP, layer)};
+    case ROLE_MLP_UP_BIAS:
+        return (struct fold_factors){NULL, inverses_of(fold, INPUT_GATED, layer)};
+    case ROLE_MLP_DOWN:
+        return (struct fold_factors){NULL, factors_of(fold, INPUT_GATED, layer)};
+    case ROLE_FINAL_NORM:
+        return (struct fold_factors){NULL, inverses_of(fold, 0, m->n_layers)};
+    case ROLE_OUTPUT:
+        return (struct fold_factors){NULL, factors_of(fold, 0, m->n_layers)};
+    default:
+        return none;
+    }
+}
+
+void smol_fold_free(struct fold *fold)
+{
+    free(fold->factors);
+    free(fold->inverses);
+    free(fold->values);
+    *fold = (struct fold){0};
+}
