@@ -1,0 +1,71 @@
+"""Folding in numpy: what the tensors of a model and its Gram matrices become when `smolconv
+--calibration` moves factors between the inputs of matrices and what computes them."""
+
+import numpy as np
+
+NO_INPUT_NORMS = 2
+ATTENTION, ATTENDED, MLP, GATED = range(4)
+
+
+def squares_of(stats, record):
+    matrix = stats.records[record]
+    return np.array(matrix if matrix.ndim == 1 else matrix.diagonal(), np.float32)
+
+
+def inverses_of(squares):
+    """1 / (mean square relative to the mean of all)^(1/4), in float32."""
+    mean = np.float32(squares.astype(np.float64).sum() / len(squares))
+    if mean * np.float32(2**-20) <= 0:
+        return np.ones_like(squares)
+    squares = np.maximum(squares, mean * np.float32(2**-20))
+    return 1 / np.sqrt(np.sqrt(squares / mean))
+
+
+class Folding:
+    """`inverses`: of each record of the statistics; 1 where nothing is folded."""
+
+    def __init__(self, stats, model):
+        self.model, self.inverses = model, []
+        heads, kv_heads, dim = (model[name] for name in ("n_heads", "n_kv_heads", "head_dim"))
+        last = 4 * model["n_layers"]
+        for record in range(last + 1):
+            squares = squares_of(stats, record)
+            if record < last and record % 4 == ATTENDED:
+                shared = squares.reshape(kv_heads, heads // kv_heads, dim)
+                total = np.zeros((kv_heads, 1, dim), np.float32)
+                for i in range(heads // kv_heads):
+                    total += shared[:, i : i + 1]
+                squares = np.broadcast_to(total, shared.shape).reshape(-1)
+            normed = not model["blocks"] & NO_INPUT_NORMS
+            folds = not model["tied_embeddings"] if record == last else record % 4 in (ATTENDED, GATED) or normed
+            self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
+
+    def value_rows(self, layer):
+        kv_heads, dim = self.model["n_kv_heads"], self.model["head_dim"]
+        return self.inverses[4 * layer + ATTENDED].reshape(kv_heads, -1, dim)[:, 0].reshape(-1)
+
+    def tensor(self, name, values):
+        """The elements of a tensor, folded."""
+        *place, kind = name.split(".")
+        layer = 4 * int(place[1]) if place else 0
+        gated, last = self.inverses[layer + GATED], self.inverses[-1]
+        attention, attended, mlp = (self.inverses[layer + i] for i in (ATTENTION, ATTENDED, MLP))
+        values_rows = self.value_rows(layer // 4)
+        rows = {"attn_v": values_rows, "mlp_up": gated}
+        columns = {
+            "attn_q": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
+            "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last,
+        }  # fmt: skip
+        vectors = {
+            "attn_norm": attention, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,
+            "final_norm": last,
+        }  # fmt: skip
+        if kind in vectors:
+            return values * vectors[kind]
+        if kind in columns:
+            values = values / columns[kind].astype(np.float64)
+        return values * rows[kind][:, None] if kind in rows else values
+
+    def gram(self, stats, record):
+        inverses = self.inverses[record].astype(np.float64)
+        return stats.records[record] * np.outer(inverses, inverses)
