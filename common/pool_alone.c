@@ -14,9 +14,7 @@ smol_status smol_pool_create(unsigned n_threads, struct pool **out, smol_error *
     *out = NULL;
     if (n_threads != 1)
         return smol_fail(error, SMOL_ERROR_USAGE,
-                         "%u threads: this build has none but the caller: "
-                         "use 1",
-                         n_threads);
+                         "%u threads: this build has no threads of its own: use 1", n_threads);
     struct pool *pool = smol_malloc(sizeof *pool);
     if (!pool)
         return smol_fail_memory(error, "threads");

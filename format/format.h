@@ -315,7 +315,7 @@ struct blob_text {
     uint32_t max_probe;  /* slots to search before a name is known to be absent */
     /* entries of the tables */
     uint32_t n_before;        /* u32: ids to put before a text */
-    uint32_t n_behind;        /* u32: ids to put after a text */
+    uint32_t n_after;         /* u32: ids to put after a text */
     uint32_t n_steps;         /* struct text_step: first steps for each stretch of text */
     uint32_t n_late_steps;    /* struct text_step: steps after the search for added tokens */
     uint32_t n_name_slots;    /* struct token_name: hash of tokens by name, a power of two or 0 */
@@ -328,7 +328,7 @@ struct blob_text {
     uint32_t reserved[15];
 };
 enum {
-    TEXT_MAX_AROUND = 16,  /* largest n_before and n_behind */
+    TEXT_MAX_AROUND = 16,  /* largest n_before and n_after */
     TEXT_MAX_STEPS = 8,    /* largest n_steps and n_late_steps */
     TEXT_MAX_LENGTH = 64,  /* bytes of a step's pattern or text */
     TEXT_MAX_GROWTH = 256, /* most that all steps together may multiply the length of a text by */
@@ -419,7 +419,7 @@ enum stage_flag {
     STAGE_INVERT = 1 << 0, /* exchanges the matches and the text between them */
     STAGE_BYTES = 1 << 1, /* the pattern sees the characters that represent bytes, not the text's */
     STAGE_SPACE = 1 << 2, /* adds a space before a piece that does not start with one */
-    STAGE_BEHIND = 1 << 3, /* the start state depends on the character before */
+    STAGE_LOOKBEHIND = 1 << 3, /* the start state depends on the character before */
 };
 
 /* A stage's automaton. Its states follow those of all earlier stages. State 0 ends the search.

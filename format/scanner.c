@@ -88,7 +88,7 @@ static bool starts_are_valid(const struct blob_scanner *h, const struct scanner_
         if (starts[symbol] > *last_start)
             *last_start = starts[symbol];
     }
-    return has_clean_end(h, starts) && (*last_start == 1 || stage->flags & STAGE_BEHIND);
+    return has_clean_end(h, starts) && (*last_start == 1 || stage->flags & STAGE_LOOKBEHIND);
 }
 
 /* Returns whether each transition leads to state 0 or to a state in which no scan starts, no
@@ -109,7 +109,7 @@ static bool row_is_valid(const struct blob_scanner *h, uint32_t n_states, uint32
 static smol_status check_stages(const struct scanner_tables *tables, smol_error *error)
 {
     const struct blob_scanner *h = &tables->header;
-    const uint32_t known = STAGE_INVERT | STAGE_BYTES | STAGE_SPACE | STAGE_BEHIND;
+    const uint32_t known = STAGE_INVERT | STAGE_BYTES | STAGE_SPACE | STAGE_LOOKBEHIND;
     uint32_t n_before = 0;
     for (uint32_t i = 0; i < h->n_stages; i++) {
         const struct scanner_stage *stage = &tables->stages[i];

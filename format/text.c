@@ -37,7 +37,7 @@ static smol_status check_header(const struct blob_text *h, smol_error *error)
     if (!is_scalar(h->split) || !is_scalar(h->strip) || h->n_strip > TEXT_MAX_STRIP ||
         !h->strip != !h->n_strip)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "no such character (split or strip)");
-    if (h->n_before > TEXT_MAX_AROUND || h->n_behind > TEXT_MAX_AROUND ||
+    if (h->n_before > TEXT_MAX_AROUND || h->n_after > TEXT_MAX_AROUND ||
         h->n_steps > TEXT_MAX_STEPS || h->n_late_steps > TEXT_MAX_STEPS)
         return smol_fail(error, SMOL_ERROR_DAMAGED, "too many steps, or ids around a text");
     if (h->n_name_slots & (h->n_name_slots - 1) || h->max_probe > MERGE_MAX_PROBE)
@@ -73,7 +73,7 @@ static smol_status take_tables(const uint8_t *data, size_t size, struct text_tab
     struct cursor cursor = {data, size, sizeof *h};
     t->nfc.n_pairs = h->n_pairs;
     if (!(t->before = take_table(&cursor, "ids before", h->n_before, sizeof *t->before, error)) ||
-        !(t->behind = take_table(&cursor, "ids after", h->n_behind, sizeof *t->behind, error)) ||
+        !(t->after = take_table(&cursor, "ids after", h->n_after, sizeof *t->after, error)) ||
         !(t->steps = take_table(&cursor, "steps", h->n_steps, sizeof *t->steps, error)) ||
         !(t->late_steps =
               take_table(&cursor, "late steps", h->n_late_steps, sizeof *t->late_steps, error)) ||
@@ -182,8 +182,8 @@ static smol_status check_ids(struct text_tables *t, smol_error *error)
 {
     if (t->header.unknown_id != NO_TOKEN)
         note_id(t, t->header.unknown_id);
-    for (uint32_t i = 0; i < t->header.n_before + t->header.n_behind; i++) {
-        uint32_t id = i < t->header.n_before ? t->before[i] : t->behind[i - t->header.n_before];
+    for (uint32_t i = 0; i < t->header.n_before + t->header.n_after; i++) {
+        uint32_t id = i < t->header.n_before ? t->before[i] : t->after[i - t->header.n_before];
         if (id == NO_TOKEN)
             return damaged(error, "no id around a text", i);
         note_id(t, id);

@@ -15,7 +15,7 @@
 struct text_tables {
     struct blob_text header;
     const uint32_t *before;             /* (n_before) */
-    const uint32_t *behind;             /* (n_behind) */
+    const uint32_t *after;              /* (n_after) */
     const struct text_step *steps;      /* (n_steps) */
     const struct text_step *late_steps; /* (n_late_steps) */
     const struct token_name *names;     /* (n_name_slots) */

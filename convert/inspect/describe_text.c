@@ -138,7 +138,7 @@ static void print_text_rules(const struct blob_text *rules, FILE *out)
     if (rules->unknown_id != NO_TOKEN)
         fprintf(out, ", unknown is %" PRIu32, rules->unknown_id);
     fprintf(out, "; %" PRIu32 " tokens before a text, %" PRIu32 " after\n", rules->n_before,
-            rules->n_behind);
+            rules->n_after);
 }
 
 static void print_tokens(const struct blob *blob, FILE *out)

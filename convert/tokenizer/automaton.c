@@ -11,7 +11,7 @@
 #include "format/format.h"
 
 enum {
-    MAX_BEHINDS = 16,     /* different assertions about the previous character */
+    MAX_LOOKBEHINDS = 16, /* different assertions about the previous character */
     MAX_STATES = 1 << 12, /* before equal states are merged */
     MAX_LISTED = 1 << 20, /* steps in the lists of all states */
     MAX_WORK = 1 << 26,   /* steps visited */
@@ -21,17 +21,17 @@ enum {
 
 /* A state under construction. */
 struct state {
-    uint32_t first, n; /* its steps: lists[first, first + n) */
-    uint32_t behind;   /* bits: the assertions that hold for the previous character */
-    uint32_t chain;    /* the next state of the same bucket, or NO_STATE */
+    uint32_t first, n;   /* its steps: lists[first, first + n) */
+    uint32_t lookbehind; /* bits: the assertions that hold for the previous character */
+    uint32_t chain;      /* the next state of the same bucket, or NO_STATE */
 };
 
 struct maker {
     const struct steps *steps;
     uint32_t n_symbols;
-    uint32_t n_behinds, behinds[MAX_BEHINDS];    /* their symbol sets */
-    uint32_t behind_of[SCANNER_MAX_CLASSES + 1]; /* bits of those that hold after a symbol */
-    struct state *states;                        /* (MAX_STATES) */
+    uint32_t n_lookbehinds, lookbehinds[MAX_LOOKBEHINDS]; /* their symbol sets */
+    uint32_t lookbehind_of[SCANNER_MAX_CLASSES + 1]; /* bits of those that hold after a symbol */
+    struct state *states;                            /* (MAX_STATES) */
     uint32_t n_states, n_starts; /* state 0 is dead; the next n_starts are start states */
     uint32_t *lists;             /* (MAX_LISTED) */
     uint32_t n_listed;
@@ -46,14 +46,15 @@ struct maker {
 
 /* --- one transition ------------------------------------------------------------------------- */
 
-static bool holds(const struct maker *m, const struct step *step, uint32_t behind, uint32_t symbol)
+static bool holds(const struct maker *m, const struct step *step, uint32_t lookbehind,
+                  uint32_t symbol)
 {
     if (step->kind == STEP_AHEAD)
         return symbol_has(&m->steps->symbols[step->symbols], symbol);
     uint32_t i = 0;
-    while (m->behinds[i] != step->symbols)
+    while (m->lookbehinds[i] != step->symbols)
         i++;
-    return behind >> i & 1;
+    return lookbehind >> i & 1;
 }
 
 /* Appends the step to the new state's list, which starts at lists[n_listed]. */
@@ -69,7 +70,8 @@ static void list_step(struct maker *m, uint32_t step, uint32_t *n)
 
 /* Follows a step without reading a character, the preferred branch first, and lists the successors
  * of steps that accept `symbol`. Returns true if it reaches a match. */
-static bool follow(struct maker *m, uint32_t start, uint32_t behind, uint32_t symbol, uint32_t *n)
+static bool follow(struct maker *m, uint32_t start, uint32_t lookbehind, uint32_t symbol,
+                   uint32_t *n)
 {
     uint32_t depth = 0;
     m->stack[depth++] = start;
@@ -89,7 +91,7 @@ static bool follow(struct maker *m, uint32_t start, uint32_t behind, uint32_t sy
         }
         if (step->kind == STEP_FORK)
             m->stack[depth++] = step->other;
-        else if (!holds(m, step, behind, symbol))
+        else if (!holds(m, step, lookbehind, symbol))
             continue;
         m->stack[depth++] = step->next;
     }
@@ -106,18 +108,18 @@ static bool same_list(const struct maker *m, const struct state *state, uint32_t
 
 /* Returns the state with the new list of n steps. Creates it if it does not exist; returns NO_STATE
  * if there are too many. */
-static uint32_t find_state(struct maker *m, uint32_t n, uint32_t behind)
+static uint32_t find_state(struct maker *m, uint32_t n, uint32_t lookbehind)
 {
-    uint32_t hash = behind;
+    uint32_t hash = lookbehind;
     for (uint32_t i = 0; i < n; i++)
         hash = (hash ^ m->lists[m->n_listed + i]) * 0x9e3779b1u;
     uint32_t *bucket = &m->buckets[hash >> 22];
     for (uint32_t i = *bucket; i != NO_STATE; i = m->states[i].chain)
-        if (m->states[i].behind == behind && same_list(m, &m->states[i], n))
+        if (m->states[i].lookbehind == lookbehind && same_list(m, &m->states[i], n))
             return i;
     if (m->n_states == MAX_STATES)
         return NO_STATE;
-    m->states[m->n_states] = (struct state){m->n_listed, n, behind, *bucket};
+    m->states[m->n_states] = (struct state){m->n_listed, n, lookbehind, *bucket};
     m->n_listed += n;
     return *bucket = m->n_states++;
 }
@@ -129,10 +131,10 @@ static uint32_t make_transition(struct maker *m, struct state state, uint32_t sy
     m->round++;
     *match = false;
     for (uint32_t i = 0; i < state.n && !*match; i++)
-        *match = follow(m, m->lists[state.first + i], state.behind, symbol, &n);
+        *match = follow(m, m->lists[state.first + i], state.lookbehind, symbol, &n);
     if (n > MAX_LISTED - m->n_listed || m->n_work > MAX_WORK)
         return NO_STATE;
-    return n == 0 ? 0 : find_state(m, n, m->behind_of[symbol]);
+    return n == 0 ? 0 : find_state(m, n, m->lookbehind_of[symbol]);
 }
 
 static smol_status too_large(smol_error *error)
@@ -159,23 +161,23 @@ static smol_status make_transitions(struct maker *m, smol_error *error)
 /* --- start states --------------------------------------------------------------------------- */
 
 /* Numbers the assertions about the previous character. */
-static smol_status find_behinds(struct maker *m, smol_error *error)
+static smol_status find_lookbehinds(struct maker *m, smol_error *error)
 {
     for (size_t i = 0; i < m->steps->n; i++) {
         const struct step *step = &m->steps->steps[i];
         uint32_t k = 0;
-        while (k < m->n_behinds && m->behinds[k] != step->symbols)
+        while (k < m->n_lookbehinds && m->lookbehinds[k] != step->symbols)
             k++;
-        if (step->kind != STEP_BEHIND || k < m->n_behinds)
+        if (step->kind != STEP_LOOKBEHIND || k < m->n_lookbehinds)
             continue;
-        if (m->n_behinds == MAX_BEHINDS)
+        if (m->n_lookbehinds == MAX_LOOKBEHINDS)
             return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "looks behind for too many classes");
-        m->behinds[m->n_behinds++] = step->symbols;
+        m->lookbehinds[m->n_lookbehinds++] = step->symbols;
     }
     for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++)
-        for (uint32_t k = 0; k < m->n_behinds; k++)
-            if (symbol_has(&m->steps->symbols[m->behinds[k]], symbol))
-                m->behind_of[symbol] |= 1u << k;
+        for (uint32_t k = 0; k < m->n_lookbehinds; k++)
+            if (symbol_has(&m->steps->symbols[m->lookbehinds[k]], symbol))
+                m->lookbehind_of[symbol] |= 1u << k;
     return SMOL_OK;
 }
 
@@ -184,12 +186,12 @@ static void make_starts(struct maker *m)
 {
     for (uint32_t symbol = 0; symbol < m->n_symbols; symbol++) {
         uint32_t i = 1;
-        while (i < m->n_states && m->states[i].behind != m->behind_of[symbol])
+        while (i < m->n_states && m->states[i].lookbehind != m->lookbehind_of[symbol])
             i++;
         m->starts[symbol] = (uint16_t)i;
         if (i < m->n_states)
             continue;
-        m->states[m->n_states++] = (struct state){0, 1, m->behind_of[symbol], NO_STATE};
+        m->states[m->n_states++] = (struct state){0, 1, m->lookbehind_of[symbol], NO_STATE};
         m->n_starts++;
     }
 }
@@ -221,7 +223,7 @@ static smol_status make_states(struct maker *m, smol_error *error)
 {
     if (!allocate(m))
         return smol_fail_memory(error, "a pattern's states");
-    smol_status status = find_behinds(m, error);
+    smol_status status = find_lookbehinds(m, error);
     if (status)
         return status;
     memset(m->buckets, 0xff, sizeof m->buckets); /* NO_STATE */

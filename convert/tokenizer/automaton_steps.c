@@ -168,8 +168,8 @@ static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
         return add_symbols(b, STEP_TAKE, symbols_of(node->set, false, false), *at, at);
     case PATTERN_AHEAD:
         return add_symbols(b, STEP_AHEAD, symbols_of(node->set, false, node->edge), *at, at);
-    case PATTERN_BEHIND:
-        return add_symbols(b, STEP_BEHIND, symbols_of(node->set, false, node->edge), *at, at);
+    case PATTERN_LOOKBEHIND:
+        return add_symbols(b, STEP_LOOKBEHIND, symbols_of(node->set, false, node->edge), *at, at);
     case PATTERN_CHOICE:
         return add_choice(b, node, at);
     case PATTERN_REPEAT:

@@ -6,11 +6,11 @@
 #include "convert/tokenizer/automaton.h"
 
 enum step_kind {
-    STEP_MATCH,  /* the pattern has matched */
-    STEP_TAKE,   /* reads a character of `symbols` */
-    STEP_FORK,   /* continues at `next`; if that fails, at `other` */
-    STEP_AHEAD,  /* continues if the next symbol is one of `symbols` */
-    STEP_BEHIND, /* continues if the previous symbol is one of `symbols` */
+    STEP_MATCH,      /* the pattern has matched */
+    STEP_TAKE,       /* reads a character of `symbols` */
+    STEP_FORK,       /* continues at `next`; if that fails, at `other` */
+    STEP_AHEAD,      /* continues if the next symbol is one of `symbols` */
+    STEP_LOOKBEHIND, /* continues if the previous symbol is one of `symbols` */
 };
 
 struct step {

@@ -36,7 +36,7 @@ static bool is_nullable(const struct pattern *pattern, const struct pattern_node
         return nodes[node->left].nullable;
     case PATTERN_EMPTY:
     case PATTERN_AHEAD:
-    case PATTERN_BEHIND:
+    case PATTERN_LOOKBEHIND:
         break;
     }
     return true;

@@ -18,14 +18,14 @@ enum {
 };
 
 enum pattern_kind {
-    PATTERN_EMPTY,  /* matches the empty string */
-    PATTERN_SET,    /* one character of `set` */
-    PATTERN_CONCAT, /* left, then right; sequences nest on the left */
-    PATTERN_CHOICE, /* left or else right; nests on the left */
-    PATTERN_REPEAT, /* left, min to max times, as often as possible unless `lazy` */
-    PATTERN_ATOMIC, /* left, without backtracking */
-    PATTERN_AHEAD,  /* the next character is in `set`, or, if `edge`, the text ends */
-    PATTERN_BEHIND, /* the previous character is in `set`, or, if `edge`, the text starts */
+    PATTERN_EMPTY,      /* matches the empty string */
+    PATTERN_SET,        /* one character of `set` */
+    PATTERN_CONCAT,     /* left, then right; sequences nest on the left */
+    PATTERN_CHOICE,     /* left or else right; nests on the left */
+    PATTERN_REPEAT,     /* left, min to max times, as often as possible unless `lazy` */
+    PATTERN_ATOMIC,     /* left, without backtracking */
+    PATTERN_AHEAD,      /* the next character is in `set`, or, if `edge`, the text ends */
+    PATTERN_LOOKBEHIND, /* the previous character is in `set`, or, if `edge`, the text starts */
 };
 #define REPEAT_FOREVER UINT32_MAX
 

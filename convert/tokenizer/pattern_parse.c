@@ -143,8 +143,8 @@ static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, ui
 static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
-    smol_status status = add_edge(p, PATTERN_BEHIND, 1, 0, true, &start);
-    if (status || (status = add_edge(p, PATTERN_BEHIND, '\n', '\n', false, &after)) ||
+    smol_status status = add_edge(p, PATTERN_LOOKBEHIND, 1, 0, true, &start);
+    if (status || (status = add_edge(p, PATTERN_LOOKBEHIND, '\n', '\n', false, &after)) ||
         (status = add_edge(p, PATTERN_AHEAD, 0, LAST_CODE_POINT, false, &more)) ||
         (status = add_pair(p, PATTERN_CONCAT, after, more, &line)))
         return status;
@@ -163,7 +163,7 @@ static smol_status add_word_edge(struct pattern_parser *p, bool is_edge, uint32_
             smol_unicode_set("\\w", 2, &set);
             if (!word)
                 smol_set_invert(&set);
-            const struct pattern_node look = {.kind = ahead ? PATTERN_AHEAD : PATTERN_BEHIND,
+            const struct pattern_node look = {.kind = ahead ? PATTERN_AHEAD : PATTERN_LOOKBEHIND,
                                               .edge = !word};
             smol_status status = add_set(p, look, &set, &parts[word_before][ahead]);
             if (status)
@@ -254,9 +254,9 @@ static smol_status parse_inside(struct pattern_parser *p, uint32_t *node)
     if (smol_parser_skip(p, "!"))
         return parse_look(p, PATTERN_AHEAD, true, node);
     if (smol_parser_skip(p, "<="))
-        return parse_look(p, PATTERN_BEHIND, false, node);
+        return parse_look(p, PATTERN_LOOKBEHIND, false, node);
     if (smol_parser_skip(p, "<!"))
-        return parse_look(p, PATTERN_BEHIND, true, node);
+        return parse_look(p, PATTERN_LOOKBEHIND, true, node);
     if (smol_parser_skip(p, ">")) {
         status = parse_choice(p, node);
         const struct pattern_node atomic = {.kind = PATTERN_ATOMIC, .left = *node};
@@ -290,7 +290,7 @@ static smol_status parse_backslash(struct pattern_parser *p, uint32_t *node)
     if (smol_parser_skip(p, "B"))
         return add_word_edge(p, false, node);
     if (smol_parser_skip(p, "A"))
-        return add_edge(p, PATTERN_BEHIND, 1, 0, true, node);
+        return add_edge(p, PATTERN_LOOKBEHIND, 1, 0, true, node);
     if (smol_parser_skip(p, "z"))
         return add_edge(p, PATTERN_AHEAD, 1, 0, true, node);
     smol_status status = smol_parser_escape(p, false, &one);
@@ -400,7 +400,7 @@ static smol_status repeat_node(struct pattern_parser *p, struct pattern_node rep
 {
     const struct pattern_node *body = node_at(p, *node);
     bool twice = body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC;
-    if (body->kind == PATTERN_AHEAD || body->kind == PATTERN_BEHIND)
+    if (body->kind == PATTERN_AHEAD || body->kind == PATTERN_LOOKBEHIND)
         return smol_parser_refuse(p, "repeating something that takes no character");
     if (body->nullable && repeat.max > 1)
         return smol_parser_refuse(p, "repeating something that may be empty");

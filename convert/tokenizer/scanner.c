@@ -79,7 +79,7 @@ static smol_status make_automata(struct tables *t, const struct scanner_plan *pl
         t->stages[i] = (struct scanner_stage){
             .n_states = automaton->n_states,
             .behaviour = plan->stages[i].behaviour,
-            .flags = plan->stages[i].flags | (looks_behind(automaton) ? STAGE_BEHIND : 0),
+            .flags = plan->stages[i].flags | (looks_behind(automaton) ? STAGE_LOOKBEHIND : 0),
         };
         n_states += automaton->n_states;
         if (n_states * t->header.row > SCANNER_MAX_ENTRIES)

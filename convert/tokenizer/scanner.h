@@ -14,7 +14,7 @@ struct scanner_plan {
     struct {
         struct pattern pattern;
         enum split_behaviour behaviour;
-        uint32_t flags; /* enum stage_flag, without STAGE_BEHIND, which the compiler sets */
+        uint32_t flags; /* enum stage_flag, without STAGE_LOOKBEHIND, which the compiler sets */
     } stages[SCANNER_MAX_STAGES];
     uint32_t n_stages;
 };

@@ -224,24 +224,24 @@ static smol_status read_template(const json_t *template, const char *path, struc
                                  smol_error *error)
 {
     const json_t *pieces = json_object_get(template, "single");
-    bool behind = false;
+    bool after = false;
     for (size_t i = 0; i < json_array_size(pieces); i++) {
         const json_t *piece = json_array_get(pieces, i);
         const json_t *sequence = json_object_get(piece, "Sequence");
         const char *which = json_string_value(json_object_get(sequence, "id"));
         if (sequence) {
-            if (behind || !which || strcmp(which, "A") != 0)
+            if (after || !which || strcmp(which, "A") != 0)
                 return part_refuse(path, "post_processor", template, error);
-            behind = true;
+            after = true;
             continue;
         }
         const json_t *name = json_object_get(json_object_get(piece, "SpecialToken"), "id");
-        smol_status status = add_ids(template, path, name, behind ? rules->behind : rules->before,
-                                     behind ? &rules->n_behind : &rules->n_before, error);
+        smol_status status = add_ids(template, path, name, after ? rules->after : rules->before,
+                                     after ? &rules->n_after : &rules->n_before, error);
         if (status)
             return status;
     }
-    return behind ? SMOL_OK : part_refuse(path, "post_processor", template, error);
+    return after ? SMOL_OK : part_refuse(path, "post_processor", template, error);
 }
 
 /* Reads a post-processor. ByteLevel only changes offsets. */

@@ -39,7 +39,7 @@ struct text_rules {
     struct rule_steps normalizer, metaspace;
     uint32_t split; /* see struct blob_text */
     struct decoder_rules decoder;
-    uint32_t before[TEXT_MAX_AROUND], behind[TEXT_MAX_AROUND], n_before, n_behind;
+    uint32_t before[TEXT_MAX_AROUND], after[TEXT_MAX_AROUND], n_before, n_after;
 };
 
 /* Reads the rules of `root`, and refuses by name everything that they cannot express. `path` is for

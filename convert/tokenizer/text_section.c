@@ -17,7 +17,7 @@
 struct text_section_builder {
     const char *path;
     struct blob_text header;
-    uint32_t before[TEXT_MAX_AROUND], behind[TEXT_MAX_AROUND];
+    uint32_t before[TEXT_MAX_AROUND], after[TEXT_MAX_AROUND];
     struct text_step steps[TEXT_MAX_STEPS], late_steps[TEXT_MAX_STEPS];
     struct token_name *names; /* (n_names), later replaced by their hash table */
     size_t n_names;
@@ -268,9 +268,9 @@ static smol_status add_tokens(struct text_section_builder *b, const struct text_
     h->strip = rules->decoder.strip;
     h->n_strip = rules->decoder.n_strip;
     h->n_before = rules->n_before;
-    h->n_behind = rules->n_behind;
+    h->n_after = rules->n_after;
     if ((status = copy_around(b, rules->before, rules->n_before, vocabulary, b->before)) ||
-        (status = copy_around(b, rules->behind, rules->n_behind, vocabulary, b->behind)) ||
+        (status = copy_around(b, rules->after, rules->n_after, vocabulary, b->after)) ||
         (status = find_unknown(b, rules, root, vocabulary)) ||
         (status = list_names(b, rules, root)) || (status = hash_names(b)))
         return status;
@@ -292,7 +292,7 @@ static void list_tables(const struct text_section_builder *b, struct text_table 
     const struct text_table all[N_TABLES] = {
         {h, sizeof *h},
         {b->before, h->n_before * sizeof *b->before},
-        {b->behind, h->n_behind * sizeof *b->behind},
+        {b->after, h->n_after * sizeof *b->after},
         {b->steps, h->n_steps * sizeof *b->steps},
         {b->late_steps, h->n_late_steps * sizeof *b->late_steps},
         {b->names, (uint64_t)h->n_name_slots * sizeof *b->names},
@@ -357,7 +357,7 @@ smol_status smol_normalizer_compile(const struct text_rules *rules, const char *
 static bool is_plain(const struct text_section_builder *b, const struct vocabulary *vocabulary)
 {
     const struct blob_text *h = &b->header;
-    if (h->flags || h->unknown_id != NO_TOKEN || h->n_before || h->n_behind || h->n_steps)
+    if (h->flags || h->unknown_id != NO_TOKEN || h->n_before || h->n_after || h->n_steps)
         return false;
     for (uint32_t i = 0; i < vocabulary->n_added; i++)
         if (vocabulary->added[i].flags & ~(uint32_t)ADDED_NORMALIZED)

@@ -134,7 +134,7 @@ static smol_status find_match(struct scan *scan, size_t at, size_t *end, smol_er
 {
     const bool bytes = scan->stage->flags & STAGE_BYTES;
     uint32_t start = scan->starts[0];
-    if (scan->stage->flags & STAGE_BEHIND)
+    if (scan->stage->flags & STAGE_LOOKBEHIND)
         start = scan->starts[symbol_before(scan, at)];
     struct walk walk = {at, start, at, start};
     smol_status status = SMOL_OK;

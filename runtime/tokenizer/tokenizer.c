@@ -379,7 +379,7 @@ smol_status smol_tokenizer_encode(const struct tokenizer_tables *tables, const c
     if (!status && size > 0) /* `text` may be NULL if it is empty */
         status = encode_whole(&encoder, (const uint8_t *)text, size, encode_text);
     if (!status && around)
-        status = append_all(&encoder, rules->behind, rules->header.n_behind);
+        status = append_all(&encoder, rules->after, rules->header.n_after);
     if (status)
         list->n = n_before;
     return status;

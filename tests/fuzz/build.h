@@ -21,7 +21,7 @@ struct tokenizer_recipe {
 
 /* The start of an input for fuzz_build_text, likewise; the pool's bytes follow. */
 struct text_recipe {
-    uint8_t flags, unknown, split, strip, n_strip, n_before, n_behind, n_steps, n_late_steps,
+    uint8_t flags, unknown, split, strip, n_strip, n_before, n_after, n_steps, n_late_steps,
         n_names;
     uint8_t letters; /* its lowest bit: there are tables for normalization */
     uint8_t reserved;

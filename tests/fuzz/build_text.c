@@ -135,12 +135,12 @@ static void read_tables(struct fuzz_input *in, uint32_t n_tokens, struct tables 
     h->n_strip = r.n_strip % 4;
     h->strip = h->n_strip ? points[r.strip % N_POINTS] : 0;
     h->n_before = r.n_before % 4;
-    h->n_behind = r.n_behind % 4;
+    h->n_after = r.n_after % 4;
     h->n_steps = r.n_steps % 4;
     h->n_late_steps = r.n_late_steps % 4;
     for (unsigned i = 0; i < 4; i++) {
         t->before[i] = i * r.n_before % n_tokens;
-        t->behind[i] = i * r.n_behind % n_tokens;
+        t->behind[i] = i * r.n_after % n_tokens;
     }
     read_pool(in, t);
     if (r.letters & 1)
@@ -162,7 +162,7 @@ static struct built lay_out(const struct tables *t)
     } parts[] = {
         {h, sizeof *h},
         {t->before, h->n_before * sizeof t->before[0]},
-        {t->behind, h->n_behind * sizeof t->behind[0]},
+        {t->behind, h->n_after * sizeof t->behind[0]},
         {t->steps, h->n_steps * sizeof t->steps[0]},
         {t->late_steps, h->n_late_steps * sizeof t->late_steps[0]},
         {t->names, h->n_name_slots * sizeof t->names[0]},

@@ -32,11 +32,11 @@ def part(method, new_size, coded=b"", old=(0, 0), coded_size=None, digest=None):
     return struct.pack("<Q", xxh3(body) if digest is None else digest) + body
 
 
-BEHIND_THE_PART = 80 + 40 + len(frame(base("1.0-bf16")))  # as this release of zstd compresses
+AFTER_THE_PART = 80 + 40 + len(frame(base("1.0-bf16")))  # as this release of zstd compresses
 DELTA_WORDS = {
     "3": "digest of the header", "8": "digest of a part", "10": "invalid sizes",
     "12": "cannot be decompressed", "13": "the new blob", "14": "the new blob",
-    "15": "makes another blob than its header names", "16": f"(offset {BEHIND_THE_PART})",
+    "15": "makes another blob than its header names", "16": f"(offset {AFTER_THE_PART})",
 }  # fmt: skip
 
 

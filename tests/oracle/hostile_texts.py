@@ -127,7 +127,7 @@ def in_text(name, change, *words):
 for name, value in [
     ("flags", 64), ("flags", 2**31), ("flags", 62), ("flags", 0), ("split", 0xD800), ("split", 2**32 - 1),
     ("strip", 0x110000), ("strip", 0), ("n_strip", 0), ("n_strip", 65), ("max_probe", 256),
-    ("max_probe", 0), ("n_before", 17), ("n_before", 2**32 - 1), ("n_behind", 17), ("n_steps", 9),
+    ("max_probe", 0), ("n_before", 17), ("n_before", 2**32 - 1), ("n_after", 17), ("n_steps", 9),
     ("n_steps", 2**32 - 1), ("n_late_steps", 9), ("n_name_slots", 3), ("n_name_slots", 2**31),
     ("n_pool", 2**32 - 1), ("n_pool", 3), ("n_letter_index", 0), ("n_letter_index", 4351),
     ("n_letter_index", 2**32 - 1), ("n_letter_blocks", 0), ("n_letter_blocks", 2**32 - 1),
@@ -163,7 +163,7 @@ for name, change in [
 for name, value in [("unknown_id", 2**31), ("unknown_id", 2**32 - 2)]:
     spoilt(f"19 {name} is {value}", lambda b, n=name, v=value: b.text(n, v),
            "ids without a token", of="text")  # fmt: skip
-spoilt("19 an id around that has no token", lambda b: b.put(b.text_table("n_behind"), "I", 999),
+spoilt("19 an id around that has no token", lambda b: b.put(b.text_table("n_after"), "I", 999),
        "ids without a token", of="text")  # fmt: skip
 spoilt("19 a byte of two bytes", lambda b: b.put(b.table("token_spans") + 4, "HH", 2, 4), "bad entry",
        of="text")  # fmt: skip

@@ -274,7 +274,7 @@ class Scanner:
 class Tokenizer:
     """6: the tables, and the rules that keep a reader within them."""
 # 5.9: the fields, and of the tables struct's format of an entry
-TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_behind n_steps n_late_steps
+TEXT_FIELDS = """flags unknown_id split strip n_strip max_probe n_before n_after n_steps n_late_steps
     n_name_slots n_pool n_letter_index n_letter_blocks n_letters n_letter_texts n_pairs""".split()
 TEXT_TABLES = dict(zip(
     TEXT_FIELDS[6:], ["I", "I", "4I", "4I", "3I", "B", "H", "256H", "IBBBB", "I", "3I"], strict=True
@@ -406,7 +406,7 @@ class Text:
         need(f["flags"] < 64 and (f["flags"] & 1 or not f["flags"] & 2 and not f["split"]), "flags")
         need(is_scalar(f["split"]) and is_scalar(f["strip"]), "split or strip")
         need(f["n_strip"] <= 64 and (f["n_strip"] > 0) == (f["strip"] > 0), "n_strip")
-        need(max(f["n_before"], f["n_behind"]) <= 16, "ids around")
+        need(max(f["n_before"], f["n_after"]) <= 16, "ids around")
         need(max(f["n_steps"], f["n_late_steps"]) <= 8, "steps")
         growth = 1
         for kind, start, pattern, text in self.t["n_steps"] + self.t["n_late_steps"]:
@@ -421,7 +421,7 @@ class Text:
                 need(kind == 1 or text > 0, "nothing to put before")
             growth *= 16 if kind == 5 else max(1, -(-text // pattern)) if pattern else 1
         need(growth <= 256, "growth")
-        need(NO_TOKEN not in self.t["n_before"] + self.t["n_behind"], "id around")
+        need(NO_TOKEN not in self.t["n_before"] + self.t["n_after"], "id around")
 
     def check_names(self):
         n, names = self.f["n_name_slots"], self.t["n_name_slots"]
@@ -467,7 +467,7 @@ class Text:
     def ids(self):
         unknown = [] if self.f["unknown_id"] == NO_TOKEN else [self.f["unknown_id"]]
         named = [id_ for id_, _, _ in self.t["n_name_slots"] if id_ != NO_TOKEN]
-        return unknown + self.t["n_before"] + self.t["n_behind"] + named
+        return unknown + self.t["n_before"] + self.t["n_after"] + named
 
 
 class Tokenizer:

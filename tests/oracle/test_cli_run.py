@@ -300,14 +300,15 @@ def test_model_defaults_without_recommendations_are_greedy(blob, greedy):
 
 
 def test_a_terminal_is_told_how_far_a_long_prompt_is_read(blob):
-    """Once reading takes more than a second: here each look at the clock does."""
-    words, slow = (blob, "Once " * 200, "-n", 2, "--threads", 1), {"LD_PRELOAD": str(BUILD / "tests/clock.so")}
+    """Once reading takes more than a second: each look at the clock does, or none."""
+    words = (blob, "Once " * 200, "-n", 2, "--threads", 1)
+    slow, fast = ({"LD_PRELOAD": str(BUILD / "tests/clock.so"), "CLOCK_STEP": step} for step in "10")
     drawn, rest = wiped(on_terminal(words, errors=subprocess.STDOUT, **slow))
     n = len(output("tokenize", blob, "Once " * 200).split())
     counts = [int(re.fullmatch(rf"reading the prompt: (\d+) of {n} tokens", text)[1]) for text in drawn]
     assert counts and counts == sorted(set(counts)) and 0 < counts[-1] < n
     assert rest == output(*words)
-    assert "reading" not in on_terminal(words, errors=subprocess.STDOUT)
+    assert "reading" not in on_terminal(words, errors=subprocess.STDOUT, **fast)
     assert smolrun(*words, env={**os.environ, **slow}).stderr == b""
 
 

@@ -606,7 +606,7 @@ def test_parts_larger_than_the_limits_are_refused(tmp_path, base, update):
     assert result((ZSTD, noise + b"x", MAX_NEW, 0, 0), rest) == 4
 
 
-def test_bytes_behind_the_last_part_are_refused(tmp_path, pair):
+def test_bytes_after_the_last_part_are_refused(tmp_path, pair):
     _, old, new = pair
     parts = example_parts(old, new)
     both_refuse(tmp_path, pair, delta(xxh3, old, new, [*parts, (COPY, b"", 8, 0, 8)]), "after the end")

@@ -85,7 +85,7 @@ def test_states_are_the_same_bits_for_any_threads_parts_and_kernels(dtype, monke
                     assert context.embed(ids, "mean").tobytes() == mean.tobytes()
 
 
-def test_the_sequence_goes_on_as_behind_eval():
+def test_the_sequence_goes_on_as_after_eval():
     ids = list(range(20, 20 + N))
     with Model(blob_of(DEMO, "int8")) as model, model.context() as context:
         expected = model.logits(ids, 1)

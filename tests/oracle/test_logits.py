@@ -201,7 +201,7 @@ def test_real_model_gives_the_logits_of_transformers_at_every_position(
 
 
 @pytest.mark.slow
-def test_real_model_gives_the_logits_of_transformers_behind_8192_tokens(
+def test_real_model_gives_the_logits_of_transformers_after_8192_tokens(
     real_model_dir, real_ids, tmp_path, record_property
 ):
     """Of its first layers: all of them are compared above, at fewer positions."""

@@ -186,7 +186,7 @@ def test_bash_offers_the_files_that_are_wanted(files, words, last, expected):
     assert sorted(bash_completes(*words.split(), last)) == sorted(expected)
 
 
-def test_bash_counts_no_value_behind_an_equals_sign(files):
+def test_bash_counts_no_value_after_an_equals_sign(files):
     assert set(bash_completes("smolrun", "bench", "--kv", "=", "f16", "")) == BLOBS
     assert set(bash_completes("smolrun", "perplexity", "--kv", "=", "f16", "a.smol", "")) == EVERY
 
@@ -199,7 +199,7 @@ def test_fish_offers_the_files_that_are_wanted_first(files, words, wanted):
     assert set(found[: len(wanted)]) == wanted
 
 
-def test_bash_completes_what_stands_behind_an_equals_sign():
+def test_bash_completes_what_stands_after_an_equals_sign():
     assert bash_completes("smolrun", "--kv", "=", "i") == ["int8", "int4"]
     assert bash_completes("smolrun", "--kv", "=") == ["f32", "f16", "int8", "int4"]
 

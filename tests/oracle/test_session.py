@@ -48,7 +48,7 @@ def test_a_text_in_parts_is_the_text_at_once(blob, file, kv, sampling):
     assert (ids, text) == (at_once["ids"], at_once["text"])
 
 
-def test_text_behind_a_session_follows_it(blob, file):
+def test_text_after_a_session_follows_it(blob, file):
     first = answer(blob, TEXT, "-n", 5, "--session", file)
     second = answer(blob, " The end", "-n", 9, "--session", file)
     words = ["tokenize", blob]

@@ -538,7 +538,7 @@ static void sections_must_be_the_known_ones_in_order(void **state)
     refuses("section model: unexpected entry in its place (offset 64)");
 }
 
-static void sections_must_lie_one_behind_the_other(void **state)
+static void sections_must_lie_one_after_the_other(void **state)
 {
     (void)state;
     static const struct {
@@ -1632,7 +1632,7 @@ int main(void)
         on_image(the_headers_rules_are_checked),
         on_image(the_data_must_start_where_the_header_says),
         on_image(sections_must_be_the_known_ones_in_order),
-        on_image(sections_must_lie_one_behind_the_other),
+        on_image(sections_must_lie_one_after_the_other),
         on_image(sections_must_lie_within_their_part_of_the_file),
         on_image(bytes_between_sections_must_be_zero),
         on_image(nothing_may_follow_the_last_section),

@@ -998,7 +998,7 @@ static void reads_files_with_huge_integers(void **state)
             "hidden_size must be an integer from 1 to 1048576, found 1e30");
 }
 
-static void refuses_bytes_behind_json(void **state)
+static void refuses_bytes_after_json(void **state)
 {
     (void)state;
     temporary_write(&temporary, "config.json", "{\"model_type\": \"llama\"}\0", 24);
@@ -1082,7 +1082,7 @@ int main(void)
         cmocka_unit_test(says_where_json_is_damaged),
         cmocka_unit_test(blames_the_key_of_an_integer_beyond_64_bits),
         cmocka_unit_test(reads_files_with_huge_integers),
-        cmocka_unit_test(refuses_bytes_behind_json),
+        cmocka_unit_test(refuses_bytes_after_json),
         cmocka_unit_test(survives_deeply_nested_json),
         cmocka_unit_test(refuses_json_over_the_limit),
         cmocka_unit_test(cuts_long_values_in_messages),

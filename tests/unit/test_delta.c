@@ -197,7 +197,7 @@ static void a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_differenc
     assert_true(n_taken < n_header + delta.size * 8 / 50);
 }
 
-static void bytes_at_random_behind_right_digests_are_refused_or_make_no_difference(void **state)
+static void bytes_at_random_after_right_digests_are_refused_or_make_no_difference(void **state)
 {
     (void)state;
     uint64_t random = 1;
@@ -325,7 +325,7 @@ int main(void)
         with_delta(every_truncation_is_refused),
         with_delta(appended_bytes_are_refused),
         with_delta(a_flipped_bit_whose_digest_is_right_is_refused_or_makes_no_difference),
-        with_delta(bytes_at_random_behind_right_digests_are_refused_or_make_no_difference),
+        with_delta(bytes_at_random_after_right_digests_are_refused_or_make_no_difference),
         cmocka_unit_test(whatever_is_coded_comes_back),
         cmocka_unit_test(every_difference_of_halves_comes_back),
         with_delta(another_blob_than_the_delta_is_for_is_wrong_usage),

@@ -187,7 +187,7 @@ static void no_flipped_bit_of_header_or_tables_changes_what_is_run(void **state)
     assert_int_equal(outcome.harmless, 0); /* a digest covers every bit */
 }
 
-static void no_flip_behind_the_tables_changes_what_is_run(void **state)
+static void no_flip_after_the_tables_changes_what_is_run(void **state)
 {
     (void)state;
     static logits_t expected;
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(every_truncation_is_refused_by_verification),
         cmocka_unit_test(every_number_of_appended_bytes_is_refused_by_verification),
         cmocka_unit_test(no_flipped_bit_of_header_or_tables_changes_what_is_run),
-        cmocka_unit_test(no_flip_behind_the_tables_changes_what_is_run),
+        cmocka_unit_test(no_flip_after_the_tables_changes_what_is_run),
         cmocka_unit_test(no_flipped_bit_of_a_feature_passes),
         cmocka_unit_test(no_flipped_bit_of_a_mix_passes),
         cmocka_unit_test(flips_in_chunks_that_are_not_used_change_nothing),

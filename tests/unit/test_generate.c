@@ -603,7 +603,7 @@ static void a_slide_that_is_cancelled_loses_no_token(void **state)
 }
 
 /* A slide that keeps only the first tokens evaluates nothing: the newest token still follows. */
-static void a_token_is_pending_behind_a_slide(void **state)
+static void a_token_is_pending_after_a_slide(void **state)
 {
     (void)state;
     const uint32_t prompt[] = {5, 6, 7, 8};
@@ -680,7 +680,7 @@ static int save_at_third(void *user, const char *text, size_t size, uint32_t id)
     return 0;
 }
 
-static void what_a_callback_saves_goes_on_behind_its_token(void **state)
+static void what_a_callback_saves_goes_on_after_its_token(void **state)
 {
     (void)state;
     const uint32_t prompt[] = {5, 6};
@@ -731,9 +731,9 @@ int main(void)
         cmocka_unit_test(a_prompt_gets_room_in_a_full_context_that_may_slide),
         cmocka_unit_test(going_on_that_is_cancelled_changes_nothing),
         cmocka_unit_test(a_slide_that_is_cancelled_loses_no_token),
-        cmocka_unit_test(a_token_is_pending_behind_a_slide),
+        cmocka_unit_test(a_token_is_pending_after_a_slide),
         cmocka_unit_test(a_generation_begins_with_the_context_of_its_first_step),
-        cmocka_unit_test(what_a_callback_saves_goes_on_behind_its_token),
+        cmocka_unit_test(what_a_callback_saves_goes_on_after_its_token),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }

@@ -173,7 +173,7 @@ static void pieces_of_any_size_are_taken(void **state)
     }
 }
 
-static void bytes_behind_the_end_are_refused(void **state)
+static void bytes_after_the_end_are_refused(void **state)
 {
     (void)state;
     for (size_t whole = 0; whole < 2; whole++) {
@@ -205,7 +205,7 @@ static void names_the_chunk(size_t chunk_start)
     complains(error.status, SMOL_ERROR_DAMAGED, part);
 }
 
-static void every_damaged_byte_is_refused_and_nothing_behind_it_is_good(void **state)
+static void every_damaged_byte_is_refused_and_nothing_after_it_is_good(void **state)
 {
     (void)state;
     size_t front = header()->data_offset;
@@ -365,8 +365,8 @@ int main(void)
         TEST(what_is_missing_is_counted),
         SMALL(every_split_is_taken),
         TEST(pieces_of_any_size_are_taken),
-        TEST(bytes_behind_the_end_are_refused),
-        SMALL(every_damaged_byte_is_refused_and_nothing_behind_it_is_good),
+        TEST(bytes_after_the_end_are_refused),
+        SMALL(every_damaged_byte_is_refused_and_nothing_after_it_is_good),
         TEST(damage_is_noticed_as_soon_as_the_chunk_is_whole),
         TEST(a_front_that_cannot_be_is_refused_with_the_header),
         TEST(a_file_size_that_the_tables_contradict_is_refused_with_the_front),

@@ -125,7 +125,7 @@ static bool is_well(const struct file *file)
 
 /* --- guarded files -------------------------------------------------------------------------- */
 
-static void read_behind_the_end(void)
+static void read_after_the_end(void)
 {
     struct file file = map_new_file("file"), other = map_new_file("other");
     size_t end = file.view.size - 1, offset = 3 * page_size() + 17;
@@ -143,7 +143,7 @@ static void read_behind_the_end(void)
 static void aFileThatGivesWayIsZerosAndAnError(void **state)
 {
     (void)state;
-    assert_int_equal(run_child(read_behind_the_end), 0);
+    assert_int_equal(run_child(read_after_the_end), 0);
 }
 
 /* Within the last page nothing faults, so only the file's size reveals the change. */

@@ -408,7 +408,7 @@ static void counts_the_missing_bytes_of_truncated_files(void **state)
             "truncated: ");
 }
 
-static void refuses_bytes_behind_the_last_tensor(void **state)
+static void refuses_bytes_after_the_last_tensor(void **state)
 {
     (void)state;
     refuses(ONE(""), 3, "2 bytes after the last tensor");
@@ -627,7 +627,7 @@ int main(void)
         cmocka_unit_test(refuses_sub_byte_tensors_that_end_within_a_byte),
         cmocka_unit_test(refuses_shapes_that_overflow),
         cmocka_unit_test(counts_the_missing_bytes_of_truncated_files),
-        cmocka_unit_test(refuses_bytes_behind_the_last_tensor),
+        cmocka_unit_test(refuses_bytes_after_the_last_tensor),
         cmocka_unit_test(refuses_headers_over_the_limit),
         cmocka_unit_test(refuses_every_truncation),
         cmocka_unit_test(cuts_long_names_in_messages_between_characters),

@@ -354,7 +354,7 @@ static void every_rule_is_kept(void **state)
     is_refused(&f, "byte 9");
     stage->behaviour = SPLIT_COUNT;
     is_refused(&f, "stage");
-    stage->flags = STAGE_BEHIND << 1;
+    stage->flags = STAGE_LOOKBEHIND << 1;
     is_refused(&f, "stage");
     stage->flags = 0; /* but its start state differs */
     is_refused(&f, "stage");

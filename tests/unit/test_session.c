@@ -163,7 +163,7 @@ static void generate(smol_context *context, smol_sampler *sampler, size_t n_prom
 }
 
 /* Samples with every filter and a penalty: the random numbers and the history continue too. */
-static void generation_goes_on_behind_a_session(void **state)
+static void generation_goes_on_after_a_session(void **state)
 {
     (void)state;
     const smol_sampler_params params = {.temperature = 0.9f,
@@ -203,7 +203,7 @@ static void generation_goes_on_behind_a_session(void **state)
     smol_context_free(context);
 }
 
-static void the_last_id_waits_behind_the_context(void **state)
+static void the_last_id_waits_after_the_context(void **state)
 {
     (void)state;
     smol_context *context = create(demo, SMOL_KV_DEFAULT, 1);
@@ -622,8 +622,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restored_context_goes_on_with_the_same_bits),
         cmocka_unit_test(an_empty_context_can_be_saved_too),
-        cmocka_unit_test(generation_goes_on_behind_a_session),
-        cmocka_unit_test(the_last_id_waits_behind_the_context),
+        cmocka_unit_test(generation_goes_on_after_a_session),
+        cmocka_unit_test(the_last_id_waits_after_the_context),
         cmocka_unit_test(nothing_to_go_on_from_is_wrong_usage),
         cmocka_unit_test(another_seed_starts_anew_and_the_same_goes_on),
         cmocka_unit_test(the_callers_data_come_back),

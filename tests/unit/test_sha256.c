@@ -98,7 +98,7 @@ static void variants_agree_on_any_state_and_blocks_together_and_one_by_one(void 
 /* ---- lengths ---- */
 
 /* Each message ends at inaccessible memory; each length must have a different digest. */
-static void no_length_reads_behind_the_message(void **state)
+static void no_length_reads_after_the_message(void **state)
 {
     (void)state;
     enum { LONGEST = 4 * SHA256_BLOCK + 1 };
@@ -119,7 +119,7 @@ int main(void)
         cmocka_unit_test(examples_of_the_standard_have_their_digests),
         cmocka_unit_test(a_million_times_a_has_its_digest),
         cmocka_unit_test(variants_agree_on_any_state_and_blocks_together_and_one_by_one),
-        cmocka_unit_test(no_length_reads_behind_the_message),
+        cmocka_unit_test(no_length_reads_after_the_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

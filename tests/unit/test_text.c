@@ -61,7 +61,7 @@ static struct blob_text *header(struct compiled *c)
 static void *table(struct compiled *c, unsigned index)
 {
     const struct blob_text *h = header(c);
-    const size_t sizes[] = {h->n_before * 4,        h->n_behind * 4,
+    const size_t sizes[] = {h->n_before * 4,        h->n_after * 4,
                             h->n_steps * 16,        h->n_late_steps * 16,
                             h->n_name_slots * 12,   h->n_pool,
                             h->n_letter_index * 2,  (size_t)h->n_letter_blocks * 512,
@@ -129,7 +129,7 @@ RULE(stripsNothing, h->strip = 0)
 RULE(probesTooFar, h->max_probe = 256)
 RULE(probesTooNear, h->max_probe = 0)
 RULE(tooManyBefore, h->n_before = TEXT_MAX_AROUND + 1)
-RULE(tooManyBehind, h->n_behind = TEXT_MAX_AROUND + 1)
+RULE(tooManyAfter, h->n_after = TEXT_MAX_AROUND + 1)
 RULE(tooManySteps, h->n_steps = TEXT_MAX_STEPS + 1)
 RULE(tooManyLateSteps, h->n_late_steps = TEXT_MAX_STEPS + 1)
 RULE(slotsNotAPowerOfTwo, h->n_name_slots--)
@@ -176,7 +176,7 @@ static void (*const spoil[])(struct compiled *) = {
     unknownFlag,         fallsBackFromBytes, splitsBytes,        splitsAtASurrogate,
     splitsBeyondUnicode, stripsASurrogate,   stripsTooMuch,      stripsNever,
     stripsNothing,       probesTooFar,       probesTooNear,      tooManyBefore,
-    tooManyBehind,       tooManySteps,       tooManyLateSteps,   slotsNotAPowerOfTwo,
+    tooManyAfter,        tooManySteps,       tooManyLateSteps,   slotsNotAPowerOfTwo,
     poolTooLarge,        poolTooSmall,       indexOfAnotherSize, lettersWithoutAnIndex,
     tooManyBlocks,       pairTooMany,        reservedNotZero,    paddingNotZero,
     noIdBefore,          noSuchStep,         stepOfKindZero,     normalizesByAText,

@@ -201,7 +201,7 @@ RULE(rankTooHigh, slot_of(s, AA)->rank = N_SLOTS)
 RULE(emptySlotNotEmpty, slot_of(s, NO_TOKEN)->rank = 1)
 RULE(pairTwice, *slot_of(s, NO_TOKEN) = *slot_of(s, AA))
 RULE(pairOutOfReach, s->header.max_probe = 0)
-RULE(pairBehindAnEmptySlot, struct token_merge merge = *slot_of(s, AA);
+RULE(pairAfterAnEmptySlot, struct token_merge merge = *slot_of(s, AA);
      for (size_t i = 0; i < N_SLOTS; i++) s->merges[i] = *slot_of(s, NO_TOKEN);
      s->merges[(merge_hash(AA, AA) + 1) % N_SLOTS] = merge)
 RULE(addedIdTooHigh, s->added[0].id = N_TOKENS)
@@ -233,22 +233,22 @@ static void everyBrokenRuleIsRefused(void **state)
         const char *name;
         void (*spoil)(struct section *s);
     } cases[] = {
-        CASE(moreTokensThanRows),    CASE(slotsNotAPowerOfTwo), CASE(noSlots),
-        CASE(probeTooFar),           CASE(unknownPretokenizer), CASE(noPretokenizer),
-        CASE(reservedNotZero),       CASE(lastReservedNotZero), CASE(tableTooEarly),
-        CASE(tableTooLate),          CASE(tableUnaligned),      CASE(tablesSwapped),
-        CASE(tableFarOutside),       CASE(tableTooLong),        CASE(tooManyAdded),
-        CASE(tooManySlots),          CASE(tooFewBlocks),        CASE(paddingNotZero),
-        CASE(spanOutsideText),       CASE(spanWrapsAround),     CASE(spanTooLong),
-        CASE(unknownTokenFlag),      CASE(unusedWithText),      CASE(unusedWithStart),
-        CASE(unusedAndSpecial),      CASE(byteTokenTooHigh),    CASE(leftTooHigh),
-        CASE(rightTooHigh),          CASE(mergedTooHigh),       CASE(rankTooHigh),
-        CASE(emptySlotNotEmpty),     CASE(pairTwice),           CASE(pairOutOfReach),
-        CASE(pairBehindAnEmptySlot), CASE(addedIdTooHigh),      CASE(addedFlagUnknown),
-        CASE(addedWithoutText),      CASE(addedOutsideText),    CASE(addedTooLong),
-        CASE(addedNotUtf8),          CASE(addedTwice),          CASE(addedNotSorted),
-        CASE(addedKindsNotSorted),   CASE(addedShareText),      CASE(classIndexTooHigh),
-        CASE(unknownClass),          CASE(twoClassesAtOnce),    CASE(spaceIsNoSpace),
+        CASE(moreTokensThanRows),   CASE(slotsNotAPowerOfTwo), CASE(noSlots),
+        CASE(probeTooFar),          CASE(unknownPretokenizer), CASE(noPretokenizer),
+        CASE(reservedNotZero),      CASE(lastReservedNotZero), CASE(tableTooEarly),
+        CASE(tableTooLate),         CASE(tableUnaligned),      CASE(tablesSwapped),
+        CASE(tableFarOutside),      CASE(tableTooLong),        CASE(tooManyAdded),
+        CASE(tooManySlots),         CASE(tooFewBlocks),        CASE(paddingNotZero),
+        CASE(spanOutsideText),      CASE(spanWrapsAround),     CASE(spanTooLong),
+        CASE(unknownTokenFlag),     CASE(unusedWithText),      CASE(unusedWithStart),
+        CASE(unusedAndSpecial),     CASE(byteTokenTooHigh),    CASE(leftTooHigh),
+        CASE(rightTooHigh),         CASE(mergedTooHigh),       CASE(rankTooHigh),
+        CASE(emptySlotNotEmpty),    CASE(pairTwice),           CASE(pairOutOfReach),
+        CASE(pairAfterAnEmptySlot), CASE(addedIdTooHigh),      CASE(addedFlagUnknown),
+        CASE(addedWithoutText),     CASE(addedOutsideText),    CASE(addedTooLong),
+        CASE(addedNotUtf8),         CASE(addedTwice),          CASE(addedNotSorted),
+        CASE(addedKindsNotSorted),  CASE(addedShareText),      CASE(classIndexTooHigh),
+        CASE(unknownClass),         CASE(twoClassesAtOnce),    CASE(spaceIsNoSpace),
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct section *s = make_section();
