@@ -25,7 +25,7 @@ struct source_options {
     uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
     const char *template_name; /* the name of the chat template, or NULL: "default" */
     const char *template_file; /* a file that replaces the chat template, or NULL */
-    const char *calibration;   /* statistics (format/STATS.md) for int6, int5 and int4, or NULL */
+    const char *calibration;   /* statistics (format/STATS.md) for int8 to int4, or NULL */
 };
 
 struct source {

@@ -35,7 +35,7 @@ static const struct command_line command = {
     .about =
         "Runs the texts in the files TEXT (-: standard input) through the model, and writes to\n"
         "STATS how strongly the inputs of each matrix vary, and how they vary together. `smolconv\n"
-        "--dtype int4 --calibration STATS` uses this to round weights where it matters least.\n"
+        "--calibration STATS` uses this to round weights where it matters least.\n"
         "FILE.smol must have f32 or bf16 weights and come from the checkpoint to be converted.\n",
     .notes =
         "The texts' tokens are cut into windows of N, each evaluated on its own. STATS takes 2\n"

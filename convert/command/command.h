@@ -43,8 +43,9 @@ smolconv_command smolconv_verify;
 
 #define RULE_CALIBRATION                                                                           \
     {                                                                                              \
-        "calibration", 0, "STATS", "for int4, int5, int6: statistics from smolrun calibrate",      \
-            OPTION_TEXT, FIELD(source.calibration), 0, 0, NULL                                     \
+        "calibration", 0, "STATS",                                                                 \
+            "round int8 to int4 weights by statistics of smolrun calibrate", OPTION_TEXT,          \
+            FIELD(source.calibration), 0, 0, NULL                                                  \
     }
 
 /* Options for reading a checkpoint. FIELD(source) is a struct source_options. */

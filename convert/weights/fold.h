@@ -2,8 +2,8 @@
  * channels of an input that share a scale are of similar size. The product stays the same: an
  * input's channel is divided by s, and the matrix's column multiplied by it. The division is free,
  * because it is part of the weights before: of a norm, of the value projection's rows, or of the up
- * projection's rows (SmoothQuant; Xiao et al., 2023). With s = (mean square of the channel)^(1/4) the
- * channels' sizes and the columns' share the difference. */
+ * projection's rows (SmoothQuant; Xiao et al., 2023). With s = (mean square of the channel)^(1/4)
+ * the channels' sizes and the columns' share the difference. */
 #ifndef SMOL_CONVERT_FOLD_H
 #define SMOL_CONVERT_FOLD_H
 
@@ -12,7 +12,8 @@
 
 struct fold {
     const struct blob_model *model; /* NULL: nothing is folded */
-    float *factors;  /* for each layer, of the inputs of q, of o, of gate and of down; the output's */
+    float
+        *factors; /* for each layer, of the inputs of q, of o, of gate and of down; the output's */
     float *inverses; /* 1 / factors */
     float *values;   /* (n_layers, n_kv_heads * head_dim): inverses for the rows of v */
 };
@@ -30,7 +31,8 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
 /* Returns the factors that a tensor's elements are multiplied by. */
 struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key);
 
-/* Returns 1 / factors of the inputs that a record of the statistics is about, or NULL: all are 1. */
+/* Returns 1 / factors of the inputs that a record of the statistics is about, or NULL: all are 1.
+ */
 const float *smol_fold_inverses(const struct fold *fold, size_t record);
 
 /* Frees the factors. A zeroed fold is allowed. */

@@ -169,7 +169,7 @@ CASES = [
     ("longer", lambda d: d + b"\0", DAMAGED, "bytes, expected"),
     ("flipped header", lambda d: d[:20] + b"\xff" + d[21:], DAMAGED, "the header's digest is wrong"),
     ("flipped record", lambda d: d[:5000] + bytes([d[5000] ^ 1]) + d[5001:], DAMAGED, "record 0 is damaged"),
-    ("flipped last digest", lambda d: d[:-1] + bytes([d[-1] ^ 1]), None, ""),
+    ("flipped last digest", lambda d: d[:-1] + bytes([d[-1] ^ 1]), DAMAGED, "is damaged"),
     ("newer", lambda d: edited(d, 8, b"\2"), UNSUPPORTED, "version 2.0"),
     ("kind", lambda d: edited(d, 12, b"\3"), DAMAGED, "out of range"),
     ("no layers", lambda d: edited(d, 44, bytes(4)), DAMAGED, "out of range"),
@@ -184,9 +184,6 @@ def test_hostile_statistics_are_errors(name, edit, status, message, folder, tmp_
     stats = tmp_path / "stats"
     stats.write_bytes(edit((folder / "gram").read_bytes()))
     result = convert(stats, tmp_path / "blob")
-    if status is None:  # the output layer's record is not used when the embedding is its matrix
-        assert result.returncode == 0
-        return
     assert_fails(result, status, message)
     assert not (tmp_path / "blob").exists()
 
@@ -229,7 +226,7 @@ def test_a_record_that_is_no_gram_matrix_is_an_error_or_damped(name, folder, tmp
 
 
 def test_statistics_need_a_dtype_and_a_model_that_they_fit(folder, tmp_path):
-    assert_fails(convert(folder / "gram", tmp_path / "blob", "int8"), USAGE, "has no effect on --dtype int8")
+    assert_fails(convert(folder / "gram", tmp_path / "blob", "bf16"), USAGE, "has no effect on --dtype bf16")
     make(tmp_path)
     assert_fails(
         convert(folder / "gram", tmp_path / "blob", "int4", tmp_path), USAGE, "of a model of another shape"
