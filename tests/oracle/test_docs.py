@@ -51,7 +51,11 @@ BEFORE = {
     r"\$URL.*smolconv patch": "URL=file://$PWD/update.smoldelta",
 }  # fmt: skip
 # text of a command -> its replacement here
-INSTEAD = {"https://example.org/": "file://$PWD/", "digest HEX": "digest $(sha256sum FILE.smol | cut -d' ' -f1)"}
+INSTEAD = {
+    "https://example.org/": "file://$PWD/",
+    "digest HEX": "digest $(sha256sum FILE.smol | cut -d' ' -f1)",
+    "/usr/share/smol/": f"{ROOT}/demo/",
+}
 # commands with an exit status other than 0
 STATUS = {
     "n=$(smolconv unpack --resume - smollm2.smol </dev/null)": 4,  # nothing has come yet

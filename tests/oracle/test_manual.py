@@ -213,9 +213,9 @@ START = {
 
 @pytest.mark.parametrize("shell", START)
 def test_the_tab_key_works(tmp_path, shell):
-    """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5, and --kv=i<Tab> --kv=int8."""
-    words = press_keys(tmp_path, shell, b"smolrun ben\t--de\t5 --kv=i\t\r")
-    assert words.replace("--depth=", "--depth ") == "bench --depth 5 --kv=int8\n"
+    """In a terminal, as a user has it: bench --de<Tab> 5 is bench --depth 5, and --kv=f1<Tab> --kv=f16."""
+    words = press_keys(tmp_path, shell, b"smolrun ben\t--de\t5 --kv=f1\t\r")
+    assert words.replace("--depth=", "--depth ") == "bench --depth 5 --kv=f16\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])  # fish offers the others too
