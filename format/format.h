@@ -212,11 +212,10 @@ struct blob_tensor {
     uint32_t layout; /* enum tensor_layout */
     uint64_t rows;   /* logical shape; a vector has 1 row */
     uint64_t cols;
-    uint64_t offset;     /* from the start of the file, multiple of BLOB_ALIGN */
-    uint64_t size;       /* bytes, including tile padding */
-    uint32_t levels;     /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
-    uint32_t fine_input; /* 1: the input is quantized in two steps; the output layer's always is */
-    uint8_t reserved[8];
+    uint64_t offset; /* from the start of the file, multiple of BLOB_ALIGN */
+    uint64_t size;   /* bytes, including tile padding */
+    uint32_t levels; /* int6, int5, int4: index of the table in SECTION_LEVELS; otherwise 0 */
+    uint8_t reserved[12];
 };
 
 /* The tokenizer section starts with this struct. The tables follow in the order of their offsets

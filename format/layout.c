@@ -183,7 +183,6 @@ struct blob_tensor smol_tensor_layout(const struct blob_model *model, struct ten
     tensor.layout = LAYOUT_TILES;
     tensor.dtype = storage ? storage->dtype : model->dtype;
     tensor.levels = storage ? storage->levels : 0;
-    tensor.fine_input = storage ? storage->fine_input : 0;
     tensor.size = count_blocks(tensor.rows) * smol_block_bytes(tensor.dtype, tensor.cols);
     return tensor;
 }

@@ -40,7 +40,6 @@ const char *smol_tensor_name(struct tensor_key key, char name[MAX_NAME]);
 struct storage {
     uint32_t dtype; /* enum blob_dtype */
     uint32_t levels;
-    uint32_t fine_input;
 };
 
 /* The storage of each matrix, and the tables of levels, of a blob with FEATURE_MIXED. Zeroed for

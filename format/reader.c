@@ -331,42 +331,32 @@ static bool levels_are_valid(const struct blob_levels *levels, size_t n)
     return valid && all_zero((const uint8_t *)levels->values + n, MAX_LEVELS - n);
 }
 
-/* The first uses of tables of levels, and whether any matrix needs the mixed feature. */
-struct mix_check {
-    size_t n_used;
-    bool is_needed;
-};
-
-/* Checks the storage of a matrix of a blob with FEATURE_MIXED. Returns what is wrong, or NULL. */
-static const char *check_storage(const struct blob *blob, struct tensor_key key,
-                                 const struct storage *storage, struct mix_check *check)
+/* Checks the storage of a matrix of a blob with FEATURE_MIXED. *n_used is the number of tables of
+ * levels that it and the matrices before it use. Returns what is wrong, or NULL. */
+static const char *check_storage(const struct blob *blob, const struct storage *storage,
+                                 size_t *n_used)
 {
-    bool outer = key.role == ROLE_EMBED || key.role == ROLE_OUTPUT;
     if (storage->dtype < DTYPE_INT8 || storage->dtype > DTYPE_INT4)
         return "has a dtype that is not allowed";
-    if (storage->fine_input > 1 || (outer && storage->fine_input))
-        return "has a wrong fine_input";
-    check->is_needed |= storage->dtype != DTYPE_INT8 || storage->fine_input;
     if (storage->dtype == DTYPE_INT8)
         return storage->levels ? "has levels, but int8 uses none" : NULL;
-    if (storage->levels > check->n_used || storage->levels >= blob->n_levels)
+    if (storage->levels > *n_used || storage->levels >= blob->n_levels)
         return "has levels that are missing or not next in order";
-    check->n_used += storage->levels == check->n_used;
+    *n_used += storage->levels == *n_used;
     return levels_are_valid(&blob->levels[storage->levels], level_count(storage->dtype))
                ? NULL
                : "has levels that are malformed";
 }
 
 /* Checks that every table is used, and the feature needed. */
-static smol_status finish_mix(const struct blob *blob, const struct mix_check *check,
-                              smol_error *error)
+static smol_status finish_mix(const struct blob *blob, size_t n_used, smol_error *error)
 {
     if (!(blob->header->required_features & FEATURE_MIXED))
         return SMOL_OK;
     uint64_t offset = find_section(blob, SECTION_LEVELS)->offset;
-    if (check->n_used != blob->n_levels)
+    if (n_used != blob->n_levels)
         return damaged_section(blob, error, SECTION_LEVELS, "not every table is used", offset);
-    if (!check->is_needed)
+    if (n_used == 0)
         return damaged_section(blob, error, SECTION_LEVELS, "no matrix needs the mixed feature",
                                offset);
     return SMOL_OK;
@@ -385,17 +375,17 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     if (blob->n_tensors != smol_tensor_count(blob->model))
         return damaged_section(blob, error, SECTION_TENSORS, "wrong number of tensors", place);
     bool mixed = blob->header->required_features & FEATURE_MIXED;
-    struct mix_check check = {0};
+    size_t n_used = 0; /* tables of levels */
     uint64_t end = weights->offset;
     struct tensor_key key = {ROLE_EMBED, 0};
     for (size_t i = 0; i < blob->n_tensors; i++) {
         bool alias = key.role == ROLE_OUTPUT && blob->model->tied_embeddings;
         const struct blob_tensor *entry = &blob->tensors[alias ? 0 : i];
-        const struct storage storage = {entry->dtype, entry->levels, entry->fine_input};
+        const struct storage storage = {entry->dtype, entry->levels};
         struct blob_tensor expected = smol_tensor_layout(blob->model, key, mixed ? &storage : NULL);
         const char *wrong = NULL;
         if (mixed && expected.layout == LAYOUT_TILES)
-            wrong = check_storage(blob, key, &storage, &check);
+            wrong = check_storage(blob, &storage, &n_used);
         if (wrong)
             return damaged_tensor(blob, error, SECTION_TENSORS, key, wrong,
                                   place + i * sizeof expected);
@@ -410,7 +400,7 @@ static smol_status check_tensors(struct blob *blob, smol_error *error)
     if (end != weights->offset + weights->size)
         return damaged_section(blob, error, SECTION_TENSORS,
                                "the tensors do not fill the weights section", place);
-    return finish_mix(blob, &check, error);
+    return finish_mix(blob, n_used, error);
 }
 
 static smol_status check_template(struct blob *blob, smol_error *error)

@@ -161,32 +161,14 @@ static void diff_fields(const struct blob_model *a, const struct blob_model *b,
     }
 }
 
-/* Counts the matrices with fine inputs. Sets *differs if the other blob has other ones. */
-static size_t count_fine(const struct blob *blob, const struct blob *other, bool *differs)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < blob->n_tensors; i++) {
-        n += blob->tensors[i].fine_input;
-        *differs |=
-            i < other->n_tensors && blob->tensors[i].fine_input != other->tensors[i].fine_input;
-    }
-    return n;
-}
-
-/* Compares the dtypes of blobs and their matrices with fine inputs. */
-static void diff_mixes(const struct blob *a, const struct blob *b, struct diff_table *table)
+/* Compares the dtypes of two blobs. */
+static void diff_dtypes(const struct blob *a, const struct blob *b, struct diff_table *table)
 {
     char left[DIFF_CELL], right[DIFF_CELL];
-    bool differs = false;
     smol_blob_dtypes(a, left);
     smol_blob_dtypes(b, right);
     if (strcmp(left, right) != 0)
         smol_diff_row(table, "dtype", left, right);
-    size_t n_left = count_fine(a, b, &differs), n_right = count_fine(b, a, &differs);
-    snprintf(left, sizeof left, "%zu matrices", n_left);
-    snprintf(right, sizeof right, "%zu%s matrices", n_right, n_left == n_right ? " other" : "");
-    if (differs)
-        smol_diff_row(table, "fine inputs", left, right);
 }
 
 static void diff_model(const struct diff_side *a, const struct diff_side *b,
@@ -197,7 +179,7 @@ static void diff_model(const struct diff_side *a, const struct diff_side *b,
     smol_model_fill(&left);
     smol_model_fill(&right);
     if (both_blobs)
-        diff_mixes(&a->file.blob, &b->file.blob, table);
+        diff_dtypes(&a->file.blob, &b->file.blob, table);
     diff_fields(&left, &right, table);
     row_of_doubles(table, "rope_theta", a->model->rope_theta, b->model->rope_theta);
     row_of_floats(table, "rms_norm_eps", a->model->rms_norm_eps, b->model->rms_norm_eps);

@@ -9,7 +9,7 @@
 static smol_status allocate(struct mix *mix, size_t n_tensors, size_t n_levels, smol_error *error)
 {
     mix->storage = calloc(n_tensors, sizeof *mix->storage);
-    mix->levels = calloc(n_levels + 1, sizeof *mix->levels);
+    mix->levels = calloc(n_levels, sizeof *mix->levels);
     mix->n_levels = n_levels;
     if (mix->storage && mix->levels)
         return SMOL_OK;
@@ -57,7 +57,7 @@ smol_status smol_mix_copy(const struct blob *blob, struct mix *mix, smol_error *
     memcpy(mix->levels, blob->levels, blob->n_levels * sizeof *mix->levels);
     for (size_t i = 0; i < blob->n_tensors; i++) {
         const struct blob_tensor *tensor = &blob->tensors[i];
-        mix->storage[i] = (struct storage){tensor->dtype, tensor->levels, tensor->fine_input};
+        mix->storage[i] = (struct storage){tensor->dtype, tensor->levels};
     }
     return SMOL_OK;
 }

@@ -51,7 +51,6 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
         {&e->cosine, smol_inv_freq_count(m) * sizeof(float)},
         {&e->sine, smol_inv_freq_count(m) * sizeof(float)},
     };
-    size_t stride = smol_quantized_stride(e->network->has_fine_layers ? 2 * BATCH : BATCH);
     uint64_t used = place_arrays(memory, BATCH, arrays, sizeof arrays / sizeof arrays[0]);
     for (size_t i = 0; int8 && i < sizeof copies / sizeof copies[0]; i++) {
         size_t groups = count_groups(copies[i].width);
@@ -60,7 +59,7 @@ static uint64_t place_activations(struct engine *e, uint8_t *memory)
             {&copies[i].copy->scales, groups * sizeof(float)},
             {&copies[i].copy->offsets, groups * sizeof(int32_t)},
         };
-        used += place_arrays(memory ? memory + used : NULL, stride, parts,
+        used += place_arrays(memory ? memory + used : NULL, smol_quantized_stride(BATCH), parts,
                              sizeof parts / sizeof parts[0]);
     }
     return used;

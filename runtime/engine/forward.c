@@ -91,22 +91,22 @@ static void observe(const struct worker *w, enum observed kind, size_t layer,
 
 /* --- the residual stream --------------------------------------------------------------------- */
 
-/* Returns the input of a block's first products, fine or not; residual_read prepares its rows. */
-static struct product_input residual_input(const struct pass *pass, bool fine)
+/* Returns the input of a block's products; residual_read prepares its rows. */
+static struct product_input residual_input(const struct pass *pass)
 {
     const struct engine *e = pass->e;
     bool normed = !(pass->m->blocks & BLOCK_NO_INPUT_NORMS);
-    return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, fine, e->normed_q);
+    return smol_input(normed ? e->normed : e->x, pass->n, pass->m->hidden_size, e->normed_q);
 }
 
 /* Computes row t of that input from the residual stream, through `norm` unless it is NULL. `what`
  * and `layer` are for error messages. */
-static void residual_read(struct pass *pass, const struct blob_tensor *norm, bool fine, size_t t,
+static void residual_read(struct pass *pass, const struct blob_tensor *norm, size_t t,
                           const char *what, size_t layer)
 {
     struct engine *e = pass->e;
     size_t hidden = pass->m->hidden_size;
-    const struct product_input input = residual_input(pass, fine);
+    const struct product_input input = residual_input(pass);
     if (norm)
         e->kernels->rms_norm(e->x + t * hidden, smol_pass_vector(pass, norm), hidden,
                              pass->m->rms_norm_eps, e->normed + t * hidden);
@@ -222,17 +222,16 @@ static void rotate_and_store(struct pass *pass, size_t layer, size_t t)
 }
 
 /* Returns attention's output, which replaces the queries. */
-static struct product_input attended_input(const struct pass *pass, size_t layer)
+static struct product_input attended_input(const struct pass *pass)
 {
     size_t width = (size_t)pass->m->n_heads * pass->m->head_dim;
-    bool fine = pass->e->network->layers[layer].fine_attended;
-    return smol_input(pass->e->query, pass->n, width, fine, pass->e->query_q);
+    return smol_input(pass->e->query, pass->n, width, pass->e->query_q);
 }
 
 static void read_attention_input(struct pass *pass, size_t layer, size_t t)
 {
-    const struct layer *l = &pass->e->network->layers[layer];
-    residual_read(pass, l->tensor[ROLE_ATTN_NORM], l->fine_attention, t, "attention input", layer);
+    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_ATTN_NORM];
+    residual_read(pass, norm, t, "attention input", layer);
 }
 
 /* Completes row t of attention's output. A windowed layer checks here that it is finite: a position
@@ -240,7 +239,7 @@ static void read_attention_input(struct pass *pass, size_t layer, size_t t)
  * unseen values by 0. */
 static void finish_attention(struct pass *pass, size_t layer, size_t t)
 {
-    const struct product_input input = attended_input(pass, layer);
+    const struct product_input input = attended_input(pass);
     smol_attention_finish(pass, layer, t);
     if (pass->e->network->layers[layer].bits & LAYER_WINDOWED)
         smol_pass_check_finite(pass, input.x + t * input.width, input.width, "attention output",
@@ -256,10 +255,8 @@ static void add_attention_output(struct pass *pass, size_t layer, size_t t)
 static void attention_block(const struct worker *w, size_t layer)
 {
     struct engine *e = w->pass->e;
-    const struct layer *l = &e->network->layers[layer];
-    const struct blob_tensor *const *tensor = l->tensor;
-    const struct product_input input = residual_input(w->pass, l->fine_attention);
-    const struct product_input attended = attended_input(w->pass, layer);
+    const struct blob_tensor *const *tensor = e->network->layers[layer].tensor;
+    const struct product_input input = residual_input(w->pass), attended = attended_input(w->pass);
     const struct product qkv[] = {
         {tensor[ROLE_ATTN_Q], tensor[ROLE_ATTN_Q_BIAS], .out = e->query},
         {tensor[ROLE_ATTN_K], tensor[ROLE_ATTN_K_BIAS], .out = e->key},
@@ -281,10 +278,9 @@ static void attention_block(const struct worker *w, size_t layer)
 
 /* --- MLP ------------------------------------------------------------------------------------- */
 
-static struct product_input gated_input(const struct pass *pass, size_t layer)
+static struct product_input gated_input(const struct pass *pass)
 {
-    bool fine = pass->e->network->layers[layer].fine_gated;
-    return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, fine, pass->e->gated_q);
+    return smol_input(pass->e->gated, pass->n, pass->m->intermediate_size, pass->e->gated_q);
 }
 
 /* The MLP's activation combines gate and up (SwiGLU, GEGLU; Shazeer, 2020). It is computed in
@@ -330,9 +326,10 @@ static void store_slice(struct pass *pass, size_t layer, const struct product_in
                         size_t slice, float *activation)
 {
     if (pass->m->dtype == DTYPE_INT8) {
-        if (!smol_input_quantize_slice(pass, gated, activation, slice)) {
+        const struct kernels *kernels = pass->e->kernels;
+        if (!kernels->quantize_slice(activation, pass->n, &gated->quantized, slice)) {
             drop_not_finite(pass, layer, activation);
-            smol_input_quantize_slice(pass, gated, activation, slice);
+            kernels->quantize_slice(activation, pass->n, &gated->quantized, slice);
         }
         return;
     }
@@ -345,10 +342,8 @@ static void store_slice(struct pass *pass, size_t layer, const struct product_in
 static void activate_slices(struct pass *pass, const void *argument, size_t begin, size_t end)
 {
     size_t layer = *(const size_t *)argument, n_values = pass->n * SLICE; /* per slice */
-    const struct layer *l = &pass->e->network->layers[layer];
-    const struct blob_tensor *const *tensor = l->tensor;
-    const struct product_input normed = residual_input(pass, l->fine_mlp);
-    const struct product_input gated = gated_input(pass, layer);
+    const struct blob_tensor *const *tensor = pass->e->network->layers[layer].tensor;
+    const struct product_input normed = residual_input(pass), gated = gated_input(pass);
     const struct kernels *kernels = pass->e->kernels;
     bool gelu = pass->m->activation == ACTIVATION_GELU_TANH;
     for (size_t next, slice = begin; slice < end; slice = next) {
@@ -366,8 +361,8 @@ static void activate_slices(struct pass *pass, const void *argument, size_t begi
 
 static void read_mlp_input(struct pass *pass, size_t layer, size_t t)
 {
-    const struct layer *l = &pass->e->network->layers[layer];
-    residual_read(pass, l->tensor[ROLE_MLP_NORM], l->fine_mlp, t, "MLP input", layer);
+    const struct blob_tensor *norm = pass->e->network->layers[layer].tensor[ROLE_MLP_NORM];
+    residual_read(pass, norm, t, "MLP input", layer);
 }
 
 static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
@@ -378,8 +373,7 @@ static void add_mlp_output(struct pass *pass, size_t layer, size_t t)
 static void mlp_block(const struct worker *w, size_t layer)
 {
     const struct blob_tensor *const *tensor = w->pass->e->network->layers[layer].tensor;
-    const struct product_input gated = gated_input(w->pass, layer);
-    const struct product_input normed = residual_input(w->pass, false);
+    const struct product_input normed = residual_input(w->pass), gated = gated_input(w->pass);
     const struct product down =
         residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
     smol_pass_each_token(w, read_mlp_input, layer);
@@ -393,24 +387,44 @@ static void mlp_block(const struct worker *w, size_t layer)
 
 /* --- output ---------------------------------------------------------------------------------- */
 
+/* Quantizes row t of the output layer's n rows in two steps: to row t the row, and to row n + t the
+ * remainder, which the rounding left. Returns false if it has a NaN or infinity. Every bit of this
+ * row affects the logits, and the time of the product depends on the weights' bytes, which are read
+ * once for both (docs/decisions.md has the measurements). */
+static bool quantize_twice(const struct pass *pass, const struct product_input *input, size_t t,
+                           float *row)
+{
+    const struct kernels *kernels = pass->e->kernels;
+    const struct quantized *q = &input->quantized;
+    bool finite = kernels->quantize(row, input->width, q, t);
+    for (size_t i = 0; i < input->width; i++) {
+        size_t quad = i / 4, group = i / GROUP_INPUTS;
+        int8_t step = q->steps[(quad * q->stride + t) * 4 + i % 4];
+        row[i] -= (float)step * q->scales[group * q->stride + t];
+    }
+    return finite && kernels->quantize(row, input->width, q, input->n / 2 + t);
+}
+
 /* Computes the requested logits [from, from + n). */
 static void compute_logits(const struct worker *w, size_t from, size_t n)
 {
     struct pass *pass = w->pass;
     struct engine *e = pass->e;
     const struct layer *outer = &e->network->outer;
-    const struct blob_tensor *output = outer->tensor[ROLE_OUTPUT];
     size_t hidden = pass->m->hidden_size;
+    bool remainders = pass->m->dtype == DTYPE_INT8;
     const struct product_input normed =
-        smol_input(e->normed, n, hidden, is_fine(output), e->normed_q);
-    const struct product head = {output, .out_rows = pass->logits + from};
+        smol_input(e->normed, remainders ? 2 * n : n, hidden, e->normed_q);
+    const struct product head = {outer->tensor[ROLE_OUTPUT], .out_rows = pass->logits + from,
+                                 .remainders = remainders};
     const float *weight = smol_pass_vector(pass, outer->tensor[ROLE_FINAL_NORM]);
     struct pool_stage stage = pool_stage(w->thread, (uint32_t)n);
     while (smol_pool_claim(&stage)) {
         size_t t = stage.item;
+        float *row = e->normed + t * hidden;
         e->kernels->rms_norm(e->x + pass->logits_row[from + t] * hidden, weight, hidden,
-                             pass->m->rms_norm_eps, e->normed + t * hidden);
-        if (!smol_input_quantize(pass, &normed, t))
+                             pass->m->rms_norm_eps, row);
+        if (remainders && !quantize_twice(pass, &normed, t, row))
             smol_pass_fail_numeric(pass, "output layer's input", pass->m->n_layers,
                                    pass->logits_row[from + t]);
     }
@@ -454,7 +468,7 @@ static void finish_pass(const struct worker *w)
     if (pass->wants_states) {
         const struct engine *e = pass->e;
         const struct product_input states =
-            smol_input(e->normed, pass->n, pass->m->hidden_size, false, e->normed_q);
+            smol_input(e->normed, pass->n, pass->m->hidden_size, e->normed_q);
         smol_pass_each_token(w, finish_state, pass->m->n_layers);
         observe(w, OBSERVED_OUTPUT, pass->m->n_layers, &states);
     }

@@ -16,18 +16,6 @@ static void fill_model(struct network *network)
     fpenv_leave(&saved);
 }
 
-static void note_fine_inputs(struct network *network, struct layer *layer)
-{
-    const struct blob_tensor *const *t = layer->tensor;
-    layer->fine_attention =
-        is_fine(t[ROLE_ATTN_Q]) || is_fine(t[ROLE_ATTN_K]) || is_fine(t[ROLE_ATTN_V]);
-    layer->fine_attended = is_fine(t[ROLE_ATTN_O]);
-    layer->fine_mlp = is_fine(t[ROLE_MLP_GATE]) || is_fine(t[ROLE_MLP_UP]);
-    layer->fine_gated = is_fine(t[ROLE_MLP_DOWN]);
-    network->has_fine_layers |=
-        layer->fine_attention || layer->fine_attended || layer->fine_mlp || layer->fine_gated;
-}
-
 smol_status smol_network_init(struct network *network, const struct blob *blob, smol_error *error)
 {
     network->blob = blob;
@@ -44,8 +32,6 @@ smol_status smol_network_init(struct network *network, const struct blob *blob, 
         struct layer *layer = outer ? &network->outer : &network->layers[tensor->layer];
         layer->tensor[tensor->role] = tensor;
     }
-    for (uint32_t i = 0; i < blob->model->n_layers; i++)
-        note_fine_inputs(network, &network->layers[i]);
     return SMOL_OK;
 }
 

@@ -3,63 +3,20 @@
 
 #include <string.h>
 
-struct product_input smol_input(const float *x, size_t n, size_t width, bool fine,
-                                struct quantized quantized)
+struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized)
 {
     quantized.n = n;
-    quantized.stride = smol_quantized_stride(fine ? 2 * n : n);
-    return (struct product_input){x, n, width, fine, quantized};
-}
-
-/* Quantizes what the rounding of a group left: x[i] - step * scale, into row n + t. `size` is that
- * of the group. */
-static void quantize_remainder(const struct pass *pass, const struct product_input *input,
-                               const float *x, size_t size, size_t group, size_t t)
-{
-    const struct quantized *q = &input->quantized;
-    struct quantized rest = *q;
-    float remainder[GROUP_INPUTS] = {0};
-    for (size_t i = 0; i < size; i++) {
-        size_t quad = group * GROUP_QUADS + i / 4;
-        int8_t step = q->steps[(quad * q->stride + t) * 4 + i % 4];
-        remainder[i] = x[i] - (float)step * q->scales[group * q->stride + t];
-    }
-    rest.steps += (input->n + t) * 4;
-    rest.scales += input->n + t;
-    rest.offsets += input->n + t;
-    pass->e->kernels->quantize_slice(remainder, 1, &rest, group);
-}
-
-bool smol_input_quantize(const struct pass *pass, const struct product_input *input, size_t t)
-{
-    const float *row = input->x + t * input->width;
-    if (pass->m->dtype != DTYPE_INT8)
-        return true;
-    if (!pass->e->kernels->quantize(row, input->width, &input->quantized, t))
-        return false;
-    for (size_t at = 0; input->fine && at < input->width; at += GROUP_INPUTS) {
-        size_t left = input->width - at;
-        quantize_remainder(pass, input, row + at, left < GROUP_INPUTS ? left : GROUP_INPUTS,
-                           at / GROUP_INPUTS, t);
-    }
-    return true;
+    quantized.stride = smol_quantized_stride(n);
+    return (struct product_input){x, n, width, quantized};
 }
 
 void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
                         const char *what, size_t layer)
 {
-    if (!smol_input_quantize(pass, input, t))
+    const float *row = input->x + t * input->width;
+    if (pass->m->dtype == DTYPE_INT8 &&
+        !pass->e->kernels->quantize(row, input->width, &input->quantized, t))
         smol_pass_fail_numeric(pass, what, layer, t);
-}
-
-bool smol_input_quantize_slice(const struct pass *pass, const struct product_input *input,
-                               const float *x, size_t group)
-{
-    if (!pass->e->kernels->quantize_slice(x, input->n, &input->quantized, group))
-        return false;
-    for (size_t t = 0; input->fine && t < input->n; t++)
-        quantize_remainder(pass, input, x + t * GROUP_INPUTS, GROUP_INPUTS, group, t);
-    return true;
 }
 
 /* to += from, n elements; a constant inner count lets the compiler unroll whole tiles */
@@ -93,41 +50,6 @@ static grouped_product *grouped(const struct kernels *kernels, enum blob_dtype d
     }
 }
 
-/* Multiplies row blocks of a grouped dtype by the rows and their remainders, and adds the two. */
-static void multiply_fine(grouped_product *product, const uint8_t *data,
-                          const struct blob_tensor *weight, const int8_t *levels,
-                          const struct product_input *input, size_t n_blocks, float *out,
-                          size_t stride)
-{
-    enum { BENCH = 2 * BATCH * TILE_ROWS };
-    float bench[BENCH]; /* (2n, blocks at once, TILE_ROWS) */
-    size_t n = input->n, fit = BATCH / n;
-    struct quantized both = input->quantized;
-    both.n = 2 * n;
-    for (size_t block = 0; block < n_blocks; block += fit) {
-        size_t blocks = n_blocks - block < fit ? n_blocks - block : fit, width = blocks * TILE_ROWS;
-        product(data + block * smol_block_bytes(weight->dtype, weight->cols), blocks,
-                count_groups(weight->cols), levels, &both, bench, width);
-        for (size_t t = 0; t < n; t++) {
-            float *to = out + t * stride + block * TILE_ROWS;
-            memcpy(to, bench + t * width, width * sizeof *to);
-            add_floats(to, bench + (n + t) * width, width);
-        }
-    }
-}
-
-static void multiply_grouped(struct pass *pass, const uint8_t *data,
-                             const struct blob_tensor *weight, const struct product_input *input,
-                             size_t n_blocks, float *out, size_t stride)
-{
-    grouped_product *product = grouped(pass->e->kernels, weight->dtype);
-    const int8_t *levels = blob_levels(pass->e->network->blob, weight);
-    if (is_fine(weight))
-        multiply_fine(product, data, weight, levels, input, n_blocks, out, stride);
-    else
-        product(data, n_blocks, count_groups(weight->cols), levels, &input->quantized, out, stride);
-}
-
 void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
                           const struct blob_tensor *bias, const struct product_input *input,
                           size_t begin, size_t end, float *out, size_t stride)
@@ -148,7 +70,9 @@ void smol_multiply_blocks(struct pass *pass, const struct blob_tensor *weight,
     case DTYPE_INT6:
     case DTYPE_INT5:
     case DTYPE_INT4:
-        multiply_grouped(pass, data, weight, input, end - begin, out, stride);
+        grouped(kernels, weight->dtype)(data, end - begin, count_groups(weight->cols),
+                                        blob_levels(pass->e->network->blob, weight),
+                                        &input->quantized, out, stride);
     }
     size_t row = begin * TILE_ROWS, rows = weight->rows - row;
     size_t most = (end - begin) * TILE_ROWS;
@@ -174,17 +98,20 @@ static void multiply_some(struct pass *pass, const struct product *product,
     const struct blob_tensor *weight = product->weight;
     size_t row = begin * TILE_ROWS, width = (end - begin) * TILE_ROWS;
     size_t rows = weight->rows - row < width ? weight->rows - row : width;
-    if (rows == width && !product->add && !product->out_rows) {
+    if (rows == width && !product->remainders && !product->add && !product->out_rows) {
         smol_multiply_blocks(pass, weight, product->bias, input, begin, end, product->out + row,
                              weight->rows);
         return;
     }
     float bench[BATCH * TILE_ROWS]; /* (input->n, width) */
     smol_multiply_blocks(pass, weight, product->bias, input, begin, end, bench, width);
-    for (size_t t = 0; t < input->n; t++) {
+    size_t n = product->remainders ? input->n / 2 : input->n;
+    for (size_t t = 0; t < n; t++) {
         float *to =
             row + (product->out_rows ? product->out_rows[t] : product->out + t * weight->rows);
-        const float *from = bench + t * width;
+        float *from = bench + t * width;
+        if (product->remainders)
+            add_floats(from, from + n * width, rows);
         if (product->add)
             add_floats(to, from, rows);
         else

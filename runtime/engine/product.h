@@ -4,14 +4,11 @@
 
 #include "runtime/engine/pass.h"
 
-/* The input of a product: f32 and bf16 blobs read x, int8 blobs its quantized copy. If it is fine,
- * the copy has 2n rows: row n + t is the quantized remainder of row t, for products that need it.
- */
+/* The input of a product: f32 and bf16 blobs read x, int8 blobs its quantized copy. */
 struct product_input {
     const float *x; /* (n, width) */
     size_t n, width;
-    bool fine;
-    struct quantized quantized; /* .n is n */
+    struct quantized quantized;
 };
 
 /* Returns the number of tokens that the quantized copy of n tokens has room for. Whole cache lines
@@ -22,23 +19,13 @@ static inline size_t smol_quantized_stride(size_t n)
     return n < 16 ? n : ((n + 15) / 16 | 1) * 16;
 }
 
-/* Returns an input of the n rows of x (n, width) and of their quantized copy. Its rows 2n, if it is
- * fine, must be at most BATCH or, with network.has_fine_layers, 2 * BATCH. */
-struct product_input smol_input(const float *x, size_t n, size_t width, bool fine,
-                                struct quantized quantized);
+/* Returns an input of the n rows of x (n, width) and of their quantized copy. */
+struct product_input smol_input(const float *x, size_t n, size_t width, struct quantized quantized);
 
-/* Prepares row t: int8 blobs quantize it. Returns false if it has a NaN or an infinity. */
-bool smol_input_quantize(const struct pass *pass, const struct product_input *input, size_t t);
-
-/* Prepares row t. Reports a NaN or infinity in `what` at `layer` as an error of the row's
- * sequence. */
+/* Prepares row t: int8 blobs quantize it. Reports a NaN or infinity in `what` at `layer` as an
+ * error of the row's sequence. */
 void smol_input_prepare(struct pass *pass, const struct product_input *input, size_t t,
                         const char *what, size_t layer);
-
-/* Prepares one group of all rows: x (n, GROUP_INPUTS). Returns false if one has a NaN or an
- * infinity. For int8 blobs. */
-bool smol_input_quantize_slice(const struct pass *pass, const struct product_input *input,
-                               const float *x, size_t group);
 
 /* out (n, rows of weight) = or += input times the transpose of `weight`, plus bias. */
 struct product {
@@ -47,6 +34,7 @@ struct product {
     float *out;
     float *const *out_rows; /* or NULL; otherwise destinations of the rows, used instead of out */
     bool add;               /* add to the contents of out: the residual stream */
+    bool remainders;        /* input row n / 2 + t is the remainder of row t: add their products */
 };
 
 /* Computes several products of the same input, as one stage. All rows of the input must be

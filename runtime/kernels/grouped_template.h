@@ -156,7 +156,7 @@ static ALWAYS_INLINE void int8_block(const uint8_t *block, size_t n_groups,
                        GROUPED_TOKENS);
     for (; GROUPED_TOKENS > 4 && t + 4 <= x->n; t += 4)
         grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 4);
-    for (; t + 2 <= x->n; t += 2) /* the output layer's pairs of rows */
+    for (; t + 2 <= x->n; t += 2) /* a row and its remainder */
         grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 2);
     if (t < x->n)
         grouped_tokens(DTYPE_INT8, &none, block, n_groups, x, t, out, out_stride, adds, 1);

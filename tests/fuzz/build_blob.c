@@ -117,21 +117,16 @@ static void make_blocks(struct fuzz_input *in, struct contents *c)
     m->rope_scale[1] = m->n_rope_tables == 2 ? 0.5f : 0;
 }
 
-/* Any dtype of a mix for each role, and fine inputs for some. Tables are those of int4, int6 and
- * int5, which in an order of their own may not be valid. */
+/* Any dtype of a mix for each role. Tables are those of int4, int6 and int5, which in an order of
+ * their own may not be valid. */
 static struct storage make_storage(const struct contents *c, enum tensor_role role, uint8_t seed)
 {
-    unsigned bits = role * 5 + seed;
     if (role == ROLE_OUTPUT && c->model.tied_embeddings)
         role = ROLE_EMBED;
     if (role == ROLE_EMBED)
-        return (struct storage){DTYPE_INT4, 0, 0};
-    enum blob_dtype dtype = DTYPE_INT8 + bits % 4;
-    return (struct storage){dtype,
-                            dtype == DTYPE_INT6   ? 1
-                            : dtype == DTYPE_INT5 ? 2
-                                                  : 0,
-                            role != ROLE_OUTPUT && bits / 4 % 2};
+        return (struct storage){DTYPE_INT4, 0};
+    enum blob_dtype dtype = DTYPE_INT8 + (role * 5 + seed) % 4;
+    return (struct storage){dtype, dtype == DTYPE_INT6 ? 1 : dtype == DTYPE_INT5 ? 2 : 0};
 }
 
 /* The tensors of the model, from the start of the weights on. */

@@ -171,11 +171,11 @@ def with_template():
     return bytes(repair(blob))
 
 
-# tables of levels: evenly spaced, for int6, int4 and int5; then, by role, dtype, table and fine_input
+# tables of levels: evenly spaced, for int6, int4 and int5; then, by role, dtype and table
 MIX_LEVELS = [[i * 4 - 127 for i in range(64)], [i * 16 - 127 for i in range(16)], [i * 8 - 127 for i in range(32)]]
 MIX_ROLES = {
-    0: (INT6, 0, 0), 2: (INT4, 1, 1), 3: (INT8, 0, 1), 4: (INT5, 2, 0), 5: (INT6, 0, 1),
-    11: (INT5, 2, 0), 12: (INT4, 1, 1), 13: (INT8, 0, 1), 18: (INT4, 1, 0),
+    0: (INT6, 0), 2: (INT4, 1), 3: (INT8, 0), 4: (INT5, 2), 5: (INT6, 0),
+    11: (INT5, 2), 12: (INT4, 1), 13: (INT8, 0), 18: (INT4, 1),
 }  # fmt: skip
 
 
@@ -197,10 +197,10 @@ def with_mix():
             weights += image.bytes[offset : offset + size]
             image.put(entry + 32, "Q", at)
             continue
-        dtype, table_index, fine = MIX_ROLES[0 if alias else role]
+        dtype, table_index = MIX_ROLES[0 if alias else role]
         size = -(-rows // 16) * block_bytes(dtype, cols)
         image.put(entry + 8, "I", dtype)
-        image.put(entry + 32, "QQII", at, size, table_index, fine)
+        image.put(entry + 32, "QQI", at, size, table_index)
         weights += b"" if alias else bytes(size)
     del image.bytes[start:]
     image.append(weights)

@@ -205,7 +205,7 @@ spoilt("17 half a digest", lambda b: b.resize(DIGESTS, 20), "whole number of ele
 
 # --- mixed dtypes -----------------------------------------------------------------------------
 
-# tensors: 0 embed (int6), 2 attn_q (int4, fine), 3 attn_k (int8, fine), 4 attn_v (int5)
+# tensors: 0 embed (int6), 2 attn_q (int4), 3 attn_k (int8), 4 attn_v (int5)
 
 
 def in_mix(name, change, *words):
@@ -231,10 +231,8 @@ in_mix("table 2^32 - 1 [index]", entry(2, 48, 2**32 - 1), "not next in order")
 in_mix("a table of another dtype", entry(4, 48, 1), "levels that are malformed")
 in_mix("a table of int8", entry(3, 48, 1), "int8 uses none")
 in_mix("a table of a vector", entry(1, 48, 1), "does not match the model")
-in_mix("fine_input 2", entry(2, 52, 2), "wrong fine_input")
-in_mix("an embedding with a fine input", entry(0, 52, 1), "wrong fine_input")
-in_mix("a vector with a fine input", entry(1, 52, 1), "does not match the model")
-in_mix("a reserved byte", entry(2, 60, 1), "does not match the model")
+in_mix("the first reserved byte", entry(2, 52, 1), "does not match the model")
+in_mix("the last reserved byte", entry(2, 60, 2**24), "does not match the model")
 in_mix("levels that do not ascend", level(0, 1, -127), "levels that are malformed")
 in_mix("a level of -128", level(1, 0, -128), "levels that are malformed")
 in_mix("a byte behind the levels", level(1, 16, 127), "levels that are malformed")
@@ -246,8 +244,6 @@ in_mix("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 in_mix("a bf16 model [type]", lambda b: b.model("dtype", 2), "does not match the mixed feature")
 in_mix("an f32 model [type]", lambda b: b.model("dtype", 1), "does not match the mixed feature")
 spoilt("16 int4 without the feature [type]", lambda b: b.put(b.tensor(2)[0] + 8, "I", 6), "does not match the model")
-spoilt("16 a fine input without the feature", lambda b: b.put(b.tensor(2)[0] + 52, "I", 1),
-       "does not match the model")  # fmt: skip
 
 # --- weights ----------------------------------------------------------------------------------
 

@@ -114,7 +114,6 @@ class Tensor:
     is_vector: bool
     data: bytes
     levels: tuple = ()  # of int6, int5 and int4
-    fine_input: bool = False
 
     def elements(self, row, col, offset, kind):
         """The elements at the byte offsets that offset(block_offset, r, c) gives; 7.3 to 7.6."""
@@ -703,11 +702,11 @@ class Blob:
             yield role, layer, full, [extents[letter] for letter in shape]
 
     def read_tensors(self):
-        table = self.entries(TENSORS, "<IIIIQQQQII8s")
+        table = self.entries(TENSORS, "<IIIIQQQQI12s")
         mixed = self.features & MIXED
         tables = self.entries(LEVELS, "<64b") if mixed else []
         need(not mixed or self.model["dtype"] == INT8, "dtype of a mix")
-        n_used, is_needed = 0, False
+        n_used = 0
         expected = list(self.expected_tensors())
         need(len(table) == len(expected), "number of tensors")
         end, weights_size = self.places[WEIGHTS]
@@ -716,11 +715,10 @@ class Blob:
             is_vector = len(shape) == 1
             rows, cols = [1, *shape][-2:]
             alias = name == "output" and self.model["tied_embeddings"]
-            dtype, levels, fine = F32 if is_vector else self.model["dtype"], 0, 0
+            dtype, levels = F32 if is_vector else self.model["dtype"], 0
             if mixed and not is_vector:
-                dtype, (levels, fine) = (chosen := table[0] if alias else entry)[2], chosen[8:10]
-                need(dtype in BITS and fine <= (role not in (0, 18)), f"storage of {name}")
-                is_needed |= dtype != INT8 or fine
+                dtype, levels = (chosen := table[0] if alias else entry)[2], chosen[8]
+                need(dtype in BITS, f"storage of {name}")
                 if dtype != INT8:
                     need(levels <= n_used and levels < len(tables), f"levels of {name}")
                     n_used = max(n_used, levels + 1)
@@ -732,17 +730,17 @@ class Blob:
             )
             offset = table[0][6] if alias else end
             layout = 0 if is_vector else 1
-            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, fine, bytes(8))
+            want = (role, layer, dtype, layout, rows, cols, offset, size, levels, bytes(12))
             need(entry == want, f"tensor {name}")
             data = self.data[offset : offset + size]
             values = tables[levels][: 2 ** BITS[dtype]] if dtype > INT8 else ()
             self.tensors[name] = Tensor(
-                name, dtype, rows, cols, offset, size, is_vector, data, values, fine == 1
+                name, dtype, rows, cols, offset, size, is_vector, data, values
             )
             end += 0 if alias else size
         need(end == weights_end, "tensors do not fill the section")
         need(n_used == len(tables), "levels that nothing uses")
-        need(not mixed or is_needed, "nothing needs the mix")
+        need(not mixed or n_used, "nothing needs the mix")
 
     def check_levels(self, levels, n):
         """5.12."""

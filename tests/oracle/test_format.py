@@ -157,7 +157,7 @@ def check_dtypes(blob, dtype):
     for name, tensor in blob.tensors.items():
         outer = name in ("embed", "output")
         want = F32 if tensor.is_vector else OUTER.get(dtype, dtype) if outer else dtype
-        assert tensor.dtype == want and not tensor.fine_input, name
+        assert tensor.dtype == want, name
 
 
 def check_tensors(blob, source):

@@ -994,10 +994,9 @@ static void a_mix_is_read_as_it_was_written(void **state)
         const struct blob_tensor *t = &blob.tensors[i];
         struct storage want = mixed_roles[t->role];
         if (t->layout == LAYOUT_VECTOR)
-            want = (struct storage){DTYPE_F32, 0, 0};
+            want = (struct storage){DTYPE_F32, 0};
         assert_int_equal(t->dtype, want.dtype);
         assert_int_equal(t->levels, want.levels);
-        assert_int_equal(t->fine_input, want.fine_input);
         assert_memory_equal(blob.file.data + t->offset, tensor_data(t), t->size);
     }
     assert_int_equal(smol_blob_dtype(&blob), DTYPE_INT4);
@@ -1016,14 +1015,6 @@ static void the_storage_of_a_matrix_is_checked(void **state)
     }
     entry_of(ROLE_ATTN_Q)->dtype = DTYPE_INT5;
     refuses("tensor layers.0.attn_q has levels that are malformed");
-    entry_of(ROLE_MLP_DOWN)->fine_input = 2;
-    refuses("tensor layers.0.mlp_down has a wrong fine_input");
-    entry_of(ROLE_EMBED)->fine_input = 1;
-    refuses("tensor embed has a wrong fine_input");
-    entry_of(ROLE_OUTPUT)->fine_input = 1;
-    refuses("tensor output has a wrong fine_input");
-    entry_of(ROLE_FINAL_NORM)->fine_input = 1;
-    refuses("tensor final_norm does not match the model");
     entry_of(ROLE_FINAL_NORM)->levels = 1;
     refuses("tensor final_norm does not match the model");
     entry_of(ROLE_ATTN_K)->levels = 1;
@@ -1046,19 +1037,16 @@ static void a_mix_must_be_of_an_int8_model_and_needed(void **state)
     struct blob_contents contents = mixed_contents_of(&odd_model);
     for (size_t i = 0; i < smol_tensor_count(&odd_model); i++)
         if (contents.mix.storage[i].dtype == DTYPE_INT5)
-            contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0, 0};
+            contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0};
     assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED,
               "section levels: not every table is used");
     for (size_t i = 0; i < smol_tensor_count(&odd_model); i++)
-        contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0, 0};
+        contents.mix.storage[i] = (struct storage){DTYPE_INT8, 0};
     contents.mix.n_levels = 0;
     assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
     complains(try_open(true, VERIFY_OFF), SMOL_ERROR_DAMAGED,
               "section levels: no matrix needs the mixed feature");
-    contents.mix.storage[2].fine_input = 1;
-    assert_int_equal(write_blob(path, true, &contents, &error), SMOL_OK);
-    assert_int_equal(try_open(true, VERIFY_AT_OPEN), SMOL_OK);
 }
 
 static void levels_ascend_within_127_and_zeros_follow(void **state)

@@ -111,13 +111,13 @@ static inline struct blob_contents contents_of(const struct blob_model *model)
     };
 }
 
-/* Every dtype of a mix, with and without fine inputs. */
+/* Every dtype of a mix. */
 static const struct storage mixed_roles[ROLE_COUNT] = {
-    [ROLE_EMBED] = {DTYPE_INT6, 0, 0},  [ROLE_ATTN_Q] = {DTYPE_INT4, 1, 1},
-    [ROLE_ATTN_K] = {DTYPE_INT8, 0, 1}, [ROLE_ATTN_V] = {DTYPE_INT5, 2, 0},
-    [ROLE_ATTN_O] = {DTYPE_INT6, 0, 1}, [ROLE_MLP_GATE] = {DTYPE_INT5, 2, 0},
-    [ROLE_MLP_UP] = {DTYPE_INT4, 1, 1}, [ROLE_MLP_DOWN] = {DTYPE_INT8, 0, 1},
-    [ROLE_OUTPUT] = {DTYPE_INT4, 1, 0},
+    [ROLE_EMBED] = {DTYPE_INT6, 0},  [ROLE_ATTN_Q] = {DTYPE_INT4, 1},
+    [ROLE_ATTN_K] = {DTYPE_INT8, 0}, [ROLE_ATTN_V] = {DTYPE_INT5, 2},
+    [ROLE_ATTN_O] = {DTYPE_INT6, 0}, [ROLE_MLP_GATE] = {DTYPE_INT5, 2},
+    [ROLE_MLP_UP] = {DTYPE_INT4, 1}, [ROLE_MLP_DOWN] = {DTYPE_INT8, 0},
+    [ROLE_OUTPUT] = {DTYPE_INT4, 1},
 };
 
 /* Returns the contents of a blob with FEATURE_MIXED; the next call reuses its mix. */
