@@ -151,11 +151,12 @@ static smol_status run(struct decomposition *d, struct pool *pool, smol_error *e
     for (size_t i = 0; i < d->n; i++)
         sum += element(d, i, i);
     d->damping = sum > 0 ? sum / (double)d->n * FACTOR_DAMPING : 1;
-    for (int i = 0; i < DOUBLINGS; i++, d->damping *= 2) {
+    for (int i = 0; i < DOUBLINGS; i++) {
         d->failed = false;
         smol_pool_run(pool, decompose, d);
         if (!d->failed)
             return SMOL_OK;
+        d->damping *= 2;
     }
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "the Gram matrix is not positive definite: make the statistics again");

@@ -26,7 +26,7 @@ void smol_levels_prepare(struct level_search *search, const struct blob_levels *
 /* Returns the cell of half * 0.5; numbers beyond all cells belong to the first or last one. */
 static inline int32_t level_cell(float half)
 {
-    float place = half + LEVEL_CELLS / 2;
+    float place = half + LEVEL_CELLS * 0.5f;
     place = place > 0 ? place : 0;
     place = place < LEVEL_CELLS - 1 ? place : LEVEL_CELLS - 1;
     return (int32_t)place;

@@ -12,7 +12,7 @@ struct tile_fault smol_tile_block(const struct safetensors_tensor *source,
                                   const struct blob_tensor *layout, const struct tile_rule *rule,
                                   uint64_t row, float *scratch, uint8_t *out)
 {
-    if (rule && rule->factor)
+    if (layout->dtype > DTYPE_INT8 && rule->factor)
         return smol_feedback_block(source, layout, rule, row, scratch, out);
 #if defined(__x86_64__)
     if (smol_cpu_has_avx2())

