@@ -20,6 +20,15 @@ bool smol_cpu_has_avxvnni(void);
  * system. */
 bool smol_cpu_has_avx512vbmi(void);
 
+/* The best version of a function that is compiled for several instruction sets: name_avx512,
+ * name_avx2 (on x86-64) and name_baseline. */
+#if defined(__x86_64__)
+#define CPU_BEST(name)                                                                             \
+    (smol_cpu_has_avx512() ? name##_avx512 : smol_cpu_has_avx2() ? name##_avx2 : name##_baseline)
+#else
+#define CPU_BEST(name) name##_baseline
+#endif
+
 /* Returns whether the dot products of bytes from Armv8.2 (SDOT and UDOT) are present and enabled by
  * the operating system. */
 bool smol_cpu_has_dotprod(void);

@@ -1,5 +1,5 @@
-/* A loop of constant count that is fully unrolled, so that the arrays that it indexes can be kept
- * in registers. */
+/* A fully unrolled loop, whose count must be constant after inlining, so that the arrays that it
+ * indexes can be kept in registers. */
 #ifndef SMOL_COMMON_UNROLLED_H
 #define SMOL_COMMON_UNROLLED_H
 

@@ -24,6 +24,9 @@ enum stats_kind {
     STATS_DIAGONAL = 2, /* a record is the diagonal of one */
 };
 
+/* The records of a layer, in order: the inputs of its matrices. */
+enum stats_input { STATS_ATTENTION, STATS_ATTENDED, STATS_MLP, STATS_GATED };
+
 /* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
 struct stats_header {
     uint8_t magic[STATS_MAGIC_SIZE];

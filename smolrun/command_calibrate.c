@@ -48,7 +48,7 @@ static const struct command_line command = {
 };
 
 /* The windows of all texts. */
-struct calibration {
+struct calibrate_run {
     const struct settings *settings;
     smol_model *model;
     smol_context *context;
@@ -79,8 +79,8 @@ static bool reserve(uint32_t **elements, size_t used, size_t n, size_t *room)
 
 /* Adds a window that starts with `start`, unless that is SMOL_NO_TOKEN, and continues with
  * ids[0..n). */
-static smol_status add_window(struct calibration *c, uint32_t start, const uint32_t *ids, size_t n,
-                              smol_error *error)
+static smol_status add_window(struct calibrate_run *c, uint32_t start, const uint32_t *ids,
+                              size_t n, smol_error *error)
 {
     bool has_start = start != SMOL_NO_TOKEN;
     if (!reserve(&c->ids, c->n_ids, n + 1, &c->room) ||
@@ -95,7 +95,8 @@ static smol_status add_window(struct calibration *c, uint32_t start, const uint3
 }
 
 /* Cuts a text into windows. If bos starts it, bos starts each of them. */
-static smol_status add_ids(struct calibration *c, const uint32_t *ids, size_t n, smol_error *error)
+static smol_status add_ids(struct calibrate_run *c, const uint32_t *ids, size_t n,
+                           smol_error *error)
 {
     uint32_t bos = smol_model_get_info(c->model).bos_id;
     size_t window = smol_context_capacity(c->context);
@@ -108,7 +109,7 @@ static smol_status add_ids(struct calibration *c, const uint32_t *ids, size_t n,
     return status;
 }
 
-static smol_status read_texts(struct calibration *c, smol_error *error)
+static smol_status read_texts(struct calibrate_run *c, smol_error *error)
 {
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < c->settings->texts.n; i++) {
@@ -137,14 +138,14 @@ static smol_status read_texts(struct calibration *c, smol_error *error)
 
 static int write_stats(void *user, uint64_t offset, const void *data, size_t size)
 {
-    struct calibration *c = user;
+    struct calibrate_run *c = user;
     c->used = true;
     return (int)smol_output_write(&c->output, offset, data, size, &c->file_error);
 }
 
 static int read_stats(void *user, uint64_t offset, void *data, size_t size, size_t *n)
 {
-    struct calibration *c = user;
+    struct calibrate_run *c = user;
     smol_status status = smol_output_read(&c->output, offset, data, size, n, &c->file_error);
     c->used |= *n > 0;
     return (int)status;
@@ -152,7 +153,7 @@ static int read_stats(void *user, uint64_t offset, void *data, size_t size, size
 
 static int show_progress(void *user, uint64_t done, uint64_t total)
 {
-    struct calibration *c = user;
+    struct calibrate_run *c = user;
     double now = clock_seconds();
     if (now - c->drawn < 0.1)
         return 0;
@@ -162,7 +163,7 @@ static int show_progress(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-static smol_status write_file(struct calibration *c, smol_error *error)
+static smol_status write_file(struct calibrate_run *c, smol_error *error)
 {
     const smol_calibrate_params params = {
         .diagonal = c->settings->diagonal,
@@ -206,7 +207,7 @@ static smol_status check(const struct settings *settings, smol_error *error)
                           : smol_fail(error, SMOL_ERROR_USAGE, "calibrate: - is given twice");
 }
 
-static smol_status load(struct calibration *c, smol_error *error)
+static smol_status load(struct calibrate_run *c, smol_error *error)
 {
     smol_context_params params = c->settings->context;
     smol_status status = smol_load_model(c->settings, &c->model, error);
@@ -217,7 +218,7 @@ static smol_status load(struct calibration *c, smol_error *error)
     return smol_context_create(c->model, &params, &c->context, error);
 }
 
-static smol_status calibrate(struct calibration *c, smol_error *error)
+static smol_status calibrate(struct calibrate_run *c, smol_error *error)
 {
     smol_status status = check(c->settings, error);
     if (!status)
@@ -231,7 +232,7 @@ int smol_command_calibrate(int argc, char **argv)
 {
     struct settings settings = {
         .texts_are_files = true, .window = DEFAULT_WINDOW, .memory = DEFAULT_MEMORY};
-    struct calibration c = {.settings = &settings};
+    struct calibrate_run c = {.settings = &settings};
     smol_error error;
     int exit_status;
     if (!smol_settings_parse(&command, argc, argv, &settings, &exit_status))

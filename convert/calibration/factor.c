@@ -134,17 +134,6 @@ static void decompose(void *argument, struct pool_thread *thread)
         write_row(d, stage.item);
 }
 
-static factor_update *best_update(void)
-{
-#if defined(__x86_64__)
-    if (smol_cpu_has_avx512())
-        return smol_factor_update_avx512;
-    if (smol_cpu_has_avx2())
-        return smol_factor_update_avx2;
-#endif
-    return smol_factor_update_baseline;
-}
-
 static smol_status run(struct decomposition *d, struct pool *pool, smol_error *error)
 {
     double sum = 0;
@@ -165,8 +154,11 @@ static smol_status run(struct decomposition *d, struct pool *pool, smol_error *e
 smol_status smol_factor_make(const float *values, const float *inverses, size_t n,
                              struct pool *pool, struct factor *factor, smol_error *error)
 {
-    struct decomposition d = {
-        .values = values, .inverses = inverses, .factor = factor, .update = best_update(), .n = n};
+    struct decomposition d = {.values = values,
+                              .inverses = inverses,
+                              .factor = factor,
+                              .update = CPU_BEST(smol_factor_update),
+                              .n = n};
     size_t rows = (size_t)round_up(n, FACTOR_PANEL);
     d.stride = rows + 8; /* no power of two: rows in all sets of a cache */
     *factor = (struct factor){.n = n, .stride = (size_t)round_up(n, 16) + 16};

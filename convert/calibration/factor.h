@@ -20,7 +20,7 @@ struct factor {
     float *u;      /* (n, stride): U_jk at j * stride + k; only k > j is set */
 };
 
-/* What is added to the diagonal, as a share of its mean. */
+/* The share of its mean that is added to the diagonal. */
 #define FACTOR_DAMPING 0.01
 
 /* Factorizes the Gram matrix whose upper triangle is `values`, row by row, of inputs that are then

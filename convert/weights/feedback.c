@@ -25,17 +25,6 @@ uint64_t smol_feedback_scratch(uint64_t cols)
     return cols * (1 + 2 * TILE_ROWS);
 }
 
-static feedback_update *best_update(void)
-{
-#if defined(__x86_64__)
-    if (smol_cpu_has_avx512())
-        return smol_feedback_update_avx512;
-    if (smol_cpu_has_avx2())
-        return smol_feedback_update_avx2;
-#endif
-    return smol_feedback_update_baseline;
-}
-
 /* Spreads a row of weights over the lanes. */
 static struct tile_fault start_row(struct feedback *f, size_t r, uint64_t start)
 {
@@ -80,7 +69,7 @@ static void round_input(struct feedback *f, size_t k)
 static void round_inputs(struct feedback *f)
 {
     const struct factor *factor = f->rule->factor;
-    feedback_update *update = best_update();
+    feedback_update *update = CPU_BEST(smol_feedback_update);
     for (size_t first = 0; first < factor->n; first += RUN) {
         size_t end = first + RUN < factor->n ? first + RUN : factor->n;
         for (size_t k = first; k < end; k++) {

@@ -5,39 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The inputs of a layer's matrices, in the order of the records (format/STATS.md). */
-enum input { INPUT_ATTENTION, INPUT_ATTENDED, INPUT_MLP, INPUT_GATED };
-
-static size_t record_of(const struct blob_model *model, enum input input, uint32_t layer)
+static size_t record_of(const struct blob_model *model, enum stats_input input, uint32_t layer)
 {
     return (size_t)layer * STATS_PER_LAYER + (layer < model->n_layers ? input : 0);
 }
 
-static size_t input_width(const struct blob_model *model, size_t record)
-{
-    if (record < (size_t)model->n_layers * STATS_PER_LAYER)
-        switch ((enum input)(record % STATS_PER_LAYER)) {
-        case INPUT_ATTENDED:
-            return (size_t)model->n_heads * model->head_dim;
-        case INPUT_GATED:
-            return model->intermediate_size;
-        case INPUT_ATTENTION:
-        case INPUT_MLP:
-            break;
-        }
-    return model->hidden_size;
-}
-
 /* Returns the offset of a record's factors; of the number of records, the number of factors. */
-static size_t offset_of(const struct blob_model *model, size_t record)
+static size_t offset_of(const struct fold *fold, size_t record)
 {
     size_t offset = 0, of_layer = 0;
-    for (size_t i = 0; i < STATS_PER_LAYER; i++)
-        of_layer += input_width(model, i);
-    offset = record / STATS_PER_LAYER * of_layer;
-    for (size_t i = record - record % STATS_PER_LAYER; i < record; i++)
-        offset += input_width(model, i);
-    return offset;
+    for (size_t i = 0; i < STATS_PER_LAYER; i++) {
+        size_t width = fold->header->widths[i];
+        of_layer += width;
+        offset += i < record % STATS_PER_LAYER ? width : 0;
+    }
+    return offset + record / STATS_PER_LAYER * of_layer;
 }
 
 /* Returns whether the input of a record is computed by weights that can take the factors up. The
@@ -47,7 +29,7 @@ static bool can_fold(const struct blob_model *model, size_t record)
     bool normed = !(model->blocks & BLOCK_NO_INPUT_NORMS);
     if (record == (size_t)model->n_layers * STATS_PER_LAYER)
         return !model->tied_embeddings;
-    return record % STATS_PER_LAYER == INPUT_ATTENDED || record % STATS_PER_LAYER == INPUT_GATED ||
+    return record % STATS_PER_LAYER == STATS_ATTENDED || record % STATS_PER_LAYER == STATS_GATED ||
            normed;
 }
 
@@ -83,7 +65,7 @@ static void make_factors(float *squares, size_t n, float *inverses)
 static smol_status fill_record(const struct stats_file *stats, const struct fold *fold,
                                size_t record, smol_error *error)
 {
-    size_t n = input_width(fold->model, record), offset = offset_of(fold->model, record);
+    size_t n = smol_stats_width(fold->header, record), offset = offset_of(fold, record);
     const float *values;
     smol_status status = smol_stats_read(stats, record, &values, error);
     if (status)
@@ -91,7 +73,7 @@ static smol_status fill_record(const struct stats_file *stats, const struct fold
     for (size_t i = 0; i < n; i++)
         fold->factors[offset + i] = stats_diagonal(stats, record, values, i);
     if (record < (size_t)fold->model->n_layers * STATS_PER_LAYER &&
-        record % STATS_PER_LAYER == INPUT_ATTENDED)
+        record % STATS_PER_LAYER == STATS_ATTENDED)
         share_heads(fold->model, fold->factors + offset);
     make_factors(fold->factors + offset, n, fold->inverses + offset);
     return SMOL_OK;
@@ -104,7 +86,7 @@ static void fill_values(const struct fold *fold)
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     float *value = fold->values;
     for (uint32_t layer = 0; layer < model->n_layers; layer++) {
-        size_t offset = offset_of(model, record_of(model, INPUT_ATTENDED, layer));
+        size_t offset = offset_of(fold, record_of(model, STATS_ATTENDED, layer));
         for (size_t head = 0; head < model->n_kv_heads; head++, value += dim)
             memcpy(value, fold->inverses + offset + head * shared * dim, dim * sizeof *value);
     }
@@ -113,11 +95,13 @@ static void fill_values(const struct fold *fold)
 smol_status smol_fold_make(const struct stats_file *stats, const struct blob_model *model,
                            struct fold *fold, smol_error *error)
 {
-    size_t n_records = (size_t)model->n_layers * STATS_PER_LAYER + 1;
-    size_t n = offset_of(model, n_records - 1) + model->hidden_size;
+    *fold = (struct fold){.model = model, .header = &stats->header};
+    size_t n_records = smol_stats_count(&stats->header);
+    size_t n = offset_of(fold, n_records - 1) + model->hidden_size;
     size_t n_values = (size_t)model->n_layers * model->n_kv_heads * model->head_dim;
-    *fold = (struct fold){model, calloc(n, sizeof(float)), calloc(n, sizeof(float)),
-                          calloc(n_values, sizeof(float))};
+    fold->factors = calloc(n, sizeof *fold->factors);
+    fold->inverses = calloc(n, sizeof *fold->inverses);
+    fold->values = calloc(n_values, sizeof *fold->values);
     smol_status status = SMOL_OK;
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
@@ -131,20 +115,19 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     return status;
 }
 
-static const float *factors_of(const struct fold *fold, enum input input, uint32_t layer)
+static const float *factors_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
     size_t record = record_of(fold->model, input, layer);
-    return can_fold(fold->model, record) ? fold->factors + offset_of(fold->model, record) : NULL;
+    return can_fold(fold->model, record) ? fold->factors + offset_of(fold, record) : NULL;
 }
 
 const float *smol_fold_inverses(const struct fold *fold, size_t record)
 {
-    return fold->model && can_fold(fold->model, record)
-               ? fold->inverses + offset_of(fold->model, record)
-               : NULL;
+    return fold->model && can_fold(fold->model, record) ? fold->inverses + offset_of(fold, record)
+                                                        : NULL;
 }
 
-static const float *inverses_of(const struct fold *fold, enum input input, uint32_t layer)
+static const float *inverses_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
     return smol_fold_inverses(fold, record_of(fold->model, input, layer));
 }
@@ -159,27 +142,27 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     const float *values = fold->values + (size_t)layer * m->n_kv_heads * m->head_dim;
     switch (key.role) {
     case ROLE_ATTN_NORM:
-        return (struct fold_factors){NULL, inverses_of(fold, INPUT_ATTENTION, layer)};
+        return (struct fold_factors){NULL, inverses_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_Q:
     case ROLE_ATTN_K:
-        return (struct fold_factors){NULL, factors_of(fold, INPUT_ATTENTION, layer)};
+        return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_V:
-        return (struct fold_factors){values, factors_of(fold, INPUT_ATTENTION, layer)};
+        return (struct fold_factors){values, factors_of(fold, STATS_ATTENTION, layer)};
     case ROLE_ATTN_V_BIAS:
         return (struct fold_factors){NULL, values};
     case ROLE_ATTN_O:
-        return (struct fold_factors){NULL, factors_of(fold, INPUT_ATTENDED, layer)};
+        return (struct fold_factors){NULL, factors_of(fold, STATS_ATTENDED, layer)};
     case ROLE_MLP_NORM:
-        return (struct fold_factors){NULL, inverses_of(fold, INPUT_MLP, layer)};
+        return (struct fold_factors){NULL, inverses_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_GATE:
-        return (struct fold_factors){NULL, factors_of(fold, INPUT_MLP, layer)};
+        return (struct fold_factors){NULL, factors_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_UP:
-        return (struct fold_factors){inverses_of(fold, INPUT_GATED, layer),
-                                     factors_of(fold, INPUT_MLP, layer)};
+        return (struct fold_factors){inverses_of(fold, STATS_GATED, layer),
+                                     factors_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_UP_BIAS:
-        return (struct fold_factors){NULL, inverses_of(fold, INPUT_GATED, layer)};
+        return (struct fold_factors){NULL, inverses_of(fold, STATS_GATED, layer)};
     case ROLE_MLP_DOWN:
-        return (struct fold_factors){NULL, factors_of(fold, INPUT_GATED, layer)};
+        return (struct fold_factors){NULL, factors_of(fold, STATS_GATED, layer)};
     case ROLE_FINAL_NORM:
         return (struct fold_factors){NULL, inverses_of(fold, 0, m->n_layers)};
     case ROLE_OUTPUT:

@@ -11,7 +11,8 @@
 #include "format/layout.h"
 
 struct fold {
-    const struct blob_model *model; /* NULL: nothing is folded */
+    const struct blob_model *model;    /* NULL: nothing is folded */
+    const struct stats_header *header; /* of the statistics */
     float
         *factors; /* for each layer, of the inputs of q, of o, of gate and of down; the output's */
     float *inverses; /* 1 / factors */
@@ -23,7 +24,7 @@ struct fold_factors {
     const float *rows, *cols;
 };
 
-/* Derives the factors from statistics of the model, which must outlive them. Zeroes *fold after an
+/* Derives the factors from statistics of the model. Both must outlive them. Zeroes *fold after an
  * error. Errors: SMOL_ERROR_DAMAGED (the statistics), SMOL_ERROR_MEMORY. */
 smol_status smol_fold_make(const struct stats_file *stats, const struct blob_model *model,
                            struct fold *fold, smol_error *error);

@@ -231,14 +231,17 @@ static smol_status report(const struct weight_stream *s, const struct finding *f
 static size_t record_of(const struct blob_tensor *layout, const struct blob_model *model,
                         size_t n_records)
 {
-    static const size_t places[ROLE_COUNT] = {
-        [ROLE_ATTN_Q] = 1,   [ROLE_ATTN_K] = 1, [ROLE_ATTN_V] = 1,   [ROLE_ATTN_O] = 2,
-        [ROLE_MLP_GATE] = 3, [ROLE_MLP_UP] = 3, [ROLE_MLP_DOWN] = 4,
+    static const unsigned char inputs[ROLE_COUNT] = {
+        [ROLE_ATTN_Q] = STATS_ATTENTION, [ROLE_ATTN_K] = STATS_ATTENTION,
+        [ROLE_ATTN_V] = STATS_ATTENTION, [ROLE_ATTN_O] = STATS_ATTENDED,
+        [ROLE_MLP_GATE] = STATS_MLP,     [ROLE_MLP_UP] = STATS_MLP,
+        [ROLE_MLP_DOWN] = STATS_GATED,
     };
-    size_t place = places[layout->role];
     if (layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings))
         return n_records - 1;
-    return place ? layout->layer * STATS_PER_LAYER + place - 1 : NO_RECORD;
+    if (layout->role == ROLE_EMBED)
+        return NO_RECORD;
+    return layout->layer * STATS_PER_LAYER + inputs[layout->role];
 }
 
 /* Returns the sum of squares of input i, after folding. */

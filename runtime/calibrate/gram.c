@@ -8,6 +8,8 @@
 #include "common/cpu.h"
 #include "common/number.h"
 
+enum { WIDE_STRIP = 8 * GRAM_STRIP }; /* elements of a diagonal in a part of the work */
+
 /* Returns the number of elements in front of row i of the stored matrix. Each block of rows is one
  * block of columns shorter than the one before. */
 static uint64_t row_start(size_t width, size_t i)
@@ -31,7 +33,7 @@ uint64_t smol_gram_packed_bytes(size_t width, bool diagonal)
 
 uint32_t smol_gram_parts(const struct gram *gram)
 {
-    size_t strip = gram->diagonal ? 8 * GRAM_STRIP : GRAM_STRIP;
+    size_t strip = gram->diagonal ? WIDE_STRIP : GRAM_STRIP;
     return (uint32_t)((gram->width + strip - 1) / strip);
 }
 
@@ -74,7 +76,7 @@ static void weigh_rows(const float *energies, size_t n, float weights[GRAM_RUN])
 static void add_squares(const struct gram *gram, const float *x, const float *weights, size_t n,
                         size_t begin, size_t end)
 {
-    float sums[8 * GRAM_STRIP] = {0};
+    float sums[WIDE_STRIP] = {0};
     for (size_t t = 0; t < n; t++)
         for (size_t i = begin; i < end; i++) {
             float value = x[t * gram->width + i];
@@ -96,38 +98,25 @@ static void copy_columns(const float *x, size_t n, size_t width, size_t from, si
     }
 }
 
-static gram_update *best_update(void)
-{
-#if defined(__x86_64__)
-    if (smol_cpu_has_avx512())
-        return smol_gram_update_avx512;
-    if (smol_cpu_has_avx2())
-        return smol_gram_update_avx2;
-#endif
-    return smol_gram_update_baseline;
-}
-
 void smol_gram_add(const struct gram *gram, const float *x, const float *energies, size_t n,
                    uint32_t part)
 {
-    enum { WIDE = 8 * GRAM_STRIP };
     float a[GRAM_RUN * GRAM_STRIP], b[GRAM_RUN * GRAM_BLOCK], weights[GRAM_RUN];
     size_t width = gram->width, begin = (size_t)part * GRAM_STRIP;
     weigh_rows(energies, n, weights);
     if (gram->diagonal) {
-        size_t end = (size_t)(part + 1) * WIDE;
-        add_squares(gram, x, weights, n, (size_t)part * WIDE, end < width ? end : width);
+        size_t end = (size_t)(part + 1) * WIDE_STRIP;
+        add_squares(gram, x, weights, n, (size_t)part * WIDE_STRIP, end < width ? end : width);
         return;
     }
-    gram_update *update = best_update();
+    gram_update *update = CPU_BEST(smol_gram_update);
     copy_columns(x, n, width, begin, GRAM_STRIP, a);
     for (size_t i = 0; i < n * GRAM_STRIP; i++)
         a[i] *= weights[i / GRAM_STRIP];
     for (size_t column = begin; column < width; column += GRAM_BLOCK) {
         copy_columns(x, n, width, column, GRAM_BLOCK, b);
         for (size_t row = begin; row < begin + GRAM_STRIP && row <= column; row += GRAM_BLOCK)
-            update(a + (row - begin), b, n, GRAM_BLOCK,
-                   gram->sums + row_start(width, row) + (column - row),
+            update(a + (row - begin), b, n, gram->sums + row_start(width, row) + (column - row),
                    round_up(width, GRAM_BLOCK) - row);
     }
 }

@@ -45,10 +45,9 @@ void smol_gram_add(const struct gram *gram, const float *x, const float *energie
  * all of its elements are finite. */
 bool smol_gram_pack(const struct gram *gram);
 
-/* Adds the products of `rows` columns a (n, GRAM_STRIP), at most GRAM_STRIP of them and a multiple
- * of GRAM_BLOCK, and of GRAM_BLOCK columns b (n, GRAM_BLOCK) to out: row i at out + i * stride. */
-typedef void gram_update(const float *a, const float *b, size_t n, size_t rows, float *out,
-                         size_t stride);
+/* Adds the products of GRAM_BLOCK columns of a (n, GRAM_STRIP) and GRAM_BLOCK columns b (n,
+ * GRAM_BLOCK) to out: row i at out + i * stride. */
+typedef void gram_update(const float *a, const float *b, size_t n, float *out, size_t stride);
 gram_update smol_gram_update_baseline;
 #if defined(__x86_64__)
 gram_update smol_gram_update_avx2;

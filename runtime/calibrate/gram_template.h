@@ -34,8 +34,8 @@ static inline __attribute__((always_inline)) void update_rows(const float *a, co
     }
 }
 
-void GRAM_UPDATE(const float *a, const float *b, size_t n, size_t rows, float *out, size_t stride)
+void GRAM_UPDATE(const float *a, const float *b, size_t n, float *out, size_t stride)
 {
-    for (size_t i = 0; i < rows; i += ROWS)
+    for (size_t i = 0; i < GRAM_BLOCK; i += ROWS)
         update_rows(a + i, b, n, out + i * stride, stride);
 }

@@ -173,34 +173,27 @@ static ALWAYS_INLINE B b_code(B low, B upper, const int mask)
     return mask ? _mm256_or_si256(low, _mm256_and_si256(upper, _mm256_set1_epi8((char)mask))) : low;
 }
 
-/* The first 16 levels, and for each further 16 how their bits differ from the 16 before. */
-struct table {
-    B first, differences[3];
-};
-
-static ALWAYS_INLINE struct table b_table(const int8_t *levels, const size_t n)
+static ALWAYS_INLINE B b_spread(const int8_t *levels)
 {
-    struct table table;
-    B before = table.first = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)levels));
-    UNROLLED_UPTO (i, n / 16 - 1, 3) {
-        const void *next = levels + 16 * (i + 1);
-        B part = _mm256_broadcastsi128_si256(_mm_loadu_si128(next));
-        table.differences[i] = _mm256_xor_si256(part, before);
-        before = part;
-    }
-    return table;
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)levels));
 }
 
-/* A shuffle takes the lower four bits of an index, and makes 0 of a negative one. */
-static ALWAYS_INLINE B b_lookup(const struct table *table, B codes, const size_t n)
+static ALWAYS_INLINE B b_xor(B a, B b)
 {
-    B levels = _mm256_shuffle_epi8(table->first, codes);
-    UNROLLED_UPTO (i, n / 16 - 1, 3) {
-        codes = _mm256_sub_epi8(codes, _mm256_set1_epi8(16));
-        levels = _mm256_xor_si256(levels, _mm256_shuffle_epi8(table->differences[i], codes));
-    }
-    return levels;
+    return _mm256_xor_si256(a, b);
 }
+
+static ALWAYS_INLINE B b_minus_16(B b)
+{
+    return _mm256_sub_epi8(b, _mm256_set1_epi8(16));
+}
+
+static ALWAYS_INLINE B b_shuffle(B table, B b)
+{
+    return _mm256_shuffle_epi8(table, b);
+}
+
+#include "runtime/kernels/shuffle_table.h"
 
 /* --- steps --------------------------------------------------------------------------------- */
 

@@ -12,34 +12,28 @@ static ALWAYS_INLINE B b_code(B low, B upper, const int mask)
     return _mm512_ternarylogic_epi32(low, upper, _mm512_set1_epi8((char)mask), OR_AND);
 }
 
-/* The first 16 levels, and for each further 16 how their bits differ from the 16 before. */
-struct table {
-    B first, differences[3];
-};
-
-static ALWAYS_INLINE struct table b_table(const int8_t *levels, const size_t n)
+static ALWAYS_INLINE B b_spread(const int8_t *levels)
 {
-    struct table table;
-    B before = table.first = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels));
-    UNROLLED_UPTO (i, n / 16 - 1, 3) {
-        const void *next = levels + 16 * (i + 1);
-        B part = _mm512_broadcast_i32x4(_mm_loadu_si128(next));
-        table.differences[i] = _mm512_xor_si512(part, before);
-        before = part;
-    }
-    return table;
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)levels));
 }
 
-/* A shuffle takes the lower four bits of an index, and makes 0 of a negative one. */
-static ALWAYS_INLINE B b_lookup(const struct table *table, B codes, const size_t n)
+static ALWAYS_INLINE B b_xor(B a, B b)
 {
-    B levels = _mm512_shuffle_epi8(table->first, codes);
-    UNROLLED_UPTO (i, n / 16 - 1, 3) {
-        codes = _mm512_sub_epi8(codes, _mm512_set1_epi8(16));
-        levels = _mm512_xor_si512(levels, _mm512_shuffle_epi8(table->differences[i], codes));
-    }
-    return levels;
+    return _mm512_xor_si512(a, b);
 }
+
+static ALWAYS_INLINE B b_minus_16(B b)
+{
+    return _mm512_sub_epi8(b, _mm512_set1_epi8(16));
+}
+
+static ALWAYS_INLINE B b_shuffle(B table, B b)
+{
+    return _mm512_shuffle_epi8(table, b);
+}
+
+#include "runtime/kernels/shuffle_table.h"
+
 #define GROUPED_SET avx512
 #include "runtime/kernels/grouped_template.h"
 

@@ -28,11 +28,6 @@
 
 /* --- weights ------------------------------------------------------------------------------ */
 
-static ALWAYS_INLINE size_t count_levels(enum blob_dtype dtype)
-{
-    return (size_t)1 << weight_bits(dtype);
-}
-
 /* Returns the codes of vector v of a quad of a group, see group_code. */
 static ALWAYS_INLINE B load_codes(enum blob_dtype dtype, const uint8_t *group, const size_t quad,
                                   const size_t v)
@@ -56,7 +51,7 @@ static ALWAYS_INLINE B load_weights(enum blob_dtype dtype, const struct table *t
 {
     if (dtype == DTYPE_INT8)
         return b_load(group + quad * QUAD_BYTES + v * sizeof(B));
-    return b_lookup(table, load_codes(dtype, group, quad, v), count_levels(dtype));
+    return b_lookup(table, load_codes(dtype, group, quad, v), level_count(dtype));
 }
 
 /* --- dot products of a group -------------------------------------------------------------- */
@@ -216,7 +211,7 @@ static ALWAYS_INLINE void levels_blocks(enum blob_dtype dtype, const uint8_t *bl
                                         size_t n_blocks, size_t n_groups, const int8_t *levels,
                                         const struct quantized *x, float *out, size_t out_stride)
 {
-    const struct table table = b_table(levels, count_levels(dtype));
+    const struct table table = b_table(levels, level_count(dtype));
     struct table operands = table;
     operands.first = b_operand(operands.first);
     const size_t block_bytes = grouped_block_bytes(dtype, n_groups);

@@ -3,14 +3,9 @@
 #ifndef SMOL_RUNTIME_KERNELS_LOOPS_H
 #define SMOL_RUNTIME_KERNELS_LOOPS_H
 
+#include "common/unrolled.h"
+
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-/* A fully unrolled loop, whose count must be constant after inlining, so that the arrays that it
- * indexes can be kept in registers. */
-#if defined(__clang__)
-#define UNROLLED(i, n) _Pragma("unroll") for (size_t i = 0; i < (n); i++)
-#else
-#define UNROLLED(i, n) _Pragma("GCC unroll 32") for (size_t i = 0; i < (n); i++)
-#endif
 /* An unrolled loop whose count is a parameter of at most `limit`: clang unrolls before it inlines
  * and requires a constant. */
 #define UNROLLED_UPTO(i, n, limit)                                                                 \

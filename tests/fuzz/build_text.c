@@ -15,7 +15,7 @@ enum {
 
 struct tables {
     struct blob_text header;
-    uint32_t before[4], behind[4];
+    uint32_t before[4], after[4];
     struct text_step steps[TEXT_MAX_STEPS], late_steps[TEXT_MAX_STEPS];
     struct token_name names[MAX_SLOTS];
     uint8_t pool[POOL];
@@ -140,7 +140,7 @@ static void read_tables(struct fuzz_input *in, uint32_t n_tokens, struct tables 
     h->n_late_steps = r.n_late_steps % 4;
     for (unsigned i = 0; i < 4; i++) {
         t->before[i] = i * r.n_before % n_tokens;
-        t->behind[i] = i * r.n_after % n_tokens;
+        t->after[i] = i * r.n_after % n_tokens;
     }
     read_pool(in, t);
     if (r.letters & 1)
@@ -152,7 +152,7 @@ static void read_tables(struct fuzz_input *in, uint32_t n_tokens, struct tables 
     read_names(in, t, r.n_names % (MAX_NAMES + 1), n_tokens);
 }
 
-/* Lays the tables out one behind the other, as FORMAT.md says. */
+/* Lays the tables out one after the other, as FORMAT.md says. */
 static struct built lay_out(const struct tables *t)
 {
     const struct blob_text *h = &t->header;
@@ -162,7 +162,7 @@ static struct built lay_out(const struct tables *t)
     } parts[] = {
         {h, sizeof *h},
         {t->before, h->n_before * sizeof t->before[0]},
-        {t->behind, h->n_after * sizeof t->behind[0]},
+        {t->after, h->n_after * sizeof t->after[0]},
         {t->steps, h->n_steps * sizeof t->steps[0]},
         {t->late_steps, h->n_late_steps * sizeof t->late_steps[0]},
         {t->names, h->n_name_slots * sizeof t->names[0]},

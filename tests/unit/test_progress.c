@@ -204,7 +204,7 @@ static void a_cancelled_context_evaluates_nothing_until_that_is_taken_back(void 
     smol_context_free(context);
 }
 
-/* Of contexts that are evaluated together, only the cancelled ones fail. */
+/* Only the cancelled ones of several contexts that are evaluated together fail. */
 static void others_go_on(void **state)
 {
     (void)state;
