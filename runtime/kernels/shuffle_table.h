@@ -4,8 +4,8 @@
  *   b_spread(levels)  16 levels in every 128 bits
  *   b_xor(a, b)
  *   b_minus_16(b)     each byte minus 16
- *   b_shuffle(table, b)  the bytes of `table` that the lower four bits of each byte of b select in its
- *                     128 bits; 0 for negative bytes */
+ *   b_shuffle(t, b)   for each byte of b the byte of t, within the same 128 bits, that its lower
+ *                     four bits select; 0 for negative bytes */
 
 /* The first 16 levels, and for each further 16 how their bits differ from the 16 before. */
 struct table {
