@@ -58,3 +58,35 @@ smol_status smol_parse_real(const char *name, const char *text, float low, float
     return smol_fail(error, SMOL_ERROR_USAGE, "%s: \"%s\" is %s: give one %s", name, text,
                      good ? "out of range" : "not a number", range);
 }
+
+/* Returns the bytes of the unit at the end of the text, and its place in *unit; 0: there is none.
+ */
+static double find_unit(const char *text, const char **unit)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
+                 {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9}};
+    *unit = text + strspn(text, ".0123456789");
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(*unit, units[i].name) == 0)
+            return units[i].bytes;
+    return 0;
+}
+
+smol_status smol_parse_size(const char *name, const char *text, uint64_t *bytes, smol_error *error)
+{
+    const char *unit;
+    char *end = NULL;
+    double factor = find_unit(text, &unit), number;
+    if (*unit == '\0' && !smol_parse_whole(name, text, 1, UINT64_MAX, bytes, error))
+        return SMOL_OK;
+    number = factor > 0 && unit != text ? strtod(text, &end) * factor : 0;
+    if (end != unit || number < 1 || number >= 0x1p63)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: \"%s\" is not a size: give one such as 85MB, 81.5MiB or 85000000",
+                         name, text);
+    *bytes = (uint64_t)number;
+    return SMOL_OK;
+}

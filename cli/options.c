@@ -132,6 +132,8 @@ static smol_status set_option(const struct option_rule *rule, const char *name, 
         return parse_limit(name, text, field, error);
     case OPTION_SEED:
         return smol_parse_whole(name, text, 0, UINT64_MAX, field, error);
+    case OPTION_SIZE:
+        return smol_parse_size(name, text, field, error);
     case OPTION_REAL:
         return smol_parse_real(name, text, (float)rule->low, (float)rule->high, field, error);
     case OPTION_TEXT:

@@ -97,18 +97,75 @@ static smol_status open_stats(struct source *source, const struct source_options
     return status ? status : smol_stats_belong(&source->stats, &source->config.model, key, error);
 }
 
-static smol_status load_source(struct conversion *c, const char *input,
+static smol_status open_source(struct conversion *c, const char *input,
                                const struct source_options *options, enum blob_dtype dtype,
                                uint32_t n_threads, smol_error *error)
 {
     smol_status status = smol_source_open(input, options, dtype, &c->source, error);
     if (!status)
         status = open_stats(&c->source, options, error);
+    return status ? status : smol_pool_create(n_threads, &c->pool, error);
+}
+
+/* Returns the size of the blob with a mix. The dtype's name in the provenance has always the same
+ * length. */
+static uint64_t size_with(void *user, const struct mix *mix)
+{
+    const struct conversion *c = user;
+    struct blob_contents contents = smol_source_contents(&c->source);
+    contents.n_provenance = c->n_provenance;
+    contents.mix = mix->n_levels > 0 ? *mix : (struct mix){0};
+    return smol_writer_size(&contents);
+}
+
+/* Chooses the dtypes for a goal. */
+static smol_status plan_dtypes(struct conversion *c, const struct goal *goal, struct plan *plan,
+                               smol_error *error)
+{
+    struct source *source = &c->source;
+    const struct blob_model *model = &source->config.model;
+    const struct weights weights = weights_of(source);
+    struct losses *losses = calloc(smol_tensor_count(model), sizeof *losses);
+    smol_status status = losses ? smol_losses_measure(&weights, c->pool, losses, error)
+                                : smol_fail_memory(error, "the losses of matrices");
     if (!status)
-        status = smol_pool_create(n_threads, &c->pool, error);
+        status = smol_plan_make(model, losses, goal, size_with, c, plan, error);
+    free(losses);
+    if (status)
+        return status;
+    smol_mix_free(&source->mix);
+    source->mix = plan->mix;
+    source->dtype = plan->dtype;
+    return SMOL_OK;
+}
+
+static void tell_plan(const struct plan *plan)
+{
+    fprintf(stderr,
+            "smolconv: %.3f bits for each weight, expected KL divergence %.2g nats; matrices:",
+            plan->bits, plan->nats);
+    for (size_t i = 0; i < N_CHOICES; i++)
+        if (plan->n[i] > 0)
+            fprintf(stderr, " %zu %s", plan->n[i], smol_dtype_name(smol_choices[i]));
+    fprintf(stderr, "\n");
+}
+
+/* Compiles the tokenizer and chooses the dtypes, which the provenance mentions, then describes the
+ * source. */
+static smol_status run_planned_steps(struct conversion *c, const struct goal *goal, bool quiet,
+                                     smol_error *error)
+{
+    struct plan plan;
+    smol_status status = compile_tokenizer(c, error);
     if (!status)
-        status = run_load_steps(c, error);
-    return status;
+        status = smol_provenance_make(&c->source, false, &c->provenance, &c->n_provenance, error);
+    if (!status)
+        status = plan_dtypes(c, goal, &plan, error);
+    if (!status && !quiet)
+        tell_plan(&plan);
+    free(c->provenance);
+    c->provenance = NULL;
+    return status ? status : describe(c, error);
 }
 
 static struct blob_contents contents_of(const struct conversion *c)
@@ -203,8 +260,12 @@ smol_status smol_convert(const char *input, const char *output,
 {
     struct conversion conversion = {0};
     double start = now();
-    smol_status status = load_source(&conversion, input, &options->source, options->dtype,
+    const struct goal *goal = &options->goal;
+    smol_status status = open_source(&conversion, input, &options->source, options->dtype,
                                      options->n_threads, error);
+    if (!status)
+        status = goal->kind ? run_planned_steps(&conversion, goal, options->quiet, error)
+                            : run_load_steps(&conversion, error);
     if (!status)
         status = check_context(&conversion.source.config, options->source.context, error);
     if (!status)
@@ -279,7 +340,9 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct source_options like = *options;
     like.context = blob->model->context_length;
     smol_status status =
-        load_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
+        open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
+    if (!status)
+        status = run_load_steps(&conversion, error);
     if (!status)
         status = use_mix(&conversion.source, blob, error);
     if (!status)

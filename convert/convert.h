@@ -7,12 +7,14 @@
 
 #include "common/error.h"
 #include "convert/source.h"
+#include "convert/weights/plan.h"
 #include "format/format.h"
 #include "format/reader.h"
 
 struct convert_options {
     struct source_options source;
-    enum blob_dtype dtype; /* of the matrices */
+    enum blob_dtype dtype; /* of the matrices, */
+    struct goal goal; /* unless each one's is chosen, from the sensitivities of a calibration */
     uint32_t n_threads;
     int force; /* 1: overwrite the output */
     int quiet; /* 1: no progress bar, no summary */

@@ -42,19 +42,21 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
 
 size_t smol_stats_count(const struct stats_header *header)
 {
-    return (size_t)header->n_layers * STATS_PER_LAYER + 1;
+    return stats_output(header) + 2;
 }
 
 uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 {
-    bool output = record == (size_t)header->n_layers * STATS_PER_LAYER;
-    return header->widths[output ? 0 : record % STATS_PER_LAYER];
+    if (record > stats_output(header))
+        return header->n_layers * STATS_MATRICES + 2;
+    return header->widths[record == stats_output(header) ? 0 : record % STATS_PER_LAYER];
 }
 
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 {
     uint64_t width = smol_stats_width(header, record);
-    return (header->kind == STATS_DIAGONAL ? width : width * (width + 1) / 2) * sizeof(float);
+    bool is_gram = header->kind == STATS_GRAM && record <= stats_output(header);
+    return (is_gram ? width * (width + 1) / 2 : width) * sizeof(float);
 }
 
 uint64_t smol_stats_offset(const struct stats_header *header, size_t record)
@@ -70,6 +72,18 @@ uint64_t smol_stats_digest(const struct stats_header *header, size_t record, con
 {
     const uint64_t parts[] = {smol_digest(header, sizeof *header), record, smol_digest(data, size)};
     return smol_digest(parts, sizeof parts);
+}
+
+void smol_stats_round(float *values, size_t n)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        float magnitude = values[i] < 0 ? -values[i] : values[i];
+        most = magnitude > most ? magnitude : most;
+    }
+    float step = most / 7;
+    for (size_t i = 0; step > 0 && i < n; i++)
+        values[i] = f32_from_bf16(bf16_from_f32(step * f32_round_even(values[i] / step)));
 }
 
 uint64_t smol_stats_key_start(const struct blob_model *model)

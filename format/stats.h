@@ -16,7 +16,8 @@ enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
     STATS_MINOR = 0,
-    STATS_PER_LAYER = 4, /* records of a layer; the output layer's is the last of all */
+    STATS_PER_LAYER = 4, /* inputs of a layer's matrices, each with a record */
+    STATS_MATRICES = 7,  /* of a layer: q, k, v, o, gate, up, down */
 };
 
 enum stats_kind {
@@ -24,7 +25,7 @@ enum stats_kind {
     STATS_DIAGONAL = 2, /* a record is the diagonal of one */
 };
 
-/* The records of a layer, in order: the inputs of its matrices. */
+/* The records of a layer, in order. */
 enum stats_input { STATS_ATTENTION, STATS_ATTENDED, STATS_MLP, STATS_GATED };
 
 /* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
@@ -50,6 +51,13 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
 smol_status smol_stats_check(const struct stats_header *header, const char *path,
                              smol_error *error);
 
+/* Returns the number of the record about the output layer's input, which follows the layers'. The
+ * next one, the last, has the sensitivities. */
+static inline size_t stats_output(const struct stats_header *header)
+{
+    return (size_t)header->n_layers * STATS_PER_LAYER;
+}
+
 /* Returns the number of records, and of one of them its width, its size in bytes without its
  * digest, and its offset. `record` may be their number: the offset is the size of the file. */
 size_t smol_stats_count(const struct stats_header *header);
@@ -60,6 +68,9 @@ uint64_t smol_stats_offset(const struct stats_header *header, size_t record);
 /* Returns the digest of a record: of the header's digest, its number and its bytes. */
 uint64_t smol_stats_digest(const struct stats_header *header, size_t record, const void *data,
                            size_t size);
+
+/* Rounds a group of at most GROUP_INPUTS weights, as to measure sensitivities. */
+void smol_stats_round(float *values, size_t n);
 
 /* The key of a model depends on its shape, all of its vectors, and the first TILE_ROWS rows of each
  * matrix, rounded to bf16: blobs of f32 and bf16 and the checkpoint have the same. Start with the

@@ -1,6 +1,6 @@
-/* Calibration: sums over the inputs of all matrices while texts run through a model, see smol.h and
- * format/STATS.md. Consecutive records whose sums fit into memory are a range; the texts run once
- * for each range, up to its last layer. */
+/* Calibration: sums over the inputs of all matrices while texts run through a model, then the
+ * matrices' sensitivities, see smol.h and format/STATS.md. Consecutive records whose sums fit into
+ * memory are a range; the texts run once for each range, up to its last layer. */
 #include <string.h>
 
 #include "common/hash.h"
@@ -10,14 +10,18 @@
 #include "runtime/calibrate/gram.h"
 #include "runtime/context.h"
 #include "runtime/library.h"
+#include "runtime/sensitivity.h"
 
 _Static_assert((int)OBSERVED_PER_LAYER == (int)STATS_PER_LAYER, "records are observed inputs");
+/* of the texts, for sensitivities; in tokens */
+enum { N_PASSAGES = 4, PASSAGE = 16, LONG_PASSAGE = BATCH };
+
 _Static_assert((int)GRAM_RUN == (int)BATCH, "runs of a pass");
 
 struct calibration {
     smol_context *context;
     const uint32_t *ids, *windows;
-    size_t n_windows;
+    size_t n_windows, longest_window;
     const smol_calibrate_params *params;
     struct stats_header header;
     size_t begin, end;               /* records of the range */
@@ -98,8 +102,8 @@ static size_t range_end(const struct calibration *c, size_t begin)
 {
     bool diagonal = c->params->diagonal;
     uint64_t bytes = smol_gram_bytes(smol_stats_width(&c->header, begin), diagonal);
-    size_t end = begin + 1, n = smol_stats_count(&c->header);
-    for (; end < n; end++) {
+    size_t end = begin + 1;
+    for (; end <= stats_output(&c->header); end++) {
         bytes += smol_gram_bytes(smol_stats_width(&c->header, end), diagonal);
         if (bytes > c->max_bytes)
             break;
@@ -172,15 +176,20 @@ static smol_status run_windows(struct calibration *c)
 {
     size_t n_layers = c->header.n_layers, last = (c->end - 1) / STATS_PER_LAYER;
     const struct observer observer = {
-        c,       last < n_layers ? last + 1 : n_layers, last == n_layers, count_parts, look_at_row,
-        add_part};
+        .user = c,
+        .n_layers = last < n_layers ? last + 1 : n_layers,
+        .wants_output = last == n_layers,
+        .parts = count_parts,
+        .look = look_at_row,
+        .see = add_part,
+    };
     const uint32_t *ids = c->ids;
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < c->n_windows; i++) {
         smol_context_truncate(c->context, 0);
         for (size_t at = 0; !status && at < c->windows[i]; at += GRAM_RUN) {
             size_t rest = c->windows[i] - at, n = rest < GRAM_RUN ? rest : GRAM_RUN;
-            status = smol_eval_observed(c->context, ids + at, n, &observer, c->error);
+            status = smol_eval_observed(c->context, ids + at, n, 0, NULL, &observer, c->error);
             if (!status)
                 status = report(c, n);
         }
@@ -190,33 +199,34 @@ static smol_status run_windows(struct calibration *c)
     return status;
 }
 
+static smol_status write_record(const struct calibration *c, size_t i, const void *data)
+{
+    uint64_t offset = smol_stats_offset(&c->header, i);
+    size_t size = (size_t)smol_stats_bytes(&c->header, i);
+    uint64_t digest = smol_stats_digest(&c->header, i, data, size);
+    smol_status status = write_at(c, offset, data, size);
+    return status ? status : write_at(c, offset + size, &digest, sizeof digest);
+}
+
 static smol_status write_range(const struct calibration *c)
 {
     smol_status status = SMOL_OK;
     for (size_t i = c->begin; !status && i < c->end; i++) {
         const struct gram *gram = &c->grams[i - c->begin];
-        size_t size = (size_t)smol_stats_bytes(&c->header, i);
-        uint64_t offset = smol_stats_offset(&c->header, i);
         if (!smol_gram_pack(gram))
             return smol_fail(c->error, SMOL_ERROR_NUMERIC,
                              "%s: NaN or infinity in the inputs of matrices (layer %zu): the "
                              "model's numbers are out of range",
                              c->context->model->blob.path, i / STATS_PER_LAYER);
-        uint64_t digest = smol_stats_digest(&c->header, i, gram->sums, size);
-        status = write_at(c, offset, gram->sums, size);
-        if (!status)
-            status = write_at(c, offset + size, &digest, sizeof digest);
+        status = write_record(c, i, gram->sums);
     }
     return status;
 }
 
 static smol_status run_ranges(struct calibration *c)
 {
-    size_t n = smol_stats_count(&c->header);
     smol_status status = SMOL_OK;
-    for (size_t at = c->begin; at < n; at = range_end(c, at))
-        c->total += c->header.n_tokens;
-    for (; !status && c->begin < n; c->begin = c->end) {
+    for (; !status && c->begin <= stats_output(&c->header); c->begin = c->end) {
         c->end = range_end(c, c->begin);
         status = allocate_range(c);
         if (!status)
@@ -225,6 +235,81 @@ static smol_status run_ranges(struct calibration *c)
             status = write_range(c);
         free_range(c);
     }
+    return status;
+}
+
+/* --- sensitivities ------------------------------------------------------------------------ */
+
+/* Copies n ids at each of `count` evenly spaced places of the texts, from place `first` on, to out.
+ * Returns their number, at most the context's capacity. */
+static size_t copy_passages(const struct calibration *c, size_t first, size_t count, size_t n,
+                            uint32_t *out)
+{
+    size_t capacity = smol_context_capacity(c->context), done = 0;
+    uint64_t places = c->header.n_tokens - n + 1;
+    for (size_t i = first; i < first + count && done + n <= capacity; i++, done += n)
+        memcpy(out + done, c->ids + places * (2 * i + 1) / (2 * N_PASSAGES), n * sizeof *out);
+    return done;
+}
+
+/* Returns n, or the longest window or all tokens if these are fewer. */
+static size_t at_most(const struct calibration *c, size_t n)
+{
+    n = c->longest_window < n ? c->longest_window : n;
+    return c->header.n_tokens < n ? (size_t)c->header.n_tokens : n;
+}
+
+/* The short passages, as one text, of all matrices; or long passage i, of some. ids has room for
+ * BATCH. */
+static struct sensitivity_trial short_trial(const struct calibration *c, uint32_t *ids)
+{
+    size_t n = at_most(c, N_PASSAGES * PASSAGE) / N_PASSAGES;
+    n = copy_passages(c, 0, N_PASSAGES, n > 0 ? n : 1, ids);
+    return (struct sensitivity_trial){ids, n, n, 1};
+}
+
+static struct sensitivity_trial long_trial(const struct calibration *c, size_t i, uint32_t *ids)
+{
+    size_t n_matrices = smol_stats_width(&c->header, stats_output(&c->header) + 1);
+    size_t n = copy_passages(c, i, 1, at_most(c, LONG_PASSAGE), ids);
+    return (struct sensitivity_trial){ids, n, (n + 3) / 4, n_matrices / 8 + 1};
+}
+
+static smol_status report_trial(void *user, size_t n)
+{
+    return report(user, n);
+}
+
+/* Multiplies the sensitivities of short passages by the mean of those of long ones relative to
+ * them: after a longer text, predictions are surer. */
+static void scale_sensitivities(float *values, const float *sums, size_t n)
+{
+    float of_short = 0, of_long = 0;
+    for (size_t i = 0; i < n; i++) {
+        of_short += sums[i] > 0 ? values[i] : 0;
+        of_long += sums[i] / N_PASSAGES;
+    }
+    for (size_t i = 0; of_short > 0 && i < n; i++)
+        values[i] *= of_long / of_short;
+}
+
+static smol_status write_sensitivities(struct calibration *c)
+{
+    uint32_t ids[BATCH];
+    size_t record = stats_output(&c->header) + 1, n = smol_stats_width(&c->header, record);
+    float *values = smol_calloc(n, 2 * sizeof *values);
+    if (!values)
+        return smol_fail_memory(c->error, "the sensitivities");
+    struct sensitivity_trial trial = short_trial(c, ids);
+    smol_status status = smol_sensitivities(c->context, &trial, values, report_trial, c, c->error);
+    for (size_t i = 0; !status && i < N_PASSAGES; i++) {
+        trial = long_trial(c, i, ids);
+        status = smol_sensitivities(c->context, &trial, values + n, report_trial, c, c->error);
+    }
+    scale_sensitivities(values, values + n, n);
+    if (!status)
+        status = write_record(c, record, values);
+    smol_free(values);
     return status;
 }
 
@@ -287,6 +372,8 @@ static smol_status check_windows(struct calibration *c)
                              "window %zu: %u tokens, must be from 1 to the context's %zu", i,
                              c->windows[i], capacity);
         c->header.n_tokens += c->windows[i];
+        if (c->windows[i] > c->longest_window)
+            c->longest_window = c->windows[i];
     }
     c->header.n_windows = (uint32_t)c->n_windows;
     if (c->n_windows == 0 || c->n_windows > UINT32_MAX)
@@ -317,6 +404,24 @@ static smol_status make_header(struct calibration *c)
     return make_key(blob, &header->model_key, c->error);
 }
 
+/* Sets the number of tokens that are to be evaluated. */
+static void count_work(struct calibration *c)
+{
+    uint32_t ids[BATCH];
+    const struct blob_model *model = &c->context->model->network.model;
+    size_t end = stats_output(&c->header);
+    for (size_t at = c->begin; at <= end; at = range_end(c, at))
+        c->total += c->header.n_tokens;
+    if (c->begin > end + 1)
+        return;
+    struct sensitivity_trial trial = short_trial(c, ids);
+    c->total += smol_sensitivity_work(model, &trial);
+    for (size_t i = 0; i < N_PASSAGES; i++) {
+        trial = long_trial(c, i, ids);
+        c->total += smol_sensitivity_work(model, &trial);
+    }
+}
+
 smol_status smol_calibrate(smol_context *context, const uint32_t *ids, const uint32_t *windows,
                            size_t n_windows, const smol_calibrate_params *params, uint64_t *size,
                            smol_error *error)
@@ -337,5 +442,11 @@ smol_status smol_calibrate(smol_context *context, const uint32_t *ids, const uin
         status = find_begin(&c);
     if (!status && c.begin == 0)
         status = write_header(&c);
-    return status ? status : run_ranges(&c);
+    if (!status)
+        count_work(&c);
+    if (!status)
+        status = run_ranges(&c);
+    if (!status && c.begin < smol_stats_count(&c.header))
+        status = write_sensitivities(&c);
+    return status;
 }

@@ -32,11 +32,11 @@ struct smol_context {
 smol_status smol_check_tokens(const struct smol_context *context, const uint32_t *ids, size_t n,
                               smol_error *error);
 
-/* Appends ids[0..n) to the sequence as smol_eval does, without logits. The observer sees the inputs
- * of products, in runs of up to 128 tokens. If it skips layers, the sequence must be emptied before
- * another use. Errors: as smol_eval. */
+/* smol_eval in runs of up to 128 tokens, each of which the observer sees and may change. If it
+ * skips layers, the sequence must be emptied before another use. Errors: as smol_eval. */
 smol_status smol_eval_observed(smol_context *context, const uint32_t *ids, size_t n,
-                               const struct observer *observer, smol_error *error);
+                               size_t n_logits, float *logits, const struct observer *observer,
+                               smol_error *error);
 
 /* Makes room for n ids, at most context->capacity + 1. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_context_reserve_ids(struct smol_context *context, size_t n, smol_error *error);

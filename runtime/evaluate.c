@@ -249,9 +249,11 @@ smol_status smol_eval_many(smol_eval_part *parts, size_t n_parts, smol_error *er
 }
 
 smol_status smol_eval_observed(smol_context *context, const uint32_t *ids, size_t n,
-                               const struct observer *observer, smol_error *error)
+                               size_t n_logits, float *logits, const struct observer *observer,
+                               smol_error *error)
 {
-    smol_eval_part part = {.context = context, .ids = ids, .n = n};
+    smol_eval_part part = {
+        .context = context, .ids = ids, .n = n, .n_logits = n_logits, .logits = logits};
     return evaluate((struct evaluation){.parts = &part, .n = 1, .observer = observer}, error);
 }
 

@@ -59,7 +59,7 @@ smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_
                          "%s: calibration statistics of a model with other weights: make them from "
                          "a blob of this checkpoint with smolrun calibrate",
                          stats->path);
-    return SMOL_OK;
+    return smol_stats_read(stats, stats_output(&stats->header) + 1, &(const float *){NULL}, error);
 }
 
 smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
@@ -74,7 +74,7 @@ smol_status smol_stats_read(const struct stats_file *stats, size_t record, const
     for (size_t i = 0; good && i < size / sizeof(float); i++)
         good = f32_is_finite((*values)[i]);
     for (size_t i = 0; good && i < smol_stats_width(&stats->header, record); i++)
-        good = stats_diagonal(stats, record, *values, i) >= 0;
+        good = stats_diagonal(stats, record, *values, i) >= 0; /* or a sensitivity */
     if (good)
         return SMOL_OK;
     return smol_fail(error, SMOL_ERROR_DAMAGED,

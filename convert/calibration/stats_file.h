@@ -17,8 +17,8 @@ struct stats_file {
  * of file, another version), SMOL_ERROR_MEMORY. */
 smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_error *error);
 
-/* Checks that the statistics are of a model of this shape and with this key, see stats.h. Errors:
- * SMOL_ERROR_USAGE. */
+/* Checks that the statistics are of a model of this shape and with this key, see stats.h, and
+ * checks their sensitivities. Errors: SMOL_ERROR_USAGE, SMOL_ERROR_DAMAGED. */
 smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_model *model,
                               uint64_t model_key, smol_error *error);
 
@@ -26,12 +26,13 @@ smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_
 smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
                             smol_error *error);
 
-/* Returns element (i, i) of a record. */
+/* Returns element (i, i) of a record, or sensitivity i. */
 static inline float stats_diagonal(const struct stats_file *stats, size_t record,
                                    const float *values, uint64_t i)
 {
     uint64_t width = smol_stats_width(&stats->header, record);
-    return values[stats->header.kind == STATS_DIAGONAL ? i : i * width - i * (i + 1) / 2 + i];
+    bool is_gram = stats->header.kind == STATS_GRAM && record <= stats_output(&stats->header);
+    return values[is_gram ? i * width - i * (i + 1) / 2 + i : i];
 }
 
 /* Closes the file. A zeroed one is allowed. */

@@ -1,10 +1,18 @@
 /* smolconv INPUT OUT.smol: converts a checkpoint. */
+#include <float.h>
 #include <stddef.h>
 
 #include "convert/command/command.h"
 #include "convert/convert.h"
 
-#define FIELD(name) offsetof(struct convert_options, name)
+struct convert_settings {
+    struct convert_options convert;
+    uint64_t size;
+    float bits, max_kl;
+};
+
+#define FIELD(name) offsetof(struct convert_settings, convert.name)
+#define GOAL_FIELD(name) offsetof(struct convert_settings, name)
 
 /* in the order of enum blob_dtype */
 static const char *const dtype_words[] = {"f32", "bf16", "int8", "int6", "int5", "int4", NULL};
@@ -12,6 +20,12 @@ static const char *const dtype_words[] = {"f32", "bf16", "int8", "int6", "int5",
 static const struct option_rule rules[] = {
     {"dtype", 0, "TYPE", "store matrices as int4, int5, int6, int8, bf16 or f32 (int8)",
      OPTION_CHOICE, FIELD(dtype), DTYPE_F32, 0, dtype_words},
+    {"size", 0, "SIZE", "choose dtypes for a blob of at most SIZE, such as 85MB", OPTION_SIZE,
+     GOAL_FIELD(size), 0, 0, NULL},
+    {"bits", 0, "X", "choose dtypes of at most X bits for each weight, scales included",
+     OPTION_REAL, GOAL_FIELD(bits), 1, 32, NULL},
+    {"max-kl", 0, "X", "choose dtypes for an expected KL divergence of at most X nats", OPTION_REAL,
+     GOAL_FIELD(max_kl), (double)FLT_MIN, 100, NULL},
     RULE_CALIBRATION,
     RULE_THREADS,
     RULES_SOURCE,
@@ -39,7 +53,11 @@ static const struct command_line line = {
     .notes =
         "int4, int5 and int6 are for the matrices of the layers. The embedding and the output "
         "layer\n"
-        "are then int6 (for int4) or int8.\n\n"
+        "are then int6 (for int4) or int8. --size, --bits and --max-kl choose a dtype from int4 "
+        "to\n"
+        "int8 for each matrix, with the least expected divergence or size; they need "
+        "--calibration,\n"
+        "with statistics of smolrun calibrate.\n\n"
         "Exit status: 0 done, 1 the models differ or a blob is not from its checkpoint, 2 wrong\n"
         "usage, 3 a file missing, unreadable or unwritable, 4 a file damaged or malformed, 5 not\n"
         "supported, 6 out of memory.\n",
@@ -49,18 +67,44 @@ static const struct command_line line = {
     .n_rules = sizeof rules / sizeof rules[0],
 };
 
+/* Moves the choice of dtypes to the options. */
+static smol_status settle_dtype(struct convert_settings *settings, smol_error *error)
+{
+    struct convert_options *options = &settings->convert;
+    int n = (options->dtype != 0) + (settings->size > 0) + (settings->bits > 0) +
+            (settings->max_kl > 0);
+    if (n > 1)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--dtype, --size, --bits and --max-kl: give only one of them");
+    if (settings->size > 0)
+        options->goal = (struct goal){GOAL_SIZE, (double)settings->size};
+    if (settings->bits > 0)
+        options->goal = (struct goal){GOAL_BITS, (double)settings->bits};
+    if (settings->max_kl > 0)
+        options->goal = (struct goal){GOAL_KL, (double)settings->max_kl};
+    if (options->goal.kind && !options->source.calibration)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--size, --bits and --max-kl need statistics of the model: make them with "
+                         "smolrun calibrate and give --calibration STATS");
+    if (options->dtype == 0)
+        options->dtype = options->goal.kind ? DTYPE_INT4 : DTYPE_INT8;
+    return SMOL_OK;
+}
+
 smol_status smolconv_convert(int argc, char **argv, smol_error *error)
 {
-    struct convert_options options = {.dtype = DTYPE_INT8, .n_threads = smol_cpu_count()};
+    struct convert_settings settings = {.convert.n_threads = smol_cpu_count()};
     const char *words[2];
     bool shown;
     if (argc < 2) {
         smol_options_usage(&line);
         return SMOL_ERROR_USAGE; /* the usage is the message */
     }
-    smol_status status = smol_options_parse(&line, argc, argv, &options, words, &shown, error);
+    smol_status status = smol_options_parse(&line, argc, argv, &settings, words, &shown, error);
     if (status || shown)
         return status;
     status = smol_options_check_file(&line, words[0], error);
-    return status ? status : smol_convert(words[0], words[1], &options, error);
+    if (!status)
+        status = settle_dtype(&settings, error);
+    return status ? status : smol_convert(words[0], words[1], &settings.convert, error);
 }

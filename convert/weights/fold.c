@@ -10,7 +10,7 @@ static size_t record_of(const struct blob_model *model, enum stats_input input, 
     return (size_t)layer * STATS_PER_LAYER + (layer < model->n_layers ? input : 0);
 }
 
-/* Returns the offset of a record's factors; of the number of records, the number of factors. */
+/* Returns the offset of a record's factors. */
 static size_t offset_of(const struct fold *fold, size_t record)
 {
     size_t offset = 0, of_layer = 0;
@@ -96,8 +96,8 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
                            struct fold *fold, smol_error *error)
 {
     *fold = (struct fold){.model = model, .header = &stats->header};
-    size_t n_records = smol_stats_count(&stats->header);
-    size_t n = offset_of(fold, n_records - 1) + model->hidden_size;
+    size_t output = stats_output(&stats->header);
+    size_t n = offset_of(fold, output) + model->hidden_size;
     size_t n_values = (size_t)model->n_layers * model->n_kv_heads * model->head_dim;
     fold->factors = calloc(n, sizeof *fold->factors);
     fold->inverses = calloc(n, sizeof *fold->inverses);
@@ -105,7 +105,7 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
     smol_status status = SMOL_OK;
     if (!fold->factors || !fold->inverses || !fold->values)
         status = smol_fail_memory(error, "the factors of the inputs");
-    for (size_t i = 0; !status && i < n_records; i++)
+    for (size_t i = 0; !status && i <= output; i++)
         if (can_fold(model, i))
             status = fill_record(stats, fold, i, error);
     if (status)

@@ -66,8 +66,13 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
     (void)layer;
     struct engine *e = pass->e;
     size_t n = smol_inv_freq_count(pass->m);
+    size_t hidden = pass->m->hidden_size;
     const struct segment *segment = pass->segment_of[t];
-    embed(pass, segment->ids[t - segment->row], e->x + t * pass->m->hidden_size);
+    const float *before = pass->observer ? pass->observer->before : NULL;
+    if (before)
+        memcpy(e->x + t * hidden, before + t * hidden, hidden * sizeof *before);
+    else
+        embed(pass, segment->ids[t - segment->row], e->x + t * hidden);
     fill_rope(pass, pass_position(pass, t), e->cosine + t * n, e->sine + t * n);
 }
 
@@ -78,7 +83,7 @@ static void observe(const struct worker *w, enum observed kind, size_t layer,
                     const struct product_input *input)
 {
     const struct observer *observer = w->pass->observer;
-    if (!observer)
+    if (!observer || !observer->parts)
         return;
     uint32_t n_parts = observer->parts(observer->user, kind, layer);
     struct pool_stage stage = pool_stage(w->thread, n_parts ? (uint32_t)input->n : 0);
@@ -479,6 +484,14 @@ static void finish_pass(const struct worker *w)
     finish_logits(w);
 }
 
+/* Hands row t of the residual stream to the observer. */
+static void keep_token(struct pass *pass, size_t layer, size_t t)
+{
+    (void)layer;
+    size_t hidden = pass->m->hidden_size;
+    memcpy(pass->observer->after + t * hidden, pass->e->x + t * hidden, hidden * sizeof(float));
+}
+
 /* --- the pass -------------------------------------------------------------------------------- */
 
 /* Returns whether all sequences are cancelled. A thread that finds this leaves the pass between two
@@ -498,14 +511,18 @@ static void run_layers(void *argument, struct pool_thread *thread)
     const struct worker worker = {pass, thread};
     fenv_t saved;
     fpenv_enter(&saved);
-    size_t n_layers = pass->observer ? pass->observer->n_layers : pass->m->n_layers;
-    smol_pass_each_token(&worker, start_token, 0);
+    const struct observer *observer = pass->observer;
+    size_t first = observer ? observer->first_layer : 0;
+    size_t end = observer ? observer->n_layers : pass->m->n_layers;
+    smol_pass_each_token(&worker, start_token, first);
     bool cancelled = false;
-    for (size_t layer = 0; layer < n_layers && !cancelled; layer++) {
+    for (size_t layer = first; layer < end && !cancelled; layer++) {
         attention_block(&worker, layer);
         mlp_block(&worker, layer);
         cancelled = is_cancelled(pass);
     }
+    if (observer && observer->after)
+        smol_pass_each_token(&worker, keep_token, end);
     if (!cancelled)
         finish_pass(&worker);
     fpenv_leave(&saved);

@@ -1,10 +1,13 @@
-/* An observer sees the inputs of a model's matrix products while passes run, for calibration. */
+/* An observer sees the inputs of a model's matrix products while passes run, and changes passes,
+ * for calibration. */
 #ifndef SMOL_RUNTIME_OBSERVER_H
 #define SMOL_RUNTIME_OBSERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "format/format.h"
 
 /* The inputs in the order in which a layer computes them. */
 enum observed {
@@ -16,12 +19,18 @@ enum observed {
     OBSERVED_OUTPUT = OBSERVED_PER_LAYER, /* of the output layer, of every row */
 };
 
+/* Zeros are defaults, except for n_layers. */
 struct observer {
     void *user;
-    size_t n_layers;   /* passes end after this many layers */
-    bool wants_output; /* OBSERVED_OUTPUT is computed */
+    size_t first_layer, n_layers; /* passes run the layers in between */
+    const float *before; /* (n, hidden_size): the residual stream that enters first_layer, or NULL:
+                            the embedding */
+    float *after;        /* (n, hidden_size): receives what leaves the last layer, or NULL */
+    const struct blob_tensor *replaced; /* a matrix, or NULL: none */
+    const void *replacement;            /* its bytes, instead of the blob's */
+    bool wants_output;                  /* OBSERVED_OUTPUT is computed */
     /* Returns the number of parts that the work on this input is divided into; 0: it is not of
-     * interest. */
+     * interest. NULL: no input is. */
     uint32_t (*parts)(void *user, enum observed input, size_t layer);
     /* Looks at row t of x (n, width), before the work on it. Threads look at different rows at the
      * same time. */

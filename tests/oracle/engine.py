@@ -50,12 +50,19 @@ class SourceOptions(ctypes.Structure):
     ]
 
 
+class Goal(ctypes.Structure):
+    """struct goal of convert/weights/plan.h."""
+
+    _fields_ = [("kind", ctypes.c_int), ("value", ctypes.c_double)]
+
+
 class ConvertOptions(ctypes.Structure):
     """struct convert_options of convert/convert.h."""
 
     _fields_ = [
         ("source", SourceOptions),
         ("dtype", ctypes.c_int),
+        ("goal", Goal),
         ("n_threads", ctypes.c_uint),
         ("force", ctypes.c_int),
         ("quiet", ctypes.c_int),
@@ -71,7 +78,7 @@ def as_ids(ids):
 
 def convert(source, out, dtype="int8", threads=2, force=False, context=0):
     """Converts a checkpoint's folder (or the model.safetensors in it); returns `out`."""
-    options, error = ConvertOptions(SourceOptions(context=context), DTYPES[dtype], threads, force, True), Error()
+    options, error = ConvertOptions(SourceOptions(context=context), DTYPES[dtype], Goal(), threads, force, True), Error()
     check(
         lib.smol_convert(
             str(source).encode(), str(out).encode(), ctypes.byref(options), ctypes.byref(error)

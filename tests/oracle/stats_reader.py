@@ -15,7 +15,7 @@ def word(data):
 
 
 class Stats:
-    """kind, n_tokens, n_windows, model_key, text_digest, and records: full matrices, or diagonals."""
+    """kind, n_tokens, n_windows, model_key, text_digest, records: full matrices, or diagonals, and sensitivities."""
 
     def __init__(self, data):
         head = data[: HEADER.size]
@@ -26,13 +26,19 @@ class Stats:
         self.kind = KINDS[kind]
         self.records = []
         at = HEADER.size + 8
-        for number, width in enumerate(self.widths * self.n_layers + self.widths[:1]):
-            size = 4 * (width if self.kind == "diagonal" else width * (width + 1) // 2)
+        widths = self.widths * self.n_layers + self.widths[:1] + [7 * self.n_layers + 2]
+        for number, width in enumerate(widths):
+            last = number == len(widths) - 1
+            size = 4 * (width if last or self.kind == "diagonal" else width * (width + 1) // 2)
             values = data[at : at + size]
             assert len(values) == size
             digest = xxh3(struct.pack("<3Q", xxh3(head), number, xxh3(values)))
             assert word(data[at + size :]) == digest
-            self.records.append(self._matrix(np.frombuffer(values, "<f4"), width))
+            floats = np.frombuffer(values, "<f4")
+            if last:
+                self.sensitivities = floats
+            else:
+                self.records.append(self._matrix(floats, width))
             at += size + 8
         assert at == len(data)
 

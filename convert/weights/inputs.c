@@ -1,0 +1,91 @@
+/* The inputs of matrices, see inputs.h. */
+#include "convert/weights/inputs.h"
+
+#include <stdlib.h>
+
+/* Returns the largest width of a record. */
+static size_t widest(const struct stats_file *stats)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < STATS_PER_LAYER; i++)
+        most = stats->header.widths[i] > most ? stats->header.widths[i] : most;
+    return most;
+}
+
+smol_status smol_inputs_open(struct inputs *inputs, const struct stats_file *stats,
+                             const struct blob_model *model, smol_error *error)
+{
+    *inputs = (struct inputs){.stats = stats, .record = NO_RECORD};
+    if (!stats)
+        return SMOL_OK;
+    inputs->importance = calloc(widest(stats), sizeof *inputs->importance);
+    return inputs->importance ? smol_fold_make(stats, model, &inputs->fold, error)
+                              : smol_fail_memory(error, "the importance of inputs");
+}
+
+size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor *layout,
+                          const struct blob_model *model)
+{
+    static const unsigned char of_role[ROLE_COUNT] = {
+        [ROLE_ATTN_Q] = STATS_ATTENTION, [ROLE_ATTN_K] = STATS_ATTENTION,
+        [ROLE_ATTN_V] = STATS_ATTENTION, [ROLE_ATTN_O] = STATS_ATTENDED,
+        [ROLE_MLP_GATE] = STATS_MLP,     [ROLE_MLP_UP] = STATS_MLP,
+        [ROLE_MLP_DOWN] = STATS_GATED,
+    };
+    bool is_output = layout->role == ROLE_OUTPUT ||
+                     (layout->role == ROLE_EMBED && model->tied_embeddings);
+    if (!inputs->stats || (layout->role == ROLE_EMBED && !is_output))
+        return NO_RECORD;
+    return is_output ? stats_output(&inputs->stats->header)
+                     : layout->layer * STATS_PER_LAYER + of_role[layout->role];
+}
+
+/* Returns the sum of squares of input i, after folding. */
+static double folded_square(const struct inputs *inputs, const float *inverses, size_t i)
+{
+    double square = stats_diagonal(inputs->stats, inputs->record, inputs->values, i);
+    return inverses ? square * inverses[i] * inverses[i] : square;
+}
+
+/* With error feedback the factor's D would be the weights of the errors, but these measure
+ * better. */
+static void set_importance(struct inputs *inputs, const float *inverses, size_t width)
+{
+    double sum = 0, largest = 0;
+    for (size_t i = 0; i < width; i++) {
+        double square = folded_square(inputs, inverses, i);
+        sum += square;
+        largest = square > largest ? square : largest;
+    }
+    double damping = sum > 0 ? FACTOR_DAMPING * sum / (double)width : 1;
+    for (size_t i = 0; i < width; i++) {
+        double square = folded_square(inputs, inverses, i);
+        inputs->importance[i] = (float)((square + damping) / (largest + damping));
+    }
+}
+
+smol_status smol_inputs_load(struct inputs *inputs, size_t record, struct pool *pool,
+                             smol_error *error)
+{
+    if (record == NO_RECORD || record == inputs->record)
+        return SMOL_OK;
+    size_t width = smol_stats_width(&inputs->stats->header, record);
+    const float *inverses = smol_fold_inverses(&inputs->fold, record);
+    smol_factor_free(&inputs->factor);
+    smol_status status = smol_stats_read(inputs->stats, record, &inputs->values, error);
+    if (status)
+        return status;
+    inputs->record = record;
+    if (inputs->stats->header.kind == STATS_GRAM)
+        status = smol_factor_make(inputs->values, inverses, width, pool, &inputs->factor, error);
+    if (!status)
+        set_importance(inputs, inverses, width);
+    return status;
+}
+
+void smol_inputs_close(struct inputs *inputs)
+{
+    free(inputs->importance);
+    smol_factor_free(&inputs->factor);
+    smol_fold_free(&inputs->fold);
+}

@@ -1,0 +1,262 @@
+"""Dtypes by `smolconv --size`, `--bits` and `--max-kl`: the sensitivities that they rest on against transformers, the expected
+divergence against numpy, and that the goals hold."""
+
+import os
+import re
+import struct
+
+import numpy as np
+import pytest
+import torch
+from blobs import read_blob, xxh3
+from checkpoints import load_reference, make, make_of
+from engine import kernel_sets
+from families import CONFIGS
+from features import featured
+from folding import Folding
+from internal import DAMAGED, ROOT, USAGE
+from programs import assert_fails, smolconv, smolrun
+from stats_reader import HEADER, Stats
+
+DEMO = ROOT / "demo/model"
+GROUP = 32
+RECORDS = {"attn_q": 0, "attn_k": 0, "attn_v": 0, "attn_o": 1, "mlp_gate": 2, "mlp_up": 2, "mlp_down": 3}
+MATRICES = list(RECORDS)
+NAMES = "self_attn.q_proj self_attn.k_proj self_attn.v_proj self_attn.o_proj mlp.gate_proj mlp.up_proj mlp.down_proj"
+
+
+def text_file(folder, size):
+    path = folder / "text"
+    path.write_text("Anna the baker met Otto in Willowby. Mila and her cat Pepper slept. 1, 2, 3! " * (size // 76 + 1))
+    return path
+
+
+def calibrated(checkpoint, folder, *options, size=3000):
+    """The statistics' path; the f32 blob is beside it."""
+    assert smolconv("--quiet", "--force", "--dtype", "f32", checkpoint, folder / "f32.smol").returncode == 0
+    words = ["calibrate", folder / "f32.smol", text_file(folder, size), "-o", folder / "stats", *options]
+    result = smolrun(*words)
+    assert result.returncode == 0, result.stderr
+    return folder / "stats"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return calibrated(DEMO, tmp_path_factory.mktemp("sizes"))
+
+
+def coarse(weights):
+    """Rounded in groups of 32 inputs to 15 steps, and to bf16."""
+    rounded = np.array(weights, np.float32)
+    for start in range(0, rounded.shape[1], GROUP):
+        group = rounded[:, start : start + GROUP]
+        step = np.abs(group).max(axis=1, keepdims=True) / np.float32(7)
+        group[:] = np.where(step > 0, step * np.rint(group / np.where(step > 0, step, 1)), group)
+    return torch.tensor(rounded).bfloat16().float().numpy()
+
+
+# --- sensitivities --------------------------------------------------------------------------------
+
+
+def matrices(model):
+    """Views of all matrices in the order of the tensor table; a tied output becomes a matrix of its own."""
+    parameters = dict(model.named_parameters())
+    embedding = model.get_input_embeddings().weight
+    if model.get_output_embeddings().weight is embedding:
+        model.lm_head.weight = torch.nn.Parameter(embedding.detach().clone())
+    yield embedding.data
+    c = model.config
+    dim = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    q, kv = c.num_attention_heads * dim, c.num_key_value_heads * dim
+    for layer in range(c.num_hidden_layers):
+        place = f"model.layers.{layer}."
+        if (fused := parameters.get(place + "self_attn.qkv_proj.weight")) is not None:
+            yield from fused.data.split([q, kv, kv])
+            yield parameters[place + "self_attn.o_proj.weight"].data
+            yield from parameters[place + "mlp.gate_up_proj.weight"].data.chunk(2)
+            yield parameters[place + "mlp.down_proj.weight"].data
+        else:
+            yield from (parameters[f"{place}{name}.weight"].data for name in NAMES.split())
+    yield model.lm_head.weight.data
+
+
+def passages(ids, n):
+    """n ids from each of four evenly spaced places."""
+    places = len(ids) - n + 1
+    return [ids[places * (2 * i + 1) // 8 :][:n] for i in range(4)]
+
+
+def divergence(model, view, ids, n_logits):
+    """Half the variance of the logits' change when the matrix is rounded, of the last tokens."""
+
+    def logits():
+        with torch.inference_mode():
+            return model(torch.tensor([ids]), use_cache=False).logits[0, -n_logits:].double()
+
+    before, saved = logits(), view.clone()
+    view[:] = torch.tensor(coarse(saved.numpy()))
+    change = logits() - before
+    view[:] = saved
+    p = before.softmax(-1)
+    return float((p * (change - (p * change).sum(-1, keepdim=True)) ** 2).sum(-1).mean() / 2)
+
+
+@pytest.mark.parametrize("family, window", [*((family, 512) for family in CONFIGS), ("llama", 24), ("qwen3", 3)])
+def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
+    make_of(featured(family), tmp_path, 3)
+    stats = Stats(calibrated(tmp_path, tmp_path, "--diagonal", "--window", window, size=600).read_bytes())
+    shown = smolrun("tokenize", tmp_path / "f32.smol", "-", input=(tmp_path / "text").read_bytes()).stdout
+    ids = [int(i) for i in shown.split()]
+    model = load_reference(tmp_path)
+    views = list(matrices(model))
+    text = sum(passages(ids, max(1, min(16, len(ids) // 4, window // 4))), [])[:window]
+    expected = np.array([divergence(model, view, text, len(text)) for view in views])
+    few = range(0, len(views), len(views) // 8 + 1)
+    n = min(128, len(ids), window)
+    later = [divergence(model, views[i], text, -(-n // 4)) for text in passages(ids, n) for i in few]
+    expected *= sum(later) / 4 / sum(expected[few])
+    assert len(stats.sensitivities) == len(expected) == 7 * stats.n_layers + 2
+    np.testing.assert_allclose(stats.sensitivities, expected, rtol=0.02, atol=1e-4 * max(expected))
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def choose(stats, out, *goal, checkpoint=DEMO, options=(), env=None):
+    return smolconv("--force", "--calibration", stats, *goal, *options, checkpoint, out, env=env)
+
+
+def chosen(stats, out, *goal, **kwargs):
+    """The blob, the expected divergence and the bits for each weight."""
+    result = choose(stats, out, *goal, **kwargs)
+    assert result.returncode == 0, result.stderr
+    found = re.search(r"([\d.]+) bits for each weight, expected KL divergence (\S+) nats", result.stderr)
+    return read_blob(out), float(found[2]), float(found[1])
+
+
+def tensors(blob):
+    return blob.tensors if isinstance(blob.tensors, dict) else {t.name: t for t in blob.tensors}
+
+
+def expected_divergence(blob, exact, stats):
+    """From the errors of all rows, in float64."""
+    folding, total = Folding(stats, exact.model), 0
+    sensitivity = iter(stats.sensitivities.astype(float))
+    errors_of = {}
+
+    def add(name, record):
+        nonlocal total
+        w = tensors(exact)[name].values().astype(np.float64)
+        ones = np.ones_like(w)
+        e = (tensors(blob)[name].values() - folding.tensor(name, w)) / folding.tensor(name, ones)
+        gram = np.eye(w.shape[1]) if record is None else stats.records[record].astype(np.float64)
+        before, after = (np.einsum("ij,jk,ik", x, gram, x) for x in (coarse(w) - w, e))
+        total += next(sensitivity) * after / before
+
+    add("embed", None)
+    for layer in range(stats.n_layers):
+        for kind in MATRICES:
+            add(f"layers.{layer}.{kind}", 4 * layer + RECORDS[kind])
+    add("output" if "output" in tensors(exact) else "embed", len(stats.records) - 1)
+    return total
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_expected_divergence_is_that_of_numpy(tied, tmp_path):
+    """With at most 64 rows each, every row block is measured."""
+    shape = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 64, "tie_word_embeddings": tied}
+    make(tmp_path, 7, num_attention_heads=4, num_key_value_heads=2, head_dim=16, **shape)
+    stats = calibrated(tmp_path, tmp_path)
+    exact = read_blob(tmp_path / "f32.smol")
+    for bits in (4.5, 5, 6, 7.2, 8.5):
+        blob, nats, _ = chosen(stats, tmp_path / "blob", "--bits", bits, checkpoint=tmp_path)
+        expected = expected_divergence(blob, exact, Stats(stats.read_bytes()))
+        assert nats == pytest.approx(expected, rel=0.06), bits  # two digits are printed
+
+
+def bits_of(blob):
+    """Bits for each weight of a matrix."""
+    found = [t for t in tensors(blob).values() if not t.is_vector and not (t.name == "output" and blob.model["tied_embeddings"])]
+    return 8 * sum(t.size for t in found) / sum(t.rows * t.cols for t in found)
+
+
+def test_goals_hold_and_more_bytes_diverge_less(demo, tmp_path):
+    out = tmp_path / "blob"
+    last = np.inf
+    for bits in (5.2, 5.5, 6, 7, 8):
+        blob, nats, shown = chosen(demo, out, "--bits", bits)
+        assert shown == pytest.approx(bits_of(blob), abs=0.001)
+        assert shown <= bits and shown > bits - 0.3 and nats < last
+        last = nats
+        size = out.stat().st_size
+        same = out.read_bytes()
+        chosen(demo, out, "--size", size)
+        assert out.stat().st_size <= size
+        *_, smaller = chosen(demo, out, "--max-kl", nats * 1.06)
+        assert smaller <= shown + 0.25  # the step of the embedding
+        chosen(demo, out, "--bits", bits)
+        assert out.read_bytes() == same
+    for text, most in [("1.9MB", 1900000), ("1.9MiB", 1.9 * 2**20), ("1900000", 1900000), ("1950kB", 1950000)]:
+        chosen(demo, out, "--size", text)
+        assert 0.97 * most < out.stat().st_size <= most
+
+
+def test_the_choice_is_the_same_everywhere(demo, tmp_path):
+    out, expected = tmp_path / "blob", None
+    for threads in (1, 2, 5):
+        chosen(demo, out, "--bits", 6, options=["--threads", threads])
+        data = out.read_bytes()
+        assert expected in (None, data)
+        expected = data
+    for isa in [name for name, _, runs in kernel_sets() if runs]:
+        chosen(demo, out, "--bits", 6, env={**os.environ, "SMOL_ISA": isa})
+        assert out.read_bytes() == expected
+    result = smolconv("verify", out, "--source", DEMO, "--calibration", demo)
+    assert result.returncode == 0 and "every byte is the same" in result.stdout
+
+
+def test_a_chosen_blob_runs_and_says_what_it_is(demo, tmp_path):
+    out = tmp_path / "blob"
+    blob, *_ = chosen(demo, out, "--bits", 6)
+    assert len({t.dtype for t in tensors(blob).values() if not t.is_vector}) > 2
+    assert smolrun(out, "Anna", "-n", 4, "--temp", 0).returncode == 0
+    assert "mixed" in smolconv("inspect", out).stdout
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--bits", 5], "--bits 5: int4 takes 5.19"),
+        (["--size", "1kB"], "--size: 1000 bytes: the smallest blob, all of int4, has "),
+        (["--max-kl", 1e-7], "--max-kl 1e-07: the least that can be expected is "),
+        (["--bits", 6, "--size", "2MB"], "give only one of them"),
+        (["--dtype", "int4", "--max-kl", 1], "give only one of them"),
+        (["--size", "2 MB"], "is not a size: give one such as"),
+        (["--size", "2e6"], "is not a size: give one such as"),
+        (["--size", "MB"], "is not a size: give one such as"),
+        (["--size", "0"], "is not a size: give one such as"),
+        (["--size", "1.5"], "is not a size: give one such as"),
+        (["--size", "99999999999GB"], "is not a size: give one such as"),
+        (["--bits", "nan"], "is not a number"),
+        (["--max-kl", "0"], "out of range"),
+    ],
+)
+def test_goals_that_cannot_be(words, message, demo, tmp_path):
+    result = choose(demo, tmp_path / "blob", *words)
+    assert_fails(result, USAGE, message)
+    assert not (tmp_path / "blob").exists()
+
+
+def test_a_goal_needs_statistics(tmp_path):
+    assert_fails(smolconv("--bits", 6, DEMO, tmp_path / "blob"), USAGE, "--calibration STATS")
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_sensitivities_that_cannot_be(value, demo, tmp_path):
+    """With the right digest."""
+    data, stats = demo.read_bytes(), Stats(demo.read_bytes())
+    n = 4 * len(stats.sensitivities)
+    values = struct.pack("<f", value) + data[-8 - n + 4 : -8]
+    digest = xxh3(struct.pack("<3Q", xxh3(data[: HEADER.size]), len(stats.records), xxh3(values)))
+    (tmp_path / "stats").write_bytes(data[: -8 - n] + values + struct.pack("<Q", digest))
+    assert_fails(choose(tmp_path / "stats", tmp_path / "blob", "--bits", 6), DAMAGED, "is damaged")
