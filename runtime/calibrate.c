@@ -272,7 +272,7 @@ static struct sensitivity_trial long_trial(const struct calibration *c, size_t i
 {
     size_t n_matrices = smol_stats_width(&c->header, stats_output(&c->header) + 1);
     size_t n = copy_passages(c, i, 1, at_most(c, LONG_PASSAGE), ids);
-    return (struct sensitivity_trial){ids, n, (n + 3) / 4, n_matrices / 8 + 1};
+    return (struct sensitivity_trial){ids, n, (n + 1) / 2, n_matrices / 8 + 1};
 }
 
 static smol_status report_trial(void *user, size_t n)

@@ -113,7 +113,7 @@ def test_sensitivities_are_those_of_transformers(family, window, tmp_path):
     expected = np.array([divergence(model, view, text, len(text)) for view in views])
     few = range(0, len(views), len(views) // 8 + 1)
     n = min(128, len(ids), window)
-    later = [divergence(model, views[i], text, -(-n // 4)) for text in passages(ids, n) for i in few]
+    later = [divergence(model, views[i], text, -(-n // 2)) for text in passages(ids, n) for i in few]
     expected *= sum(later) / 4 / sum(expected[few])
     assert len(stats.sensitivities) == len(expected) == 7 * stats.n_layers + 2
     np.testing.assert_allclose(stats.sensitivities, expected, rtol=0.02, atol=1e-4 * max(expected))
