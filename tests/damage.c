@@ -165,7 +165,7 @@ static void make_newer(struct target *t, uint8_t *newer)
         const struct blob_tensor *tensor = &tensors[i];
         if (i > 0 && tensor->offset == tensors[0].offset)
             continue; /* the alias of a tied output: its bytes have changed already */
-        size_t first = tensor->layout == LAYOUT_TILES ? SCALES_BYTES : 0; /* behind int8's scales */
+        size_t first = tensor->layout == LAYOUT_TILES ? SCALES_BYTES : 0; /* after int8's scales */
         for (size_t at = first; at < tensor->size; at += at % 64 < 60 ? 4 : BLOB_CHUNK_SIZE - 60) {
             uint8_t *low = newer + tensor->offset + at;
             *low ^= *low > 1 && *low < 0x7f;

@@ -323,7 +323,7 @@ static size_t end_of(const struct sequence *s)
 }
 
 /* What a generation begins with, as if there had been no other before: what is chosen and not
- * evaluated, or all behind the prompt anew, as long as that is where it was. */
+ * evaluated, or all after the prompt anew, as long as that is where it was. */
 static const uint32_t *next_ids(struct worker *w, struct sequence *s, uint32_t *pending, size_t *n)
 {
     size_t n_prompt = s->question.n_prompt;

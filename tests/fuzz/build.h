@@ -1,5 +1,5 @@
-/* Blobs and tokenizer sections built from an input, so that a few hundred bytes reach what lies
- * behind digests, offsets and counts that a fuzzer would never get right: the input says what is in
+/* Blobs and tokenizer sections built from an input, so that a few hundred bytes reach what comes
+ * after digests, offsets and counts that a fuzzer would never get right: the input says what is in
  * the tables, and where the result is damaged afterwards, before or after its digests are computed.
  */
 #ifndef SMOL_TESTS_FUZZ_BUILD_H
@@ -35,7 +35,7 @@ struct blob_recipe {
     uint8_t weights;  /* which numbers */
     uint8_t n_stop, n_provenance, generation;
     uint8_t n_early; /* damages before the digests are computed: 8-byte patches of any place */
-    uint8_t n_late;  /* damages behind them */
+    uint8_t n_late;  /* damages after that */
 };
 
 /* Follows it for BLOB_BLOCKS. */
@@ -51,7 +51,7 @@ enum blob_switch {
     BLOB_MLP_BIAS = 1 << 2,
     BLOB_BOS = 1 << 3,
     BLOB_RESIZED = 1 << 4, /* cut, or continued with zeros: header and digests do not know */
-    BLOB_STALE = 1 << 5,   /* early damages come behind the digests too */
+    BLOB_STALE = 1 << 5,   /* early damages come after the digests too */
     BLOB_TEXT = 1 << 7,    /* a text section; its input follows the tokenizer's */
     BLOB_BLOCKS = 1 << 6,  /* not the plain block, or what could be said shorter */
 };

@@ -197,7 +197,7 @@ static void fill_tensor(const struct blob_tensor *tensor, uint8_t kind, uint8_t 
 
 /* --- the file ------------------------------------------------------------------------------- */
 
-/* Gives the next section its place: behind what is there, at a multiple of `align`. */
+/* Gives the next section its place: after what is there, at a multiple of `align`. */
 static void add_section(struct plan *plan, enum section_kind kind, uint64_t size, uint64_t align)
 {
     struct blob_section *section = &plan->sections[plan->n];

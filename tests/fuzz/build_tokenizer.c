@@ -138,7 +138,7 @@ static void read_tables(struct fuzz_input *in, uint32_t vocab_size, bool with_te
     read_classes(in, t, with_text);
 }
 
-/* Lays the tables out one behind the other, as FORMAT.md says. */
+/* Lays the tables out one after the other, as FORMAT.md says. */
 static struct built lay_out(struct tables *t)
 {
     struct blob_tokenizer *h = &t->header;

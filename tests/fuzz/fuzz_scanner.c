@@ -11,7 +11,7 @@ enum { MAX_TEXT = 4096 };
 struct recipe {
     uint8_t behaviour, flags;
     uint8_t n_pattern; /* bytes */
-    uint8_t n_changes; /* struct change, behind the pattern */
+    uint8_t n_changes; /* struct change, after the pattern */
 };
 
 struct change {

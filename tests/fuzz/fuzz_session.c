@@ -1,6 +1,6 @@
 /* Sessions that are a stranger's. An input says how a context is filled, what its session holds
  * besides, and damages to that session, before digests are made right again or after; records then
- * lie as the damaged header says, so that what is behind the digests is reached. What is restored
+ * lie as the damaged header says, so that what comes after the digests is reached. What is restored
  * is a session to the byte; it is run, and ends as any run does. What `smolrun chat` reads of it is
  * a conversation to the byte, or none. */
 #include "common/hash.h"

@@ -6,7 +6,7 @@
 
 enum { MAX_DATA = 1 << 16 };
 
-/* The highest number behind a comma before a `]` in the text, up to MAX_DATA: where the data ends.
+/* The highest number after a comma before a `]` in the text, up to MAX_DATA: where the data ends.
  */
 static size_t data_size(const uint8_t *text, size_t size)
 {

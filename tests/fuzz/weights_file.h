@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The file around a header: its length in front, and behind it as many bytes of data as it speaks
+/* The file around a header: its length in front, and after it as many bytes of data as it speaks
  * of, as far as they are few. The caller frees it. */
 uint8_t *fuzz_weights_file(const uint8_t *header, size_t header_size, size_t *size);
 

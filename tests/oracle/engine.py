@@ -261,7 +261,7 @@ def kernel_slots():
     header = (ROOT / "runtime/kernels/kernels.h").read_text()
     body = re.search(r"^struct kernels \{\n(.*?)^\};", header, re.S | re.M)[1]
     body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-    slots, place = {}, 1  # behind the name
+    slots, place = {}, 1  # after the name
     for name, array in re.findall(r"\*(matmul_\w+|(?<=\(\*)\w+)(\[KV_TYPES\])?(?:\)\(|[,;])", body):
         slots[name] = place
         place += N_KV_TYPES if array else 1

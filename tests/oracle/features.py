@@ -123,8 +123,8 @@ FEATURES = {
         {
             "q norms": LAYER0 + "self_attn.q_norm.weight",
             "k norms": LAYER1 + "self_attn.k_norm.weight",
-            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
-            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
+            "norms after attention": LAYER0 + "post_attention_layernorm.weight",
+            "norms after the MLP": LAYER1 + "post_feedforward_layernorm.weight",
         },
     ),
     "gemma2": (
@@ -142,9 +142,9 @@ FEATURES = {
             "attention's scale": {"query_pre_attn_scalar": 11},
             "the activation": {"hidden_activation": "silu"},
             "norms before attention": LAYER0 + "input_layernorm.weight",
-            "norms behind attention": LAYER0 + "post_attention_layernorm.weight",
+            "norms after attention": LAYER0 + "post_attention_layernorm.weight",
             "norms before the MLP": LAYER1 + "pre_feedforward_layernorm.weight",
-            "norms behind the MLP": LAYER1 + "post_feedforward_layernorm.weight",
+            "norms after the MLP": LAYER1 + "post_feedforward_layernorm.weight",
         },
     ),
     "gemma3": (

@@ -48,7 +48,7 @@ BLOBS += [
     Case("1 a gibibyte of nothing", Sparse(b"", GIB), DAMAGED, ("x.smol: ",)),
     Case("2 cut off within the header", lambda: base("1.0-int8")[:63], DAMAGED, ("truncated",)),
     Case("4 cut off within the data", lambda: base("1.0-int8")[:-1], DAMAGED, ("truncated",)),
-    Case("4 cut off behind the header", lambda: base("1.0-int8")[:64], DAMAGED, ("truncated",)),
+    Case("4 cut off after the header", lambda: base("1.0-int8")[:64], DAMAGED, ("truncated",)),
     Case("4 a byte too many", lambda: base("1.0-int8") + b"\0", DAMAGED, ("appended",)),
     Case("4 a gibibyte too many", lambda: Sparse(base("1.0-int8"), GIB), DAMAGED, ("appended",)),
     Case("5 a front over 64 MiB, its bytes all there",
@@ -91,10 +91,10 @@ for kind in (PROVENANCE, TENSORS, DIGESTS, WEIGHTS):
 spoilt("10 the tokenizer's size wraps to nothing [27940]",
        lambda b: b.put(b.entry(TOKENIZER) + 16, "Q", 2**64 - 1), "wrong offset or size")  # fmt: skip
 spoilt("10 a byte between the tables", lambda b: b.put(b.at(STOP) - 1, "B", 1), "padding")
-spoilt("10 a byte behind the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
+spoilt("10 a byte after the tables", lambda b: b.put(b.at(TOKENIZER) - 1, "B", 1), "padding")
 spoilt("10 a byte between the data sections", lambda b: b.put(b.at(WEIGHTS) - 1, "B", 1), "padding")
 spoilt("11 the data starts before the tokenizer", head(32, "Q", 2 * CHUNK), "do not start at")
-spoilt("11 bytes behind the weights", lambda b: b.append(bytes(64)), "after the last section")
+spoilt("11 bytes after the weights", lambda b: b.append(bytes(64)), "after the last section")
 
 # --- model ------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ spoilt("16 the model of f32 says int8 [type]", lambda b: b.model("dtype", 3),
 spoilt("16 biases that there are not", lambda b: b.model("mlp_bias", 1), "wrong number of tensors")
 spoilt("16 an output that is tied and has bytes", lambda b: b.model("tied_embeddings", 1),
        "does not match the model", of="1.0-bf16")  # fmt: skip
-spoilt("16 room behind the tensors", grow_weights, "do not fill the weights section")
+spoilt("16 room after the tensors", grow_weights, "do not fill the weights section")
 spoilt("17 a digest too many [23605]", lambda b: b.resize(DIGESTS, b.size(DIGESTS) + 8),
        "wrong number of chunk digests")  # fmt: skip
 spoilt("17 a digest too few", lambda b: b.resize(DIGESTS, 8), "wrong number of chunk digests",
@@ -271,7 +271,7 @@ in_tensor("the scales of a group that there is not", 0, 32, "H", 1, "1.0-int8")
 in_tensor("a missing row's scale", 0, 2 * 576 + 9 * 2, "H", 1, "1.0-int8")
 in_tensor("a missing row's step", 0, 2 * 576 + 64 + 9 * 4, "B", 1, "1.0-int8")
 in_tensor("a missing input's step", 0, 64 + 3 * 64, "B", 1, "1.0-int8")
-in_tensor("behind a vector", 1, 12 * 4, "B", 1, "1.0-int8")
+in_tensor("after a vector", 1, 12 * 4, "B", 1, "1.0-int8")
 in_tensor("a vector's NaN", 1, 0, "f", NAN, "1.0-int8")
 in_tensor("an infinite weight", 0, 0, "H", 0x7F80, "1.0-bf16")
 in_tensor("a missing row", 0, 2 * 6 * 64 + 9 * 4, "H", 1, "1.0-bf16")

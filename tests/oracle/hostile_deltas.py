@@ -101,7 +101,7 @@ part_case("12 a dictionary", lambda b: part(1, len(b), frame(b, dictionary=b[:40
 part_case("12 a frame's checksum", lambda b: part(1, len(b), frame(b)[:-1] + b"\0"))
 part_case("12 a skippable frame", lambda b: part(1, 8, struct.pack("<II", TABLE_MAGIC, 0)))
 part_case("12 two frames", lambda b: part(1, len(b), frame(b[:99]) + frame(b[99:])))
-part_case("12 bytes behind the frame", lambda b: part(1, len(b), frame(b) + b"\0"))
+part_case("12 bytes after the frame", lambda b: part(1, len(b), frame(b) + b"\0"))
 part_case("12 differences in halves, cut off", lambda b: part(
     3, len(b), frame(b[:-2]), old=(0, len(b))))  # fmt: skip
 part_case("13 a NEW of zeros", lambda b: part(1, len(b), frame(bytes(len(b)))))
@@ -114,11 +114,11 @@ delta_case("14 a NEW with a byte too many", lambda b: delta(
     b, [part(1, len(b), frame(b)), part(0, 1, old=(0, 1))], new_size=len(b) + 1))  # fmt: skip
 delta_case("15 another digest of NEW", lambda b: delta(
     bytes(len(b)), [part(1, len(b), frame(b))]))  # fmt: skip
-delta_case("16 a byte behind the parts", lambda b: delta(b, [part(1, len(b), frame(b))]) + b"\0")
+delta_case("16 a byte after the parts", lambda b: delta(b, [part(1, len(b), frame(b))]) + b"\0")
 delta_case("16 a part too many", lambda b: delta(
     b, [part(1, len(b), frame(b)), part(0, 1, old=(0, 1))]))  # fmt: skip
 header_case("16 another file_size", file_size=1 << 40)
-delta_case("16 a gibibyte behind the parts", lambda b: Sparse(
+delta_case("16 a gibibyte after the parts", lambda b: Sparse(
     delta(b, [part(1, len(b), frame(b))]), GIB))  # fmt: skip
 
 

@@ -22,7 +22,7 @@ for file in (CONFIG, TOKENS, GENERATION, SETTINGS, INDEX):
     document("a list", file, "[]", "list")
     document("a number", file, "1", file)
     document("not closed", file, '{"a":', "not valid JSON")
-    document("something behind its end", file, "{}{}", "not valid JSON")
+    document("something after its end", file, "{}{}", "not valid JSON")
     document("a NUL byte", file, b'{"a":"\0"}', "not valid JSON")
     document("an escaped NUL in a key", file, '{"a\\u0000":1}', "not valid JSON")
     document("not UTF-8", file, b'{"a":"\xff"}', "not valid JSON")

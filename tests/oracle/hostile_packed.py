@@ -41,13 +41,13 @@ packaged("a frame of 2^63 bytes [23605]", lambda b: declared(2**63) + b, status=
 packaged("a frame of 2^64 - 1 bytes [53630]", lambda b: declared(2**64 - 1) + b, status=UNSUPPORTED)
 packaged("a frame of a gibibyte", lambda b: declared(GIB) + b, status=UNSUPPORTED)
 packaged("a gibibyte of zeros in a frame", lambda b: frame(b"\0" * PIECE) * 4096)
-packaged("a gibibyte behind the frame", lambda b: Sparse(frame(b), GIB))
+packaged("a gibibyte after the frame", lambda b: Sparse(frame(b), GIB))
 packaged("a frame twice", lambda b: with_table([frame(b)] * 2, (len(frame(b)), len(b))),
          status=UNSUPPORTED)  # fmt: skip
 packaged("packed twice", lambda b: packed(packed(b)), status=UNSUPPORTED)
 packaged("no seek table", frame)
 packaged("a seek table cut off [length]", lambda b: packed(b)[:-1])
-packaged("bytes behind the seek table", lambda b: packed(b) + b"\0")
+packaged("bytes after the seek table", lambda b: packed(b) + b"\0")
 packaged("a seek table of no frames", lambda b: with_footer(b, 0, entries=0))
 packaged("a seek table of 2^32 - 1 frames [23605]", lambda b: with_footer(b, 2**32 - 1))
 packaged("a seek table of 2^29 + 1 frames [23605]", lambda b: with_footer(b, 2**29 + 1))

@@ -41,8 +41,8 @@ whole("a header past the end [length]", struct.pack("<Q", 3) + b"{}", "truncated
 header("no object", "[]", "expected '{'")
 header("nothing but white space", "   ", "expected '{'")
 header("an object that does not end", "{" + tensor(), "expected")
-header("something behind the object", "{" + tensor() + "}x", "after the end of the value")
-header("a NUL behind the object", "{" + tensor() + "}\0", "after the end of the value")
+header("something after the object", "{" + tensor() + "}x", "after the end of the value")
+header("a NUL after the object", "{" + tensor() + "}\0", "after the end of the value")
 header("a byte order mark", "\ufeff{" + tensor() + "}", "expected '{'")
 header("a comma too many", "{" + tensor() + ",}", "expected")
 header(
@@ -126,7 +126,7 @@ header("a hole in front [align]", "{" + tensor(offsets="[1,2]") + "}", "gap", n_
 header(
     "a hole between", "{" + tensor() + "," + tensor("b", offsets="[2,3]") + "}", "gap", n_data=3
 )
-header("bytes behind the last tensor", "{" + tensor() + "}", "after the last tensor", n_data=2)
+header("bytes after the last tensor", "{" + tensor() + "}", "after the last tensor", n_data=2)
 header("metadata that is no object", '{"__metadata__":[],' + tensor() + "}", "(byte ")
 header("metadata with a number [type]", '{"__metadata__":{"a":1},' + tensor() + "}", "a string")
 header("metadata twice", '{"__metadata__":{},"__metadata__":{},' + tensor() + "}", "twice")

@@ -23,7 +23,7 @@ spoilt("18 the tokenizer's digest", lambda b: b.put(b.table("text"), "B", 1), "s
 
 spoilt("19 no room for the header [length]", lambda b: b.resize(TOKENIZER, 63), "too small for its header")
 spoilt("19 nothing but the header", lambda b: b.resize(TOKENIZER, 64), "out of place")
-spoilt("19 room behind the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
+spoilt("19 room after the tables", lambda b: b.resize(TOKENIZER, b.size(TOKENIZER) + 64),
        "must end with its last table")  # fmt: skip
 in_tokenizer("n_tokens", 42, "more tokens than")
 in_tokenizer("n_tokens", 2**32 - 1, "more tokens than", mark=" [23605]")
@@ -200,13 +200,13 @@ for what, place, kind, value, more in [
     ("a start past the states", "starts", "H", 3, 0), ("a start of no symbol", "starts", "H", 1, 6),
     ("a way on from state 0", "states", "H", 4, 0), ("a match in state 0", "states", "H", 1, 0),
     ("an empty match", "states", "H", 1, 8), ("a way back to the start", "states", "H", 2, 8),
-    ("a state that there is not", "states", "H", 6, 8), ("a way on behind the end", "states", "H", 4, 12),
+    ("a state that there is not", "states", "H", 6, 8), ("a transition past the end", "states", "H", 4, 12),
     ("a transition of no symbol", "states", "H", 1, 14), ("padding", 80, "B", 1, 0),
-    ("padding behind the starts", 9360, "B", 1, 0),
+    ("padding after the starts", 9360, "B", 1, 0),
 ]:  # fmt: skip
     in_scanner(f"{what} [{value}]", scanner_put(place, kind, value, more), "scanner: ")
 in_scanner("its end missing", lambda b: b.resize(SCANNER, 9400), "scanner: ")
-in_scanner("bytes behind it", lambda b: b.resize(SCANNER, 9472), "scanner: ")
+in_scanner("bytes after it", lambda b: b.resize(SCANNER, 9472), "scanner: ")
 in_scanner("a tokenizer without it", lambda b: b.tokenizer("pretokenizer", 2), "does not match the scanner")
 in_scanner("no feature", lambda b: b.put(40, "Q", 0), "wrong number of sections")
 
@@ -227,7 +227,7 @@ in_template("a name that is none", 20, "I", 2)
 in_template("a reason beside the code", 24, "I", 0, "reason")
 in_template("a reserved field", 60, "I", 1, "reserved")
 in_template("a type that there is not", 64, "I", 6, "bad constant")
-in_template("a text behind the end", 64 + 8, "Q", 9, "bad constant")
+in_template("a text past the end", 64 + 8, "Q", 9, "bad constant")
 in_template("a text whose end wraps", 64 + 8, "Q", 2**64 - 1, "bad constant")
 in_template("a text that is no UTF-8", TEMPLATE_PLACES["text"], "B", 0xFF, "bad constant")
 in_template("a number with a length", 64, "I", 3, "bad constant")
@@ -240,7 +240,7 @@ for i, code in ((0, 42), (0, 255), (0, 1), (1, 14), (2, 3), (4, 2), (7, 14)):
 for i, b in ((0, 2), (2, 8), (2, 3), (3, 1), (5, 0), (5, 8), (6, 2**32 - 1), (7, 1), (1, 1)):
     in_template(f"operand {i} is {b}", OPERATION + 8 * i + 4, "I", b, "bad operation")
 in_template("field a of an operation", OPERATION + 8 * 3 + 1, "B", 2, "bad operation")
-spoilt("17 a byte behind the template", lambda b: b.resize(CHAT_TEMPLATE, 202), "does not end",
+spoilt("17 a byte after the template", lambda b: b.resize(CHAT_TEMPLATE, 202), "does not end",
        of="template")  # fmt: skip
 spoilt("9 no feature, with a template", lambda b: b.put(40, "Q", 0), "wrong number of sections",
        of="template")  # fmt: skip

@@ -321,7 +321,7 @@ class Template:
             need(f[0] == start and 0 < f[1] <= len(self.operations) - start, "function")
             self.check_function(i, *f)
             start += f[1]
-        need(start == len(self.operations), "operations behind the last function")
+        need(start == len(self.operations), "operations after the last function")
 
     def check_tables(self):
         for kind, length, value in self.constants:

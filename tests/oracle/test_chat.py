@@ -531,7 +531,7 @@ def test_ctrl_c_stops_an_answer_and_keeps_the_conversation(real_model_dir, tmp_p
     with Terminal(blob, "-n", -1, XDG_STATE_HOME=str(tmp_path), **environment) as terminal:
         terminal.until(PROMPT)
         terminal.type("Write a very long story about the sea.\n")
-        # behind the line, which the terminal and the editor may both show
+        # after the line, which the terminal and the editor may both show
         terminal.until(rb"sea\.[^\n]*\n(?![^\n]*Write)[^\n]*\w+ \w+")
         terminal.type(b"\x03")
         assert "[stopped: /continue resumes the answer]" in shown(terminal.until(PROMPT))

@@ -421,8 +421,8 @@ def test_inspect_lists_the_tensors_on_request(blob):
         short, long = (smolconv("inspect", *words, path).stdout for words in ([], ["--tensors"]))
         assert name not in short and f"  {name}\n" in long
         table = "\n\ndtype    shape "
-        before, _, behind = long.partition(table)
-        assert short == before + "\n\n" + behind.partition("\n\n")[2] and table not in short
+        before, _, after = long.partition(table)
+        assert short == before + "\n\n" + after.partition("\n\n")[2] and table not in short
 
 
 def test_inspect_shows_a_blob(blob):

@@ -31,7 +31,7 @@ WIDTHS = [1, 2, 15, 16, 17, 31, 32, 33, 64, 100, 576, 1537]
 
 @pytest.fixture(params=kernel_sets(), ids=lambda kernels: kernels[0])
 def kernels(request):
-    """Takes the arguments of engine.kernel behind the address."""
+    """Takes the arguments of engine.kernel after the address."""
     name, address, runs = request.param
     if not runs:
         pytest.skip(f"this machine cannot run the {name} kernels")
@@ -189,7 +189,7 @@ def test_softmax_is_that_of_torch(n, kv_type, kernels, rng):
     query = np.eye(1, KV_BLOCK, dtype=np.float32)
     for spread in (0, 1, 10, 200):
         scores = normal(rng, KV_BLOCK) * np.float32(spread)
-        scores[n:] = 6e4  # what lies behind must not matter
+        scores[n:] = 6e4  # what comes after must not matter
         block, _arrays, scores = block_of_scores(kv_type, scores, n)
         expected = torch.softmax(torch.from_numpy(scores[:n].copy()), 0).numpy()
         attention = Attention(kernels, kv_type, query)
@@ -373,10 +373,10 @@ def test_windows_and_softcaps_are_those_of_gemma2(head_dim, kv_type, kernels, fi
             module, *(torch.as_tensor(x)[None, None] for x in (queries, k, v)), mask[None, None],
             scaling=head_dim**-0.5, softcap=softcap or None,
         )  # fmt: skip
-        behind = seen_in_blocks(rows + 1)
-        starts = np.arange(len(behind))[:, None] * KV_BLOCK
-        first = np.clip(rows + 1 - window - starts, 0, behind)
-        ours = attend(kernels, kv_type, cache, queries, behind, first, softcap)
+        after = seen_in_blocks(rows + 1)
+        starts = np.arange(len(after))[:, None] * KV_BLOCK
+        first = np.clip(rows + 1 - window - starts, 0, after)
+        ours = attend(kernels, kv_type, cache, queries, after, first, softcap)
         assert_close(ours, expected[0, :, 0].numpy(), 1e-5, absolute=2e-6)
 
 
@@ -670,7 +670,7 @@ def test_rope_tables_are_those_of_transformers(head_dim, theta, elementary):
     assert exact <= 2**-25 * 1.001  # half an ulp
 
 
-def test_rotation_holds_far_behind(tmp_path):
+def test_rotation_holds_far_into_a_text(tmp_path):
     """One layer, one head, 12,000 positions: the score of a pair depends on both rotations."""
     make(
         tmp_path,

@@ -18,7 +18,7 @@ N = 150  # two passes of the runtime
 
 
 def reference_states(reference, ids):
-    """float32 (n, hidden_size): behind the final norm."""
+    """float32 (n, hidden_size): after the final norm."""
     with torch.inference_mode():
         ids = torch.tensor([[int(i) for i in ids]])
         return reference.model(ids, use_cache=False).last_hidden_state[0].numpy()

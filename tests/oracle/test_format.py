@@ -509,7 +509,7 @@ def opens(path, verify_at_open=1):
 
 
 def test_the_front_has_64_mebibytes_at_most(tmp_path):
-    longest = MAX_FRONT - 640 - 12 * 64 - 64  # behind it: the tensor table and two digests
+    longest = MAX_FRONT - 640 - 12 * 64 - 64  # after it: the tensor table and two digests
     data = example_blob(tmp_path, bytes(longest))
     assert struct.unpack_from("<Q", data, 32)[0] == MAX_FRONT
     assert opens(tmp_path / "example.smol") and reads(data)

@@ -267,7 +267,7 @@ BAD_LINES = {
     "two at once": (b'{"prompt": "a", "messages": []}', "usage"),
     "unknown": (b'{"prompt": "a", "max_token": 1}', "usage"),
     "twice": (b'{"prompt": "a", "prompt": "b"}', "usage"),
-    "behind it": (b'{"prompt": "a"} {"prompt": "b"}', "usage"),
+    "after it": (b'{"prompt": "a"} {"prompt": "b"}', "usage"),
     "unfinished": (b'{"prompt": "a"', "usage"),
     "NUL": (b'{"prompt": "a\0"}', "usage"),
     "NUL outside": (b'{"prompt": "a"}\0', "usage"),

@@ -99,7 +99,7 @@ def test_zstd_restores_what_was_packed_and_the_table_says_where_its_frames_are(
 
 
 def test_each_frame_has_its_content_size_and_a_checksum(demo_blob, pack):
-    """By what zstd's format says of the byte behind the magic."""
+    """By what zstd's format says of the byte after the magic."""
     data = pack(demo_blob("int8")).read_bytes()
     for start, _, _ in read_table(data):
         assert data[start : start + 4] == b"\x28\xb5\x2f\xfd"
@@ -264,7 +264,7 @@ def lying(holds, says):
 
 
 def with_dictionary(data):
-    """The first frame names one, in a byte behind the frame header's descriptor."""
+    """The first frame names one, in a byte after the frame header's descriptor."""
     assert data[4] & 3 == 0
     return data[:4] + bytes([data[4] | 1, 42]) + data[5:]
 
@@ -316,7 +316,7 @@ FOREIGN = {  # (status, what is said, bytes made from a blob of several frames)
     "a frame too many": (4, ["bytes after the end"], lambda b: packed(b + b[:PIECE])),
     "no seek table": (4, ["ends within the seek table"], lambda b: without_table(packed(b))),
     "two files": (4, ["bytes after the seek table"], lambda b: packed(b) * 2),
-    "bytes behind": (4, ["bytes after the seek table"], lambda b: packed(b) + b"\n"),
+    "bytes after": (4, ["bytes after the seek table"], lambda b: packed(b) + b"\n"),
     "packed twice": (5, ["smolconv unpack"], lambda b: packed(packed(b))),
 }
 
@@ -347,7 +347,7 @@ def test_each_byte_of_the_seek_table_counts(tmp_path, demo_blob, pack):
         bad[at] ^= SMALL_CHANGES[at % 3]
         result = smolconv("unpack", "-", tmp_path / "out", input=bytes(bad))
         assert result.returncode in (4, 5), at
-        if at >= start + 4:  # behind the magic
+        if at >= start + 4:  # after the magic
             assert_fails(result, 4, "seek table does not match its frames")
         assert list(tmp_path.iterdir()) == []
 

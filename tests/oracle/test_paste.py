@@ -29,7 +29,7 @@ def said(path, role=USER):
     at = data.rindex(b"chat") + 4
     while len(data) - at > 8:
         of, size = struct.unpack_from("<II", data, at)
-        if of > 2:  # the digest behind it
+        if of > 2:  # the digest after it
             break
         texts += [data[at + 8 : at + 8 + size].decode()] if of == role else []
         at += 8 + size
@@ -118,7 +118,7 @@ TEXTS = {
     "in a block": ([BLOCK, pasted('"""a\nb"""'), "\r", '"""'], ['"""a\nb"""']),
     "typed quotes": (['"""', pasted("a\nb\n"), '"""'], ["a\nb"]),
     "command in a block": ([BLOCK, pasted("\n/quit\n"), "\r", '"""'], ["/quit"]),
-    "command behind quotes": (['"""', pasted("/quit"), '"""'], ["/quit"]),
+    "command after quotes": (['"""', pasted("/quit"), '"""'], ["/quit"]),
     "recalled": ([pasted('"""\n/quit\n"""'), "\r", "\x10"], ['"""\n/quit\n"""'] * 2),
     "recalled command": ([pasted("/* a */\nb"), "\r", "\x10"], ["/* a */\nb"] * 2),
     "removed": ([pasted("/quit"), "\x15/system\r", "/nonsense\x15", "hello"], ["hello"]),
@@ -230,7 +230,7 @@ def test_nor_is_it_where_lines_are_not_edited(blob, tmp_path):
         for text in (b'"""\n' + line * 300 + b'"""\n', (line[:-1] + b"\\\n") * 300 + b"end\n"):
             type_all(chat, text)
             chat.until(rb"smolrun: a message of more than 1 MiB[^\n]*\n")
-            chat.until(rb"> ")  # before and behind it the terminal may still echo what was typed
+            chat.until(rb"> ")  # before and after it the terminal may still echo what was typed
         chat.send("Hello")
         assert chat.end() == ["Hello"]
 

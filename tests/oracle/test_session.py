@@ -52,12 +52,12 @@ def test_text_after_a_session_follows_it(blob, file):
     first = answer(blob, TEXT, "-n", 5, "--session", file)
     second = answer(blob, " The end", "-n", 9, "--session", file)
     words = ["tokenize", blob]
-    behind = smolrun(*words, " The end").stdout.split()
+    after = smolrun(*words, " The end").stdout.split()
     before = smolrun(*words, TEXT).stdout.split()
     assert second["session_tokens"] == len(before) + 4
-    assert second["prompt_tokens"] == len(behind) + 1
+    assert second["prompt_tokens"] == len(after) + 1
     held = session_reader.read(file.read_bytes(), LAYERS, HEADS, HEAD_DIM).ids.tolist()
-    assert held == [*map(int, before), *first["ids"], *map(int, behind), *second["ids"]]
+    assert held == [*map(int, before), *first["ids"], *map(int, after), *second["ids"]]
 
 
 def test_a_prompt_that_begins_with_the_session_is_the_whole_text(blob, file):

@@ -244,7 +244,7 @@ O200K = (
 
 
 def of_real_bytes(content, pattern, special):
-    """With special tokens behind the vocabulary."""
+    """With special tokens after the vocabulary."""
     n = len(content["model"]["vocab"])
     added_tokens = [added(n + i, text) for i, text in enumerate(special)]
     around = {"pre_tokenizer": split_by(pattern), "post_processor": BYTE_LEVEL, "decoder": BYTE_LEVEL}

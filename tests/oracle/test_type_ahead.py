@@ -13,7 +13,7 @@ from test_paste import NEXT, SHELL, modes, pasted, said, type_all, untouched
 
 STORY = "Write a very long story about the sea."
 WORDS = rb"(\w+\W+){9}"
-ANSWERED = rb"sea\.[^\n]*\n(?![^\n]*Write)[^\n]*" + WORDS  # behind the line, which may be drawn again
+ANSWERED = rb"sea\.[^\n]*\n(?![^\n]*Write)[^\n]*" + WORDS  # after the line, which may be drawn again
 assert untouched  # a fixture
 
 

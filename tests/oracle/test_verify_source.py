@@ -127,7 +127,7 @@ def test_another_release_is_reported_and_fine(tmp_path, demo_blob):
 
 
 def test_a_release_number_of_another_length_moves_what_follows(tmp_path, demo_blob):
-    """The provenance grows, and may push the sections behind it by 64 bytes."""
+    """The provenance grows, and may push the sections after it by 64 bytes."""
     data = bytearray(demo_blob().read_bytes())
     offset, size = section(data, PROVENANCE)
     room = -(-size // 64) * 64 - size

@@ -46,7 +46,7 @@ def trained_anew(layers, seed=1):
 
 
 def with_another_token(checkpoint, folder):
-    """A token is added, and a row for it: all tensors behind the embedding move."""
+    """A token is added, and a row for it: all tensors after the embedding move."""
     config = json.loads((checkpoint / "config.json").read_text())
     added = json.loads((checkpoint / "tokenizer.json").read_text())["added_tokens"]
     n = config["vocab_size"]

@@ -642,8 +642,8 @@ static void resize(enum section_kind kind, int delta)
     else
         memset(image.bytes + end + delta + rest, 0, (size_t)-delta);
     section(kind)->size += (uint64_t)delta;
-    for (enum section_kind behind = kind + 1; behind <= SECTION_DIGESTS; behind++)
-        section(behind)->offset += (uint64_t)delta;
+    for (enum section_kind after = kind + 1; after <= SECTION_DIGESTS; after++)
+        section(after)->offset += (uint64_t)delta;
     image.digests_offset += (uint64_t)delta;
 }
 

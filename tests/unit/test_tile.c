@@ -627,7 +627,7 @@ static struct tile_fault convert_vector(struct guarded *out, uint64_t size)
     return smol_tile_vector(&source, &layout, out->data);
 }
 
-static void vectors_hold_the_source_exactly_and_zeros_behind(void **state)
+static void vectors_hold_the_source_exactly_and_zeros_after_it(void **state)
 {
     (void)state;
     static const enum safetensors_dtype sources[] = {ST_F32, ST_F16, ST_BF16};
@@ -669,7 +669,7 @@ static int run_with(const char *name, tile_block *variant)
         cmocka_unit_test(important_inputs_have_smaller_errors),
         cmocka_unit_test(every_instruction_set_gives_the_same_codes),
         cmocka_unit_test(any_table_of_levels_can_be_used),
-        cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_behind),
+        cmocka_unit_test(vectors_hold_the_source_exactly_and_zeros_after_it),
     };
     tile_under_test = variant;
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
