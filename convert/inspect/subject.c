@@ -200,9 +200,8 @@ static smol_status find_needs(struct subject *subject, uint32_t context, smol_er
         add_need(subject, smol_blob_dtype(subject->blob), subject->blob->file.size);
         return SMOL_OK;
     }
-    static const enum blob_dtype dtypes[] = {DTYPE_INT8, DTYPE_BF16, DTYPE_F32};
-    for (size_t i = 0; !status && i < sizeof dtypes / sizeof dtypes[0]; i++)
-        status = plan_blob(subject, dtypes[i], error);
+    for (enum blob_dtype dtype = DTYPE_INT4; !status && dtype >= DTYPE_F32; dtype--)
+        status = plan_blob(subject, dtype, error);
     return status;
 }
 

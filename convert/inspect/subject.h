@@ -60,8 +60,8 @@ struct subject {
     struct part_sum parts[PART_COUNT];
     uint32_t contexts[SUBJECT_CONTEXTS]; /* (n_contexts), ascending */
     size_t n_contexts;
-    struct memory_need needs[3];
-    size_t n_needs; /* 0: unknown */
+    struct memory_need needs[DTYPE_INT4]; /* one for each dtype at most */
+    size_t n_needs;                       /* 0: unknown */
 };
 
 /* Opens `path` as a checkpoint with `options`, or as a file if `options` is NULL; `verify` says

@@ -226,7 +226,7 @@ def test_a_checkpoint_as_an_object():
     assert found["architecture"] == "LlamaForCausalLM"
     assert found["template_from"] == "tokenizer_config.json"
     assert_tensors_add_up(found, sum(sizes))
-    assert {need["dtype"] for need in found["memory"]} == {"int8", "bf16", "f32"}
+    assert {need["dtype"] for need in found["memory"]} == set("int4 int5 int6 int8 bf16 f32".split())
     assert {t["file"] for t in found["tensors"]} == {"model.safetensors"}
 
 

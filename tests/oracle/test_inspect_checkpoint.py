@@ -12,7 +12,7 @@ from internal import ROOT
 from programs import smolconv
 
 DEMO = ROOT / "demo/model"
-DTYPES = ("int8", "bf16", "f32")
+DTYPES = ("int4", "int5", "int6", "int8", "bf16", "f32")
 
 
 def inspect(*arguments):
