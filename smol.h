@@ -447,7 +447,8 @@ typedef struct smol_chat_params {
                                    checkpoint's template "tool_use" is used where there is one, as in
                                    transformers. */
     const char *documents_json; /* a list of objects */
-    const char *variables_json; /* an object: further variables of the template (enable_thinking) */
+    const char *variables_json; /* an object: further variables of the template (enable_thinking),
+                                   not those that the other parameters set */
     int add_generation_prompt;  /* 1: the text ends where the assistant's answer begins */
     const struct tm *now;       /* local date and time for strftime_now; NULL: the current time */
     /* NULL, or reports how many bytes of the rendered text smol_chat_tokenize has converted, as in

@@ -229,33 +229,56 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
     return items != NULL;
 }
 
-/* Sets the variables of the template, then the caller's, then those of the conversation, which the
- * caller cannot replace. member_value describes `list_at`. */
+/* The variables that have parameters of their own. */
+static const char *const own_variables[] = {"messages", "tools", "documents",
+                                            "add_generation_prompt"};
+enum { N_OWN = sizeof own_variables / sizeof own_variables[0] };
+
+/* Checks that the caller's variables are others. */
+static bool check_variables(struct machine *machine, const struct value *variables)
+{
+    if (variables->type != VALUE_DICT)
+        return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: must be an object");
+    for (size_t i = 0; i < N_OWN; i++) {
+        const struct value name = literal(own_variables[i]);
+        const struct value *found;
+        if (!smol_dict_find(machine, variables, &name, &found))
+            return false;
+        if (found)
+            return smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                      "the template's variable %s belongs to the conversation: "
+                                      "leave it out of the variables",
+                                      own_variables[i]);
+    }
+    return true;
+}
+
+/* Sets the variables of the template, then the caller's, then those of the conversation.
+ * member_value describes `list_at`. */
 static bool set_all(struct machine *machine, const smol_chat_params *params, unsigned *list_at)
 {
-    static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
-    struct value values[4], more = value_items(VALUE_DICT, NULL, 0);
+    struct value values[N_OWN], more = value_items(VALUE_DICT, NULL, 0);
     struct variables variables = {0};
     if (params->variables_json &&
         !smol_template_read_json(machine, "variables", params->variables_json,
                                  strlen(params->variables_json), &more))
         return false;
-    if (more.type != VALUE_DICT)
-        return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: must be an object");
+    if (!check_variables(machine, &more))
+        return false;
     values[3] = value_boolean(params->add_generation_prompt != 0);
     if (!read_messages(machine, params, list_at, &values[0]) ||
         !read_list(machine, "tools", params->tools_json, &values[1]) ||
         !read_list(machine, "documents", params->documents_json, &values[2]))
         return false;
-    uint64_t most = (uint64_t)machine->code->header.n_variables + more.n + 4;
+    uint64_t most = (uint64_t)machine->code->header.n_variables + more.n + N_OWN;
     variables.pairs = smol_template_alloc(machine, most * 2, sizeof *variables.pairs);
     if (!variables.pairs || !set_tokens(machine, &variables))
         return false;
     for (uint32_t i = 0; i < more.n; i++)
         if (!set_variable(machine, &variables, more.items[2 * i], more.items[2 * i + 1]))
             return false;
-    for (size_t i = 0; i < 4; i++)
-        if (!set_variable(machine, &variables, literal(own[i]), values[i]))
+    for (size_t i = 0; i < N_OWN; i++)
+        if (!set_variable(machine, &variables, literal(own_variables[i]), values[i]))
             return false;
     machine->variables = value_items(VALUE_DICT, variables.pairs, variables.n);
     return true;
