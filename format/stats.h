@@ -16,8 +16,7 @@ enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
     STATS_MINOR = 0,
-    STATS_PER_LAYER = 4, /* inputs of a layer's matrices, each with a record */
-    STATS_MATRICES = 7,  /* of a layer: q, k, v, o, gate, up, down */
+    STATS_MATRICES = 7, /* of a layer: q, k, v, o, gate, up, down */
 };
 
 enum stats_kind {
@@ -25,8 +24,22 @@ enum stats_kind {
     STATS_DIAGONAL = 2, /* a record is the diagonal of one */
 };
 
-/* The records of a layer, in order. */
-enum stats_input { STATS_ATTENTION, STATS_ATTENDED, STATS_MLP, STATS_GATED };
+/* The inputs of matrices, in the order in which a layer computes them. Each has a record. */
+enum stats_input {
+    STATS_ATTENTION, /* of q, k and v */
+    STATS_ATTENDED,  /* of o */
+    STATS_MLP,       /* of gate and up */
+    STATS_GATED,     /* of down */
+    STATS_PER_LAYER,
+    STATS_OUTPUT = STATS_PER_LAYER, /* of the output layer, of every row */
+};
+
+/* Returns the number of an input's record. The `layer` of the output layer is the number of
+ * layers. */
+static inline size_t stats_record(enum stats_input input, size_t layer)
+{
+    return layer * STATS_PER_LAYER + input % STATS_PER_LAYER;
+}
 
 /* The file starts with the header and its XXH3-64. Each record is followed by its digest. */
 struct stats_header {

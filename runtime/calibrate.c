@@ -12,7 +12,6 @@
 #include "runtime/library.h"
 #include "runtime/sensitivity.h"
 
-_Static_assert((int)OBSERVED_PER_LAYER == (int)STATS_PER_LAYER, "records are observed inputs");
 /* of the texts, for sensitivities; in tokens */
 enum { N_PASSAGES = 4, PASSAGE = 16, LONG_PASSAGE = BATCH };
 
@@ -136,26 +135,26 @@ static smol_status allocate_range(struct calibration *c)
 }
 
 /* Returns the sums for an input, or NULL if they are not in the range. */
-static const struct gram *gram_of(const struct calibration *c, enum observed input, size_t layer)
+static const struct gram *gram_of(const struct calibration *c, enum stats_input input, size_t layer)
 {
-    size_t record = layer * STATS_PER_LAYER + (input == OBSERVED_OUTPUT ? 0 : input);
+    size_t record = stats_record(input, layer);
     return record >= c->begin && record < c->end ? &c->grams[record - c->begin] : NULL;
 }
 
-static uint32_t count_parts(void *user, enum observed input, size_t layer)
+static uint32_t count_parts(void *user, enum stats_input input, size_t layer)
 {
     const struct gram *gram = gram_of(user, input, layer);
     return gram ? smol_gram_parts(gram) : 0;
 }
 
-static void look_at_row(void *user, enum observed input, size_t layer, const float *x, size_t t)
+static void look_at_row(void *user, enum stats_input input, size_t layer, const float *x, size_t t)
 {
     struct calibration *c = user;
     size_t width = gram_of(c, input, layer)->width;
     c->energies[t] = smol_gram_energy(x + t * width, width);
 }
 
-static void add_part(void *user, enum observed input, size_t layer, const float *x, size_t n,
+static void add_part(void *user, enum stats_input input, size_t layer, const float *x, size_t n,
                      uint32_t part)
 {
     const struct calibration *c = user;

@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t record_of(const struct blob_model *model, enum stats_input input, uint32_t layer)
-{
-    return (size_t)layer * STATS_PER_LAYER + (layer < model->n_layers ? input : 0);
-}
-
 /* Returns the offset of a record's factors. */
 static size_t offset_of(const struct fold *fold, size_t record)
 {
@@ -86,7 +81,7 @@ static void fill_values(const struct fold *fold)
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     float *value = fold->values;
     for (uint32_t layer = 0; layer < model->n_layers; layer++) {
-        size_t offset = offset_of(fold, record_of(model, STATS_ATTENDED, layer));
+        size_t offset = offset_of(fold, stats_record(STATS_ATTENDED, layer));
         for (size_t head = 0; head < model->n_kv_heads; head++, value += dim)
             memcpy(value, fold->inverses + offset + head * shared * dim, dim * sizeof *value);
     }
@@ -117,7 +112,7 @@ smol_status smol_fold_make(const struct stats_file *stats, const struct blob_mod
 
 static const float *factors_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
-    size_t record = record_of(fold->model, input, layer);
+    size_t record = stats_record(input, layer);
     return can_fold(fold->model, record) ? fold->factors + offset_of(fold, record) : NULL;
 }
 
@@ -129,7 +124,7 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
 
 static const float *inverses_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
-    return smol_fold_inverses(fold, record_of(fold->model, input, layer));
+    return smol_fold_inverses(fold, stats_record(input, layer));
 }
 
 struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key)
@@ -164,9 +159,9 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_MLP_DOWN:
         return (struct fold_factors){NULL, factors_of(fold, STATS_GATED, layer)};
     case ROLE_FINAL_NORM:
-        return (struct fold_factors){NULL, inverses_of(fold, 0, m->n_layers)};
+        return (struct fold_factors){NULL, inverses_of(fold, STATS_OUTPUT, m->n_layers)};
     case ROLE_OUTPUT:
-        return (struct fold_factors){NULL, factors_of(fold, 0, m->n_layers)};
+        return (struct fold_factors){NULL, factors_of(fold, STATS_OUTPUT, m->n_layers)};
     default:
         return none;
     }

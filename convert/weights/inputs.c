@@ -32,12 +32,12 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
         [ROLE_MLP_GATE] = STATS_MLP,     [ROLE_MLP_UP] = STATS_MLP,
         [ROLE_MLP_DOWN] = STATS_GATED,
     };
-    bool is_output = layout->role == ROLE_OUTPUT ||
-                     (layout->role == ROLE_EMBED && model->tied_embeddings);
+    bool is_output =
+        layout->role == ROLE_OUTPUT || (layout->role == ROLE_EMBED && model->tied_embeddings);
     if (!inputs->stats || (layout->role == ROLE_EMBED && !is_output))
         return NO_RECORD;
     return is_output ? stats_output(&inputs->stats->header)
-                     : layout->layer * STATS_PER_LAYER + of_role[layout->role];
+                     : stats_record(of_role[layout->role], layout->layer);
 }
 
 /* Returns the sum of squares of input i, after folding. */

@@ -26,11 +26,6 @@ uint64_t smol_gram_bytes(size_t width, bool diagonal)
     return (diagonal ? stored : row_start(width, stored)) * sizeof(float);
 }
 
-uint64_t smol_gram_packed_bytes(size_t width, bool diagonal)
-{
-    return (diagonal ? width : (uint64_t)width * (width + 1) / 2) * sizeof(float);
-}
-
 uint32_t smol_gram_parts(const struct gram *gram)
 {
     size_t strip = gram->diagonal ? WIDE_STRIP : GRAM_STRIP;

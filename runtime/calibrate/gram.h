@@ -25,10 +25,8 @@ struct gram {
     float *sums;
 };
 
-/* Returns the bytes of the sums, and those of what smol_gram_pack makes of them. Both fit 64 bits
- * for the widths of a model. */
+/* Returns the bytes of the sums, which fit 64 bits for the widths of a model. */
 uint64_t smol_gram_bytes(size_t width, bool diagonal);
-uint64_t smol_gram_packed_bytes(size_t width, bool diagonal);
 
 /* Returns the number of parts that an addition is divided into. */
 uint32_t smol_gram_parts(const struct gram *gram);

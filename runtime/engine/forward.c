@@ -79,7 +79,7 @@ static void start_token(struct pass *pass, size_t layer, size_t t)
 /* --- observed inputs -------------------------------------------------------------------------- */
 
 /* Shows a product's input, whose rows are ready, to the observer, as two stages. */
-static void observe(const struct worker *w, enum observed kind, size_t layer,
+static void observe(const struct worker *w, enum stats_input kind, size_t layer,
                     const struct product_input *input)
 {
     const struct observer *observer = w->pass->observer;
@@ -270,12 +270,12 @@ static void attention_block(const struct worker *w, size_t layer)
     const struct product output =
         residual_product(w->pass, tensor[ROLE_ATTN_O], tensor[ROLE_ATTN_O_BIAS]);
     smol_pass_each_token(w, read_attention_input, layer);
-    observe(w, OBSERVED_ATTENTION, layer, &input);
+    observe(w, STATS_ATTENTION, layer, &input);
     smol_multiply(w, &input, qkv, 3);
     smol_pass_each_token(w, rotate_and_store, layer);
     smol_attend(w, layer);
     smol_pass_each_token(w, finish_attention, layer);
-    observe(w, OBSERVED_ATTENDED, layer, &attended);
+    observe(w, STATS_ATTENDED, layer, &attended);
     smol_multiply(w, &attended, &output, 1);
     if (!output.add)
         smol_pass_each_token(w, add_attention_output, layer);
@@ -382,9 +382,9 @@ static void mlp_block(const struct worker *w, size_t layer)
     const struct product down =
         residual_product(w->pass, tensor[ROLE_MLP_DOWN], tensor[ROLE_MLP_DOWN_BIAS]);
     smol_pass_each_token(w, read_mlp_input, layer);
-    observe(w, OBSERVED_MLP, layer, &normed);
+    observe(w, STATS_MLP, layer, &normed);
     smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
-    observe(w, OBSERVED_GATED, layer, &gated);
+    observe(w, STATS_GATED, layer, &gated);
     smol_multiply(w, &gated, &down, 1);
     if (!down.add)
         smol_pass_each_token(w, add_mlp_output, layer);
@@ -475,7 +475,7 @@ static void finish_pass(const struct worker *w)
         const struct product_input states =
             smol_input(e->normed, pass->n, pass->m->hidden_size, e->normed_q);
         smol_pass_each_token(w, finish_state, pass->m->n_layers);
-        observe(w, OBSERVED_OUTPUT, pass->m->n_layers, &states);
+        observe(w, STATS_OUTPUT, pass->m->n_layers, &states);
     }
     for (size_t done = 0; done < pass->n_logits; done += BATCH / 2) {
         size_t rest = pass->n_logits - done;

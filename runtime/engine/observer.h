@@ -7,17 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/format.h"
-
-/* The inputs in the order in which a layer computes them. */
-enum observed {
-    OBSERVED_ATTENTION, /* of q, k and v */
-    OBSERVED_ATTENDED,  /* of o */
-    OBSERVED_MLP,       /* of gate and up */
-    OBSERVED_GATED,     /* of down */
-    OBSERVED_PER_LAYER,
-    OBSERVED_OUTPUT = OBSERVED_PER_LAYER, /* of the output layer, of every row */
-};
+#include "format/stats.h"
 
 /* Zeros are defaults, except for n_layers. */
 struct observer {
@@ -28,16 +18,16 @@ struct observer {
     float *after;        /* (n, hidden_size): receives what leaves the last layer, or NULL */
     const struct blob_tensor *replaced; /* a matrix, or NULL: none */
     const void *replacement;            /* its bytes, instead of the blob's */
-    bool wants_output;                  /* OBSERVED_OUTPUT is computed */
+    bool wants_output;                  /* STATS_OUTPUT is computed */
     /* Returns the number of parts that the work on this input is divided into; 0: it is not of
      * interest. NULL: no input is. */
-    uint32_t (*parts)(void *user, enum observed input, size_t layer);
+    uint32_t (*parts)(void *user, enum stats_input input, size_t layer);
     /* Looks at row t of x (n, width), before the work on it. Threads look at different rows at the
      * same time. */
-    void (*look)(void *user, enum observed input, size_t layer, const float *x, size_t t);
+    void (*look)(void *user, enum stats_input input, size_t layer, const float *x, size_t t);
     /* Does part `part` of the work on rows x (n, width). Threads do different parts at the same
      * time. */
-    void (*see)(void *user, enum observed input, size_t layer, const float *x, size_t n,
+    void (*see)(void *user, enum stats_input input, size_t layer, const float *x, size_t n,
                 uint32_t part);
 };
 
