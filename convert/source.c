@@ -218,6 +218,7 @@ static smol_status open_template(struct source *source, const struct source_opti
 smol_status smol_source_settle(const struct source *source, smol_status status, smol_error *error)
 {
     status = file_settle(&source->lora.weights.file, source->lora.path, status, error);
+    status = file_settle(&source->stats.file, source->stats.path, status, error);
     return smol_shards_settle(&source->shards, status, error);
 }
 

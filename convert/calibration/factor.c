@@ -134,7 +134,7 @@ static void decompose(void *argument, struct pool_thread *thread)
         write_row(d, stage.item);
 }
 
-static smol_status run(struct decomposition *d, struct pool *pool, smol_error *error)
+static smol_status run(struct decomposition *d, struct pool *pool)
 {
     double sum = 0;
     for (size_t i = 0; i < d->n; i++)
@@ -147,8 +147,7 @@ static smol_status run(struct decomposition *d, struct pool *pool, smol_error *e
             return SMOL_OK;
         d->damping *= 2;
     }
-    return smol_fail(error, SMOL_ERROR_DAMAGED,
-                     "the Gram matrix is not positive definite: make the statistics again");
+    return SMOL_ERROR_DAMAGED;
 }
 
 smol_status smol_factor_make(const float *values, const float *inverses, size_t n,
@@ -169,7 +168,7 @@ smol_status smol_factor_make(const float *values, const float *inverses, size_t 
         factor->u = aligned_alloc(64, (size_t)round_up(n * factor->stride * sizeof(float), 64));
     }
     smol_status status =
-        d.a && d.panel && factor->u ? run(&d, pool, error) : smol_fail_memory(error, "a factor");
+        d.a && d.panel && factor->u ? run(&d, pool) : smol_fail_memory(error, "a factor");
     free(d.a);
     free(d.panel);
     if (status)

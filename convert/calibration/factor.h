@@ -28,7 +28,7 @@ struct factor {
  * until the matrix is positive definite. The order of operations is fixed: the bits are the same
  * for any number of threads and any instruction set. Needs 12 bytes for each element of the
  * matrix. After an error there is nothing to free. Errors: SMOL_ERROR_DAMAGED (no damping
- * suffices), SMOL_ERROR_MEMORY. */
+ * suffices; without a message), SMOL_ERROR_MEMORY. */
 smol_status smol_factor_make(const float *values, const float *inverses, size_t n,
                              struct pool *pool, struct factor *factor, smol_error *error);
 

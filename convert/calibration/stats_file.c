@@ -2,6 +2,8 @@
 #include "convert/calibration/stats_file.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/hash.h"
@@ -9,19 +11,23 @@
 
 static smol_status check_file(struct stats_file *stats, smol_error *error)
 {
-    uint64_t digest, size = stats->file.size;
+    uint64_t digest = 0, size = stats->file.size;
+    const uint8_t *data = stats->file.data;
     const size_t start = sizeof stats->header + sizeof digest;
-    memcpy(&stats->header, stats->file.data, size < start ? size : sizeof stats->header);
-    smol_status status = SMOL_OK;
-    if (size >= start) {
-        memcpy(&digest, stats->file.data + sizeof stats->header, sizeof digest);
-        if (memcmp(stats->header.magic, STATS_MAGIC, STATS_MAGIC_SIZE) == 0 &&
-            digest != smol_digest(&stats->header, sizeof stats->header))
-            return smol_fail(error, SMOL_ERROR_DAMAGED,
-                             "%s: the header's digest is wrong (offset %zu): make the file again",
-                             stats->path, sizeof stats->header);
+    bool ours = size >= STATS_MAGIC_SIZE && memcmp(data, STATS_MAGIC, STATS_MAGIC_SIZE) == 0;
+    if (ours && size < start)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: %" PRIu64 " bytes, expected %zu or more: make the file again",
+                         stats->path, size, start);
+    if (ours) {
+        memcpy(&stats->header, data, sizeof stats->header);
+        memcpy(&digest, data + sizeof stats->header, sizeof digest);
     }
-    status = smol_stats_check(&stats->header, stats->path, error);
+    if (ours && digest != smol_digest(&stats->header, sizeof stats->header))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "%s: the header's digest is wrong (offset %zu): make the file again",
+                         stats->path, sizeof stats->header);
+    smol_status status = smol_stats_check(&stats->header, stats->path, error);
     if (status)
         return status;
     uint64_t expected = smol_stats_offset(&stats->header, smol_stats_count(&stats->header));
@@ -37,8 +43,7 @@ smol_status smol_stats_open(const char *path, struct stats_file *stats, smol_err
     *stats = (struct stats_file){.path = path};
     smol_status status = smol_file_map(path, &stats->file, error);
     if (!status)
-        status = check_file(stats, error);
-    status = stats->file.data ? file_settle(&stats->file, path, status, error) : status;
+        status = file_settle(&stats->file, path, check_file(stats, error), error);
     if (status)
         smol_stats_close(stats);
     return status;
@@ -62,24 +67,43 @@ smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_
     return smol_stats_read(stats, stats_output(&stats->header) + 1, &(const float *){NULL}, error);
 }
 
+/* Returns whether the elements of a record are finite, those of the diagonal (or sensitivities) not
+ * negative, and no element of a matrix exceeds twice the largest of its diagonal, as none of a Gram
+ * matrix does. */
+static bool is_possible(const struct stats_file *stats, size_t record, const float *values)
+{
+    size_t n = (size_t)(smol_stats_bytes(&stats->header, record) / sizeof *values);
+    float largest = 0;
+    bool good = true;
+    for (size_t i = 0; good && i < smol_stats_width(&stats->header, record); i++) {
+        float square = stats_diagonal(stats, record, values, i);
+        good = square >= 0 && f32_is_finite(square);
+        largest = square > largest ? square : largest;
+    }
+    for (size_t i = 0; good && i < n; i++)
+        good = fabs((double)values[i]) <= 2 * (double)largest; /* false for NaN */
+    return good;
+}
+
 smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
                             smol_error *error)
 {
-    uint64_t digest, offset = smol_stats_offset(&stats->header, record);
+    uint64_t digest;
     size_t size = (size_t)smol_stats_bytes(&stats->header, record);
-    const uint8_t *data = stats->file.data + offset;
+    const uint8_t *data = stats->file.data + smol_stats_offset(&stats->header, record);
     *values = (const void *)data;
     memcpy(&digest, data + size, sizeof digest);
-    bool good = digest == smol_stats_digest(&stats->header, record, data, size);
-    for (size_t i = 0; good && i < size / sizeof(float); i++)
-        good = f32_is_finite((*values)[i]);
-    for (size_t i = 0; good && i < smol_stats_width(&stats->header, record); i++)
-        good = stats_diagonal(stats, record, *values, i) >= 0; /* or a sensitivity */
-    if (good)
+    if (digest == smol_stats_digest(&stats->header, record, data, size) &&
+        is_possible(stats, record, *values))
         return SMOL_OK;
+    return smol_stats_damaged(stats, record, error);
+}
+
+smol_status smol_stats_damaged(const struct stats_file *stats, size_t record, smol_error *error)
+{
     return smol_fail(error, SMOL_ERROR_DAMAGED,
                      "%s: record %zu is damaged (offset %" PRIu64 "): make the file again",
-                     stats->path, record, offset);
+                     stats->path, record, smol_stats_offset(&stats->header, record));
 }
 
 void smol_stats_close(struct stats_file *stats)

@@ -26,6 +26,10 @@ smol_status smol_stats_belong(const struct stats_file *stats, const struct blob_
 smol_status smol_stats_read(const struct stats_file *stats, size_t record, const float **values,
                             smol_error *error);
 
+/* Reports a record whose digest is right, but that is no Gram matrix. Returns SMOL_ERROR_DAMAGED.
+ */
+smol_status smol_stats_damaged(const struct stats_file *stats, size_t record, smol_error *error);
+
 /* Returns element (i, i) of a record, or sensitivity i. */
 static inline float stats_diagonal(const struct stats_file *stats, size_t record,
                                    const float *values, uint64_t i)

@@ -28,17 +28,18 @@ static bool can_fold(const struct blob_model *model, size_t record)
            normed;
 }
 
-/* Gives the channels of a value head, which several query heads read, the sum of their squares. */
+/* Gives the channels of a value head, which several query heads read, the mean of their squares. */
 static void share_heads(const struct blob_model *model, float *squares)
 {
     size_t dim = model->head_dim, shared = model->n_heads / model->n_kv_heads;
     for (size_t head = 0; head < model->n_kv_heads; head++)
         for (size_t i = 0; i < dim; i++) {
-            float *first = squares + head * shared * dim + i, sum = 0;
+            float *first = squares + head * shared * dim + i;
+            double sum = 0;
             for (size_t k = 0; k < shared; k++)
-                sum += first[k * dim];
+                sum += (double)first[k * dim];
             for (size_t k = 0; k < shared; k++)
-                first[k * dim] = sum;
+                first[k * dim] = (float)(sum / (double)shared);
         }
 }
 

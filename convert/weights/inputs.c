@@ -78,6 +78,8 @@ smol_status smol_inputs_load(struct inputs *inputs, size_t record, struct pool *
     inputs->record = record;
     if (inputs->stats->header.kind == STATS_GRAM)
         status = smol_factor_make(inputs->values, inverses, width, pool, &inputs->factor, error);
+    if (status == SMOL_ERROR_DAMAGED)
+        return smol_stats_damaged(inputs->stats, record, error);
     if (!status)
         set_importance(inputs, inverses, width);
     return status;

@@ -37,6 +37,10 @@ def commands(build, folder):
     subprocess.run([build / "smolconv", "delta", "--quiet", blob, newer, delta], check=True)
     yield "delta", [build / "smolconv", "delta", "--quiet", "--force", blob, newer, out]
     yield "patch", [build / "smolconv", "patch", "--force", blob, delta, out]
+    exact = folder / "exact.smol"
+    subprocess.run([build / "smolconv", "--quiet", "--dtype", "f32", DEMO, exact], check=True)
+    (folder / "text").write_text("Anna the baker met Otto in Willowby. " * 60)
+    yield "calibrate", [build / "smolrun", "calibrate", exact, folder / "text", "-o", out]
     yield "logits", [build / "smolrun", "logits", blob, "--tokens", "5 6 " * 60, "-o", out]
 
 

@@ -110,14 +110,21 @@ def commands(material):
     larger, other = material / "larger.smol", material / "other.smol"
     delta = material / "delta"
     threads = ("--threads", "2")
+    exact = material / "exact.smol"
+    calibrated = ("--dtype", "int4", "--calibration", material / "gram")
     return [
         Command("convert", ("smolconv", *threads, source, "OUT")),
         Command("convert --force", ("smolconv", *threads, "--force", source, "OUT"), old=True),
         Command("convert shards", ("smolconv", *threads, material / "sharded", "OUT")),
         Command("convert lora", ("smolconv", *threads, "--lora", f"{material / 'adapter'}:2", source,
                                  "OUT")),
+        Command("convert calibrated", ("smolconv", *threads, *calibrated, source, "OUT")),
+        Command("convert diagonal", ("smolconv", *threads, "--dtype", "int8", "--calibration",
+                                     material / "diagonal", source, "OUT")),
         Command("verify", ("smolconv", "verify", blob)),
         Command("verify --source", ("smolconv", "verify", "--source", source, blob)),
+        Command("verify calibrated", ("smolconv", "verify", "--source", source, *calibrated[2:],
+                                      material / "calibrated.smol")),
         Command("pack", ("smolconv", "pack", *threads, blob, "OUT")),
         Command("pack --force", ("smolconv", "pack", "--force", blob, "OUT"), old=True),
         Command("unpack", ("smolconv", "unpack", *threads, packed, "OUT")),
@@ -162,6 +169,10 @@ def commands(material):
                                *threads)),
         Command("perplexity, old", ("smolrun", "perplexity", blob, "-", "--save-logits", "OUT", "--kl-from",
                                     material / "saved"), stdin=TEXT, old=True),
+        Command("calibrate", ("smolrun", "calibrate", *threads, exact, material / "text", "-o", "OUT"),
+                resume=True),
+        Command("calibrate a part", ("smolrun", "calibrate", "--diagonal", exact, "-", "-o", "OUT"),
+                stdin=TEXT, resume=True, part=(material / "diagonal").read_bytes()[:300]),
         Command("explain", ("smolrun", "explain", blob, "-", "-n", "3", "--given", *threads), stdin=TEXT),
         Command("explain --json", ("smolrun", "explain", blob, "ab", "-n", "3", "--temp", "1", "--json")),
         Command("tokenize", ("smolrun", "tokenize", blob, "-"), stdin=b"abc " * 9),
@@ -352,6 +363,18 @@ def make_material(build, folder):
     (folder / "text").write_bytes(TEXT)
     words = ["perplexity", folder / "tiny.smol", folder / "text", "--save-logits", folder / "saved"]
     subprocess.run([build / "smolrun", *words], check=True, stdout=subprocess.DEVNULL)
+    calibrate(build, folder)
+
+
+def calibrate(build, folder):
+    """Statistics of both kinds, and a blob that was converted with them."""
+    exact, tool = folder / "exact.smol", [build / "smolconv", "--quiet"]
+    subprocess.run([*tool, "--dtype", "f32", folder / "tiny", exact], check=True)
+    for name, kind in (("gram", []), ("diagonal", ["--diagonal"])):
+        words = ["calibrate", exact, folder / "text", "-o", folder / name, *kind]
+        subprocess.run([build / "smolrun", *words], check=True)
+    words = ["--dtype", "int4", "--calibration", folder / "gram", folder / "tiny"]
+    subprocess.run([*tool, *words, folder / "calibrated.smol"], check=True)
 
 
 def parse():

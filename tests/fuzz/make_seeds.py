@@ -413,6 +413,37 @@ def saved_logits():
     yield "raw", saved(7, 9, 8, after=raw, rest=b"\x8bLOGIT\r\n" + bytes(48))
 
 
+def statistics():
+    """What is done to good statistics; the rest of an input replaces the start of the records."""
+    repair, raw = 1, 2
+
+    def stats(kind=0, dtype=3, damages=(), after=repair, length=0, rest=b""):
+        return struct.pack("<BBBBH", kind, dtype, after, len(damages), length) + b"".join(damages) + rest
+
+    def at(offset, content):
+        return damage(2 * offset + 1, content)
+
+    def floats(*values):
+        return struct.pack(f"<{len(values)}f", *values)
+
+    for dtype in range(4):
+        yield f"gram{dtype}", stats(dtype=dtype)
+        yield f"diagonal{dtype}", stats(1, dtype)
+    yield "tokens", stats(damages=[at(32, b"\xff" * 8)])
+    yield "shape", stats(damages=[at(44, b"\1"), at(60, b"\1")])
+    yield "widths", stats(damages=[at(48, struct.pack("<2I", 2**22, 2**22)), at(56, struct.pack("<2I", 2**22, 2**22))])
+    yield "key", stats(damages=[at(16, b"\1")])
+    yield "flip", stats(damages=[at(80, b"\1")], after=0)
+    yield "cut", stats(length=70)
+    yield "nan", stats(rest=floats(float("nan")))
+    yield "negative", stats(rest=floats(-1))
+    yield "zeros", stats(rest=bytes(700))
+    yield "huge", stats(rest=floats(*[3e38] * 250))
+    yield "small", stats(1, rest=floats(*[1e-45] * 25))
+    yield "indefinite", stats(rest=floats(1, *[2] * 6, 1, *[2] * 5, 1))
+    yield "raw", stats(after=raw, rest=b"\x89SMC\r\n\x1a\n\1\0\0\0" + bytes(60))
+
+
 TWICE, REST, ODD, SUM, NO_SIZE, NO_TABLE = (1 << bit for bit in range(6))
 
 
@@ -571,6 +602,7 @@ TARGETS = {
     "run": runs,
     "session": sessions,
     "saved_logits": saved_logits,
+    "stats": statistics,
     "unpack": packed,
     "patch": deltas,
     "diff": comparisons,

@@ -32,10 +32,8 @@ class Folding:
             squares = squares_of(stats, record)
             if record < last and record % 4 == ATTENDED:
                 shared = squares.reshape(kv_heads, heads // kv_heads, dim)
-                total = np.zeros((kv_heads, 1, dim), np.float32)
-                for i in range(heads // kv_heads):
-                    total += shared[:, i : i + 1]
-                squares = np.broadcast_to(total, shared.shape).reshape(-1)
+                means = shared.astype(np.float64).mean(axis=1, keepdims=True).astype(np.float32)
+                squares = np.broadcast_to(means, shared.shape).reshape(-1)
             normed = not model["blocks"] & NO_INPUT_NORMS
             folds = not model["tied_embeddings"] if record == last else record % 4 in (ATTENDED, GATED) or normed
             self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))

@@ -37,6 +37,7 @@ from hostile_json import INDEX, JSON
 from hostile_packed import PACKED
 from hostile_safetensors import SAFETENSORS
 from hostile_shards import SHARDS
+from hostile_stats import STATS, tiny
 
 ADDRESS_SPACE, SECONDS = GIB + (512 << 20), 60  # of a process: the largest file and half a gibibyte
 
@@ -156,6 +157,20 @@ def check_shards(case, build, folder, limited=True):
     return [text for text in (converted, compared, left) if text]
 
 
+def check_stats(case, build, folder, limited=True):
+    """Statistics that are accepted make a good blob."""
+    source, stats, blob = tiny.make(folder / "tiny"), folder / "stats", folder / "x.smol"
+    write(stats, case.make())
+    words = ["--quiet", "--threads", "1", "--dtype", "int4", "--calibration", stats, source, blob]
+    found = run([build / "smolconv", *words], limited)
+    converted = complaint("smolconv", case.status, case.words, found)
+    left = "an output is left" if sorted(folder.glob("*.smol*")) != [blob] * (case.status == OK) else None
+    verified = None
+    if blob.exists():
+        verified = complaint("smolconv verify", OK, (), run([build / "smolconv", "verify", blob], limited))
+    return [text for text in (converted, left, verified) if text]
+
+
 def main():
     build, limited = Path(sys.argv[1]), "--sanitized" not in sys.argv[2:]
     checks = [(f"blob, {c.name}", lambda f, c=c: check_blob(c, build, f, limited)) for c in BLOBS]
@@ -166,6 +181,7 @@ def main():
                for c in SAFETENSORS]  # fmt: skip
     checks += [(c.name, lambda f, n=n, c=c: check_json(n, c, build, f, limited)) for n, c in JSON]
     checks += [(f"shards, {c.name}", lambda f, c=c: check_shards(c, build, f, limited)) for c in SHARDS]
+    checks += [(c.name, lambda f, c=c: check_stats(c, build, f, limited)) for c in STATS]
     failed = 0
     for name, check in checks:
         with tempfile.TemporaryDirectory() as folder:

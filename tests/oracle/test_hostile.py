@@ -11,6 +11,7 @@ from hostile import (
     check_packed,
     check_safetensors,
     check_shards,
+    check_stats,
 )
 from hostile_blobs import BLOBS
 from hostile_cases import OK, UNSUPPORTED, shortened
@@ -19,6 +20,7 @@ from hostile_json import JSON
 from hostile_packed import PACKED
 from hostile_safetensors import SAFETENSORS
 from hostile_shards import SHARDS
+from hostile_stats import STATS
 from internal import BUILD
 from smol_reader import Blob, Damaged, Unsupported
 from test_safetensors import agree
@@ -82,3 +84,8 @@ def test_bad_json_is_refused(file, case, tmp_path):
 @pytest.mark.parametrize("case", SHARDS, ids=by_name)
 def test_a_bad_index_is_refused(case, tmp_path):
     assert check_shards(case, BUILD, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", STATS, ids=by_name)
+def test_bad_statistics_are_refused(case, tmp_path):
+    assert check_stats(case, BUILD, tmp_path) == []

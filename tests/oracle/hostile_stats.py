@@ -1,0 +1,219 @@
+"""Bad calibration statistics, and odd but good ones, of the model of tests/fault/tiny.py. Written from format/STATS.md
+alone, with right digests unless a case is about them."""
+
+import functools
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from blob_images import xxh3
+from hostile_cases import DAMAGED, OK, ROOT, UNSUPPORTED, USAGE, Case, Sparse
+
+sys.path.append(str(ROOT / "tests/fault"))
+import tiny  # noqa: E402
+
+STATS = []
+HEADER = struct.Struct("<8sHHIQQQII4I")
+MAGIC = b"\x89SMC\r\n\x1a\n"
+GRAM, DIAGONAL = 1, 2
+MIDDLE = 32
+WIDTHS = (tiny.HIDDEN, tiny.HIDDEN, tiny.HIDDEN, MIDDLE)
+ORDER = """model.embed_tokens input_layernorm self_attn.q_proj self_attn.k_proj self_attn.v_proj
+    self_attn.o_proj post_attention_layernorm mlp.gate_proj mlp.up_proj mlp.down_proj model.norm"""
+
+
+def bf16(row):
+    """The upper halves of floats, rounded to nearest even."""
+    bits = np.frombuffer(row, "<u4").astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
+
+
+@functools.cache
+def model_key():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "weights"
+        tiny.write_weights(path, MIDDLE, seed=0)
+        tensors = {name: (shape, data) for name, shape, data in tiny.read_tensors(path)}
+    head_dim, vocabulary = tiny.HIDDEN // tiny.HEADS, len(tiny.TOKENS) + len(tiny.MERGES)
+    shape = (tiny.LAYERS, tiny.HIDDEN, MIDDLE, tiny.HEADS, tiny.HEADS, head_dim, vocabulary, 1)
+    key = xxh3(struct.pack("<8I", *shape))
+    for name in ORDER.split():
+        place = name if name.startswith("model.") else f"model.layers.0.{name}"
+        shape, data = tensors[f"{place}.weight"]
+        size = 4 * shape[-1]
+        for start in range(0, min(len(data), 16 * size), size):
+            key = xxh3(struct.pack("<2Q", key, xxh3(bf16(data[start : start + size]))))
+    return key
+
+
+def header(**changes):
+    fields = {
+        "magic": MAGIC, "major": 1, "minor": 0, "kind": GRAM, "key": model_key(), "text": 5,
+        "tokens": 100, "windows": 1, "layers": tiny.LAYERS, "widths": WIDTHS,
+    } | changes  # fmt: skip
+    *others, widths = fields.values()
+    return HEADER.pack(*others, *widths)
+
+
+def gram(number):
+    """A good record, as a whole matrix."""
+    width = (*WIDTHS, tiny.HIDDEN)[number]
+    x = np.random.default_rng(number).normal(size=(100, width)) * np.arange(1, width + 1) ** 0.5
+    return x.T @ x
+
+
+def statistics(edit=None, record=0, **changes):
+    """The file; `edit` changes one record's matrix, or the sensitivities, which are in record 5."""
+    head = header(**changes)
+    parts = [head, struct.pack("<Q", xxh3(head))]
+    for number in range(4 * tiny.LAYERS + 2):
+        is_last = number == 4 * tiny.LAYERS + 1
+        matrix = np.eye(7 * tiny.LAYERS + 2) if is_last else gram(number)
+        if edit and number == record:
+            edit(matrix)
+        is_gram = changes.get("kind", GRAM) == GRAM and not is_last
+        places = np.triu_indices(len(matrix)) if is_gram else np.diag_indices(len(matrix))
+        with np.errstate(over="ignore"):
+            values = matrix[places].astype("<f4").tobytes()
+        parts += [values, struct.pack("<Q", xxh3(struct.pack("<3Q", xxh3(head), number, xxh3(values))))]
+    return b"".join(parts)
+
+
+def case(name, make, *words, status=DAMAGED):
+    STATS.append(Case(f"statistics: {name}", make, status, words))
+
+
+def spoiled(name, change, *words, status=DAMAGED):
+    """What `change` makes of a good file."""
+    case(name, lambda: change(statistics()), *words, status=status)
+
+
+def flipped(offset):
+    def flip(data):
+        data = bytearray(data)
+        data[offset] ^= 1 << offset % 8
+        return bytes(data)
+
+    return flip
+
+
+case("good", statistics, status=OK)
+case("good diagonals", lambda: statistics(kind=DIAGONAL), status=OK)
+
+foreign = "not a file of calibration statistics"
+case("empty", lambda: b"", foreign, status=UNSUPPORTED)
+case("text", lambda: b"Once upon a time" * 9, foreign, status=UNSUPPORTED)
+spoiled("half the magic", lambda d: d[:4], foreign, status=UNSUPPORTED)
+spoiled("half a header", lambda d: d[:40])
+for size in (*range(64, 73), 73, 79, 80, 400, 1000, 4000):
+    spoiled(f"truncated to {size} bytes [length]", lambda d, n=size: d[:n], f"{size} bytes, expected")
+for size in (1, 7, 8, 9, 500):
+    spoiled(f"truncated by {size} bytes [length]", lambda d, n=size: d[:-n], "bytes, expected")
+spoiled("longer", lambda d: d + b"\0", "bytes, expected")
+spoiled("twice", lambda d: d + d, "bytes, expected")
+
+spoiled("flipped in the magic", flipped(7), foreign, status=UNSUPPORTED)
+for offset in (8, 10, 12, 16, 24, 33, 40, 45, 50, 63, 64, 71):
+    spoiled(f"flipped at {offset}", flipped(offset), "the header's digest is wrong")
+for offset in (72, 300, 615, 616, 623):
+    spoiled(f"flipped at {offset}", flipped(offset), "record 0 is damaged (offset 72)")
+spoiled("flipped in the middle", flipped(2000), "is damaged")
+spoiled("flipped in the last digest", flipped(-1), "record 5 is damaged")
+spoiled("records exchanged", lambda d: d[:72] + d[624:1176] + d[72:624] + d[1176:], "record 0 is damaged")
+spoiled(
+    "records of another file", lambda d: d[:72] + statistics(tokens=99)[72:], "record 5 is damaged"
+)
+
+out = "out of range"
+case("newer", lambda: statistics(major=2), "version 2.0", status=UNSUPPORTED)
+case("a later minor version", lambda: statistics(minor=9), "version 1.9", status=UNSUPPORTED)
+for kind in (0, 3, 2**32 - 1):
+    case(f"kind {kind}", lambda k=kind: statistics(kind=k), out)
+for n in (0, 1025, 2**31, 2**32 - 1):
+    case(f"{n} layers [23605]", lambda n=n: statistics(layers=n), out)
+for n in (0, 2**22 + 1, 2**32 - 1):
+    for place in range(4):
+        widths = tuple(n if i == place or (place, i) == (0, 2) else w for i, w in enumerate(WIDTHS))
+        case(f"width {place} of {n} [23605]", lambda w=widths: statistics(widths=w), out)
+case("two hidden sizes", lambda: statistics(widths=(16, 16, 17, 32)), out)
+case("no tokens [zero]", lambda: statistics(tokens=0), out)
+for kind in (GRAM, DIAGONAL):
+    case(f"widths of 2^22, kind {kind} [23605]", lambda k=kind: statistics(kind=k, widths=(2**22,) * 4), "expected")
+case("1024 layers of widths of 2^22 [53630]", lambda: statistics(layers=1024, widths=(2**22,) * 4), "expected")
+case("2^64 - 1 tokens", lambda: statistics(tokens=2**64 - 1), status=OK)
+
+case("another key", lambda: statistics(key=model_key() ^ 1), "with other weights", status=USAGE)
+
+
+def of_another_shape():
+    """A gibibyte of diagonals."""
+    head = header(kind=DIAGONAL, layers=1023, widths=(2**16,) * 4)
+    size = 72 + 4 * 1023 * (4 * 2**16 + 8) + 4 * 2**16 + 8 + 4 * (7 * 1023 + 2) + 8
+    return Sparse(head + struct.pack("<Q", xxh3(head)), size)
+
+
+case("another shape", of_another_shape, "of another shape", status=USAGE)
+
+
+def put(value, i=0, k=0):
+    def edit(matrix):
+        matrix[i, k] = value
+
+    return edit
+
+
+def fill(value, diagonal):
+    def edit(matrix):
+        matrix[:] = value
+        matrix[np.diag_indices(len(matrix))] = diagonal
+
+    return edit
+
+
+def one_channel(matrix):
+    matrix[:] = 0
+    matrix[3, 3] = 3e38
+
+
+def steep(matrix):
+    """Far from positive semidefinite, within the bounds that a reader checks."""
+    matrix[:] = 3e38
+    matrix[np.diag_indices(len(matrix))] = 0
+    matrix[0, 0] = 3e38
+
+
+BAD = {
+    "NaN": put(np.nan, 3, 7),
+    "NaN on the diagonal": put(np.nan, 5, 5),
+    "infinity": put(np.inf, 0, 15),
+    "minus infinity": put(-np.inf, 0, 1),
+    "infinity on the diagonal": put(np.inf, 2, 2),
+    "a negative diagonal": put(-1e-30, 5, 5),
+    "an element without squares": fill(1, 0),
+    "a large element": fill(-2.1, 1),
+}
+GOOD = {
+    "minus zero": put(-0.0, 5, 5),
+    "zeros": fill(0, 0),
+    "indefinite": fill(-1, 1),
+    "more indefinite": fill(-2, 1),
+    "steep": steep,
+    "one channel": one_channel,
+    "huge": fill(3e38, 3.3e38),
+    "huge and small": fill(0, 10.0 ** np.arange(-45, 39, 84 / 16)[:16]),
+    "subnormal": fill(1e-45, 1e-45),
+}
+for name, edit in BAD.items():
+    for record in (0, 1, 4):
+        words = (f"record {record} is damaged",)
+        case(f"{name} in record {record}", lambda e=edit, r=record: statistics(e, r), *words)
+for name in ("NaN on the diagonal", "infinity on the diagonal", "a negative diagonal"):
+    case(f"{name}, alone", lambda e=BAD[name]: statistics(e, kind=DIAGONAL), "record 0 is damaged")
+for name in ("NaN on the diagonal", "infinity on the diagonal", "a negative diagonal"):
+    case(f"{name} of sensitivities", lambda e=BAD[name]: statistics(e, 5), "record 5 is damaged")
+for name, edit in GOOD.items():
+    for record in (0, 1, 2, 4):
+        case(f"{name} in record {record}", lambda e=edit, r=record: statistics(e, r), status=OK)
+    case(f"{name}, alone", lambda e=edit: statistics(e, 1, kind=DIAGONAL), status=OK)

@@ -1,0 +1,206 @@
+/* Tests of damage to small calibration statistics, exhaustively: no flipped bit, truncation or
+ * appended byte passes, and with repaired digests every flip is refused or makes a good blob. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "format/reader.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/temporary_fixture.h"
+#include "tests/unit/tiny_stats.h"
+
+#define BIT_STRIDE (samples_only() ? 67 : 1)
+#define REPAIRED_STRIDE (samples_only() ? 997 : 13)
+
+static smol_error error;
+static struct tiny_stats stats;
+static struct pool *pool;
+
+/* The file, with room for an appended byte: a change in memory changes it immediately. */
+static struct {
+    char path[128];
+    uint8_t *bytes;
+    int fd;
+} image;
+
+static int set_up(void **state)
+{
+    temporary_set_up(state);
+    make_tokenizer();
+    snprintf(image.path, sizeof image.path, "%s/stats", temporary.folder);
+    image.fd = open(image.path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(image.fd >= 0 && ftruncate(image.fd, TINY_STATS_BYTES) == 0);
+    image.bytes = mmap(NULL, TINY_STATS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, image.fd, 0);
+    assert_true(image.bytes != MAP_FAILED);
+    assert_int_equal(smol_pool_create(1, &pool, &error), SMOL_OK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    smol_pool_destroy(pool);
+    munmap(image.bytes, TINY_STATS_BYTES);
+    close(image.fd);
+    return temporary_tear_down(state);
+}
+
+static void store(enum stats_kind kind)
+{
+    make_stats(kind, &stats);
+    assert_int_equal(ftruncate(image.fd, (off_t)stats.size), 0);
+    memcpy(image.bytes, stats.bytes, stats.size);
+}
+
+/* Opens the file and reads all of its records. */
+static smol_status open_and_read(struct stats_file *file)
+{
+    const float *values;
+    smol_status status = smol_stats_open(image.path, file, &error);
+    if (!status)
+        status = smol_stats_belong(file, &odd_model, stats.header.model_key, &error);
+    for (size_t i = 0; !status && i < smol_stats_count(&file->header); i++)
+        status = smol_stats_read(file, i, &values, &error);
+    return status;
+}
+
+static smol_status read_file(void)
+{
+    struct stats_file file;
+    smol_status status = open_and_read(&file);
+    smol_stats_close(&file);
+    return status;
+}
+
+static void check_every_bit(enum stats_kind kind)
+{
+    store(kind);
+    assert_int_equal(read_file(), SMOL_OK);
+    for (size_t bit = 0; bit < stats.size * 8; bit += BIT_STRIDE) {
+        image.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        smol_status status = read_file();
+        image.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        if (status != (bit / 8 < STATS_MAGIC_SIZE ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED))
+            fail_msg("bit %zu of byte %zu: status %d", bit % 8, bit / 8, status);
+    }
+    assert_int_equal(read_file(), SMOL_OK); /* all flips were undone */
+}
+
+static void every_flipped_bit_is_refused(void **state)
+{
+    (void)state;
+    check_every_bit(STATS_DIAGONAL);
+    check_every_bit(STATS_GRAM);
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    store(STATS_DIAGONAL);
+    for (size_t size = stats.size; size-- > 0;) {
+        assert_int_equal(ftruncate(image.fd, (off_t)size), 0);
+        smol_status status = read_file();
+        if (status != (size < STATS_MAGIC_SIZE ? SMOL_ERROR_UNSUPPORTED : SMOL_ERROR_DAMAGED))
+            fail_msg("%zu of %zu bytes: status %d", size, stats.size, status);
+    }
+}
+
+static void appended_bytes_are_refused(void **state)
+{
+    (void)state;
+    store(STATS_DIAGONAL);
+    assert_int_equal(ftruncate(image.fd, (off_t)stats.size + 1), 0);
+    assert_int_equal(read_file(), SMOL_ERROR_DAMAGED);
+}
+
+/* Converts with the file if it can be read; the blob is good. */
+static smol_status convert(enum blob_dtype dtype)
+{
+    static _Alignas(64) uint8_t bytes[TINY_BLOB_BYTES];
+    struct stats_file file;
+    struct blob blob;
+    size_t size;
+    smol_status status = open_and_read(&file);
+    if (!status) {
+        assert_int_equal(convert_tiny(&file, dtype, pool, bytes, &size, &error), SMOL_OK);
+        assert_int_equal(
+            smol_blob_open_bytes(bytes, size, "tiny.smol", VERIFY_AT_OPEN, &blob, &error), SMOL_OK);
+        smol_blob_close(&blob);
+    }
+    smol_stats_close(&file);
+    return status;
+}
+
+static void flips_with_right_digests_are_refused_or_harmless(void **state)
+{
+    (void)state;
+    size_t n_refused = 0, n_harmless = 0;
+    make_stats(STATS_GRAM, &stats);
+    for (size_t bit = 0; bit < stats.size * 8; bit += REPAIRED_STRIDE) {
+        store(STATS_GRAM);
+        stats.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        repair_stats(&stats);
+        memcpy(image.bytes, stats.bytes, stats.size);
+        if (convert(DTYPE_INT8 + bit % 4) == SMOL_OK)
+            n_harmless++;
+        else
+            n_refused++;
+    }
+    assert_true(n_refused > 0 && n_harmless > n_refused);
+}
+
+/* --- records that are no Gram matrices -------------------------------------------------------- */
+
+/* Converts with element (i, k) of each matrix in turn set to a value. */
+static void check_value(float value, size_t i, size_t k, smol_status expected)
+{
+    for (size_t record = 0; record <= stats_output(&stats.header); record++) {
+        store(STATS_GRAM);
+        *stats_element(&stats, record, i, k) = value;
+        repair_stats(&stats);
+        memcpy(image.bytes, stats.bytes, stats.size);
+        assert_int_equal(convert(DTYPE_INT4), expected);
+    }
+}
+
+static void records_that_are_no_gram_matrices_are_refused(void **state)
+{
+    (void)state;
+    make_stats(STATS_GRAM, &stats);
+    check_value(NAN, 0, 3, SMOL_ERROR_DAMAGED);
+    check_value(NAN, 4, 4, SMOL_ERROR_DAMAGED);
+    check_value(INFINITY, 2, 2, SMOL_ERROR_DAMAGED);
+    check_value(-INFINITY, 1, 5, SMOL_ERROR_DAMAGED);
+    check_value(-1e-30f, 6, 6, SMOL_ERROR_DAMAGED);
+    check_value(-60, 0, 1, SMOL_ERROR_DAMAGED); /* more than twice the largest square, 27 */
+}
+
+static void odd_records_make_good_blobs(void **state)
+{
+    (void)state;
+    make_stats(STATS_GRAM, &stats);
+    check_value(0, 3, 3, SMOL_OK);
+    check_value(3e38f, 0, 0, SMOL_OK);
+    check_value(3e38f, 6, 6, SMOL_OK);
+    check_value(1e-45f, 5, 5, SMOL_OK);
+    check_value(-50, 0, 1, SMOL_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_is_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(appended_bytes_are_refused),
+        cmocka_unit_test(flips_with_right_digests_are_refused_or_harmless),
+        cmocka_unit_test(records_that_are_no_gram_matrices_are_refused),
+        cmocka_unit_test(odd_records_make_good_blobs),
+    };
+    return cmocka_run_group_tests_name("statistics", tests, set_up, tear_down);
+}
