@@ -332,6 +332,39 @@ static smol_status use_mix(struct source *source, const struct blob *blob, smol_
     return smol_mix_copy(blob, &source->mix, error);
 }
 
+static bool is_calibrated(const struct blob *blob)
+{
+    size_t length;
+    return smol_provenance_calibration(blob->provenance, blob->n_provenance, &length);
+}
+
+/* Checks that there are statistics if the blob was converted with some, and only then. */
+static smol_status check_calibration(const struct blob *blob, const char *stats, smol_error *error)
+{
+    if (!stats && is_calibrated(blob))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "%s: was converted with calibration statistics: name the same file with "
+                         "--calibration",
+                         blob->path);
+    if (stats && !is_calibrated(blob))
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "--calibration: %s was converted without: leave it out", blob->path);
+    return SMOL_OK;
+}
+
+/* Checks that the statistics are those that the blob was converted with. */
+static smol_status check_same_stats(const struct conversion *c, const struct blob *blob,
+                                    smol_error *error)
+{
+    if (smol_provenance_calibrated_alike(blob->provenance, blob->n_provenance, c->provenance,
+                                         c->n_provenance))
+        return SMOL_OK;
+    return smol_fail(error, SMOL_ERROR_MISMATCH,
+                     "%s: was converted with other calibration statistics than %s: smolconv "
+                     "inspect shows their name, size and digest",
+                     blob->path, c->source.stats.path);
+}
+
 smol_status smol_convert_compare(const char *input, const struct source_options *options,
                                  const struct blob *blob, uint32_t n_threads, bool *same_release,
                                  smol_error *error)
@@ -339,10 +372,13 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct conversion conversion = {0};
     struct source_options like = *options;
     like.context = blob->model->context_length;
-    smol_status status =
-        open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
+    smol_status status = check_calibration(blob, options->calibration, error);
+    if (!status)
+        status = open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
     if (!status)
         status = run_load_steps(&conversion, error);
+    if (!status)
+        status = check_same_stats(&conversion, blob, error);
     if (!status)
         status = use_mix(&conversion.source, blob, error);
     if (!status)

@@ -11,6 +11,7 @@
 #include "smol.h"
 
 static const char first_line[] = "converter: smolconv ";
+static const char calibration[] = "calibration: ";
 
 static void describe_file(struct buffer *out, const char *name, uint64_t size, uint64_t digest)
 {
@@ -50,7 +51,7 @@ static void describe_stats(struct buffer *out, const struct stats_file *stats, b
 {
     if (!stats->path)
         return;
-    smol_buffer_print(out, "calibration: %s, %" PRIu64 " tokens\n",
+    smol_buffer_print(out, "%s%s, %" PRIu64 " tokens\n", calibration,
                       stats->header.kind == STATS_GRAM ? "Gram matrices" : "diagonals",
                       stats->header.n_tokens);
     describe_view(out, smol_base_name(stats->path), &stats->file, digests);
@@ -99,6 +100,28 @@ const char *smol_provenance_release(const char *text, size_t size, size_t *lengt
         return NULL;
     *length = (size_t)(end - text) - start;
     return text + start;
+}
+
+const char *smol_provenance_calibration(const char *text, size_t size, size_t *length)
+{
+    const char *line;
+    size_t n;
+    while ((line = smol_provenance_line(&text, &size, &n))) {
+        if (n < sizeof calibration - 1 || memcmp(line, calibration, sizeof calibration - 1) != 0)
+            continue;
+        smol_provenance_line(&text, &size, &n); /* the file */
+        *length = (size_t)(text - line);
+        return line;
+    }
+    return NULL;
+}
+
+bool smol_provenance_calibrated_alike(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    size_t n = 0, m = 0;
+    const char *of_a = smol_provenance_calibration(a, a_size, &n);
+    const char *of_b = smol_provenance_calibration(b, b_size, &m);
+    return !of_a || !of_b ? of_a == of_b : n == m && memcmp(of_a, of_b, n) == 0;
 }
 
 const char *smol_provenance_line(const char **text, size_t *size, size_t *length)

@@ -20,6 +20,14 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
  * if the text does not name smolconv as the converter. */
 const char *smol_provenance_release(const char *text, size_t size, size_t *length);
 
+/* Returns what the provenance text[0..size) says about calibration: the line that describes the
+ * statistics and the line of their file (*length bytes), or NULL if there was none. */
+const char *smol_provenance_calibration(const char *text, size_t size, size_t *length);
+
+/* Returns whether two blobs, or a blob and a conversion, whose provenances these are had the same
+ * calibration or none. */
+bool smol_provenance_calibrated_alike(const char *a, size_t a_size, const char *b, size_t b_size);
+
 /* Removes the first line of (*text)[0..*size) and returns it (*length bytes, without the line
  * feed). Returns NULL at the end. */
 const char *smol_provenance_line(const char **text, size_t *size, size_t *length);

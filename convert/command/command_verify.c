@@ -36,6 +36,7 @@ static const struct command_line line = {
         "With --source, exit status 0 means that FILE.smol was made from DIR: converting DIR\n"
         "gives the same bytes, except for the release in the provenance, which is reported if\n"
         "it is another. Exit status 1 means that it was not; the first difference is shown.\n"
+        "A blob that was converted with --calibration needs the same STATS again.\n"
         "A damaged FILE.smol is status 4 either way.\n",
     .min_words = 1,
     .max_words = 1,

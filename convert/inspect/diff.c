@@ -6,6 +6,7 @@
 
 #include "cli/quote.h"
 #include "convert/inspect/diff_rows.h"
+#include "convert/provenance.h"
 
 static void print_side(FILE *out, char letter, const struct diff_side *side)
 {
@@ -18,6 +19,26 @@ static void print_side(FILE *out, char letter, const struct diff_side *side)
                 smol_blob_dtypes(blob, dtypes));
     else
         fprintf(out, "  (%s)\n", side->kind == DIFF_CHECKPOINT ? "a checkpoint" : "safetensors");
+}
+
+static const char *provenance_of(const struct diff_side *side, size_t *size)
+{
+    const struct blob *blob = &side->file.blob;
+    *size = side->kind == DIFF_BLOB ? blob->n_provenance : 0;
+    return side->kind == DIFF_BLOB ? blob->provenance : "";
+}
+
+/* Explains differences that calibration causes: it folds factors into the weights. */
+static void print_calibration(FILE *out, const struct diff_side *a, const struct diff_side *b)
+{
+    size_t n, m;
+    const char *of_a = provenance_of(a, &n), *of_b = provenance_of(b, &m);
+    if (!smol_provenance_calibrated_alike(of_a, n, of_b, m))
+        fprintf(
+            out,
+            "\nA and B do not have the same calibration. It moves factors from one tensor to the\n"
+            "next, so elements differ even if both are of the same checkpoint. To check that, use\n"
+            "smolconv verify BLOB --source CHECKPOINT --calibration STATS\n");
 }
 
 /* Returns whether the weights of two blobs have the same places. */
@@ -74,6 +95,7 @@ static smol_status compare(const struct diff_side *a, const struct diff_side *b,
     struct diff_table settings = {out, "settings", 0, 0}, tokenizer = {out, "tokenizer", 0, 0};
     print_side(out, 'A', a);
     print_side(out, 'B', b);
+    print_calibration(out, a, b);
     if (a->model && b->model) {
         smol_diff_settings(a, b, &settings);
         smol_diff_tokenizer(a, b, &tokenizer);
