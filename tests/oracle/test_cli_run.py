@@ -378,6 +378,8 @@ def test_help_names_every_option_and_no_other():
         (["--chat", "--template-arg", 'x=1, "y": 2'], ["--template-arg x: not valid JSON: ", "(byte 1)"]),
         (["--chat", "--template-arg", '=1'], ['--template-arg "=1": must be NAME=JSON']),
         (["--chat", "--template-arg", '1x=1'], ["must be NAME=JSON"]),
+        *((["--chat", "--template-arg", f"{name}=[]"], [f"variable {name} belongs to the conversation"])
+          for name in ("messages", "tools", "documents", "add_generation_prompt")),
         (["upon", "a"], ["one argument too many", "quotes around what has blanks"]),
     ],
     ids=lambda value: " ".join(value),

@@ -281,6 +281,9 @@ BAD_LINES = {
     "type of variables": (
         b'{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": []}', "usage",
     ),
+    "variables of the conversation": (
+        b'{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"tools": []}}', "usage",
+    ),
     "tools of a prompt": (b'{"prompt": "a", "tools": []}', "usage"),
     "no messages": (b'{"messages": []}', "usage"),
     "messages of texts": (b'{"messages": ["a"]}', "usage"),
