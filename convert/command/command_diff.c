@@ -16,8 +16,9 @@ static const struct command_line line = {
         "difference and its place, the mean difference, and, for two blobs, the changed chunks of\n"
         "64 KiB. int8 elements count as the numbers that they stand for; 0 equals -0. With a\n"
         "safetensors file it compares tensors only.\n\n"
-        "A blob that was converted with --calibration has other elements than its checkpoint, since\n"
-        "factors were moved from one tensor to the next: use smolconv verify --source instead.\n\n"
+        "A blob that was converted with --calibration has other elements than its checkpoint,\n"
+        "since factors were moved from one tensor to the next: smolconv verify --source\n"
+        "--calibration compares the two.\n\n"
         "Exit status: 0 no difference (the provenances of two blobs may differ, and are shown),\n"
         "1 a difference, 3 and up as for smolconv.\n",
     .min_words = 2,
