@@ -434,7 +434,7 @@ def statistics():
     yield "widths", stats(damages=[at(48, struct.pack("<2I", 2**22, 2**22)), at(56, struct.pack("<2I", 2**22, 2**22))])
     yield "key", stats(damages=[at(16, b"\1")])
     yield "flip", stats(damages=[at(80, b"\1")], after=0)
-    yield "cut", stats(length=70)
+    yield "cut", stats(length=500)
     yield "nan", stats(rest=floats(float("nan")))
     yield "negative", stats(rest=floats(-1))
     yield "zeros", stats(rest=bytes(700))
