@@ -55,7 +55,6 @@ struct calibrate_run {
     uint32_t *ids, *windows; /* (n_ids), (n_windows) */
     size_t n_ids, n_windows, room, window_room;
     struct output output;
-    bool used;             /* the file has data */
     smol_error file_error; /* of the last read or write */
     struct live_line line;
     double start, drawn; /* seconds */
@@ -139,16 +138,13 @@ static smol_status read_texts(struct calibrate_run *c, smol_error *error)
 static int write_stats(void *user, uint64_t offset, const void *data, size_t size)
 {
     struct calibrate_run *c = user;
-    c->used = true;
     return (int)smol_output_write(&c->output, offset, data, size, &c->file_error);
 }
 
 static int read_stats(void *user, uint64_t offset, void *data, size_t size, size_t *n)
 {
     struct calibrate_run *c = user;
-    smol_status status = smol_output_read(&c->output, offset, data, size, n, &c->file_error);
-    c->used |= *n > 0;
-    return (int)status;
+    return (int)smol_output_read(&c->output, offset, data, size, n, &c->file_error);
 }
 
 static int show_progress(void *user, uint64_t done, uint64_t total)
@@ -228,6 +224,15 @@ static smol_status calibrate(struct calibrate_run *c, smol_error *error)
     return status ? status : write_file(c, error);
 }
 
+/* Returns whether nothing has been written, by an earlier run either. */
+static bool is_empty(const struct output *output)
+{
+    char byte;
+    size_t n;
+    smol_error error;
+    return smol_output_read(output, 0, &byte, sizeof byte, &n, &error) == SMOL_OK && n == 0;
+}
+
 int smol_command_calibrate(int argc, char **argv)
 {
     struct settings settings = {
@@ -240,7 +245,7 @@ int smol_command_calibrate(int argc, char **argv)
     c.output = settings.resumed;
     smol_status status = calibrate(&c, &error);
     if (status && settings.output) {
-        if (!c.used)
+        if (is_empty(&c.output))
             smol_output_forget(&c.output);
         smol_output_discard(&c.output);
     }

@@ -136,6 +136,16 @@ def test_an_interrupted_run_continues_where_it_was(demo, text, tmp_path):
     assert calibrate(demo, text, stats) == expected
 
 
+def test_a_run_that_fails_keeps_what_an_earlier_one_has_done(demo, text, tmp_path):
+    stats, part = tmp_path / "stats", tmp_path / "stats.part"
+    expected = calibrate(demo, text, stats)
+    part.write_bytes(expected[:5000])
+    assert_fails(smolrun("calibrate", demo, tmp_path / "none", "-o", stats), FILE, "cannot open")
+    assert_fails(smolrun("calibrate", demo, "-", "-o", stats, input=b""), USAGE, "no tokens")
+    assert part.read_bytes() == expected[:5000]
+    assert calibrate(demo, text, stats) == expected
+
+
 def test_a_signal_leaves_what_is_done(demo, tmp_path):
     text, stats, part = tmp_path / "text", tmp_path / "stats", tmp_path / "stats.part"
     text.write_text(TEXT * 20)
