@@ -53,7 +53,7 @@ def released(request, tmp_path):
 def test_there_are_blobs_of_every_kind():
     names = {path.name.removesuffix(".smol.zst") for path in PACKED}
     kinds = """1.0-int8 1.0-bf16 1.0-f32 1.1-blocks 1.1-scanner 1.1-template 1.1-text
-        1.65535-optional"""
+        1.2-int4 1.2-int5 1.65535-optional"""
     assert names >= set(kinds.split())
 
 
