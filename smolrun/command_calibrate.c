@@ -244,7 +244,7 @@ int smol_command_calibrate(int argc, char **argv)
         return exit_status;
     c.output = settings.resumed;
     smol_status status = calibrate(&c, &error);
-    if (status && settings.output) {
+    if (status && settings.output && c.output.fd >= 0) { /* otherwise it ended with commit */
         if (is_empty(&c.output))
             smol_output_forget(&c.output);
         smol_output_discard(&c.output);
