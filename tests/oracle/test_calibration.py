@@ -165,7 +165,7 @@ def test_a_calibrated_blob_needs_its_own_statistics(folder, tmp_path):
     assert verify(plain).returncode == 0
     for path in (plain, folder / "f32.smol"):
         result = verify(path, "--calibration", folder / "gram")
-        assert_fails(result, USAGE, f"--calibration: {path} was converted without: leave it out")
+        assert_fails(result, USAGE, f"--calibration: {path.name} was converted without: leave it out")
 
 
 def test_diff_explains_what_calibration_does_to_elements(folder, tmp_path):
