@@ -70,7 +70,8 @@ static inline float *stats_element(struct tiny_stats *stats, size_t record, size
  * the token, plus its own noise. */
 static inline void make_stats(enum stats_kind kind, struct tiny_stats *stats)
 {
-    const struct weights weights = tiny_weights(NULL, NULL);
+    const struct mix none = {0};
+    const struct weights weights = tiny_weights(&none, NULL);
     struct stats_header *header = &stats->header;
     *stats = (struct tiny_stats){.header = {.kind = kind, .n_tokens = 100, .n_windows = 1}};
     smol_stats_describe(&odd_model, header);
