@@ -10,7 +10,7 @@
 #include "format/layout.h"
 #include "smol.h"
 
-static const char first_line[] = "converter: smolconv ";
+static const char first_line[] = "converter: smolconv ", calibration[] = "calibration: ";
 
 static void describe_file(struct buffer *out, const char *name, uint64_t size, uint64_t digest)
 {
@@ -50,9 +50,9 @@ static void describe_stats(struct buffer *out, const struct stats_file *stats, b
 {
     if (!stats->path)
         return;
-    smol_buffer_print(out, "calibration: %s, %" PRIu64 " tokens\n",
+    smol_buffer_print(out, "%s%s, %" PRIu64 " tokens, text xxh3 %016" PRIx64 "\n", calibration,
                       stats->header.kind == STATS_GRAM ? "Gram matrices" : "diagonals",
-                      stats->header.n_tokens);
+                      stats->header.n_tokens, stats->header.text_digest);
     describe_view(out, smol_base_name(stats->path), &stats->file, digests);
 }
 
@@ -111,4 +111,17 @@ const char *smol_provenance_line(const char **text, size_t *size, size_t *length
     *text += taken;
     *size -= taken;
     return line;
+}
+
+struct quantization smol_provenance_quantization(const char *text, size_t size)
+{
+    const size_t start = sizeof calibration - 1;
+    const char *line;
+    size_t length;
+    if (!smol_provenance_release(text, size, &length))
+        return (struct quantization){"unknown", NULL, 0};
+    while ((line = smol_provenance_line(&text, &size, &length)))
+        if (length > start && memcmp(line, calibration, start) == 0)
+            return (struct quantization){"calibrated", line + start, length - start};
+    return (struct quantization){"plain", NULL, 0};
 }

@@ -24,4 +24,14 @@ const char *smol_provenance_release(const char *text, size_t size, size_t *lengt
  * feed). Returns NULL at the end. */
 const char *smol_provenance_line(const char **text, size_t *size, size_t *length);
 
+/* How the matrices of int8 and fewer bits were quantized, as the provenance says. */
+struct quantization {
+    const char *method;     /* "plain" (from the weights alone), "calibrated", or "unknown" */
+    const char *statistics; /* (n_statistics): describes them, a part of the text; NULL: none */
+    size_t n_statistics;
+};
+
+/* Finds it in the provenance text[0..size). Other converters than smolconv give "unknown". */
+struct quantization smol_provenance_quantization(const char *text, size_t size);
+
 #endif

@@ -1,6 +1,7 @@
 """`smolconv --calibration`: folded factors and the codes of error feedback against numpy, the same bytes for any number of
 threads, and statistics that are damaged or of another model."""
 
+import json
 import struct
 
 import numpy as np
@@ -146,7 +147,10 @@ def test_a_blob_names_its_statistics_and_is_verified_with_them(folder, tmp_path)
     converted(stats, blob)
     data = stats.read_bytes()
     shown = smolconv("inspect", blob).stdout
-    assert f"calibration: Gram matrices, {Stats(data).n_tokens} tokens" in shown
+    statistics = f"Gram matrices, {Stats(data).n_tokens} tokens, text xxh3 {Stats(data).text_digest:016x}"
+    assert f"quantization       calibrated: {statistics}\n" in shown and f"calibration: {statistics}\n" in shown
+    described = json.loads(smolconv("inspect", "--json", blob).stdout)
+    assert described["quantization"] == {"method": "calibrated", "statistics": statistics}
     assert f"source: gram, {len(data)} bytes, xxh3 {xxh3(data):016x}" in shown
     result = smolconv("verify", blob, "--source", DEMO, "--calibration", stats)
     assert result.returncode == 0 and "every byte is the same" in result.stdout
