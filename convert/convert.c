@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/file.h"
@@ -79,13 +80,16 @@ static struct weights weights_of(const struct source *source)
                             &source->mix,          source->stats.path ? &source->stats : NULL};
 }
 
-/* Opens the statistics of --calibration, and checks that they are of this model. */
+/* Opens the statistics of --calibration, and checks that they are of this model, or estimates some.
+ */
 static smol_status open_stats(struct source *source, const struct source_options *options,
                               smol_error *error)
 {
     uint64_t key;
     const struct weights weights = weights_of(source);
-    if (!options->calibration)
+    if (source_estimates(source))
+        return smol_weights_estimate(&weights, &source->stats, error);
+    if (!options->calibration || strcmp(options->calibration, "none") == 0)
         return SMOL_OK;
     if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,

@@ -46,9 +46,12 @@ static void describe_adapter(struct buffer *out, const struct lora *lora, bool d
         smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
 }
 
-static void describe_stats(struct buffer *out, const struct stats_file *stats, bool digests)
+static void describe_stats(struct buffer *out, const struct source *source, bool digests)
 {
-    if (!stats->path)
+    const struct stats_file *stats = &source->stats;
+    if (source_estimates(source))
+        smol_buffer_print(out, "%sestimated from the weights\n", calibration);
+    if (source_estimates(source) || !stats->path)
         return;
     smol_buffer_print(out, "%s%s, %" PRIu64 " tokens, text xxh3 %016" PRIx64 "\n", calibration,
                       stats->header.kind == STATS_GRAM ? "Gram matrices" : "diagonals",
@@ -78,7 +81,7 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
     describe_adapter(&out, &source->lora, digests);
-    describe_stats(&out, &source->stats, digests);
+    describe_stats(&out, source, digests);
     for (size_t i = 0; i < N_CHAT_TEMPLATES; i++) {
         const struct chat_template_file *file = &source->template.files[i];
         if (file->mark.size > 0)

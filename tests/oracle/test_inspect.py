@@ -209,8 +209,8 @@ def test_a_blob_as_an_object(demo_blob):
     assert "statistics" not in found["tensors"][0]
 
 
-@pytest.mark.parametrize("dtype, method", [("bf16", None), ("int8", "plain"), ("int4", "plain")])
-def test_quantization_without_statistics_is_plain(demo_blob, dtype, method):
+@pytest.mark.parametrize("dtype, method", [("bf16", None), ("int8", "plain")])
+def test_quantization_of_int8_without_statistics_is_plain(demo_blob, dtype, method):
     path = demo_blob(dtype)
     assert described(path).get("quantization") == (method and {"method": method})
     assert ("quantization       plain\n" in smolconv("inspect", path).stdout) == bool(method)
