@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/file.h"
@@ -89,7 +88,7 @@ static smol_status open_stats(struct source *source, const struct source_options
     const struct weights weights = weights_of(source);
     if (source_estimates(source))
         return smol_weights_estimate(&weights, &source->stats, error);
-    if (!options->calibration || strcmp(options->calibration, "none") == 0)
+    if (!names_stats(options))
         return SMOL_OK;
     if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,

@@ -26,7 +26,7 @@ const char *smol_provenance_line(const char **text, size_t *size, size_t *length
 
 /* How the matrices of int8 and fewer bits were quantized, as the provenance says. */
 struct quantization {
-    const char *method;     /* "plain" (from the weights alone), "calibrated", or "unknown" */
+    const char *method;     /* "plain" (without statistics), "calibrated", or "unknown" */
     const char *statistics; /* (n_statistics): describes them, a part of the text; NULL: none */
     size_t n_statistics;
 };

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cli/options.h"
 #include "common/error.h"
@@ -29,6 +30,12 @@ struct source_options {
     const char *calibration;   /* statistics (format/STATS.md) for int8 to int4; "none"; or NULL:
                                   for int6 to int4 they are estimated from the weights */
 };
+
+/* Returns whether the options name a file of statistics. */
+static inline bool names_stats(const struct source_options *options)
+{
+    return options->calibration && strcmp(options->calibration, "none") != 0;
+}
 
 struct source {
     char *folder;      /* of config.json and the other JSON files */
