@@ -79,13 +79,16 @@ static struct weights weights_of(const struct source *source)
                             &source->mix,          source->stats.path ? &source->stats : NULL};
 }
 
-/* Opens the statistics of --calibration, and checks that they are of this model. */
+/* Opens the statistics of --calibration, and checks that they are of this model, or estimates some.
+ */
 static smol_status open_stats(struct source *source, const struct source_options *options,
                               smol_error *error)
 {
     uint64_t key;
     const struct weights weights = weights_of(source);
-    if (!options->calibration)
+    if (source_estimates(source))
+        return smol_weights_estimate(&weights, &source->stats, error);
+    if (!names_stats(options))
         return SMOL_OK;
     if (!is_grouped(source->dtype))
         return smol_fail(error, SMOL_ERROR_USAGE,
@@ -332,23 +335,26 @@ static smol_status use_mix(struct source *source, const struct blob *blob, smol_
     return smol_mix_copy(blob, &source->mix, error);
 }
 
-static bool is_calibrated(const struct blob *blob)
+/* Sets options->calibration to what the blob was converted with, if it can be told without a file.
+ */
+static smol_status check_calibration(const struct blob *blob, struct source_options *options,
+                                     smol_error *error)
 {
-    size_t length;
-    return smol_provenance_calibration(blob->provenance, blob->n_provenance, &length);
-}
-
-/* Checks that there are statistics if the blob was converted with some, and only then. */
-static smol_status check_calibration(const struct blob *blob, const char *stats, smol_error *error)
-{
-    if (!stats && is_calibrated(blob))
+    size_t n;
+    const char *provenance = blob->provenance;
+    bool named = names_stats(options);
+    bool expected = smol_provenance_has_stats(provenance, blob->n_provenance);
+    if (expected && !named)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "%s: was converted with calibration statistics: name the same file with "
                          "--calibration",
                          blob->path);
-    if (stats && !is_calibrated(blob))
+    if (named && !expected)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "--calibration: %s was converted without: leave it out", blob->path);
+    if (!expected)
+        options->calibration =
+            smol_provenance_calibration(provenance, blob->n_provenance, &n) ? NULL : "none";
     return SMOL_OK;
 }
 
@@ -372,7 +378,7 @@ smol_status smol_convert_compare(const char *input, const struct source_options 
     struct conversion conversion = {0};
     struct source_options like = *options;
     like.context = blob->model->context_length;
-    smol_status status = check_calibration(blob, options->calibration, error);
+    smol_status status = check_calibration(blob, &like, error);
     if (!status)
         status = open_source(&conversion, input, &like, smol_blob_dtype(blob), n_threads, error);
     if (!status)

@@ -12,6 +12,7 @@
 
 static const char first_line[] = "converter: smolconv ";
 static const char calibration[] = "calibration: ";
+static const char estimate[] = "calibration: estimated from the weights";
 
 static void describe_file(struct buffer *out, const char *name, uint64_t size, uint64_t digest)
 {
@@ -47,13 +48,16 @@ static void describe_adapter(struct buffer *out, const struct lora *lora, bool d
         smol_buffer_print(out, "lora: scale %.17g\n", lora->factor);
 }
 
-static void describe_stats(struct buffer *out, const struct stats_file *stats, bool digests)
+static void describe_stats(struct buffer *out, const struct source *source, bool digests)
 {
-    if (!stats->path)
+    const struct stats_file *stats = &source->stats;
+    if (source_estimates(source))
+        smol_buffer_print(out, "%s\n", estimate);
+    if (source_estimates(source) || !stats->path)
         return;
-    smol_buffer_print(out, "%s%s, %" PRIu64 " tokens\n", calibration,
+    smol_buffer_print(out, "%s%s, %" PRIu64 " tokens, text xxh3 %016" PRIx64 "\n", calibration,
                       stats->header.kind == STATS_GRAM ? "Gram matrices" : "diagonals",
-                      stats->header.n_tokens);
+                      stats->header.n_tokens, stats->header.text_digest);
     describe_view(out, smol_base_name(stats->path), &stats->file, digests);
 }
 
@@ -79,7 +83,7 @@ smol_status smol_provenance_make(const struct source *source, bool digests, char
         if (files[i].mark->size > 0)
             describe_file(&out, files[i].name, files[i].mark->size, files[i].mark->digest);
     describe_adapter(&out, &source->lora, digests);
-    describe_stats(&out, &source->stats, digests);
+    describe_stats(&out, source, digests);
     for (size_t i = 0; i < N_CHAT_TEMPLATES; i++) {
         const struct chat_template_file *file = &source->template.files[i];
         if (file->mark.size > 0)
@@ -102,6 +106,11 @@ const char *smol_provenance_release(const char *text, size_t size, size_t *lengt
     return text + start;
 }
 
+static bool is_estimate(const char *line, size_t size)
+{
+    return size >= sizeof estimate - 1 && memcmp(line, estimate, sizeof estimate - 1) == 0;
+}
+
 const char *smol_provenance_calibration(const char *text, size_t size, size_t *length)
 {
     const char *line;
@@ -109,11 +118,19 @@ const char *smol_provenance_calibration(const char *text, size_t size, size_t *l
     while ((line = smol_provenance_line(&text, &size, &n))) {
         if (n < sizeof calibration - 1 || memcmp(line, calibration, sizeof calibration - 1) != 0)
             continue;
-        smol_provenance_line(&text, &size, &n); /* the file */
+        if (!is_estimate(line, n))
+            smol_provenance_line(&text, &size, &n); /* the file */
         *length = (size_t)(text - line);
         return line;
     }
     return NULL;
+}
+
+bool smol_provenance_has_stats(const char *text, size_t size)
+{
+    size_t n;
+    const char *line = smol_provenance_calibration(text, size, &n);
+    return line && !is_estimate(line, n);
 }
 
 bool smol_provenance_calibrated_alike(const char *a, size_t a_size, const char *b, size_t b_size)
@@ -134,4 +151,17 @@ const char *smol_provenance_line(const char **text, size_t *size, size_t *length
     *text += taken;
     *size -= taken;
     return line;
+}
+
+struct quantization smol_provenance_quantization(const char *text, size_t size)
+{
+    const size_t start = sizeof calibration - 1;
+    const char *line;
+    size_t length;
+    if (!smol_provenance_release(text, size, &length))
+        return (struct quantization){"unknown", NULL, 0};
+    while ((line = smol_provenance_line(&text, &size, &length)))
+        if (length > start && memcmp(line, calibration, start) == 0)
+            return (struct quantization){"calibrated", line + start, length - start};
+    return (struct quantization){"plain", NULL, 0};
 }

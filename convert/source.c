@@ -269,6 +269,7 @@ smol_status smol_source_open(const char *input, const struct source_options *opt
                              enum blob_dtype dtype, struct source *source, smol_error *error)
 {
     smol_status status = smol_source_open_weights(input, options, source, error);
+    source->calibration = options->calibration;
     if (!status)
         status = check_tokenizer_file(source, error);
     if (!status)

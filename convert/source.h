@@ -2,7 +2,9 @@
 #ifndef SMOL_CONVERT_SOURCE_H
 #define SMOL_CONVERT_SOURCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "cli/options.h"
 #include "common/error.h"
@@ -25,8 +27,15 @@ struct source_options {
     uint32_t context; /* expected length of texts in tokens, see smol_config_open; 0: unknown */
     const char *template_name; /* the name of the chat template, or NULL: "default" */
     const char *template_file; /* a file that replaces the chat template, or NULL */
-    const char *calibration;   /* statistics (format/STATS.md) for int8 to int4, or NULL */
+    const char *calibration;   /* statistics (format/STATS.md) for int8 to int4; "none"; or NULL:
+                                  for int6 to int4 they are estimated from the weights */
 };
+
+/* Returns whether the options name a file of statistics. */
+static inline bool names_stats(const struct source_options *options)
+{
+    return options->calibration && strcmp(options->calibration, "none") != 0;
+}
 
 struct source {
     char *folder;      /* of config.json and the other JSON files */
@@ -43,8 +52,16 @@ struct source {
     struct lora lora;                          /* zeroed if there is none */
     enum blob_dtype dtype;                     /* of the blob: that of most weights of the layers */
     struct mix mix;                            /* see smol_source_set_dtype */
+    const char *calibration;                   /* of the options */
     struct stats_file stats;                   /* zeroed without calibration */
 };
+
+/* Returns whether the statistics are estimated from the weights. int8 measures no better with such
+ * an estimate. */
+static inline bool source_estimates(const struct source *source)
+{
+    return !source->calibration && source->dtype > DTYPE_INT8;
+}
 
 /* Opens `input` for a blob of `dtype`. `input` is a checkpoint's folder, a model's folder in the
  * cache of the Hub (see hub.h), or the model.safetensors or model.safetensors.index.json of a

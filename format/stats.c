@@ -55,8 +55,7 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
 uint64_t smol_stats_bytes(const struct stats_header *header, size_t record)
 {
     uint64_t width = smol_stats_width(header, record);
-    bool is_gram = header->kind == STATS_GRAM && record <= stats_output(header);
-    return (is_gram ? width * (width + 1) / 2 : width) * sizeof(float);
+    return (stats_is_gram(header, record) ? width * (width + 1) / 2 : width) * sizeof(float);
 }
 
 uint64_t smol_stats_offset(const struct stats_header *header, size_t record)

@@ -4,6 +4,7 @@
 #ifndef SMOL_FORMAT_STATS_H
 #define SMOL_FORMAT_STATS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,6 +70,12 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
 static inline size_t stats_output(const struct stats_header *header)
 {
     return (size_t)header->n_layers * STATS_PER_LAYER;
+}
+
+/* Returns whether a record is a triangle, not a line, of numbers. */
+static inline bool stats_is_gram(const struct stats_header *header, size_t record)
+{
+    return header->kind == STATS_GRAM && record <= stats_output(header);
 }
 
 /* Returns the number of records, and of one of them its width, its size in bytes without its

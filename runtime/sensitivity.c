@@ -32,7 +32,8 @@ static bool is_matrix(const struct blob_tensor *tensor)
     return tensor->layout == LAYOUT_TILES;
 }
 
-/* --- a matrix, rounded ------------------------------------------------------------------------- */
+/* --- a matrix, rounded -------------------------------------------------------------------------
+ */
 
 /* Returns the index of element (row, col) in a row block. */
 static size_t tile_index(enum blob_dtype dtype, size_t row, size_t col)
@@ -82,7 +83,8 @@ static smol_status round_matrix(const struct measurement *m, const struct blob_t
     return SMOL_OK;
 }
 
-/* --- what it changes --------------------------------------------------------------------------- */
+/* --- what it changes ---------------------------------------------------------------------------
+ */
 
 /* Fills the model's own probabilities. */
 static void fill_probabilities(const struct measurement *m)
@@ -121,7 +123,8 @@ static float divergence(const struct measurement *m)
     return (float)(total / (double)m->of.n_logits);
 }
 
-/* --- passes ------------------------------------------------------------------------------------ */
+/* --- passes ------------------------------------------------------------------------------------
+ */
 
 /* Runs the tokens through the layers that the observer names. `logits` may be NULL. */
 static smol_status run(const struct measurement *m, const struct observer *observer, float *logits)
@@ -202,7 +205,8 @@ static smol_status start(struct measurement *m)
     return SMOL_OK;
 }
 
-/* --- all matrices ------------------------------------------------------------------------------ */
+/* --- all matrices ------------------------------------------------------------------------------
+ */
 
 static const struct blob_tensor *tensor_of(const struct network *network, struct tensor_key key)
 {

@@ -35,8 +35,7 @@ static inline float stats_diagonal(const struct stats_file *stats, size_t record
                                    const float *values, uint64_t i)
 {
     uint64_t width = smol_stats_width(&stats->header, record);
-    bool is_gram = stats->header.kind == STATS_GRAM && record <= stats_output(&stats->header);
-    return values[is_gram ? i * width - i * (i + 1) / 2 + i : i];
+    return values[stats_is_gram(&stats->header, record) ? i * width - i * (i + 1) / 2 + i : i];
 }
 
 /* Closes the file. A zeroed one is allowed. */

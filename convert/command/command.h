@@ -44,7 +44,7 @@ smolconv_command smolconv_verify;
 #define RULE_CALIBRATION                                                                           \
     {                                                                                              \
         "calibration", 0, "STATS",                                                                 \
-            "round int8 to int4 weights by statistics of smolrun calibrate", OPTION_TEXT,          \
+            "round int8 to int4 weights by statistics of smolrun calibrate, or none", OPTION_TEXT, \
             FIELD(source.calibration), 0, 0, NULL                                                  \
     }
 

@@ -279,6 +279,19 @@ static void write_memory(struct json_out *json, const struct subject *subject)
 
 /* --- the whole object --------------------------------------------------------------------- */
 
+static void write_quantization(struct json_out *json, const struct blob *blob)
+{
+    struct quantization found = smol_provenance_quantization(blob->provenance, blob->n_provenance);
+    if (!is_grouped(smol_blob_dtype(blob)))
+        return;
+    smol_json_key(json, "quantization");
+    smol_json_open(json, '{');
+    smol_json_member_text(json, "method", found.method);
+    if (found.statistics)
+        member_size_text(json, "statistics", found.statistics, found.n_statistics);
+    smol_json_close(json, '}');
+}
+
 static void write_blob(struct json_out *json, const struct blob *blob)
 {
     const char *line, *text = blob->provenance;
@@ -289,6 +302,7 @@ static void write_blob(struct json_out *json, const struct blob *blob)
     smol_json_member_whole(json, "required_features", blob->header->required_features);
     smol_json_member_whole(json, "optional_features", blob->header->optional_features);
     smol_json_member_text(json, "dtype", smol_dtype_name(smol_blob_dtype(blob)));
+    write_quantization(json, blob);
     smol_json_key(json, "provenance");
     smol_json_open(json, '[');
     while ((line = smol_provenance_line(&text, &size, &length)))

@@ -274,11 +274,23 @@ static void print_format(const struct blob_header *header, FILE *out)
     print_features(header, out);
 }
 
+/* Prints such as "calibrated: Gram matrices, 36412 tokens, text xxh3 0f1e2d3c4b5a6978". */
+static void print_quantization(const struct blob *blob, FILE *out)
+{
+    struct quantization found = smol_provenance_quantization(blob->provenance, blob->n_provenance);
+    if (!is_grouped(smol_blob_dtype(blob)))
+        return;
+    fprintf(out, "%-18s %s%s", "quantization", found.method, found.statistics ? ": " : "");
+    smol_print_text(out, found.statistics, found.n_statistics);
+    fprintf(out, "\n");
+}
+
 static void show_blob(const struct blob *blob, FILE *out)
 {
     char dtypes[MAX_MIX];
     print_format(blob->header, out);
     fprintf(out, "%-18s llama\n%-18s %s\n", "family", "dtype", smol_blob_dtypes(blob, dtypes));
+    print_quantization(blob, out);
     describe_settings(blob, out);
     print_provenance(blob, out);
 }

@@ -17,8 +17,8 @@ struct inputs {
     struct fold fold;
     size_t record;       /* the current one, or NO_RECORD */
     const float *values; /* its elements */
-    float *importance;   /* (widest record): the mean square of each folded input, damped, relative to
-                            the largest */
+    float *importance; /* (widest record): the mean square of each folded input, damped, relative to
+                          the largest */
     struct factor factor; /* of the folded inputs, if the statistics are Gram matrices */
 };
 

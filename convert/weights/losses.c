@@ -29,7 +29,7 @@ struct block_errors {
 struct loss_meter {
     struct inputs inputs;
     struct level_search searches[N_CHOICES]; /* int8 has none */
-    struct block_errors *blocks; /* (n_blocks): of the current matrix */
+    struct block_errors *blocks;             /* (n_blocks): of the current matrix */
     size_t n_blocks;
     size_t max_cols;
     float *scratch; /* (n_threads, scratch_size) */
@@ -44,7 +44,8 @@ struct loss_scratch {
     uint8_t *bytes;        /* of a row block */
 };
 
-/* --- one row block ------------------------------------------------------------------------------ */
+/* --- one row block ------------------------------------------------------------------------------
+ */
 
 static size_t sample_size(uint64_t rows)
 {
@@ -167,9 +168,11 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
     }
 }
 
-/* --- one matrix --------------------------------------------------------------------------------- */
+/* --- one matrix ---------------------------------------------------------------------------------
+ */
 
-/* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply. */
+/* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply.
+ */
 static void add_losses(const struct loss_meter *meter, bool products, double sensitivity,
                        struct losses *losses)
 {
@@ -193,13 +196,14 @@ static smol_status measure_matrix(struct loss_meter *meter, const struct weights
         return status;
     meter->n_blocks = n;
     for (size_t i = 0; i < n; i++)
-        meter->blocks[i] = (struct block_errors){
-            .weight = weight, .row = total * (2 * i + 1) / (2 * n) * TILE_ROWS};
+        meter->blocks[i] = (struct block_errors){.weight = weight,
+                                                 .row = total * (2 * i + 1) / (2 * n) * TILE_ROWS};
     smol_pool_run(pool, measure_blocks, meter);
     return SMOL_OK;
 }
 
-/* --- all matrices ------------------------------------------------------------------------------- */
+/* --- all matrices -------------------------------------------------------------------------------
+ */
 
 static smol_status measure_all(struct loss_meter *meter, const struct weights *weights,
                                const float *sensitivities, struct pool *pool, struct losses *losses,
@@ -239,7 +243,8 @@ static smol_status allocate(struct loss_meter *meter, const struct blob_model *m
     meter->scratch_size = scratch_floats(meter->max_cols);
     meter->blocks = calloc(blocks, sizeof *meter->blocks);
     meter->scratch = calloc(smol_pool_size(pool), meter->scratch_size * sizeof *meter->scratch);
-    return meter->blocks && meter->scratch ? SMOL_OK : smol_fail_memory(error, "samples of weights");
+    return meter->blocks && meter->scratch ? SMOL_OK
+                                           : smol_fail_memory(error, "samples of weights");
 }
 
 smol_status smol_losses_measure(const struct weights *weights, struct pool *pool,

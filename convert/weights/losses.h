@@ -13,10 +13,10 @@ struct losses {
     double nats[N_CHOICES]; /* 0 for vectors and a tied output, whose loss is the embedding's */
 };
 
-/* Fills losses[0..smol_tensor_count) from the sensitivities in weights->stats. A matrix's squared error
- * is measured on some of its row blocks, and compared with that of the rounding whose divergence
- * the statistics tell. The results are the same bits for any number of threads and any instruction
- * set. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
+/* Fills losses[0..smol_tensor_count) from the sensitivities in weights->stats. A matrix's squared
+ * error is measured on some of its row blocks, and compared with that of the rounding whose
+ * divergence the statistics tell. The results are the same bits for any number of threads and any
+ * instruction set. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
 smol_status smol_losses_measure(const struct weights *weights, struct pool *pool,
                                 struct losses *losses, smol_error *error);
 

@@ -41,7 +41,8 @@ static double bytes_of(const struct planner *p, size_t i, size_t choice)
     return (double)(smol_block_bytes(smol_choices[choice], t->cols) * count_blocks(t->rows));
 }
 
-/* --- steps -------------------------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------------------------------
+ */
 
 /* Adds the steps of a matrix: those on the lower convex hull of its sizes and losses. */
 static void add_steps(struct planner *p, size_t i)
@@ -73,7 +74,8 @@ static int compare_steps(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* --- sums --------------------------------------------------------------------------------------- */
+/* --- sums ---------------------------------------------------------------------------------------
+ */
 
 static double sum_of_losses(const struct planner *p)
 {
@@ -109,8 +111,7 @@ static void fill_mix(struct planner *p)
             p->mix.levels[p->mix.n_levels] = smol_levels_default(dtype);
             levels[choice] = (unsigned)++p->mix.n_levels;
         }
-        p->mix.storage[i] =
-            (struct storage){dtype, dtype == DTYPE_INT8 ? 0 : levels[choice] - 1};
+        p->mix.storage[i] = (struct storage){dtype, dtype == DTYPE_INT8 ? 0 : levels[choice] - 1};
     }
     if (p->model->tied_embeddings)
         p->mix.storage[p->n_tensors - 1] = p->mix.storage[0];
@@ -127,7 +128,8 @@ static double measure(struct planner *p)
     return (double)p->size(p->user, &p->mix);
 }
 
-/* --- the choice --------------------------------------------------------------------------------- */
+/* --- the choice ---------------------------------------------------------------------------------
+ */
 
 /* Takes each step after which the goal still holds, the best first. */
 static void fill_up(struct planner *p)
@@ -194,7 +196,8 @@ static enum blob_dtype most_common(const struct planner *p)
     uint64_t weights[N_CHOICES] = {0};
     size_t most = 0;
     for (size_t i = 0; i < p->n_tensors; i++)
-        if (is_chosen(p, i) && p->layouts[i].role != ROLE_EMBED && p->layouts[i].role != ROLE_OUTPUT)
+        if (is_chosen(p, i) && p->layouts[i].role != ROLE_EMBED &&
+            p->layouts[i].role != ROLE_OUTPUT)
             weights[p->choices[i]] += p->layouts[i].rows * p->layouts[i].cols;
     for (size_t i = 1; i < N_CHOICES; i++)
         most = weights[i] >= weights[most] ? i : most;
@@ -240,8 +243,7 @@ smol_status smol_plan_make(const struct blob_model *model, const struct losses *
         status = choose(&p);
     if (!status) {
         fill_mix(&p);
-        *plan = (struct plan){
-            p.mix, most_common(&p), sum_of_losses(&p), bits_per_weight(&p), {0}};
+        *plan = (struct plan){p.mix, most_common(&p), sum_of_losses(&p), bits_per_weight(&p), {0}};
         for (size_t i = 0; i < p.n_tensors; i++)
             plan->n[p.choices[i]] += is_chosen(&p, i);
         p.mix = (struct mix){0};

@@ -24,8 +24,8 @@ static inline bool weight_is_changed(const struct weight *weight)
     return weight->lora || weight->fold.rows || weight->fold.cols;
 }
 
-/* Writes rows [row, row + n) of a matrix to rows (n, cols): the checkpoint's with the adapter added,
- * and multiplied by the factors. smol_weight_merged leaves the factors out. */
+/* Writes rows [row, row + n) of a matrix to rows (n, cols): the checkpoint's with the adapter
+ * added, and multiplied by the factors. smol_weight_merged leaves the factors out. */
 void smol_weight_rows(const struct weight *weight, uint64_t row, uint64_t n, float *rows);
 void smol_weight_merged(const struct weight *weight, uint64_t row, uint64_t n, float *rows);
 

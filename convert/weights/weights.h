@@ -25,6 +25,12 @@ struct weights {
 /* Computes the key of the model, see format/stats.h. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_weights_key(const struct weights *weights, uint64_t *key, smol_error *error);
 
+/* Fills *stats with diagonals that are estimated from the weights, for conversions without
+ * calibration. Its header has no tokens. Free it with smol_stats_close. Errors:
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_weights_estimate(const struct weights *weights, struct stats_file *stats,
+                                  smol_error *error);
+
 /* Appends the whole weights section to the blob. Shows a progress bar unless `quiet` is set. The
  * bytes, or the error, are the same for any number of threads. Uses memory for two batches (each 2
  * MiB, or one row block if that is larger) and for one row of floats per thread, 17 rows with an

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "common/number.h"
+#include "convert/weights/plan.h"
 #include "tests/fuzz/files.h"
 #include "tests/unit/tiny_stats.h"
 
@@ -53,6 +54,30 @@ static smol_status read_records(const struct stats_file *stats, smol_error *erro
     return status;
 }
 
+static uint64_t no_size(void *user, const struct mix *mix)
+{
+    (void)user;
+    (void)mix;
+    return 0;
+}
+
+/* Chooses dtypes: the losses are numbers, and the goal holds. */
+static void choose(const struct stats_file *stats, struct pool *pool)
+{
+    struct losses losses[TINY_TENSORS];
+    struct plan plan;
+    const struct mix none = {0};
+    const struct weights weights = tiny_weights(&none, stats);
+    const struct goal goal = {GOAL_BITS, 40};
+    CLAIM(!smol_losses_measure(&weights, pool, losses, NULL));
+    for (size_t i = 0; i < smol_tensor_count(&odd_model); i++)
+        for (size_t k = 0; k < N_CHOICES; k++)
+            CLAIM(losses[i].nats[k] >= 0 && isfinite(losses[i].nats[k]));
+    CLAIM(!smol_plan_make(&odd_model, losses, &goal, no_size, NULL, &plan, NULL));
+    CLAIM(plan.bits <= 40 && isfinite(plan.nats));
+    smol_mix_free(&plan.mix);
+}
+
 /* Converts the model; the blob is good. */
 static void convert(const struct stats_file *stats, enum blob_dtype dtype)
 {
@@ -61,6 +86,7 @@ static void convert(const struct stats_file *stats, enum blob_dtype dtype)
     struct built blob = {NULL, 0};
     if (!pool && smol_pool_create(1, &pool, NULL))
         abort();
+    choose(stats, pool);
     CLAIM(!convert_tiny(stats, dtype, pool, bytes, &blob.size, NULL));
     blob.data = exact_copy(bytes, blob.size);
     CLAIM(fuzz_is_whole(&blob));

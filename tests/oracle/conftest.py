@@ -78,15 +78,15 @@ def real_model_dir(is_original, request):
 
 @pytest.fixture(scope="session")
 def demo_blob(tmp_path_factory):
-    """demo_blob(dtype): the bundled model, converted by smolconv on first use."""
+    """demo_blob(dtype, option...): the bundled model, converted by smolconv on first use."""
     from internal import BUILD
 
     folder = tmp_path_factory.mktemp("demo")
 
-    def convert(dtype="int8"):
-        blob = folder / f"{dtype}.smol"
+    def convert(dtype="int8", *options):
+        blob = folder / f"{dtype}{''.join(options)}.smol"
         if not blob.exists():
-            command = [BUILD / "smolconv", "--dtype", dtype, ROOT / "demo/model", blob]
+            command = [BUILD / "smolconv", "--dtype", dtype, *options, ROOT / "demo/model", blob]
             subprocess.run(command, check=True)
         return blob
 

@@ -1,13 +1,16 @@
 """`smolconv --calibration`: folded factors and the codes of error feedback against numpy, the same bytes for any number of
 threads, and what `diff` and `verify` tell about calibrated blobs. hostile_stats.py has bad statistics."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from blobs import read_blob, xxh3
 from checkpoints import make, make_of
 from families import CONFIGS
 from features import featured
-from folding import Folding
+from folding import NO_INPUT_NORMS, Folding
 from internal import FILE, NO, ROOT, USAGE
 from programs import assert_fails, smolconv, smolrun
 from stats_reader import Stats
@@ -106,9 +109,8 @@ def test_codes_are_those_of_error_feedback(dtype, folder, tmp_path):
 def test_feedback_reduces_the_error_of_products(folder, tmp_path):
     stats, source = Stats((folder / "gram").read_bytes()), read_blob(folder / "f32.smol")
     exact, folding = tensors(source), Folding(stats, source.model)
-    assert smolconv("--quiet", "--dtype", "int4", DEMO, tmp_path / "plain").returncode == 0
     blobs = [
-        read_blob(tmp_path / "plain"),
+        converted("none", tmp_path / "plain"),
         converted(folder / "diagonal", tmp_path / "diagonal"),
         converted(folder / "gram", tmp_path / "gram"),
     ]
@@ -129,6 +131,59 @@ def test_feedback_reduces_the_error_of_products(folder, tmp_path):
     assert sums[1] < sums[0] and sums[2] < 0.5 * sums[1], sums
 
 
+def estimate(source):
+    """The mean squares that smolconv estimates from the weights, as records of statistics."""
+    model, weights = source.model, tensors(source)
+    heads, kv_heads, dim = (model[name] for name in ("n_heads", "n_kv_heads", "head_dim"))
+
+    def square(name):
+        return weights[name].values().astype(np.float64) ** 2
+
+    def normed(squares, name):
+        return square(name).reshape(-1) * squares / squares.mean()
+
+    def entered(squares, name):
+        return squares if model["blocks"] & NO_INPUT_NORMS else normed(squares, name)
+
+    def left(squares, name):
+        scale = (model["residual_scale"] or 1) ** 2
+        return scale * (normed(squares, name) if name in weights else squares)
+
+    stream, records = square("embed").mean(0) * (model["embedding_scale"] or 1) ** 2, []
+    for layer in range(model["n_layers"]):
+        of = f"layers.{layer}."
+        x = entered(stream, of + "attn_norm")
+        values = (square(of + "attn_v") @ x).reshape(kv_heads, dim)
+        values = np.repeat(values, heads // kv_heads, axis=0).reshape(-1)
+        stream = stream + left(square(of + "attn_o") @ values, of + "attn_out_norm") * 0.3
+        y = entered(stream, of + "mlp_norm")
+        gate = square(of + "mlp_gate") @ y
+        inner = square(of + "mlp_up") @ y * gate * (1 + gate / (1 + gate)) / 4
+        stream = stream + left(square(of + "mlp_down") @ inner, of + "mlp_out_norm")
+        records += [x, values, y, inner]
+    return [record.astype(np.float32) for record in [*records, normed(stream, "final_norm")]]
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_without_statistics_they_are_estimated_from_the_weights(family, tmp_path):
+    make_of(featured(family), tmp_path, 6)
+    assert smolconv("--quiet", "--dtype", "f32", tmp_path, tmp_path / "f32.smol").returncode == 0
+    assert smolconv("--quiet", "--dtype", "int5", tmp_path, tmp_path / "int5.smol").returncode == 0
+    source = read_blob(tmp_path / "f32.smol")
+    folding = Folding(SimpleNamespace(records=estimate(source)), source.model)
+    for name, tensor in tensors(read_blob(tmp_path / "int5.smol")).items():
+        if tensor.is_vector:
+            assert np.allclose(tensor.values(), folding.tensor(name, tensors(source)[name].values()), 1e-5, 0), name
+    assert "quantization       calibrated: estimated from the weights\n" in smolconv("inspect", tmp_path / "int5.smol").stdout
+
+
+def test_a_plain_blob_is_verified_as_one(tmp_path):
+    converted("none", tmp_path / "blob")
+    assert "quantization       plain\n" in smolconv("inspect", tmp_path / "blob").stdout
+    assert smolconv("verify", tmp_path / "blob", "--source", DEMO, "--calibration", "none").returncode == 0
+    assert smolconv("verify", tmp_path / "blob", "--source", DEMO).returncode == 0  # as its provenance says
+
+
 @pytest.mark.parametrize("kind", ["gram", "diagonal"])
 def test_the_bytes_do_not_depend_on_threads(kind, folder, tmp_path):
     expected = None
@@ -144,7 +199,10 @@ def test_a_blob_names_its_statistics_and_is_verified_with_them(folder, tmp_path)
     converted(stats, blob)
     data = stats.read_bytes()
     shown = smolconv("inspect", blob).stdout
-    assert f"calibration: Gram matrices, {Stats(data).n_tokens} tokens" in shown
+    statistics = f"Gram matrices, {Stats(data).n_tokens} tokens, text xxh3 {Stats(data).text_digest:016x}"
+    assert f"quantization       calibrated: {statistics}\n" in shown and f"calibration: {statistics}\n" in shown
+    described = json.loads(smolconv("inspect", "--json", blob).stdout)
+    assert described["quantization"] == {"method": "calibrated", "statistics": statistics}
     assert f"source: gram, {len(data)} bytes, xxh3 {xxh3(data):016x}" in shown
     result = smolconv("verify", blob, "--source", DEMO, "--calibration", stats)
     assert result.returncode == 0 and "every byte is the same" in result.stdout
@@ -171,7 +229,7 @@ def test_a_calibrated_blob_needs_its_own_statistics(folder, tmp_path):
 def test_diff_explains_what_calibration_does_to_elements(folder, tmp_path):
     """Where both have the same calibration, there is nothing to explain."""
     plain = tmp_path / "plain"
-    assert smolconv("--quiet", "--dtype", "int4", DEMO, plain).returncode == 0
+    assert smolconv("--quiet", "--dtype", "int4", "--calibration", "none", DEMO, plain).returncode == 0
     blobs = {}
     for dtype, kind in (("int4", "gram"), ("int8", "gram"), ("int4", "diagonal")):
         blobs[dtype, kind] = tmp_path / f"{dtype}-{kind}"

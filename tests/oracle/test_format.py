@@ -189,7 +189,7 @@ def check_tensors(blob, source):
 
 @pytest.fixture(scope="module", params=DTYPES)
 def demo(request, demo_blob):
-    blob = read_blob(demo_blob(request.param))
+    blob = read_blob(demo_blob(request.param, "--calibration", "none"))
     assert blob.model["dtype"] == min(DTYPES[request.param], INT8)
     check_dtypes(blob, DTYPES[request.param])
     return blob
@@ -349,7 +349,7 @@ def random_checkpoint(folder, rng):
 def test_random_checkpoints_of_odd_shapes_become_what_the_document_says(tmp_path, seed):
     source, config = random_checkpoint(tmp_path, np.random.default_rng(seed))
     for dtype in DTYPES:
-        blob = read_blob(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype))
+        blob = read_blob(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype, "--calibration", "none"))
         check_dtypes(blob, DTYPES[dtype])
         check_tensors(blob, source)
         blob.check_padding()

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from blobs import spoiled
+from blobs import edited, spoiled
 from internal import ROOT, USAGE
 from programs import assert_fails, smolconv
 from safetensors.torch import load_file, save_file
@@ -207,6 +207,20 @@ def test_a_blob_as_an_object(demo_blob):
     assert need["context"] == 512 and need["blob_bytes"] == path.stat().st_size
     assert need["total_bytes"] == need["blob_bytes"] + need["kv_bytes"]
     assert "statistics" not in found["tensors"][0]
+
+
+@pytest.mark.parametrize("dtype, method", [("bf16", None), ("int8", "plain")])
+def test_quantization_of_int8_without_statistics_is_plain(demo_blob, dtype, method):
+    path = demo_blob(dtype)
+    assert described(path).get("quantization") == (method and {"method": method})
+    assert ("quantization       plain\n" in smolconv("inspect", path).stdout) == bool(method)
+
+
+def test_quantization_by_another_converter_is_unknown(demo_blob, tmp_path):
+    at = demo_blob("int8").read_bytes().index(b"converter: smolconv")
+    other = edited(demo_blob("int8"), tmp_path / "other.smol", lambda data: data.__setitem__(at, ord("C")))
+    assert described(other)["quantization"] == {"method": "unknown"}
+    assert "quantization       unknown\n" in smolconv("inspect", other).stdout
 
 
 def test_a_context_is_for_blobs_too(demo_blob):

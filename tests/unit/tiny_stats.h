@@ -62,8 +62,7 @@ static inline float *stats_element(struct tiny_stats *stats, size_t record, size
 {
     size_t width = smol_stats_width(&stats->header, record);
     float *values = (void *)(stats->bytes + smol_stats_offset(&stats->header, record));
-    bool is_gram = stats->header.kind == STATS_GRAM && record <= stats_output(&stats->header);
-    return values + (is_gram ? i * width - i * (i + 1) / 2 + k : i);
+    return values + (stats_is_gram(&stats->header, record) ? i * width - i * (i + 1) / 2 + k : i);
 }
 
 /* Makes good statistics. Channel i of record r is 1 + (i + r) % 5 times a number that depends on
@@ -83,9 +82,8 @@ static inline void make_stats(enum stats_kind kind, struct tiny_stats *stats)
     memcpy(stats->bytes, header, sizeof *header);
     for (size_t r = 0; r < n; r++) {
         size_t width = smol_stats_width(header, r);
-        bool is_gram = kind == STATS_GRAM && r <= stats_output(header);
         for (size_t i = 0; i < width; i++)
-            for (size_t k = i; k < (is_gram ? width : i + 1); k++)
+            for (size_t k = i; k < (stats_is_gram(header, r) ? width : i + 1); k++)
                 *stats_element(stats, r, i, k) =
                     (float)((1 + (i + r) % 5) * (1 + (k + r) % 5)) + (i == k ? 2 : 0);
     }

@@ -1,0 +1,216 @@
+/* Estimates calibration statistics from the weights alone, see weights.h.
+ *
+ * The mean squares of channels are followed through the model as if channels were independent:
+ * those of the residual stream start with the embedding's columns, a norm makes their mean 1 and
+ * multiplies them by its squared weights, and a matrix adds them up by its squared elements. Biases
+ * are left out. Only channels of one input are compared, so the scale of all does not matter. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/memory.h"
+#include "common/number.h"
+#include "convert/checkpoint/checkpoint.h"
+#include "convert/weights/tile.h"
+#include "convert/weights/weights.h"
+#include "format/model.h"
+
+/* how much of a value's mean square is left after attention has averaged over positions */
+static const double ATTENTION_SHARE = 0.3;
+
+struct estimate {
+    const struct weights *weights;
+    struct blob_model model; /* with the values of the plain block */
+    struct stats_file *stats;
+    size_t record;         /* the next to be written */
+    size_t at[ROLE_COUNT]; /* numbers of the tensors of the current layer, and of the others */
+    float *row;
+    double *stream, *input, *inner, *gate, *added; /* mean squares of channels */
+};
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+/* Reads a row of a matrix, or a vector as row 0. */
+static void read_row(const struct estimate *e, enum tensor_role role, uint64_t row, uint64_t cols)
+{
+    size_t i = e->at[role];
+    const struct safetensors_tensor *source = e->weights->sources[i];
+    const struct lora_pair *lora = e->weights->lora ? &e->weights->lora[i] : NULL;
+    float offset = smol_checkpoint_offset(e->weights->family, role);
+    if (lora && lora->a)
+        smol_lora_merge(lora, source, row, 1, e->row);
+    else
+        element_widen(source->dtype, source->data, row * cols, cols, e->row);
+    for (uint64_t k = 0; offset != 0 && k < cols; k++)
+        e->row[k] += offset;
+}
+
+/* Sets out[0..rows) to the mean squares of the product of a matrix and in[0..cols). */
+static void multiply(const struct estimate *e, enum tensor_role role, uint64_t rows, uint64_t cols,
+                     const double *in, double *out)
+{
+    for (uint64_t r = 0; r < rows; r++) {
+        double sum = 0;
+        read_row(e, role, r, cols);
+        for (uint64_t k = 0; k < cols; k++)
+            sum += (double)e->row[k] * (double)e->row[k] * in[k];
+        out[r] = sum;
+    }
+}
+
+/* Sets out[0..hidden_size), which may be `in`, to those of a norm of in[0..hidden_size). */
+static void normalize(const struct estimate *e, enum tensor_role role, const double *in,
+                      double *out)
+{
+    size_t n = e->model.hidden_size;
+    double sum = 0;
+    for (size_t k = 0; k < n; k++)
+        sum += in[k];
+    read_row(e, role, 0, n);
+    for (size_t k = 0; k < n; k++)
+        out[k] = (double)e->row[k] * (double)e->row[k] * in[k] * (double)n / sum;
+}
+
+/* Sets e->input to the input of attention or the MLP. */
+static void enter(const struct estimate *e, enum tensor_role norm)
+{
+    const struct blob_model *model = &e->model;
+    if (model->blocks & BLOCK_NO_INPUT_NORMS)
+        memcpy(e->input, e->stream, model->hidden_size * sizeof *e->input);
+    else
+        normalize(e, norm, e->stream, e->input);
+}
+
+/* Adds `share` of e->added to the residual stream, after the norm of outputs, if there is one. */
+static void leave(const struct estimate *e, enum tensor_role norm, double share)
+{
+    const struct blob_model *model = &e->model;
+    double scale = share * (double)model->residual_scale * (double)model->residual_scale;
+    if (model->blocks & BLOCK_NORM_OUTPUTS)
+        normalize(e, norm, e->added, e->added);
+    for (size_t k = 0; k < model->hidden_size; k++)
+        e->stream[k] += scale * e->added[k];
+}
+
+/* Appends a record. If weights are not finite, its channels are alike, and the conversion finds the
+ * weights. */
+static void write_record(struct estimate *e, const double *squares)
+{
+    struct stats_file *stats = e->stats;
+    uint8_t *data =
+        (uint8_t *)(uintptr_t)stats->file.data + smol_stats_offset(&stats->header, e->record);
+    size_t n = smol_stats_width(&stats->header, e->record);
+    bool good = true;
+    for (size_t i = 0; i < n; i++)
+        good = good && f32_is_finite((float)squares[i]);
+    for (size_t i = 0; i < n; i++) {
+        float value = good ? (float)squares[i] : 1;
+        memcpy(data + i * sizeof value, &value, sizeof value);
+    }
+    uint64_t digest = smol_stats_digest(&stats->header, e->record++, data, n * sizeof(float));
+    memcpy(data + n * sizeof(float), &digest, sizeof digest);
+}
+
+/* --- the model ---------------------------------------------------------------------------- */
+
+static void embed(const struct estimate *e)
+{
+    const struct blob_model *model = &e->model;
+    double scale = (double)model->embedding_scale * (double)model->embedding_scale;
+    for (uint64_t row = 0; row < model->vocab_size; row++) {
+        read_row(e, ROLE_EMBED, row, model->hidden_size);
+        for (size_t k = 0; k < model->hidden_size; k++)
+            e->stream[k] += (double)e->row[k] * (double)e->row[k];
+    }
+    for (size_t k = 0; k < model->hidden_size; k++)
+        e->stream[k] *= scale / model->vocab_size;
+}
+
+static void attend(struct estimate *e)
+{
+    const struct blob_model *m = &e->model;
+    size_t dim = m->head_dim, shared = m->n_heads / m->n_kv_heads, width = m->n_heads * dim;
+    enter(e, ROLE_ATTN_NORM);
+    write_record(e, e->input);
+    multiply(e, ROLE_ATTN_V, m->n_kv_heads * dim, m->hidden_size, e->input, e->gate);
+    for (size_t head = 0; head < m->n_heads; head++)
+        memcpy(e->inner + head * dim, e->gate + head / shared * dim, dim * sizeof *e->inner);
+    write_record(e, e->inner);
+    multiply(e, ROLE_ATTN_O, m->hidden_size, width, e->inner, e->added);
+    leave(e, ROLE_ATTN_OUT_NORM, ATTENTION_SHARE);
+}
+
+/* The mean square of silu(a) or gelu(a) is between a quarter of that of a, for small a, and half of
+ * it. */
+static void feed_forward(struct estimate *e)
+{
+    const struct blob_model *m = &e->model;
+    enter(e, ROLE_MLP_NORM);
+    write_record(e, e->input);
+    multiply(e, ROLE_MLP_GATE, m->intermediate_size, m->hidden_size, e->input, e->gate);
+    multiply(e, ROLE_MLP_UP, m->intermediate_size, m->hidden_size, e->input, e->inner);
+    for (size_t i = 0; i < m->intermediate_size; i++)
+        e->inner[i] *= 0.25 * e->gate[i] * (1 + e->gate[i] / (1 + e->gate[i]));
+    write_record(e, e->inner);
+    multiply(e, ROLE_MLP_DOWN, m->hidden_size, m->intermediate_size, e->inner, e->added);
+    leave(e, ROLE_MLP_OUT_NORM, 1);
+}
+
+static void run(struct estimate *e)
+{
+    struct tensor_key key = {ROLE_EMBED, 0}, next = key;
+    size_t i = 0;
+    for (bool more = true; more; key = next, i++) {
+        e->at[key.role] = i;
+        more = smol_tensor_next(&e->model, &next);
+        if (key.role == ROLE_EMBED)
+            embed(e);
+        if (next.role == ROLE_FINAL_NORM || next.layer != key.layer) { /* the layer is complete */
+            attend(e);
+            feed_forward(e);
+        }
+        if (key.role == ROLE_FINAL_NORM) {
+            normalize(e, ROLE_FINAL_NORM, e->stream, e->input);
+            write_record(e, e->input);
+        }
+    }
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* Makes room for all records behind a header. */
+static bool start_stats(const struct weights *weights, struct stats_file *stats)
+{
+    *stats = (struct stats_file){.path = "the estimate from the weights",
+                                 .header = {.kind = STATS_DIAGONAL}};
+    smol_stats_describe(weights->model, &stats->header);
+    stats->file.size = smol_stats_offset(&stats->header, smol_stats_count(&stats->header));
+    stats->file.data = smol_calloc(stats->file.size, 1);
+    stats->file.hold = FILE_ALLOCATED;
+    return stats->file.data;
+}
+
+smol_status smol_weights_estimate(const struct weights *weights, struct stats_file *stats,
+                                  smol_error *error)
+{
+    const struct blob_model *model = weights->model;
+    struct estimate e = {.weights = weights, .model = *weights->model, .stats = stats};
+    size_t n = model->hidden_size;
+    n = model->intermediate_size > n ? model->intermediate_size : n;
+    n = model->n_heads * model->head_dim > n ? model->n_heads * model->head_dim : n;
+    double *memory = calloc(n, 5 * sizeof *memory);
+    e.row = calloc(n, sizeof *e.row);
+    bool room = start_stats(weights, stats) && memory && e.row;
+    if (room) {
+        smol_model_fill(&e.model);
+        e.stream = memory;
+        e.input = memory + n;
+        e.inner = memory + 2 * n;
+        e.gate = memory + 3 * n;
+        e.added = memory + 4 * n;
+        run(&e);
+    } else
+        smol_stats_close(stats);
+    free(memory);
+    free(e.row);
+    return room ? SMOL_OK : smol_fail_memory(error, "an estimate of the inputs");
+}
