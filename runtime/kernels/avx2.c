@@ -25,7 +25,38 @@ static ALWAYS_INLINE I dot_quad(I dot, B weights, Q quads, size_t t)
 }
 
 #define GROUPED_SET avx2
+#define OWN_DOT_GROUP
 #include "runtime/kernels/grouped_template.h"
+
+/* Implements dot_group for levels and one token. The step's sign moves to the level, which is never
+ * -128, so both vectors of a tile share the step's magnitude. */
+static ALWAYS_INLINE void dot_one_token(enum blob_dtype dtype, const struct table *table,
+                                        const uint8_t *weights, const int8_t *steps, size_t stride,
+                                        I dot[TILE_VECTORS])
+{
+    UNROLLED (v, TILE_VECTORS)
+        dot[v] = _mm256_setzero_si256();
+    UNROLLED (quad, GROUP_QUADS) {
+        __m256i signs = broadcast_quad(steps + quad * stride, 0);
+        __m256i magnitudes = _mm256_abs_epi8(signs);
+        UNROLLED (v, TILE_VECTORS) {
+            B levels = load_operand(dtype, table, weights, quad, v);
+            __m256i pairs = _mm256_maddubs_epi16(magnitudes, _mm256_sign_epi8(levels, signs));
+            dot[v] = _mm256_add_epi32(dot[v], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        }
+    }
+}
+
+static ALWAYS_INLINE void dot_group(enum blob_dtype dtype, const struct table *table,
+                                    const uint8_t *weights, const int8_t *steps, size_t stride,
+                                    const int32_t *offsets, I dot[][TILE_VECTORS],
+                                    const size_t n_tokens)
+{
+    if (dtype != DTYPE_INT8 && n_tokens == 1)
+        dot_one_token(dtype, table, weights, steps, stride, dot[0]);
+    else
+        dot_quads(dtype, table, weights, steps, stride, offsets, dot, n_tokens);
+}
 
 #include "runtime/kernels/vector_template.h"
 

@@ -7,11 +7,10 @@ import os
 import shlex
 import subprocess
 
-from .measure import Case
-from .paths import THREADS, Unmeasured, gguf_file
-from .speed import DECODE, PREFILL, decode, name, prefill, smol_context
+from .paths import Unmeasured, gguf_file
 
 FLAGS = "-fa 1 -rtr 1"  # flash attention, weights repacked when loading: its fastest settings
+DTYPES = ("int4", "int8")  # that it is compared with
 
 
 def program():
@@ -19,38 +18,27 @@ def program():
 
 
 def flags():
-    return shlex.split(os.environ.get("IK_FLAGS", FLAGS))
+    return os.environ.get("IK_FLAGS", FLAGS)
 
 
-def fork_speeds(n_threads):
-    """Returns {"prefill": tokens per second, "decode": ...}. The program warms up by itself."""
-    command = [program(), "-m", gguf_file("int8"), "-p", PREFILL, "-n", DECODE, "-t", n_threads]
-    command += ["-r", 1, "-o", "json", *flags()]
-    run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+def state():
+    """Returns in words how it is measured, or how it would be."""
+    return f"llama-bench {flags()}" if program() else "not available (IK_BENCH=path/to/llama-bench)"
+
+
+def _tokens_per_second(kind, n_threads, *test):
+    """Runs one test. The program warms up by itself."""
+    command = [program(), "-m", gguf_file(kind), "-t", n_threads, "-r", 1, "-o", "json", *test]
+    run = subprocess.run([*map(str, command), *shlex.split(flags())], capture_output=True, text=True)
     if run.returncode:
         raise Unmeasured(f"{program()} failed: {run.stderr.strip()[-200:]}")
-    tests = json.loads(run.stdout)
-    return {"decode" if test["n_gen"] else "prefill": test["avg_ts"] for test in tests}
+    (result,) = json.loads(run.stdout)
+    return result["avg_ts"]
 
 
-def cases_of(n_threads):
-    theirs = {}
-
-    def measure_prefill(round_):
-        theirs.update(fork_speeds(n_threads))
-        ours = prefill(smol_context("int8", n_threads), PREFILL)
-        return {"smol": ours, "peer": theirs["prefill"]}
-
-    def measure_decode(round_):  # the run of measure_prefill measured both
-        if "decode" not in theirs:
-            theirs.update(fork_speeds(n_threads))
-        return {"smol": decode(smol_context("int8", n_threads)), "peer": theirs["decode"]}
-
-    return [
-        Case(name("prefill, ik_llama.cpp", "int8", n_threads), measure_prefill),
-        Case(name("decode, ik_llama.cpp", "int8", n_threads), measure_decode),
-    ]
+def decode(kind, n_threads, n):
+    return _tokens_per_second(kind, n_threads, "-p", 0, "-n", n)
 
 
-def cases():
-    return [case for n in THREADS for case in cases_of(n)] if program() else []
+def prefill(kind, n_threads, n):
+    return _tokens_per_second(kind, n_threads, "-p", n, "-n", 0)

@@ -1,7 +1,7 @@
 """Writes the GGUF files that llama.cpp reads, once, from the weights that smolconv reads.
 
 The metadata, including the tokenizer, is copied from the GGUF file from which scripts/build-test-model
-rebuilds the checkpoint; the weights are the checkpoint's."""
+rebuilds the checkpoint; the weights are the checkpoint's. Types of 4 bits are llama.cpp's work."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import subprocess
 import gguf
 import numpy as np
 
-from .paths import GGUF, GGUF_TYPES, MODEL, ROOT, gguf_file, model_config
+from . import peer
+from .paths import DTYPES, GGUF, GGUF_TYPES, MODEL, ROOT, gguf_file, model_config
 
 STAMP = GGUF / "made-from.json"
 
@@ -107,8 +108,8 @@ def make():
     """Writes the files that are missing or were made from another checkpoint."""
     source = (MODEL / "model.safetensors").stat()
     made_from = {"size": source.st_size, "time": source.st_mtime_ns}
-    paths = {kind: gguf_file(dtype) for dtype, kind in GGUF_TYPES.items()}
-    if all(path.exists() for path in paths.values()) and STAMP.exists():
+    kinds = [kind for dtype in DTYPES for kind in GGUF_TYPES[dtype]]
+    if all(gguf_file(kind).exists() for kind in kinds) and STAMP.exists():
         if json.loads(STAMP.read_text()) == made_from:
             return
     GGUF.mkdir(exist_ok=True)
@@ -116,6 +117,8 @@ def make():
     command = [ROOT / "scripts/build-test-model", "--gguf"]
     donor = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     metadata = gguf.GGUFReader(donor)
-    for kind, path in paths.items():
-        write(path, kind, metadata)
+    for kind in FILE_TYPES:
+        write(gguf_file(kind), kind, metadata)
+    for kind in set(kinds) - set(FILE_TYPES):
+        peer.quantize(gguf_file("BF16"), gguf_file(kind), kind)
     STAMP.write_text(json.dumps(made_from) + "\n")

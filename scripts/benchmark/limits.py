@@ -57,9 +57,10 @@ def bytes_per_second(isa, dtype, n_threads):
 
 
 def multiply_adds_per_second(isa, dtype, n_threads):
-    """Returns the rate of int8 products for int8, and of f32 products for all other types and for attention."""
+    """Returns the rate of int8 products for int8 and int4, and of f32 products for all other types and for
+    attention."""
     library = _library()
-    call = library.smol_limit_int8 if dtype == "int8" else library.smol_limit_f32
+    call = library.smol_limit_int8 if dtype in ("int8", "int4") else library.smol_limit_f32
     return _measured(call(isa.encode(), n_threads))
 
 
@@ -94,8 +95,8 @@ def attention_multiply_adds(n_tokens, depth):
     return n_tokens * depth * per_pair
 
 
-def kv_bytes(dtype, depth):
-    """Returns the size of smol's default cache at a depth: f32 for f32 blobs, f16 otherwise."""
+def kv_bytes(kv, depth):
+    """Returns the size of smol's cache at a depth, in f16, or in int4 with a scale for each vector."""
     c = shape()
-    elements = 2 * c["num_hidden_layers"] * c["num_key_value_heads"] * c["head_dim"]
-    return depth * elements * (4 if dtype == "f32" else 2)
+    vectors = 2 * c["num_hidden_layers"] * c["num_key_value_heads"]
+    return depth * vectors * (c["head_dim"] * 2 if kv == "f16" else c["head_dim"] // 2 + 4)

@@ -19,7 +19,7 @@ SETTLE = 0.03  # seconds until the other library's threads stop their busy waiti
 
 @dataclasses.dataclass
 class Case:
-    """`measure(round)` returns {side: figure}; sides are "smol", "peer", "limit" and others."""
+    """`measure(round)` returns {side: figure}; sides are "smol", "limit", names of peers and others."""
 
     name: str
     measure: Callable

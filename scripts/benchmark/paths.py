@@ -9,9 +9,17 @@ BUILD = Path(os.environ.get("SMOL_BUILD", ROOT / "build"))
 MODEL = ROOT / "models/SmolLM2-135M-Instruct"
 GGUF = ROOT / "models/SmolLM2-135M-Instruct-gguf"
 
-DTYPES = ("int8", "bf16", "f32")
-GGUF_TYPES = {"int8": "Q8_0", "bf16": "BF16", "f32": "F32"}
+# llama.cpp's types that a dtype is compared with
+GGUF_TYPES = {
+    "int4": ("Q4_0", "IQ4_NL", "Q4_K_M"),
+    "int8": ("Q8_0",),
+    "bf16": ("BF16",),
+    "f32": ("F32",),
+}
+DTYPES = tuple(GGUF_TYPES)
+PLOTTED = ("int8", "bf16", "f32")
 THREADS = (1, 2)
+OUR_INT8 = "smol int8"  # a side of int4's cases
 
 
 class Unmeasured(Exception):
@@ -22,9 +30,18 @@ def blob(dtype):
     return BUILD / f"bench-{dtype}.smol"
 
 
-def gguf_file(dtype):
-    return GGUF / f"{GGUF_TYPES[dtype]}.gguf"
+def gguf_file(kind):
+    return GGUF / f"{kind}.gguf"
 
 
 def model_config():
     return json.loads((MODEL / "config.json").read_text())
+
+
+def llama_cpp(kind):
+    """Returns the name of llama.cpp with a file of this type, as a side of a case."""
+    return f"llama.cpp {kind}"
+
+
+def ik_llama_cpp(kind):
+    return f"ik_{llama_cpp(kind)}"

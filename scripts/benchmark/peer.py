@@ -13,7 +13,7 @@ from .paths import Unmeasured
 
 FLASH = {"auto": -1, "off": 0, "on": 1}
 N_BATCH = 2048
-GGML_TYPES = {"f32": 0, "f16": 1}
+GGML_TYPES = {"f32": 0, "f16": 1, "q4_0": 2}
 
 
 @llama.llama_log_callback
@@ -33,6 +33,14 @@ def features():
     """Returns the instruction sets for which it was compiled, as it reports them."""
     info = llama.llama_print_system_info().decode()
     return re.findall(r"(\w+) = 1", info)
+
+
+def quantize(source, target, kind):
+    """Writes the GGUF file `source` as one of type `kind`, with llama.cpp's choice of each tensor's type."""
+    params = llama.llama_model_quantize_default_params()
+    params.ftype = getattr(llama, f"LLAMA_FTYPE_MOSTLY_{kind}")
+    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), params):
+        raise Unmeasured(f"llama.cpp cannot quantize {source} as {kind}")
 
 
 class Model:

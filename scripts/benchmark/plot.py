@@ -9,7 +9,7 @@ from html import escape
 
 from . import limits, peer
 from .measure import median
-from .paths import DTYPES, GGUF_TYPES, THREADS
+from .paths import GGUF_TYPES, PLOTTED, THREADS, llama_cpp
 from .targets import plotted
 
 WIDTH, HEIGHT = 1080, 440
@@ -39,7 +39,7 @@ text.smol, text.peer { stroke: none; font-weight: 600 }
 
 def complete(cases):
     """Returns whether all figures in the picture were measured."""
-    shown = [name for dtype in DTYPES for name in plotted(dtype).values()]
+    shown = [name for dtype in PLOTTED for name in plotted(dtype).values()]
     return all(name in cases and cases[name].values for name in shown)
 
 
@@ -51,9 +51,10 @@ class Panel:
 
     def __init__(self, dtype, cases):
         self.dtype = dtype
+        (self.peer_type,) = GGUF_TYPES[dtype]
         self.points = {
-            side: [(n, median(cases[name].values[side])) for n, name in plotted(dtype).items()]
-            for side in ("smol", "peer")
+            side: [(n, median(cases[name].values[key])) for n, name in plotted(dtype).items()]
+            for side, key in (("smol", "smol"), ("peer", llama_cpp(self.peer_type)))
         }
         one, many = (median(cases[plotted(dtype)[n]].values["limit"]) for n in (1, TOKENS[-1]))
         self.bytes_per_second = one * limits.blob_bytes(dtype)
@@ -169,7 +170,7 @@ def draw_figures(panel, scale, index, anchor, aside):
 
 
 def draw_panel(panel, scale, first):
-    title = f"{panel.dtype}  (llama.cpp: {GGUF_TYPES[panel.dtype]})"
+    title = f"{panel.dtype}  (llama.cpp: {panel.peer_type})"
     return [
         *draw_grid(scale, first),
         text(scale.left + 2, TOP - 10, title, "strong"),
@@ -196,7 +197,7 @@ def draw_heading(machine):
 
 
 def draw(cases, circumstances):
-    panels = [Panel(dtype, cases) for dtype in DTYPES]
+    panels = [Panel(dtype, cases) for dtype in PLOTTED]
     figures = [figure for panel in panels for figure in panel.figures()]
     low, high = min(figures) / 1.4, max(figures) * 1.7
     parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" class="card"/>']

@@ -5,7 +5,7 @@ import os
 import platform
 import re
 
-from . import limits, peer, smol, speed
+from . import fork, limits, peer, smol, speed
 from .crowd import QUIET
 from .measure import median, ratios
 
@@ -40,11 +40,11 @@ def number(value, unit):
 
 def wanted(bound, unit):
     sign = "at most" if bound.at_most else "at least"
-    if bound.side == "peer":
-        return f"{sign} {bound.value:g} x peer"
-    if bound.side == "limit":
+    if not bound.sides:
+        return f"{sign} {number(bound.value, unit)}"
+    if bound.sides == ("limit",):
         return f"{sign} {bound.value:.0%} of limit"
-    return f"{sign} {number(bound.value, unit)}"
+    return f"{sign} {bound.value:g} x {'fastest peer' if bound.sides[1:] else bound.sides[0]}"
 
 
 def measured_cell(row, case):
@@ -54,15 +54,14 @@ def measured_cell(row, case):
     return text
 
 
-def peer_cell(row, case):
-    if "peer" not in case.values:
-        return ""
-    ratio, low, high = ratios(case.values["smol"], case.values["peer"])
-    theirs = spread(case.values["peer"], row.unit)
-    text = f"{row.peer}: {theirs}; {ratio:.2f} x ({low:.2f}..{high:.2f})"
-    if row.stretch and ratio < row.stretch:
-        text += f", {row.stretch - ratio:.2f} short of {row.stretch:g}"
-    return text
+def beside_cell(row, case):
+    texts = []
+    for side in row.beside:
+        if side in case.values:
+            ratio, low, high = ratios(case.values["smol"], case.values[side])
+            theirs = spread(case.values[side], row.unit)
+            texts.append(f"{side}: {theirs}, {ratio:.2f} x ({low:.2f}..{high:.2f})")
+    return "; ".join(texts)
 
 
 def limit_cell(row, case):
@@ -75,21 +74,24 @@ def limit_cell(row, case):
 
 def verdict(row, case):
     missed = row.missed(case)
+    if not row.judged(case):
+        return "no target"
     return "missed: " + ", ".join(wanted(bound, row.unit) for bound in missed) if missed else "met"
 
 
 def cells(row, case):
-    target = ", ".join(wanted(bound, row.unit) for bound in row.bounds)
+    bounds = row.bounds if case.failure else row.judged(case)
+    target = ", ".join(wanted(bound, row.unit) for bound in bounds)
     if case.failure:
         return [row.case, target, f"not measured: {case.failure}", "", "", "NOT MEASURED"]
     return [
-        row.case, target, measured_cell(row, case), peer_cell(row, case), limit_cell(row, case),
+        row.case, target, measured_cell(row, case), beside_cell(row, case), limit_cell(row, case),
         verdict(row, case),
     ]  # fmt: skip
 
 
 def table(rows, cases):
-    lines = [["what", "target", "smol", "peer; smol in ratio", "limit; smol's share", "verdict"]]
+    lines = [["what", "target", "smol", "beside it; smol in ratio", "limit; smol's share", "verdict"]]
     lines += [cells(row, cases[row.case]) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     texts = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
@@ -128,6 +130,7 @@ def circumstances(rounds, cases):
         "limit": limits.instructions(isa),
         "peer": f"llama.cpp of llama-cpp-python {peer.version()}: {' '.join(peer.features())}; "
         "KV cache f16, n_batch 2048, n_ubatch 512, weights mapped",
+        "ik_llama.cpp": fork.state(),
         "flash attention": "; ".join(flash) or "not tried",
         "rounds": f"{rounds}, interleaved; medians (lowest..highest); ratios are of medians "
         "(lowest..highest of one round)",
@@ -140,10 +143,9 @@ def write_json(path, lines, rows, cases):
         case = cases[row.case]
         checks = [
             {**vars(bound), "figure": bound.figure(case), "met": bound.holds(case)}
-            for bound in row.bounds
-            if not case.failure
+            for bound in ([] if case.failure else row.judged(case))
         ]
-        return {"what": row.case, "unit": row.unit, "peer": row.peer, "limit": row.limit,
+        return {"what": row.case, "unit": row.unit, "beside": row.beside, "limit": row.limit,
                 "targets": checks, "failure": case.failure}  # fmt: skip
 
     everything = {

@@ -31,7 +31,7 @@ def smol_tokens():
 
 def peer_tokens():
     """Generates with a KV cache in float32, as smol_tokens does."""
-    model = peer.Model(gguf_file("f32"))
+    model = peer.Model(gguf_file("F32"))
     context = peer.Context(model, 2, 256, "on", "f32")
     ids = model.tokenize(PROMPT)
     chosen = greedy(context, ids)

@@ -12,6 +12,7 @@ import smol_h  # noqa: E402
 from smol_h import ContextParams, Error, ModelParams  # noqa: E402
 
 VERIFY = {"first": 0, "open": 1, "off": 2}
+KV = {"default": 0, "f32": 1, "f16": 2, "int8": 3, "int4": 4}
 
 
 lib = smol_h.load(BUILD / "libsmol.so")
@@ -52,9 +53,9 @@ def free(ids):
 class Context:
     """One sequence. Prompts are arrays of ids; evaluation returns the logits of the last one."""
 
-    def __init__(self, model, n_threads, n_ctx=0, vocab_size=49152):
+    def __init__(self, model, n_threads, n_ctx=0, kv="default", vocab_size=49152):
         self.handle = ctypes.c_void_p()
-        params = ContextParams(n_ctx, n_threads, 0)
+        params = ContextParams(n_ctx, n_threads, KV[kv])
         _call(lib.smol_context_create, model.handle, ctypes.byref(params),
               ctypes.byref(self.handle))  # fmt: skip
         self.logits = np.empty(vocab_size, np.float32)

@@ -7,19 +7,19 @@ import numpy as np
 
 from . import peer, smol
 from .measure import Case, in_turn, median, seconds
-from .paths import BUILD, THREADS, Unmeasured, blob, gguf_file
+from .paths import BUILD, OUR_INT8, THREADS, Unmeasured, blob, gguf_file, llama_cpp
 
 WORD = b"Hello"
 REPEATS = 5  # within a round
 CHECK_REPEATS = 20
 
 
-def smol_first_token(verify="first"):
+def smol_first_token(verify="first", dtype="int8"):
     """Returns the seconds and the token: open, context, tokenize, evaluate, choose. Closing is not counted."""
     opened = []
 
     def start():
-        model = smol.Model(blob("int8"), verify)
+        model = smol.Model(blob(dtype), verify)
         context = smol.Context(model, THREADS[-1])
         ids, n = model.tokenize(WORD)
         logits = context.eval(np.ctypeslib.as_array(ids, (n,)))
@@ -38,7 +38,7 @@ def peer_first_token():
     opened = []
 
     def start():
-        model = peer.Model(gguf_file("int8"))
+        model = peer.Model(gguf_file("Q8_0"))
         context = peer.Context(model, THREADS[-1], 512, "on")
         logits = context.eval(model.tokenize(WORD))
         opened.extend((model, context, int(logits.argmax())))
@@ -79,11 +79,16 @@ def added_by_checks(round_):
 
 
 def cases():
-    in_process = in_turn(
-        smol=lambda: repeated(smol_first_token), peer=lambda: repeated(peer_first_token)
-    )
+    def ours():
+        return repeated(smol_first_token)
+
+    def int4():
+        return repeated(lambda: smol_first_token(dtype="int4"))
+
+    theirs = {llama_cpp("Q8_0"): lambda: repeated(peer_first_token)}
     return [
-        Case("start to first token", in_process),
+        Case("start to first token", in_turn(smol=ours, **theirs)),
+        Case("start to first token, int4", in_turn(smol=int4, **{OUR_INT8: ours})),
         Case("exec to exit, one token", in_turn(smol=start_of_process)),
         Case("first-use checks", added_by_checks),
     ]

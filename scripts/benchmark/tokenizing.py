@@ -79,4 +79,4 @@ def peer_speed():
 
 
 def cases():
-    return [Case("tokenizing 10 MB", in_turn(smol=smol_speed, peer=peer_speed))]
+    return [Case("tokenizing 10 MB", in_turn(smol=smol_speed, tokenizers=peer_speed))]
