@@ -1,7 +1,7 @@
 """Measures the sizes of one model: a point is what a file of that size loses.
 
-Everything is compared with the checkpoint's own weights, in a blob of f32, on the same ids of the same text,
-which is not the one that calibrates."""
+Everything is compared with the checkpoint's own weights, in a blob of bf16, on the same ids of the same
+text, which is not the one that calibrates."""
 
 import json
 import re
@@ -35,8 +35,8 @@ def points(converts):
     """Returns all points; each of `converts` is a text of further options of smolconv."""
     ours = [Point("smol", kind, calibrated) for kind in DTYPES for calibrated in (False, True)]
     ours += [Point("smol", convert, True) for convert in converts]
-    theirs = [Point("llama.cpp", "F32", False)]
-    theirs += [Point("llama.cpp", kind, calibrated) for kind in quantize.TYPES for calibrated in (False, True)]
+    theirs = [Point("llama.cpp", kind, False) for kind in ("F32", *quantize.TYPES)]
+    theirs += [Point("llama.cpp", kind, True) for kind in quantize.TYPES if kind != "Q8_0"]  # which ignores it
     return ours + theirs
 
 
@@ -60,11 +60,11 @@ class Model:
         self.checkpoint, self.options = checkpoint, options
         self.folder = BUILD / "quality" / checkpoint.name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.blob, self.gguf = self.folder / "f32.smol", self.folder / "f32.gguf"
+        self.blob, self.gguf = self.folder / "bf16.smol", self.folder / "f32.gguf"
         self.text, self.logits = self.folder / "text", self.folder / "logits"
         self.statistics, self.importance = self.folder / "statistics", self.folder / "importance.npz"
         self.text.write_text(prose()[: options.characters])
-        self.make("blob", lambda path: self.convert(path, "--dtype", "f32"))
+        self.make("blob", lambda path: self.convert(path, "--dtype", "bf16"))
         self.ids = evaluate.tokenize(self.blob, self.text)
         self.make("logits", self.save_logits)
         self.make("statistics", self.calibrate)

@@ -1,4 +1,4 @@
-"""The tables of docs/measurements.md: all points, and how smol compares at llama.cpp's sizes.
+"""The page docs/quality.md: all points, and how smol compares at llama.cpp's sizes.
 
 smol's curve is made of its calibrated points, without those that another one beats in both size and
 divergence. Between two of them the logarithm of the divergence is interpolated along the bits of a weight: a
@@ -6,7 +6,7 @@ blob may mix types, so these sizes exist."""
 
 import math
 
-TITLES = {"moved": "SmolLM2-135M, moved", "small-qwen2": "Qwen2-like, 5 M", "small-olmo2": "OLMo2-like, 7 M"}
+TITLES = {"moved": "SmolLM2-135M, moved", "small-qwen2": "Qwen2-like, 3 M", "small-olmo2": "OLMo2-like, 5 M"}
 
 # Bits of the issue's targets, types that have them, and the largest ratio of smol's divergence to theirs.
 AT_EQUAL_SIZE = (
@@ -64,7 +64,7 @@ def find(model, side, kind, calibrated):
 
 
 def verdict(ratio, bound):
-    return f"{ratio:.2f} | {'met' if ratio <= bound else 'missed'}: at most {bound}"
+    return f"{ratio:.2f} | at most {bound}: {'met' if ratio <= bound else 'missed'}"
 
 
 def point_name(point):
@@ -99,17 +99,41 @@ def type_rows(model):
 
 
 def ratios_table(model):
-    yield "| target for | llama.cpp | bits per weight | its KL | smol's KL | ratio | verdict |"
+    yield "| target for | llama.cpp | bits per weight | its divergence | smol's | ratio | target |"
     yield "|---|---|---:|---:|---:|---:|---|"
     yield from equal_size_rows(model)
     yield from type_rows(model)
 
 
-def text(results):
-    parts = []
+INTRODUCTION = """# Quality at each size
+
+This page states what weights of fewer bits lose, beside llama.cpp's types. `scripts/measure-quality` writes it from the figures in
+[quality.json](quality.json), which it measures.
+
+![divergence against bits per weight](quality.svg)
+
+For each size the mean Kullback-Leibler divergence from the predictions of the checkpoint's own weights is measured, on the same
+token ids of prose (Python's own manual). "Calibrated" is `smolconv --calibration` with statistics of
+[demo/calibration.txt](../demo/calibration.txt); "importance matrix" is llama.cpp's, computed from the same text as `llama-imatrix` does.
+"pure" gives all matrices one type (`llama-quantize --pure`); otherwise llama.cpp's types are mixtures, and where a width is no
+multiple of 256 it takes larger types. Sizes are those of files; bits per weight count all tensors, and nothing else. +/- is the standard
+error.
+
+Ratios are of smol's divergence to llama.cpp's with an importance matrix, at its bits per weight: between two of smol's calibrated
+sizes, the logarithm of the divergence is interpolated. The last two rows compare types instead, and llama.cpp has no importance
+matrix in them.
+"""
+
+
+def facts(model):
+    return (f"{model['tokens']:,} tokens in windows of {model['ctx']:,}; perplexity of the original weights "
+            f"{model['perplexity']:.4f} +/- {model['perplexity_error']:.4f}; calibrated by "
+            f"{model['calibration_tokens']:,} tokens.")  # fmt: skip
+
+
+def page(results):
+    parts = [INTRODUCTION]
     for name, model in results.items():
-        parts += [f"{TITLES.get(name, name)}: {model['tokens']} tokens, {model['scored']} scored, windows of "
-                  f"{model['ctx']}; perplexity {model['perplexity']:.4f} +/- {model['perplexity_error']:.4f}; "
-                  f"calibrated by {model['calibration_tokens']} tokens", ""]  # fmt: skip
+        parts += [f"## {TITLES.get(name, name)}", "", facts(model), ""]
         parts += [*points_table(model), "", *ratios_table(model), ""]
     return "\n".join(parts)
