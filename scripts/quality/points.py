@@ -67,7 +67,6 @@ class Model:
         self.make("blob", lambda path: self.convert(path, "--dtype", "bf16"))
         self.ids = evaluate.tokenize(self.blob, self.text)
         self.make("logits", self.save_logits)
-        self.make("statistics", self.calibrate)
 
     def make(self, name, write):
         """Makes a file unless it exists, whole or not at all."""
@@ -100,20 +99,28 @@ class Model:
         with open(path, "wb") as file:
             np.savez(file, **quantize.importance(self.gguf, ids, self.options.threads))
 
+    def means(self, point):
+        """Returns llama.cpp's importance matrix for a point that has one, otherwise None."""
+        if not point.calibrated:
+            return None
+        self.make("importance", self.write_importance)
+        return dict(np.load(self.importance))
+
     def measure_smol(self, point):
         blob = self.folder / "point.smol"
         words = point.kind.split() if point.kind.startswith("-") else ["--dtype", point.kind]
-        self.convert(blob, *words, *(["--calibration", self.statistics] if point.calibrated else []))
+        if point.calibrated:
+            self.make("statistics", self.calibrate)
+            words += ["--calibration", self.statistics]
+        self.convert(blob, *words)
         return blob, *smol_size(blob), self.evaluate("--kl-from", self.logits, blob=blob)
 
     def measure_peer(self, point):
         self.make("gguf", lambda path: checkpoint_gguf.write(self.checkpoint, path))
         path = self.gguf
         if point.kind in quantize.TYPES:
-            self.make("importance", self.write_importance)
             path = self.folder / "point.gguf"
-            means = dict(np.load(self.importance)) if point.calibrated else None
-            quantize.quantize(self.gguf, path, point.kind, means, self.options.threads)
+            quantize.quantize(self.gguf, path, point.kind, self.means(point), self.options.threads)
         vocab_size = json.loads((self.checkpoint / "config.json").read_text())["vocab_size"]
         reference = evaluate.reference_rows(self.logits, self.ids, vocab_size)
         figures = evaluate.measure_peer(path, self.ids, reference, self.options.ctx, self.options.threads)
