@@ -47,9 +47,9 @@ def gguf_name(name):
     return f"blk.{layer}.{LAYER[inner.removesuffix('.weight')]}.weight"
 
 
-def read_checkpoint():
-    """Yields (name, float32 array) for each bf16 tensor of the checkpoint."""
-    path = MODEL / "model.safetensors"
+def read_checkpoint(folder=MODEL):
+    """Yields (name, float32 array) for each bf16 tensor of a checkpoint."""
+    path = folder / "model.safetensors"
     with open(path, "rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))

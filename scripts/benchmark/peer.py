@@ -63,13 +63,15 @@ class Model:
 
 
 class Context:
-    def __init__(self, model, n_threads, n_ctx, flash="auto", kv="f16"):
+    def __init__(self, model, n_threads, n_ctx, flash="auto", kv="f16", on_tensor=None):
         params = llama.llama_context_default_params()
         params.n_ctx = n_ctx
         params.n_batch = min(N_BATCH, n_ctx)
         params.n_threads = params.n_threads_batch = n_threads
         params.flash_attn_type = FLASH[flash]
         params.type_k = params.type_v = GGML_TYPES[kv]
+        if on_tensor:
+            params.cb_eval = on_tensor
         self.n_batch, self.n_vocab = params.n_batch, model.n_vocab
         self.handle = llama.llama_init_from_model(model.handle, params)
         if not self.handle:
