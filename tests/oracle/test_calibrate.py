@@ -146,6 +146,7 @@ def test_a_run_that_fails_keeps_what_an_earlier_one_has_done(demo, text, tmp_pat
     assert calibrate(demo, text, stats) == expected
 
 
+@pytest.mark.slow
 def test_a_signal_leaves_what_is_done(demo, tmp_path):
     text, stats, part = tmp_path / "text", tmp_path / "stats", tmp_path / "stats.part"
     text.write_text(TEXT * 20)

@@ -81,7 +81,10 @@ def test_bad_json_is_refused(file, case, tmp_path):
     assert check_json(file, case, BUILD, tmp_path) == []
 
 
-@pytest.mark.parametrize("case", SHARDS, ids=by_name)
+SLOW_SHARDS = [pytest.param(c, marks=pytest.mark.slow) if "million" in c.name else c for c in SHARDS]
+
+
+@pytest.mark.parametrize("case", SLOW_SHARDS, ids=by_name)
 def test_a_bad_index_is_refused(case, tmp_path):
     assert check_shards(case, BUILD, tmp_path) == []
 

@@ -179,7 +179,7 @@ def test_wrong_usage_is_status_2(arguments):
     assert smolconv("verify", *arguments).returncode == 2
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["int8", *(pytest.param(d, marks=pytest.mark.slow) for d in DTYPES[1:])])
 def test_the_real_model_needs_no_file_and_64_megabytes(tmp_path, real_model_dir, dtype):
     blob = tmp_path / "real.smol"
     assert smolconv("--dtype", dtype, real_model_dir, blob).returncode == 0
