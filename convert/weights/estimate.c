@@ -9,9 +9,7 @@
 
 #include "common/memory.h"
 #include "common/number.h"
-#include "convert/checkpoint/checkpoint.h"
-#include "convert/weights/tile.h"
-#include "convert/weights/weights.h"
+#include "convert/weights/weight.h"
 #include "format/model.h"
 
 /* how much of a value's mean square is left after attention has averaged over positions */
@@ -21,8 +19,8 @@ struct estimate {
     const struct weights *weights;
     struct blob_model model; /* with the values of the plain block */
     struct stats_file *stats;
-    size_t record;         /* the next to be written */
-    size_t at[ROLE_COUNT]; /* numbers of the tensors of the current layer, and of the others */
+    size_t record;                     /* the next to be written */
+    struct weight tensors[ROLE_COUNT]; /* of the current layer, and the others */
     float *row;
     double *stream, *input, *inner, *gate, *added; /* mean squares of channels */
 };
@@ -30,18 +28,13 @@ struct estimate {
 /* --- steps -------------------------------------------------------------------------------- */
 
 /* Reads a row of a matrix, or a vector as row 0. */
-static void read_row(const struct estimate *e, enum tensor_role role, uint64_t row, uint64_t cols)
+static void read_row(const struct estimate *e, enum tensor_role role, uint64_t row)
 {
-    size_t i = e->at[role];
-    const struct safetensors_tensor *source = e->weights->sources[i];
-    const struct lora_pair *lora = e->weights->lora ? &e->weights->lora[i] : NULL;
-    float offset = smol_checkpoint_offset(e->weights->family, role);
-    if (lora && lora->a)
-        smol_lora_merge(lora, source, row, 1, e->row);
+    const struct weight *tensor = &e->tensors[role];
+    if (tensor->layout.layout == LAYOUT_VECTOR)
+        smol_weight_vector(tensor, (uint8_t *)e->row);
     else
-        element_widen(source->dtype, source->data, row * cols, cols, e->row);
-    for (uint64_t k = 0; offset != 0 && k < cols; k++)
-        e->row[k] += offset;
+        smol_weight_merged(tensor, row, 1, e->row);
 }
 
 /* Sets out[0..rows) to the mean squares of the product of a matrix and in[0..cols). */
@@ -50,7 +43,7 @@ static void multiply(const struct estimate *e, enum tensor_role role, uint64_t r
 {
     for (uint64_t r = 0; r < rows; r++) {
         double sum = 0;
-        read_row(e, role, r, cols);
+        read_row(e, role, r);
         for (uint64_t k = 0; k < cols; k++)
             sum += (double)e->row[k] * (double)e->row[k] * in[k];
         out[r] = sum;
@@ -65,7 +58,7 @@ static void normalize(const struct estimate *e, enum tensor_role role, const dou
     double sum = 0;
     for (size_t k = 0; k < n; k++)
         sum += in[k];
-    read_row(e, role, 0, n);
+    read_row(e, role, 0);
     for (size_t k = 0; k < n; k++)
         out[k] = (double)e->row[k] * (double)e->row[k] * in[k] * (double)n / sum;
 }
@@ -117,7 +110,7 @@ static void embed(const struct estimate *e)
     const struct blob_model *model = &e->model;
     double scale = (double)model->embedding_scale * (double)model->embedding_scale;
     for (uint64_t row = 0; row < model->vocab_size; row++) {
-        read_row(e, ROLE_EMBED, row, model->hidden_size);
+        read_row(e, ROLE_EMBED, row);
         for (size_t k = 0; k < model->hidden_size; k++)
             e->stream[k] += (double)e->row[k] * (double)e->row[k];
     }
@@ -158,9 +151,10 @@ static void feed_forward(struct estimate *e)
 static void run(struct estimate *e)
 {
     struct tensor_key key = {ROLE_EMBED, 0}, next = key;
+    const struct fold none = {0};
     size_t i = 0;
     for (bool more = true; more; key = next, i++) {
-        e->at[key.role] = i;
+        e->tensors[key.role] = smol_weight_get(e->weights, i, key, &none);
         more = smol_tensor_next(&e->model, &next);
         if (key.role == ROLE_EMBED)
             embed(e);

@@ -34,6 +34,7 @@ NOT_RUN = {
     "build/fuzz/tests/fuzz_blob": "needs a finding of `make fuzz`",
     "libraries=$(./scripts/foreign-libraries": "cross-compiles for a minute; the check does (aarch64, armv7)",
     "make static": "cross-compiles too",
+    "make bench": "compiles llama.cpp and measures for minutes",
     "minisign -G": "asks for a password; test_signing.py makes keys without one",
 }  # fmt: skip
 # kinds of blocks that another test runs
@@ -46,6 +47,11 @@ BEFORE = {
     r"smolconv patch old": "rm -f new.smol",
     r"smolconv pack": "rm -f smollm2.smol.zst",
     r"smolconv delta old": "rm -f update.smoldelta",
+    r"smolconv verify .*smollm2.stats": (
+        "smolconv --quiet --dtype f32 SmolLM2-135M-Instruct f32.smol; "
+        f"smolrun calibrate f32.smol {ROOT}/LICENSE -o smollm2.stats; "
+        "smolconv --quiet --dtype int4 --calibration smollm2.stats SmolLM2-135M-Instruct int4.smol"
+    ),
     r"smolconv unpack": "rm -f smollm2.smol; URL=file://$PWD/smollm2.smol.zst",
     r"^cc ": "[ -e smol ] || make install PREFIX=$HOME/smol; export PKG_CONFIG_PATH=$HOME/smol/lib/pkgconfig",
     r"\$URL.*smolconv patch": "URL=file://$PWD/update.smoldelta",
