@@ -128,7 +128,7 @@ static smol_status plan_dtypes(struct conversion *c, const struct goal *goal, st
     struct source *source = &c->source;
     const struct blob_model *model = &source->config.model;
     const struct weights weights = weights_of(source);
-    struct losses *losses = calloc(smol_tensor_count(model), sizeof *losses);
+    struct dtype_losses *losses = calloc(smol_tensor_count(model), sizeof *losses);
     smol_status status = losses ? smol_losses_measure(&weights, c->pool, losses, error)
                                 : smol_fail_memory(error, "the losses of matrices");
     if (!status)

@@ -11,7 +11,7 @@
 #include "runtime/engine/fpenv.h"
 #include "runtime/kernels/math.h"
 
-struct measurement {
+struct probe {
     struct sensitivity_trial of;
     smol_context *context;
     const struct network *network;
@@ -62,7 +62,7 @@ static void round_group(enum blob_dtype dtype, const void *block, size_t row, si
 }
 
 /* Writes the rounded matrix to m->rounded. */
-static smol_status round_matrix(const struct measurement *m, const struct blob_tensor *tensor)
+static smol_status round_matrix(const struct probe *m, const struct blob_tensor *tensor)
 {
     const struct blob *blob = m->network->blob;
     uint64_t bytes = smol_block_bytes(tensor->dtype, tensor->cols);
@@ -87,7 +87,7 @@ static smol_status round_matrix(const struct measurement *m, const struct blob_t
  */
 
 /* Fills the model's own probabilities. */
-static void fill_probabilities(const struct measurement *m)
+static void fill_probabilities(const struct probe *m)
 {
     for (size_t t = 0; t < m->of.n_logits; t++) {
         const float *logits = m->logits + t * m->vocab_size;
@@ -104,7 +104,7 @@ static void fill_probabilities(const struct measurement *m)
 
 /* Returns the mean over tokens of half the variance of the logits' change: the divergence of the
  * predictions, in nats, to the second order. */
-static float divergence(const struct measurement *m)
+static float divergence(const struct probe *m)
 {
     double total = 0;
     for (size_t t = 0; t < m->of.n_logits; t++) {
@@ -127,7 +127,7 @@ static float divergence(const struct measurement *m)
  */
 
 /* Runs the tokens through the layers that the observer names. `logits` may be NULL. */
-static smol_status run(const struct measurement *m, const struct observer *observer, float *logits)
+static smol_status run(const struct probe *m, const struct observer *observer, float *logits)
 {
     smol_context_truncate(m->context, 0);
     return smol_eval_observed(m->context, m->of.ids, m->of.n, logits ? m->of.n_logits : 0, logits,
@@ -135,7 +135,7 @@ static smol_status run(const struct measurement *m, const struct observer *obser
 }
 
 /* Brings the residual stream forward to what enters `layer`. */
-static smol_status advance(struct measurement *m, size_t layer)
+static smol_status advance(struct probe *m, size_t layer)
 {
     const struct observer observer = {
         .first_layer = m->n_done,
@@ -163,7 +163,7 @@ static size_t work_from(const struct blob_model *model, size_t layer, size_t n)
 }
 
 /* Measures a matrix and adds the result to *sum. */
-static smol_status measure(struct measurement *m, const struct blob_tensor *tensor, float *sum)
+static smol_status measure(struct probe *m, const struct blob_tensor *tensor, float *sum)
 {
     const struct blob_model *model = &m->network->model;
     size_t layer = layer_of(model, tensor);
@@ -192,7 +192,7 @@ static smol_status measure(struct measurement *m, const struct blob_tensor *tens
 }
 
 /* Evaluates the model as it is. */
-static smol_status start(struct measurement *m)
+static smol_status start(struct probe *m)
 {
     const struct observer all = {.n_layers = m->network->model.n_layers};
     fenv_t saved;
@@ -228,7 +228,7 @@ uint64_t smol_sensitivity_work(const struct blob_model *model,
     return work;
 }
 
-static smol_status measure_all(struct measurement *m, float *sums)
+static smol_status measure_all(struct probe *m, float *sums)
 {
     struct tensor_key key = {ROLE_EMBED, 0};
     size_t number = 0;
@@ -261,7 +261,7 @@ smol_status smol_sensitivities(smol_context *context, const struct sensitivity_t
     const struct network *network = &context->model->network;
     size_t n_values = trial->n_logits * network->model.vocab_size;
     size_t matrix = largest_matrix(network->blob);
-    struct measurement m = {
+    struct probe m = {
         .of = *trial,
         .context = context,
         .network = network,

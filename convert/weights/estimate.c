@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/checked.h"
 #include "common/memory.h"
 #include "common/number.h"
 #include "convert/weights/weight.h"
@@ -171,7 +172,7 @@ static void run(struct estimate *e)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* Makes room for all records behind a header. */
+/* Makes room for a header and all records. */
 static bool start_stats(const struct weights *weights, struct stats_file *stats)
 {
     *stats = (struct stats_file){.path = "the estimate from the weights",
@@ -192,7 +193,7 @@ smol_status smol_weights_estimate(const struct weights *weights, struct stats_fi
     n = model->intermediate_size > n ? model->intermediate_size : n;
     n = model->n_heads * model->head_dim > n ? model->n_heads * model->head_dim : n;
     double *memory = calloc(n, 5 * sizeof *memory);
-    e.row = calloc(n, sizeof *e.row);
+    e.row = calloc(round_up(n, BLOB_ALIGN), sizeof *e.row); /* the size of a vector is padded */
     bool room = start_stats(weights, stats) && memory && e.row;
     if (room) {
         smol_model_fill(&e.model);

@@ -174,7 +174,7 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
 /* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply.
  */
 static void add_losses(const struct loss_meter *meter, bool products, double sensitivity,
-                       struct losses *losses)
+                       struct dtype_losses *losses)
 {
     double errors[N_ROUNDINGS] = {0};
     for (size_t i = 0; i < meter->n_blocks; i++)
@@ -206,8 +206,8 @@ static smol_status measure_matrix(struct loss_meter *meter, const struct weights
  */
 
 static smol_status measure_all(struct loss_meter *meter, const struct weights *weights,
-                               const float *sensitivities, struct pool *pool, struct losses *losses,
-                               smol_error *error)
+                               const float *sensitivities, struct pool *pool,
+                               struct dtype_losses *losses, smol_error *error)
 {
     const struct blob_model *model = weights->model;
     const float *output = sensitivities + model->n_layers * STATS_MATRICES + 1;
@@ -217,7 +217,7 @@ static smol_status measure_all(struct loss_meter *meter, const struct weights *w
     do {
         const struct weight weight = smol_weight_get(weights, i, key, &meter->inputs.fold);
         bool is_embedding = key.role == ROLE_EMBED;
-        losses[i] = (struct losses){{0}};
+        losses[i] = (struct dtype_losses){{0}};
         if (weight.layout.layout == LAYOUT_TILES && weight.source) {
             status = measure_matrix(meter, weights, &weight, pool, error);
             if (!status)
@@ -248,7 +248,7 @@ static smol_status allocate(struct loss_meter *meter, const struct blob_model *m
 }
 
 smol_status smol_losses_measure(const struct weights *weights, struct pool *pool,
-                                struct losses *losses, smol_error *error)
+                                struct dtype_losses *losses, smol_error *error)
 {
     struct loss_meter *meter = calloc(1, sizeof *meter);
     const float *sensitivities = NULL;

@@ -9,7 +9,7 @@
 enum { N_CHOICES = 4 };
 extern const enum blob_dtype smol_choices[N_CHOICES];
 
-struct losses {
+struct dtype_losses {
     double nats[N_CHOICES]; /* 0 for vectors and a tied output, whose loss is the embedding's */
 };
 
@@ -18,6 +18,6 @@ struct losses {
  * divergence the statistics tell. The results are the same bits for any number of threads and any
  * instruction set. Errors: SMOL_ERROR_DAMAGED, SMOL_ERROR_MEMORY. */
 smol_status smol_losses_measure(const struct weights *weights, struct pool *pool,
-                                struct losses *losses, smol_error *error);
+                                struct dtype_losses *losses, smol_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include "convert/weights/levels.h"
 
 /* A step of a matrix to a larger dtype. Those of one matrix gain less and less for each byte. */
-struct step {
+struct upgrade {
     size_t tensor;
     unsigned char from, to; /* choices */
     double gain;            /* nats for each byte */
@@ -14,7 +14,7 @@ struct step {
 
 struct planner {
     const struct blob_model *model;
-    const struct losses *losses;
+    const struct dtype_losses *losses;
     const struct goal *goal;
     plan_size *size;
     void *user;
@@ -22,7 +22,7 @@ struct planner {
     struct blob_tensor *layouts; /* (n_tensors) */
     unsigned char *choices;      /* (n_tensors) */
     bool *closed;                /* (n_tensors): no further steps */
-    struct step *steps;          /* (n_steps), the best first */
+    struct upgrade *steps;       /* (n_steps), the best first */
     size_t n_steps;
     struct mix mix; /* of the choices */
     smol_error *error;
@@ -60,13 +60,13 @@ static void add_steps(struct planner *p, size_t i)
         }
         if (next < N_CHOICES)
             p->steps[p->n_steps++] =
-                (struct step){i, (unsigned char)from, (unsigned char)next, best};
+                (struct upgrade){i, (unsigned char)from, (unsigned char)next, best};
     }
 }
 
 static int compare_steps(const void *a, const void *b)
 {
-    const struct step *x = a, *y = b;
+    const struct upgrade *x = a, *y = b;
     if (x->gain != y->gain)
         return x->gain > y->gain ? -1 : 1;
     if (x->tensor != y->tensor)
@@ -135,7 +135,7 @@ static double measure(struct planner *p)
 static void fill_up(struct planner *p)
 {
     for (size_t i = 0; i < p->n_steps; i++) {
-        const struct step *step = &p->steps[i];
+        const struct upgrade *step = &p->steps[i];
         if (p->closed[step->tensor])
             continue;
         p->choices[step->tensor] = step->to;
@@ -156,7 +156,7 @@ static void fill_until(struct planner *p)
         n++;
     }
     while (n-- > 0) {
-        const struct step *step = &p->steps[n];
+        const struct upgrade *step = &p->steps[n];
         if (p->choices[step->tensor] != step->to)
             continue;
         p->choices[step->tensor] = step->from;
@@ -225,7 +225,7 @@ static smol_status prepare(struct planner *p)
     return SMOL_OK;
 }
 
-smol_status smol_plan_make(const struct blob_model *model, const struct losses *losses,
+smol_status smol_plan_make(const struct blob_model *model, const struct dtype_losses *losses,
                            const struct goal *goal, plan_size *size, void *user, struct plan *plan,
                            smol_error *error)
 {

@@ -33,7 +33,7 @@ struct plan {
  * most for each byte (the greedy solution of the knapsack problem, exact but for the last steps;
  * Dantzig, 1957). The same losses give the same choice. Errors: SMOL_ERROR_USAGE (the goal cannot
  * be met), SMOL_ERROR_MEMORY. After an error there is nothing to free. */
-smol_status smol_plan_make(const struct blob_model *model, const struct losses *losses,
+smol_status smol_plan_make(const struct blob_model *model, const struct dtype_losses *losses,
                            const struct goal *goal, plan_size *size, void *user, struct plan *plan,
                            smol_error *error);
 

@@ -64,7 +64,7 @@ static uint64_t no_size(void *user, const struct mix *mix)
 /* Chooses dtypes: the losses are numbers, and the goal holds. */
 static void choose(const struct stats_file *stats, struct pool *pool)
 {
-    struct losses losses[TINY_TENSORS];
+    struct dtype_losses losses[TINY_TENSORS];
     struct plan plan;
     const struct mix none = {0};
     const struct weights weights = tiny_weights(&none, stats);

@@ -106,6 +106,7 @@ def test_codes_are_those_of_error_feedback(dtype, folder, tmp_path):
     assert n_wrong == 0, (n_wrong, n)
 
 
+@pytest.mark.slow
 def test_feedback_reduces_the_error_of_products(folder, tmp_path):
     stats, source = Stats((folder / "gram").read_bytes()), read_blob(folder / "f32.smol")
     exact, folding = tensors(source), Folding(stats, source.model)

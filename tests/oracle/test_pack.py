@@ -339,6 +339,7 @@ def test_what_pack_does_not_make_is_refused(kind, resume, tmp_path, demo_blob):
 SMALL_CHANGES = [1, 0x80, 0xFF]
 
 
+@pytest.mark.slow
 def test_each_byte_of_the_seek_table_counts(tmp_path, demo_blob, pack):
     data = pack(demo_blob("int8")).read_bytes()
     start = read_table(data)[-1][1]
