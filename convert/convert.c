@@ -110,8 +110,8 @@ static smol_status open_source(struct conversion *c, const char *input,
     return status ? status : smol_pool_create(n_threads, &c->pool, error);
 }
 
-/* Returns the size of the blob with a mix. The dtype's name in the provenance has always the same
- * length. */
+/* Returns the size of the blob with a mix. The name of the dtype in the provenance always has the
+ * same length. */
 static uint64_t size_with(void *user, const struct mix *mix)
 {
     const struct conversion *c = user;

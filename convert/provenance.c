@@ -156,12 +156,12 @@ const char *smol_provenance_line(const char **text, size_t *size, size_t *length
 struct quantization smol_provenance_quantization(const char *text, size_t size)
 {
     const size_t start = sizeof calibration - 1;
-    const char *line;
     size_t length;
     if (!smol_provenance_release(text, size, &length))
         return (struct quantization){"unknown", NULL, 0};
-    while ((line = smol_provenance_line(&text, &size, &length)))
-        if (length > start && memcmp(line, calibration, start) == 0)
-            return (struct quantization){"calibrated", line + start, length - start};
-    return (struct quantization){"plain", NULL, 0};
+    const char *rest = smol_provenance_calibration(text, size, &size);
+    const char *line = rest ? smol_provenance_line(&rest, &size, &length) : NULL;
+    if (!line || length == start)
+        return (struct quantization){"plain", NULL, 0};
+    return (struct quantization){"calibrated", line + start, length - start};
 }

@@ -64,6 +64,12 @@ static inline const struct storage *mix_storage(const struct mix *mix, size_t in
 /* Returns the bytes of one block of TILE_ROWS rows with `cols` inputs. */
 uint64_t smol_block_bytes(enum blob_dtype dtype, uint64_t cols);
 
+/* Returns the index of an element in a row block of f32 or bf16. */
+static inline size_t tile_index(enum blob_dtype dtype, size_t row, size_t col)
+{
+    return dtype == DTYPE_F32 ? col * TILE_ROWS + row : (col / 2 * TILE_ROWS + row) * 2 + col % 2;
+}
+
 /* count_blocks returns the number of row blocks in a matrix of `rows`; rows_in_block returns how
  * many of the rows starting at `row` are in one block. */
 static inline uint64_t count_blocks(uint64_t rows)

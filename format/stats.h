@@ -69,7 +69,7 @@ smol_status smol_stats_check(const struct stats_header *header, const char *path
  * next one, the last, has the sensitivities. */
 static inline size_t stats_output(const struct stats_header *header)
 {
-    return (size_t)header->n_layers * STATS_PER_LAYER;
+    return stats_record(STATS_OUTPUT, header->n_layers);
 }
 
 /* Returns whether a record is a triangle, not a line, of numbers. */

@@ -321,11 +321,10 @@ static void copy_row(const struct blob *blob, const struct blob_tensor *tensor, 
     const uint8_t *data = blob->file.data + tensor->offset;
     const float *floats = (const void *)data;
     const uint16_t *halves = (const void *)data;
-    for (size_t col = 0; col < tensor->cols; col++)
-        out[col] = tensor->layout == LAYOUT_VECTOR ? floats[col]
-                   : tensor->dtype == DTYPE_F32
-                       ? floats[col * TILE_ROWS + row]
-                       : f32_from_bf16(halves[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
+    for (size_t col = 0; col < tensor->cols; col++) {
+        size_t at = tensor->layout == LAYOUT_VECTOR ? col : tile_index(tensor->dtype, row, col);
+        out[col] = tensor->dtype == DTYPE_BF16 ? f32_from_bf16(halves[at]) : floats[at];
+    }
 }
 
 static smol_status add_tensor(const struct blob *blob, const struct blob_tensor *tensor, float *row,

@@ -32,14 +32,7 @@ static bool is_matrix(const struct blob_tensor *tensor)
     return tensor->layout == LAYOUT_TILES;
 }
 
-/* --- a matrix, rounded -------------------------------------------------------------------------
- */
-
-/* Returns the index of element (row, col) in a row block. */
-static size_t tile_index(enum blob_dtype dtype, size_t row, size_t col)
-{
-    return dtype == DTYPE_F32 ? col * TILE_ROWS + row : (col / 2 * TILE_ROWS + row) * 2 + col % 2;
-}
+/* --- a matrix, rounded -------------------------------------------------------------------- */
 
 /* Rounds n inputs of a row, from `col`, of a row block. */
 static void round_group(enum blob_dtype dtype, const void *block, size_t row, size_t col, size_t n,
@@ -83,8 +76,7 @@ static smol_status round_matrix(const struct probe *m, const struct blob_tensor 
     return SMOL_OK;
 }
 
-/* --- what it changes ---------------------------------------------------------------------------
- */
+/* --- what it changes ---------------------------------------------------------------------- */
 
 /* Fills the model's own probabilities. */
 static void fill_probabilities(const struct probe *m)
@@ -123,8 +115,7 @@ static float divergence(const struct probe *m)
     return (float)(total / (double)m->of.n_logits);
 }
 
-/* --- passes ------------------------------------------------------------------------------------
- */
+/* --- passes ------------------------------------------------------------------------------- */
 
 /* Runs the tokens through the layers that the observer names. `logits` may be NULL. */
 static smol_status run(const struct probe *m, const struct observer *observer, float *logits)
@@ -205,8 +196,7 @@ static smol_status start(struct probe *m)
     return SMOL_OK;
 }
 
-/* --- all matrices ------------------------------------------------------------------------------
- */
+/* --- all matrices ------------------------------------------------------------------------- */
 
 static const struct blob_tensor *tensor_of(const struct network *network, struct tensor_key key)
 {

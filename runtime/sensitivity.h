@@ -5,7 +5,7 @@
 
 #include "runtime/context.h"
 
-/* What is evaluated to measure some matrices. */
+/* A measurement: its tokens, and the matrices that it covers. */
 struct sensitivity_trial {
     const uint32_t *ids; /* (n), at most BATCH */
     size_t n, n_logits;  /* the divergence is the mean over the last n_logits tokens */

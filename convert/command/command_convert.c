@@ -53,11 +53,11 @@ static const struct command_line line = {
     .notes =
         "int4, int5 and int6 are for the matrices of the layers. The embedding and the output "
         "layer\n"
-        "are then int6 (for int4) or int8. --size, --bits and --max-kl choose a dtype from int4 "
-        "to\n"
-        "int8 for each matrix, with the least expected divergence or size; they need "
-        "--calibration,\n"
-        "with statistics of smolrun calibrate.\n\n"
+        "are then int6 (for int4) or int8. With --size, --bits or --max-kl each matrix has a "
+        "dtype\n"
+        "from int4 to int8 of its own: those with the least expected divergence, or the least "
+        "size.\n"
+        "These options need --calibration with statistics of smolrun calibrate.\n\n"
         "Exit status: 0 done, 1 the models differ or a blob is not from its checkpoint, 2 wrong\n"
         "usage, 3 a file missing, unreadable or unwritable, 4 a file damaged or malformed, 5 not\n"
         "supported, 6 out of memory.\n",

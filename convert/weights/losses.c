@@ -44,8 +44,7 @@ struct loss_scratch {
     uint8_t *bytes;        /* of a row block */
 };
 
-/* --- one row block ------------------------------------------------------------------------------
- */
+/* --- one row block ------------------------------------------------------------------------ */
 
 static size_t sample_size(uint64_t rows)
 {
@@ -168,8 +167,7 @@ static void measure_blocks(void *argument, struct pool_thread *thread)
     }
 }
 
-/* --- one matrix ---------------------------------------------------------------------------------
- */
+/* --- one matrix --------------------------------------------------------------------------- */
 
 /* Adds to the losses what a sensitivity and the errors of all blocks, products or weights, imply.
  */
@@ -202,8 +200,7 @@ static smol_status measure_matrix(struct loss_meter *meter, const struct weights
     return SMOL_OK;
 }
 
-/* --- all matrices -------------------------------------------------------------------------------
- */
+/* --- all matrices ------------------------------------------------------------------------- */
 
 static smol_status measure_all(struct loss_meter *meter, const struct weights *weights,
                                const float *sensitivities, struct pool *pool,

@@ -1,5 +1,5 @@
-/* What each dtype costs each matrix: the expected divergence of the model's predictions, in nats,
- * when that matrix alone is rounded. The divergence of several is about the sum of theirs. */
+/* The loss of each matrix in each dtype: the expected divergence of the model's predictions, in
+ * nats, when that matrix alone is rounded. The divergence of several is about the sum of theirs. */
 #ifndef SMOL_CONVERT_LOSSES_H
 #define SMOL_CONVERT_LOSSES_H
 

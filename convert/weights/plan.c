@@ -41,8 +41,7 @@ static double bytes_of(const struct planner *p, size_t i, size_t choice)
     return (double)(smol_block_bytes(smol_choices[choice], t->cols) * count_blocks(t->rows));
 }
 
-/* --- steps --------------------------------------------------------------------------------------
- */
+/* --- steps -------------------------------------------------------------------------------- */
 
 /* Adds the steps of a matrix: those on the lower convex hull of its sizes and losses. */
 static void add_steps(struct planner *p, size_t i)
@@ -74,8 +73,7 @@ static int compare_steps(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* --- sums ---------------------------------------------------------------------------------------
- */
+/* --- sums --------------------------------------------------------------------------------- */
 
 static double sum_of_losses(const struct planner *p)
 {
@@ -128,8 +126,7 @@ static double measure(struct planner *p)
     return (double)p->size(p->user, &p->mix);
 }
 
-/* --- the choice ---------------------------------------------------------------------------------
- */
+/* --- the choice --------------------------------------------------------------------------- */
 
 /* Takes each step after which the goal still holds, the best first. */
 static void fill_up(struct planner *p)

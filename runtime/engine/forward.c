@@ -24,9 +24,9 @@ static float tile_element(const void *block, enum blob_dtype dtype, const int8_t
                           size_t row, size_t col)
 {
     if (dtype == DTYPE_F32)
-        return ((const float *)block)[col * TILE_ROWS + row];
+        return ((const float *)block)[tile_index(DTYPE_F32, row, col)];
     if (dtype == DTYPE_BF16)
-        return f32_from_bf16(((const uint16_t *)block)[(col / 2 * TILE_ROWS + row) * 2 + col % 2]);
+        return f32_from_bf16(((const uint16_t *)block)[tile_index(DTYPE_BF16, row, col)]);
     const uint8_t *bytes = block;
     size_t group = col / GROUP_INPUTS;
     const uint16_t *scales = (const void *)(bytes + group_scales_offset(dtype, group));
