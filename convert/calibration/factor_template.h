@@ -5,8 +5,6 @@
  *   LANES          doubles in a vector: 2, 4 or 8
  *
  * Each element has its own sum, so the width of vectors does not change a bit. */
-#include <string.h>
-
 #include "common/unrolled.h"
 #include "convert/calibration/factor.h"
 
@@ -18,16 +16,16 @@ static inline __attribute__((always_inline)) void update_columns(const double *a
     enum { VECTORS = 2 };
     vector sums[FACTOR_ROWS][VECTORS];
     UNROLLED (i, FACTOR_ROWS)
-        memcpy(sums[i], out + i * stride, sizeof sums[i]);
+        LOAD_VECTORS(sums[i], VECTORS, out + i * stride);
     for (size_t p = 0; p < FACTOR_PANEL; p++) {
         vector row[VECTORS];
-        memcpy(row, b + p * FACTOR_COLUMNS, sizeof row);
+        LOAD_VECTORS(row, VECTORS, b + p * FACTOR_COLUMNS);
         UNROLLED (i, FACTOR_ROWS)
             UNROLLED (v, VECTORS)
                 sums[i][v] -= row[v] * (a[p * FACTOR_COLUMNS + i] - (vector){0});
     }
     UNROLLED (i, FACTOR_ROWS)
-        memcpy(out + i * stride, sums[i], sizeof sums[i]);
+        STORE_VECTORS(out + i * stride, sums[i], VECTORS);
 }
 
 void FACTOR_UPDATE(const double *a, const double *b, size_t n_columns, double *out, size_t stride)

@@ -6,8 +6,6 @@
  *   ROWS         rows that share a pass over b, limited by registers
  *
  * Each element is a sum of its own, so the width of vectors does not change a bit. */
-#include <string.h>
-
 #include "common/unrolled.h"
 #include "runtime/calibrate/gram.h"
 
@@ -20,22 +18,24 @@ static inline __attribute__((always_inline)) void update_rows(const float *a, co
     vector sums[ROWS][BLOCK_VECTORS] = {0};
     for (size_t t = 0; t < n; t++) {
         vector row[BLOCK_VECTORS];
-        memcpy(row, b + t * GRAM_BLOCK, sizeof row);
+        LOAD_VECTORS(row, BLOCK_VECTORS, b + t * GRAM_BLOCK);
         UNROLLED (i, ROWS)
             UNROLLED (v, BLOCK_VECTORS)
                 sums[i][v] += row[v] * (a[t * GRAM_STRIP + i] - (vector){0});
     }
     UNROLLED (i, ROWS) {
         vector total[BLOCK_VECTORS];
-        memcpy(total, out + i * stride, sizeof total);
+        LOAD_VECTORS(total, BLOCK_VECTORS, out + i * stride);
         UNROLLED (v, BLOCK_VECTORS)
             total[v] += sums[i][v];
-        memcpy(out + i * stride, total, sizeof total);
+        STORE_VECTORS(out + i * stride, total, BLOCK_VECTORS);
     }
 }
 
 void GRAM_UPDATE(const float *a, const float *b, size_t n, float *out, size_t stride)
 {
+    for (size_t i = 0; i < GRAM_BLOCK; i++)
+        __builtin_prefetch(out + i * stride, 1); /* the sums of a model fill no cache */
     for (size_t i = 0; i < GRAM_BLOCK; i += ROWS)
         update_rows(a + i, b, n, out + i * stride, stride);
 }
