@@ -53,14 +53,15 @@ void smol_terms_free(struct term_table *table);
 
 #define TERM_FOREVER UINT32_MAX
 
-term smol_term_bytes(struct term_table *table, const struct byte_set *set);        /* one byte */
-term smol_term_literal(struct term_table *table, const void *bytes, size_t n);     /* these bytes */
-term smol_term_then(struct term_table *table, term first, term second);            /* in sequence */
-term smol_term_either(struct term_table *table, term a, term b);                   /* a or b */
-term smol_term_any_of(struct term_table *table, const term *terms, size_t n);      /* one of n */
-term smol_term_optional(struct term_table *table, term a);                         /* a or empty */
-term smol_term_repeat(struct term_table *table, term a, uint32_t min, uint32_t max); /* max may be
-                                                                                      TERM_FOREVER */
+term smol_term_bytes(struct term_table *table, const struct byte_set *set);    /* one byte */
+term smol_term_literal(struct term_table *table, const void *bytes, size_t n); /* these bytes */
+term smol_term_then(struct term_table *table, term first, term second);        /* in sequence */
+term smol_term_either(struct term_table *table, term a, term b);               /* a or b */
+term smol_term_any_of(struct term_table *table, const term *terms, size_t n);  /* one of n */
+term smol_term_optional(struct term_table *table, term a);                     /* a or empty */
+term smol_term_repeat(struct term_table *table, term a, uint32_t min,
+                      uint32_t max); /* max may be
+                                      TERM_FOREVER */
 
 /* Intersection and difference. The operands, and all terms within, must be regular: contain no
  * rule. */
@@ -92,7 +93,7 @@ term smol_terms_root(const struct term_table *table);
 term smol_term_after(struct term_table *table, term a, uint8_t byte);
 
 /* Returns whether a contains the empty string: the text may end here. */
-bool smol_term_may_end(struct term_table *table, term a);
+bool smol_term_may_end(const struct term_table *table, term a);
 
 /* Returns whether exactly one byte may come next, and the text may not end. Sets *byte to it. */
 bool smol_term_forced(struct term_table *table, term a, uint8_t *byte);

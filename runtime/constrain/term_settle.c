@@ -1,0 +1,304 @@
+/* Settles a table of terms: classes of bytes, which rules may be empty or have no text at all, and
+ * that none begins with itself. */
+#include <string.h>
+
+#include "common/memory.h"
+#include "runtime/constrain/term_table.h"
+
+/* --- classes of bytes --------------------------------------------------------------------- */
+
+/* Splits the classes so that a set is a union of classes. */
+static void split_classes(struct term_table *table, const struct byte_set *set)
+{
+    uint8_t within[256];
+    bool is_new[256] = {false}, outside[256] = {false};
+    for (unsigned b = 0; b < 256; b++)
+        outside[table->class_of[b]] |= !byte_set_has(set, (uint8_t)b);
+    for (unsigned b = 0; b < 256; b++) {
+        unsigned class = table->class_of[b];
+        if (!byte_set_has(set, (uint8_t)b) || !outside[class])
+            continue;
+        if (!is_new[class])
+            within[class] = (uint8_t)table->n_classes++;
+        is_new[class] = true;
+        table->class_of[b] = within[class];
+    }
+}
+
+static void make_classes(struct term_table *table)
+{
+    struct byte_set single;
+    bool in_literal[256] = {false};
+    table->n_classes = 1;
+    for (size_t i = 0; i < table->n_bytes; i++)
+        in_literal[table->bytes[i]] = true;
+    for (unsigned b = 0; b < 256; b++)
+        if (in_literal[b]) {
+            single = (struct byte_set){{0}};
+            byte_set_add(&single, b, b);
+            split_classes(table, &single);
+        }
+    for (size_t i = 0; i < table->n_sets; i++)
+        split_classes(table, &table->sets[i]);
+    size_t counts[256] = {0};
+    for (unsigned b = 0; b < 256; b++) {
+        table->of_class[table->class_of[b]] = (uint8_t)b;
+        counts[table->class_of[b]]++;
+    }
+    for (size_t i = 0; i < table->n_classes; i++)
+        table->class_is_byte[i] = counts[i] == 1;
+}
+
+/* --- answers from the parts of a term ------------------------------------------------------ */
+
+static enum known all_known(const struct term_table *table, const struct term_node *node, bool any)
+{
+    enum known decides = any ? YES : NO, result = any ? NO : YES;
+    for (uint32_t i = 0; i < node->b; i++) {
+        enum known one = table->nodes[table->lists[node->a + i]].may_end;
+        if (one == decides)
+            return decides;
+        if (one == UNKNOWN)
+            result = UNKNOWN;
+    }
+    return result;
+}
+
+enum known smol_term_end_of(const struct term_table *table, const struct term_node *node)
+{
+    const struct term_node *nodes = table->nodes;
+    switch (node->kind) {
+    case KIND_EMPTY:
+        return YES;
+    case KIND_THEN: {
+        enum known first = nodes[node->a].may_end, second = nodes[node->b].may_end;
+        if (first == NO || second == NO)
+            return NO;
+        return first == YES && second == YES ? YES : UNKNOWN;
+    }
+    case KIND_REPEAT:
+        return node->b == 0 ? YES : nodes[node->a].may_end;
+    case KIND_ANY_OF:
+    case KIND_ALL_OF:
+        return all_known(table, node, node->kind == KIND_ANY_OF);
+    case KIND_NOT:
+        return nodes[node->a].may_end == YES ? NO : YES;
+    case KIND_UNIT:
+        return nodes[node->a].may_end;
+    case KIND_RULE:
+        return table->rules[node->a].may_end;
+    default:
+        return NO;
+    }
+}
+
+/* Returns whether a term contains any text, from what is known of its parts; intersections are
+ * searched. */
+static enum known alive_of(struct term_table *table, term number)
+{
+    const struct term_node node = table->nodes[number];
+    switch (node.kind) {
+    case KIND_THEN:
+        return table->nodes[node.a].alive == YES ? table->nodes[node.b].alive : UNKNOWN;
+    case KIND_REPEAT:
+        return node.b == 0 ? YES : table->nodes[node.a].alive;
+    case KIND_ANY_OF:
+        for (uint32_t i = 0; i < node.b; i++)
+            if (table->nodes[table->lists[node.a + i]].alive == YES)
+                return YES;
+        return UNKNOWN;
+    case KIND_ALL_OF:
+    case KIND_NOT:
+        return smol_term_alive(table, number) ? YES : NO;
+    case KIND_UNIT:
+        return table->nodes[node.a].alive;
+    case KIND_RULE:
+        return table->rules[node.a].alive;
+    case KIND_NOTHING:
+        return NO;
+    default:
+        return YES;
+    }
+}
+
+/* The terms that the root is made of. A search of intersections adds terms after these. */
+struct reach {
+    size_t n;
+    bool *has; /* (n) */
+};
+
+/* --- rules -------------------------------------------------------------------------------- */
+
+/* Sets the answers for all reachable nodes and rules: the least ones that agree with each other.
+ * What stays unknown then is no. A pass follows the order of construction, in which parts precede
+ * what they are part of; only rules need more than one pass. */
+static void answer(struct term_table *table, const struct reach *reach, bool ends)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 1; i < reach->n && !table->status; i++) {
+            struct term_node *node = &table->nodes[i];
+            uint8_t *known = ends ? &node->may_end : &node->alive;
+            if (!reach->has[i] || *known != UNKNOWN)
+                continue;
+            uint8_t now =
+                (uint8_t)(ends ? smol_term_end_of(table, node) : alive_of(table, (term)i));
+            if (ends)
+                table->nodes[i].may_end = now;
+            else
+                table->nodes[i].alive = now;
+        }
+        for (size_t i = 0; i < table->n_rules; i++) {
+            struct term_rule *rule = &table->rules[i];
+            uint8_t *known = ends ? &rule->may_end : &rule->alive;
+            uint8_t now = *known;
+            if (rule->body != NO_BODY)
+                now = ends ? table->nodes[rule->body].may_end : table->nodes[rule->body].alive;
+            changed = changed || now != *known;
+            *known = now;
+        }
+    }
+    for (size_t i = 0; i < table->n_rules; i++) {
+        uint8_t *known = ends ? &table->rules[i].may_end : &table->rules[i].alive;
+        *known = *known == UNKNOWN ? NO : *known;
+    }
+}
+
+/* Decides what is still unknown, now that all rules are known. */
+static void answer_rest(struct term_table *table, const struct reach *reach, bool ends)
+{
+    for (size_t i = 1; i < reach->n && !table->status; i++) {
+        if (!reach->has[i])
+            continue;
+        if (ends && table->nodes[i].may_end == UNKNOWN) {
+            enum known now = smol_term_end_of(table, &table->nodes[i]);
+            table->nodes[i].may_end = now == YES ? YES : NO;
+        } else if (!ends && table->nodes[i].alive == UNKNOWN)
+            table->nodes[i].alive = alive_of(table, (term)i) == YES ? YES : NO;
+    }
+}
+
+/* Marks the terms that `root` is made of. */
+static bool mark_reachable(struct term_table *table, term root, struct reach *reach)
+{
+    size_t base = table->n_stack;
+    bool there = smol_term_push(table, root);
+    while (there && table->n_stack > base) {
+        term a = table->stack[--table->n_stack];
+        const struct term_node node = table->nodes[a];
+        if (reach->has[a])
+            continue;
+        reach->has[a] = true;
+        if (node.kind == KIND_ANY_OF || node.kind == KIND_ALL_OF)
+            for (uint32_t i = 0; there && i < node.b; i++)
+                there = smol_term_push(table, table->lists[node.a + i]);
+        else if (node.kind == KIND_RULE)
+            there =
+                table->rules[node.a].body != NO_BODY
+                    ? smol_term_push(table, table->rules[node.a].body)
+                    : (smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "a rule is missing"), false);
+        else if (node.kind >= KIND_THEN)
+            there = smol_term_push(table, node.a) &&
+                    (node.kind != KIND_THEN || smol_term_push(table, node.b));
+    }
+    table->n_stack = base;
+    return there;
+}
+
+/* --- left recursion ------------------------------------------------------------------------ */
+
+enum mark { MARK_NEW, MARK_OPEN, MARK_DONE };
+
+/* Returns a rule that can begin with itself, among those that texts of a term begin with, or
+ * n_rules. */
+static size_t left_recursion(struct term_table *table, term a)
+{
+    size_t found = table->n_rules;
+    if (++table->depth > TERM_MAX_DEPTH) {
+        smol_term_fail(table, SMOL_ERROR_UNSUPPORTED, "it is nested too deeply");
+        return found;
+    }
+    const struct term_node *node = &table->nodes[a];
+    for (; node->kind == KIND_THEN && found == table->n_rules; node = &table->nodes[node->b]) {
+        found = left_recursion(table, node->a);
+        if (table->nodes[node->a].may_end != YES)
+            break;
+    }
+    if (node->kind == KIND_ANY_OF)
+        for (uint32_t i = 0; i < node->b && found == table->n_rules; i++)
+            found = left_recursion(table, table->lists[node->a + i]);
+    else if ((node->kind == KIND_REPEAT || node->kind == KIND_UNIT) && found == table->n_rules)
+        found = left_recursion(table, node->a);
+    else if (node->kind == KIND_RULE && found == table->n_rules) {
+        struct term_rule *rule = &table->rules[node->a];
+        if (rule->mark == MARK_OPEN)
+            found = node->a;
+        else if (rule->mark == MARK_NEW) {
+            rule->mark = MARK_OPEN;
+            found = left_recursion(table, rule->body);
+            rule->mark = MARK_DONE;
+        }
+    }
+    table->depth--;
+    return found;
+}
+
+/* --- all of it ----------------------------------------------------------------------------- */
+
+static smol_status refuse_left_recursion(struct term_table *table, const struct reach *reach,
+                                         const char *(*rule_name)(void *user, size_t i), void *user,
+                                         smol_error *error)
+{
+    for (size_t i = 1; i < reach->n; i++) {
+        if (!reach->has[i] || table->nodes[i].kind != KIND_RULE)
+            continue;
+        table->depth = 0;
+        size_t found = left_recursion(table, (term)i);
+        if (found < table->n_rules)
+            return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "rule %s can begin with itself",
+                             rule_name ? rule_name(user, found) : "");
+    }
+    table->depth = 0;
+    return smol_terms_status(table, error);
+}
+
+static smol_status settle(struct term_table *table, struct reach *reach,
+                          const char *(*rule_name)(void *user, size_t i), void *user,
+                          smol_error *error)
+{
+    make_classes(table);
+    if (!mark_reachable(table, table->root, reach))
+        return smol_terms_status(table, error);
+    answer(table, reach, true);
+    answer_rest(table, reach, true);
+    smol_status status = refuse_left_recursion(table, reach, rule_name, user, error);
+    if (status)
+        return status;
+    answer(table, reach, false);
+    answer_rest(table, reach, false);
+    table->settled = true;
+    if (!table->status && !smol_term_alive(table, table->root))
+        return smol_fail(error, SMOL_ERROR_UNSUPPORTED, "the constraint allows no text at all");
+    return smol_terms_status(table, error);
+}
+
+smol_status smol_terms_finish(struct term_table *table, term root,
+                              const char *(*rule_name)(void *user, size_t i), void *user,
+                              smol_error *error)
+{
+    smol_status status = smol_terms_status(table, error);
+    if (status)
+        return status;
+    struct reach reach = {table->n_nodes, smol_calloc(table->n_nodes, sizeof *reach.has)};
+    if (!reach.has)
+        return smol_fail_memory(error, "a constraint");
+    table->root = root;
+    status = settle(table, &reach, rule_name, user, error);
+    smol_free(reach.has);
+    return status;
+}
+
+term smol_terms_root(const struct term_table *table)
+{
+    return table->root;
+}
