@@ -52,7 +52,7 @@ SOVERSION := 0
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 # One list for each folder; scripts/check-modules holds what each may include.
-COMMON_SRC := $(wildcard common/*.c)
+COMMON_SRC := $(wildcard common/*.c common/*/*.c)
 FORMAT_SRC := $(wildcard format/*.c)
 RUNTIME_SRC := $(wildcard runtime/*.c runtime/*/*.c)
 CONVERT_SRC := $(wildcard convert/*.c convert/*/*.c)

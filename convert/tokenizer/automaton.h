@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer/pattern.h"
+#include "common/pattern/pattern.h"
 
 /* Maps characters to classes. Characters that no pattern distinguishes share a class. Initialize to
  * zeros. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer/code_set.h"
+#include "common/pattern/code_set.h"
 #include "convert/tokenizer/json_part.h"
 #include "format/format.h"
 

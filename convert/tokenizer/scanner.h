@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer/pattern.h"
+#include "common/pattern/pattern.h"
 #include "format/format.h"
 
 /* The stages of a scanner. Initialize to zeros. */

@@ -1,8 +1,8 @@
 /* The pattern parser, shared by pattern_parse.c and pattern_class.c. */
-#ifndef SMOL_CONVERT_PATTERN_PARSER_H
-#define SMOL_CONVERT_PATTERN_PARSER_H
+#ifndef SMOL_COMMON_PATTERN_PARSER_H
+#define SMOL_COMMON_PATTERN_PARSER_H
 
-#include "convert/tokenizer/pattern.h"
+#include "common/pattern/pattern.h"
 
 struct pattern_parser {
     const uint8_t *text; /* (size), well-formed UTF-8 */

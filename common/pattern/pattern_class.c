@@ -1,8 +1,8 @@
 /* Parses escapes and classes, each of which matches one character. See pattern_parser.h. */
 #include <string.h>
 
-#include "convert/tokenizer/code_set.h"
-#include "convert/tokenizer/pattern_parser.h"
+#include "common/pattern/code_set.h"
+#include "common/pattern/pattern_parser.h"
 
 /* --- escapes -------------------------------------------------------------------------------- */
 

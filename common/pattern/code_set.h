@@ -1,7 +1,7 @@
 /* Sets of code points for the classes of patterns. Named sets and case folding follow the
  * reference's pattern engine. */
-#ifndef SMOL_CONVERT_CODE_SET_H
-#define SMOL_CONVERT_CODE_SET_H
+#ifndef SMOL_COMMON_CODE_SET_H
+#define SMOL_COMMON_CODE_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

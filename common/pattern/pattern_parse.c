@@ -2,9 +2,9 @@
  * pattern_class.c parses the parts that match one character. */
 #include <string.h>
 
+#include "common/pattern/code_set.h"
+#include "common/pattern/pattern_parser.h"
 #include "common/utf8.h"
-#include "convert/tokenizer/code_set.h"
-#include "convert/tokenizer/pattern_parser.h"
 
 /* --- the text ------------------------------------------------------------------------------- */
 

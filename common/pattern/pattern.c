@@ -1,7 +1,7 @@
 /* The tree of a pattern, see pattern.h; pattern_parse.c creates it. */
-#include "convert/tokenizer/pattern.h"
+#include "common/pattern/pattern.h"
 
-#include <stdlib.h>
+#include "common/memory.h"
 
 enum { MAX_NODES = 1 << 16, MAX_SETS = 1 << 12 };
 
@@ -12,7 +12,7 @@ static void *grow(struct pattern *pattern, void *items, size_t n, size_t *capaci
     if (n < *capacity)
         return items;
     size_t larger = *capacity ? 2 * *capacity : 16;
-    void *moved = realloc(items, larger * size);
+    void *moved = smol_realloc(items, larger * size);
     if (moved)
         *capacity = larger;
     else
@@ -82,7 +82,7 @@ void smol_pattern_free(struct pattern *pattern)
 {
     for (size_t i = 0; i < pattern->n_sets; i++)
         smol_set_free(&pattern->sets[i]);
-    free(pattern->sets);
-    free(pattern->nodes);
+    smol_free(pattern->sets);
+    smol_free(pattern->nodes);
     *pattern = (struct pattern){0};
 }

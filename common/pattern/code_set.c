@@ -1,10 +1,10 @@
 /* Sets of code points, see code_set.h. */
-#include "convert/tokenizer/code_set.h"
+#include "common/pattern/code_set.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "convert/tokenizer/unicode_sets.h"
+#include "common/memory.h"
+#include "common/pattern/unicode_sets.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
@@ -19,7 +19,7 @@ static bool reserve(struct code_set *set, size_t n_more)
     if (set->n + n_more <= set->capacity)
         return true;
     size_t capacity = 2 * (set->n + n_more);
-    struct code_range *ranges = realloc(set->ranges, capacity * sizeof *ranges);
+    struct code_range *ranges = smol_realloc(set->ranges, capacity * sizeof *ranges);
     if (!ranges) {
         set->failed = set->no_memory = true;
         return false;
@@ -45,17 +45,25 @@ void smol_set_add_all(struct code_set *set, const struct code_set *other)
     }
 }
 
-static int compare_ranges(const void *a, const void *b)
+/* Sorts by Shell's method: qsort may take memory elsewhere than from common/memory.h. Most ranges
+ * are in order already. */
+static void sort_ranges(struct code_range *ranges, size_t n)
 {
-    const struct code_range *left = a, *right = b;
-    return (left->first > right->first) - (left->first < right->first);
+    for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11)
+        for (size_t i = gap; i < n; i++) {
+            struct code_range range = ranges[i];
+            size_t to = i;
+            for (; to >= gap && ranges[to - gap].first > range.first; to -= gap)
+                ranges[to] = ranges[to - gap];
+            ranges[to] = range;
+        }
 }
 
 void smol_set_settle(struct code_set *set)
 {
     if (set->n == 0)
         return;
-    qsort(set->ranges, set->n, sizeof *set->ranges, compare_ranges);
+    sort_ranges(set->ranges, set->n);
     size_t n = 1;
     for (size_t i = 1; i < set->n; i++) {
         struct code_range *before = &set->ranges[n - 1], next = set->ranges[i];
@@ -105,7 +113,7 @@ bool smol_set_equal(const struct code_set *a, const struct code_set *b)
 
 void smol_set_free(struct code_set *set)
 {
-    free(set->ranges);
+    smol_free(set->ranges);
     *set = (struct code_set){0};
 }
 

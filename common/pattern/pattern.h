@@ -1,15 +1,15 @@
 /* A regular expression of a pre-tokenizer as a tree. The language is that of the reference's
  * engine, Oniguruma with Ruby syntax, restricted to what an automaton without a stack can match.
  * The parser refuses other expressions, and any whose reading by that engine is uncertain. */
-#ifndef SMOL_CONVERT_PATTERN_H
-#define SMOL_CONVERT_PATTERN_H
+#ifndef SMOL_COMMON_PATTERN_H
+#define SMOL_COMMON_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
-#include "convert/tokenizer/code_set.h"
+#include "common/pattern/code_set.h"
 
 enum {
     PATTERN_MAX_BYTES = 16384,
