@@ -37,6 +37,30 @@ static bool is_nullable(const struct pattern *pattern, const struct pattern_node
     case PATTERN_EMPTY:
     case PATTERN_AHEAD:
     case PATTERN_LOOKBEHIND:
+    case PATTERN_REST:
+    case PATTERN_BEFORE:
+        break;
+    }
+    return true;
+}
+
+static bool does_look(const struct pattern *pattern, const struct pattern_node *node)
+{
+    const struct pattern_node *nodes = pattern->nodes;
+    switch (node->kind) {
+    case PATTERN_EMPTY:
+    case PATTERN_SET:
+        return false;
+    case PATTERN_CONCAT:
+    case PATTERN_CHOICE:
+        return nodes[node->left].looks || nodes[node->right].looks;
+    case PATTERN_REPEAT:
+    case PATTERN_ATOMIC:
+        return nodes[node->left].looks;
+    case PATTERN_AHEAD:
+    case PATTERN_LOOKBEHIND:
+    case PATTERN_REST:
+    case PATTERN_BEFORE:
         break;
     }
     return true;
@@ -52,6 +76,7 @@ bool smol_pattern_add(struct pattern *pattern, struct pattern_node node, uint32_
         return false;
     pattern->nodes = nodes;
     node.nullable = is_nullable(pattern, &node);
+    node.looks = does_look(pattern, &node);
     nodes[pattern->n_nodes] = node;
     *index = (uint32_t)pattern->n_nodes++;
     return true;

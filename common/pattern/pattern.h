@@ -1,6 +1,7 @@
-/* A regular expression of a pre-tokenizer as a tree. The language is that of the reference's
- * engine, Oniguruma with Ruby syntax, restricted to what an automaton without a stack can match.
- * The parser refuses other expressions, and any whose reading by that engine is uncertain. */
+/* A regular expression as a tree. The expressions of pre-tokenizers are read as the reference's
+ * engine reads them, Oniguruma with Ruby's syntax, restricted to what an automaton without a stack
+ * can match. The parser refuses other expressions, and any whose reading by that engine is
+ * uncertain. Expressions that describe a set of texts need fewer restrictions. */
 #ifndef SMOL_COMMON_PATTERN_H
 #define SMOL_COMMON_PATTERN_H
 
@@ -13,8 +14,15 @@
 
 enum {
     PATTERN_MAX_BYTES = 16384,
-    PATTERN_MAX_DEPTH = 64,    /* nested groups */
-    PATTERN_MAX_REPEAT = 1000, /* the largest count in {n,m} */
+    PATTERN_MAX_DEPTH = 64,      /* nested groups */
+    PATTERN_MAX_REPEAT = 1000,   /* the largest count in {n,m}, in DIALECT_SCANNER */
+    PATTERN_MAX_COUNT = 1 << 24, /* the same elsewhere */
+};
+
+enum pattern_dialect {
+    DIALECT_SCANNER, /* Ruby's syntax; finds what the reference finds */
+    DIALECT_RUBY,    /* the same syntax; only the set of matching texts is of interest */
+    DIALECT_ECMA,    /* ECMA-262, as JSON Schema's `pattern`; only the set is of interest */
 };
 
 enum pattern_kind {
@@ -26,6 +34,8 @@ enum pattern_kind {
     PATTERN_ATOMIC,     /* left, without backtracking */
     PATTERN_AHEAD,      /* the next character is in `set`, or, if `edge`, the text ends */
     PATTERN_LOOKBEHIND, /* the previous character is in `set`, or, if `edge`, the text starts */
+    PATTERN_REST,       /* left matches a start of what follows; if `negated`, it does not */
+    PATTERN_BEFORE,     /* left matches an end of what precedes; if `negated`, it does not */
 };
 #define REPEAT_FOREVER UINT32_MAX
 
@@ -34,8 +44,10 @@ struct pattern_node {
     uint32_t left, right; /* nodes */
     uint32_t set;
     uint32_t min, max; /* max may be REPEAT_FOREVER */
-    bool lazy, edge;
-    bool nullable; /* may match the empty string; set by smol_pattern_add */
+    uint32_t at;       /* the position in the pattern after the node, in bytes */
+    bool lazy, edge, negated;
+    /* set by smol_pattern_add: may match the empty string; contains a node that looks around */
+    bool nullable, looks;
 };
 
 /* Initialize to zeros. */
@@ -45,7 +57,9 @@ struct pattern {
     struct code_set *sets; /* (n_sets), owned, all different */
     size_t n_sets, sets_capacity;
     uint32_t root;
-    bool no_memory; /* an element could not be added for lack of memory */
+    enum pattern_dialect dialect; /* set by the caller; only DIALECT_SCANNER adds no PATTERN_REST
+                                   * and PATTERN_BEFORE */
+    bool no_memory;               /* an element could not be added for lack of memory */
 };
 
 /* Parses text[0..size), well-formed UTF-8. On failure, *error contains the reason and the position;

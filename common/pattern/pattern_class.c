@@ -15,14 +15,20 @@ static int hex_digit(uint32_t c)
     return -1;
 }
 
-/* Reads up to `max` hexadecimal digits, at least `min`. */
-static smol_status read_hex(struct pattern_parser *p, unsigned min, unsigned max, uint32_t *value)
+unsigned smol_parser_hex(struct pattern_parser *p, unsigned max, uint32_t *value)
 {
     unsigned n = 0;
     *value = 0;
     for (; n < max && p->at < p->size && hex_digit(p->text[p->at]) >= 0; n++)
         *value = *value << 4 | (uint32_t)hex_digit(p->text[p->at++]);
-    if (n < min || *value > LAST_CODE_POINT || (*value >= 0xd800 && *value < 0xe000))
+    return n;
+}
+
+/* Reads up to `max` hexadecimal digits, at least `min`. */
+static smol_status read_hex(struct pattern_parser *p, unsigned min, unsigned max, uint32_t *value)
+{
+    if (smol_parser_hex(p, max, value) < min || *value > LAST_CODE_POINT ||
+        (*value >= 0xd800 && *value < 0xe000))
         return smol_parser_refuse(p, "a number that is not a character");
     return SMOL_OK;
 }
@@ -104,7 +110,7 @@ smol_status smol_parser_fold(struct pattern_parser *p, struct code_set *set)
         p->pattern->no_memory |= set->no_memory;
         return smol_parser_full(p);
     }
-    if (smol_unicode_folds_to_many(set))
+    if (speaks(p, DIALECT_SCANNER) && smol_unicode_folds_to_many(set))
         return smol_parser_refuse(p, "ignoring the case of a character that equals several others");
     smol_unicode_fold(set);
     return SMOL_OK;

@@ -41,6 +41,7 @@ smol_status smol_parser_full(const struct pattern_parser *p)
 
 static smol_status add(struct pattern_parser *p, struct pattern_node node, uint32_t *index)
 {
+    node.at = (uint32_t)p->at;
     return smol_pattern_add(p->pattern, node, index) ? SMOL_OK : smol_parser_full(p);
 }
 
@@ -97,7 +98,9 @@ static smol_status note_fold(struct pattern_parser *p, uint32_t character)
 static smol_status add_literal(struct pattern_parser *p, uint32_t character, uint32_t *node)
 {
     struct code_set set = {0};
-    smol_status status = p->ignore_case ? note_fold(p, character) : SMOL_OK;
+    smol_status status = SMOL_OK;
+    if (p->ignore_case && speaks(p, DIALECT_SCANNER))
+        status = note_fold(p, character);
     smol_set_add(&set, character, character);
     if (!status)
         status = smol_parser_fold(p, &set);
@@ -110,7 +113,8 @@ static smol_status add_literal(struct pattern_parser *p, uint32_t character, uin
 static smol_status add_class(struct pattern_parser *p, uint32_t *node)
 {
     struct code_set set = {0};
-    smol_status status = smol_parser_class(p, &set);
+    smol_status status =
+        speaks(p, DIALECT_ECMA) ? smol_ecma_class(p, &set) : smol_parser_class(p, &set);
     if (!status)
         return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
     smol_set_free(&set);
@@ -122,6 +126,10 @@ static smol_status add_dot(struct pattern_parser *p, uint32_t *node)
     struct code_set set = {0};
     if (!p->dot_takes_newline)
         smol_set_add(&set, '\n', '\n');
+    if (!p->dot_takes_newline && speaks(p, DIALECT_ECMA)) {
+        smol_set_add(&set, '\r', '\r');
+        smol_set_add(&set, 0x2028, 0x2029);
+    }
     smol_set_invert(&set);
     return add_set(p, (struct pattern_node){.kind = PATTERN_SET}, &set, node);
 }
@@ -139,11 +147,21 @@ static smol_status add_edge(struct pattern_parser *p, enum pattern_kind kind, ui
     return add_set(p, (struct pattern_node){.kind = kind, .edge = edge}, &set, node);
 }
 
+static smol_status add_text_start(struct pattern_parser *p, uint32_t *node)
+{
+    return add_edge(p, PATTERN_LOOKBEHIND, 1, 0, true, node);
+}
+
+static smol_status add_text_end(struct pattern_parser *p, uint32_t *node)
+{
+    return add_edge(p, PATTERN_AHEAD, 1, 0, true, node);
+}
+
 /* Adds the start of a line. No line starts after a line feed at the end of the text. */
 static smol_status add_line_start(struct pattern_parser *p, uint32_t *node)
 {
     uint32_t start = 0, after = 0, more = 0, line = 0;
-    smol_status status = add_edge(p, PATTERN_LOOKBEHIND, 1, 0, true, &start);
+    smol_status status = add_text_start(p, &start);
     if (status || (status = add_edge(p, PATTERN_LOOKBEHIND, '\n', '\n', false, &after)) ||
         (status = add_edge(p, PATTERN_AHEAD, 0, LAST_CODE_POINT, false, &more)) ||
         (status = add_pair(p, PATTERN_CONCAT, after, more, &line)))
@@ -160,7 +178,10 @@ static smol_status add_word_edge(struct pattern_parser *p, bool is_edge, uint32_
         for (int ahead = 0; ahead < 2; ahead++) {
             bool word = ahead ? word_after : word_before;
             struct code_set set = {0};
-            smol_unicode_set("\\w", 2, &set);
+            if (speaks(p, DIALECT_ECMA))
+                smol_ecma_shorthand('w', &set);
+            else
+                smol_unicode_set("\\w", 2, &set);
             if (!word)
                 smol_set_invert(&set);
             const struct pattern_node look = {.kind = ahead ? PATTERN_AHEAD : PATTERN_LOOKBEHIND,
@@ -209,8 +230,15 @@ static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, 
     struct code_set set = {0};
     struct pattern_node look = {.kind = kind};
     smol_status status = parse_choice(p, &body);
-    if (!status && !gather(p, body, kind, &set, &look.edge))
-        status = smol_parser_refuse(p, "looking around at more than one character");
+    if (!status && !gather(p, body, kind, &set, &look.edge)) {
+        smol_set_free(&set);
+        if (speaks(p, DIALECT_SCANNER))
+            return smol_parser_refuse(p, "looking around at more than one character");
+        look.kind = kind == PATTERN_AHEAD ? PATTERN_REST : PATTERN_BEFORE;
+        look.left = body;
+        look.negated = negated;
+        return add(p, look, node);
+    }
     smol_set_settle(&set);
     if (negated) {
         smol_set_invert(&set);
@@ -224,15 +252,28 @@ static smol_status parse_look(struct pattern_parser *p, enum pattern_kind kind, 
 
 /* --- groups --------------------------------------------------------------------------------- */
 
-/* Parses the letters of groups such as (?i: or (?m-i:, including the ":". */
+/* Skips the name of a group and its ">". */
+static bool skip_name(struct pattern_parser *p)
+{
+    const size_t start = p->at;
+    uint32_t c = smol_parser_next(p);
+    while (c == '_' || c == '$' || (c >= '0' && c <= '9') ||
+           ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= 0x80 && c != NO_CHARACTER))
+        c = smol_parser_next(p);
+    return c == '>' && p->at > start + 1;
+}
+
+/* Parses the letters of groups such as (?i: or (?m-i:, including the ":". The dot takes a newline
+ * with m in Ruby, with s in ECMA-262. */
 static smol_status parse_flags(struct pattern_parser *p)
 {
+    const uint32_t dot = speaks(p, DIALECT_ECMA) ? 's' : 'm';
     bool on = true;
     for (;;) {
         uint32_t c = smol_parser_next(p);
         if (c == 'i')
             p->ignore_case = on;
-        else if (c == 'm')
+        else if (c == dot)
             p->dot_takes_newline = on;
         else if (c == '-' && on)
             on = false;
@@ -262,6 +303,9 @@ static smol_status parse_inside(struct pattern_parser *p, uint32_t *node)
         const struct pattern_node atomic = {.kind = PATTERN_ATOMIC, .left = *node};
         return status ? status : add(p, atomic, node);
     }
+    if (!speaks(p, DIALECT_SCANNER) && (smol_parser_skip(p, "<") || smol_parser_skip(p, "P<")))
+        return skip_name(p) ? parse_choice(p, node)
+                            : smol_parser_refuse(p, "a group with a name that is not supported");
     status = parse_flags(p);
     return status ? status : parse_choice(p, node);
 }
@@ -289,11 +333,13 @@ static smol_status parse_backslash(struct pattern_parser *p, uint32_t *node)
         return add_word_edge(p, true, node);
     if (smol_parser_skip(p, "B"))
         return add_word_edge(p, false, node);
-    if (smol_parser_skip(p, "A"))
-        return add_edge(p, PATTERN_LOOKBEHIND, 1, 0, true, node);
-    if (smol_parser_skip(p, "z"))
-        return add_edge(p, PATTERN_AHEAD, 1, 0, true, node);
-    smol_status status = smol_parser_escape(p, false, &one);
+    const bool ecma = speaks(p, DIALECT_ECMA);
+    if (!ecma && smol_parser_skip(p, "A"))
+        return add_text_start(p, node);
+    if (!ecma && smol_parser_skip(p, "z"))
+        return add_text_end(p, node);
+    smol_status status =
+        ecma ? smol_ecma_escape(p, false, &one) : smol_parser_escape(p, false, &one);
     if (!status)
         status = one.character == NO_CHARACTER ? add_one(p, &one, node)
                                                : add_literal(p, one.character, node);
@@ -303,6 +349,7 @@ static smol_status parse_backslash(struct pattern_parser *p, uint32_t *node)
 
 static smol_status parse_atom(struct pattern_parser *p, uint32_t *node)
 {
+    const bool ecma = speaks(p, DIALECT_ECMA), counts = ecma && smol_ecma_counts(p);
     uint32_t c = smol_parser_next(p);
     switch (c) {
     case '(':
@@ -312,9 +359,9 @@ static smol_status parse_atom(struct pattern_parser *p, uint32_t *node)
     case '.':
         return add_dot(p, node);
     case '^':
-        return add_line_start(p, node);
+        return ecma ? add_text_start(p, node) : add_line_start(p, node);
     case '$':
-        return add_edge(p, PATTERN_AHEAD, '\n', '\n', true, node);
+        return ecma ? add_text_end(p, node) : add_edge(p, PATTERN_AHEAD, '\n', '\n', true, node);
     case '\\':
         return parse_backslash(p, node);
     case '*':
@@ -324,6 +371,8 @@ static smol_status parse_atom(struct pattern_parser *p, uint32_t *node)
     case '{':
     case ']':
     case '}':
+        if (ecma && !counts)
+            return add_literal(p, c, node);
         return smol_parser_refuse(p, "a bracket on its own: write \\ before it");
     default:
         return add_literal(p, c, node);
@@ -332,12 +381,17 @@ static smol_status parse_atom(struct pattern_parser *p, uint32_t *node)
 
 /* --- repetition ----------------------------------------------------------------------------- */
 
+static uint32_t largest_count(const struct pattern_parser *p)
+{
+    return speaks(p, DIALECT_SCANNER) ? PATTERN_MAX_REPEAT : PATTERN_MAX_COUNT;
+}
+
 static bool read_count(struct pattern_parser *p, uint32_t *count)
 {
     bool found = false;
     *count = 0;
     while (p->at < p->size && p->text[p->at] >= '0' && p->text[p->at] <= '9') {
-        if (*count <= PATTERN_MAX_REPEAT)
+        if (*count <= largest_count(p))
             *count = *count * 10 + (uint32_t)(p->text[p->at] - '0');
         p->at++;
         found = true;
@@ -355,20 +409,24 @@ static smol_status parse_counts(struct pattern_parser *p, struct pattern_node *r
         has_max = read_count(p, &repeat->max);
     if (!smol_parser_skip(p, "}") || !(has_min || has_max))
         return smol_parser_refuse(p, "a { that does not begin a count: write \\{");
+    if (!has_min && speaks(p, DIALECT_ECMA)) /* others read it as {0,m} */
+        return smol_parser_refuse(p, "a count without a minimum: write {0,");
     if (!has_max)
         repeat->max = REPEAT_FOREVER;
-    if (repeat->min > PATTERN_MAX_REPEAT ||
-        (repeat->max > PATTERN_MAX_REPEAT && repeat->max != REPEAT_FOREVER))
+    if (repeat->min > largest_count(p) ||
+        (repeat->max > largest_count(p) && repeat->max != REPEAT_FOREVER))
         return smol_parser_refuse(p, "a count that is too large");
     return repeat->max < repeat->min ? smol_parser_refuse(p, "a count that ends below its start")
                                      : SMOL_OK;
 }
 
 /* Parses one of ? * + {n,m} and its suffix: ? makes it lazy, + possessive. In the reference's
- * syntax, a + after a count is another repetition, and so is a ? after {n}. */
+ * syntax, a + after a count is another repetition, and so is a ? after {n}. ECMA-262 has no
+ * possessive repetitions, and braces that are no counts match themselves. */
 static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_node *repeat,
                                     bool *possessive, bool *found)
 {
+    const bool ecma = speaks(p, DIALECT_ECMA);
     bool fixed = false, counted = false;
     *repeat = (struct pattern_node){.kind = PATTERN_REPEAT, .max = REPEAT_FOREVER};
     *possessive = false;
@@ -377,7 +435,7 @@ static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_nod
         repeat->max = 1;
     } else if (smol_parser_skip(p, "+")) {
         repeat->min = 1;
-    } else if (smol_parser_skip(p, "{")) {
+    } else if ((!ecma || smol_ecma_counts(p)) && smol_parser_skip(p, "{")) {
         counted = true;
         smol_status status = parse_counts(p, repeat, &fixed);
         if (status)
@@ -386,9 +444,9 @@ static smol_status parse_quantifier(struct pattern_parser *p, struct pattern_nod
         *found = false;
         return SMOL_OK;
     }
-    if (!fixed)
+    if (!fixed || ecma)
         repeat->lazy = smol_parser_skip(p, "?");
-    if (!counted && !repeat->lazy)
+    if (!ecma && !counted && !repeat->lazy)
         *possessive = smol_parser_skip(p, "+");
     return SMOL_OK;
 }
@@ -399,10 +457,11 @@ static smol_status repeat_node(struct pattern_parser *p, struct pattern_node rep
                                bool possessive, uint32_t *node)
 {
     const struct pattern_node *body = node_at(p, *node);
-    bool twice = body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC;
-    if (body->kind == PATTERN_AHEAD || body->kind == PATTERN_LOOKBEHIND)
+    const bool scans = speaks(p, DIALECT_SCANNER);
+    bool twice = scans && (body->kind == PATTERN_REPEAT || body->kind == PATTERN_ATOMIC);
+    if (body->kind >= PATTERN_AHEAD)
         return smol_parser_refuse(p, "repeating something that takes no character");
-    if (body->nullable && repeat.max > 1)
+    if (scans && body->nullable && repeat.max > 1)
         return smol_parser_refuse(p, "repeating something that may be empty");
     if (twice && (repeat.lazy || possessive || body->lazy || body->kind == PATTERN_ATOMIC))
         return smol_parser_refuse(p, "repeating a lazy or possessive repetition");
@@ -415,6 +474,7 @@ static smol_status repeat_node(struct pattern_parser *p, struct pattern_node rep
 
 static smol_status parse_item(struct pattern_parser *p, uint32_t *node)
 {
+    const int most = speaks(p, DIALECT_ECMA) ? 1 : 4; /* repetitions of an atom */
     struct pattern_node repeat;
     bool possessive, found;
     smol_status status = parse_atom(p, node);
@@ -422,8 +482,8 @@ static smol_status parse_item(struct pattern_parser *p, uint32_t *node)
         status = parse_quantifier(p, &repeat, &possessive, &found);
         if (status || !found)
             break;
-        status = n < 4 ? repeat_node(p, repeat, possessive, node)
-                       : smol_parser_refuse(p, "repeating repetitions");
+        status = n < most ? repeat_node(p, repeat, possessive, node)
+                          : smol_parser_refuse(p, "repeating repetitions");
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* The pattern parser, shared by pattern_parse.c and pattern_class.c. */
+/* The pattern parser, shared by pattern_parse.c, pattern_class.c and pattern_ecma.c. */
 #ifndef SMOL_COMMON_PATTERN_PARSER_H
 #define SMOL_COMMON_PATTERN_PARSER_H
 
@@ -19,6 +19,11 @@ struct pattern_parser {
 
 /* Returns the character at p->at and moves past it; NO_CHARACTER at the end. */
 uint32_t smol_parser_next(struct pattern_parser *p);
+
+static inline bool speaks(const struct pattern_parser *p, enum pattern_dialect dialect)
+{
+    return p->pattern->dialect == dialect;
+}
 
 /* Skips `word` if it is next; returns whether it was. */
 bool smol_parser_skip(struct pattern_parser *p, const char *word);
@@ -41,6 +46,20 @@ smol_status smol_parser_escape(struct pattern_parser *p, bool in_class, struct c
 
 /* Parses a class after its "[" into the set of characters that it matches. */
 smol_status smol_parser_class(struct pattern_parser *p, struct code_set *set);
+
+/* Reads up to `max` hexadecimal digits into *value, and returns their number. */
+unsigned smol_parser_hex(struct pattern_parser *p, unsigned max, uint32_t *value);
+
+/* The same as smol_parser_escape and smol_parser_class, in ECMA-262's syntax. */
+smol_status smol_ecma_escape(struct pattern_parser *p, bool in_class, struct class_member *one);
+smol_status smol_ecma_class(struct pattern_parser *p, struct code_set *set);
+
+/* Adds the characters that \d, \w or \s matches in ECMA-262. Returns false for other letters. */
+bool smol_ecma_shorthand(uint32_t letter, struct code_set *set);
+
+/* Returns whether a count such as {2,3} is next in ECMA-262's syntax, where other braces match
+ * themselves. */
+bool smol_ecma_counts(const struct pattern_parser *p);
 
 /* Adds the other case of the set's characters if p ignores case. Refuses characters that equal
  * several others if case is ignored. */

@@ -176,6 +176,8 @@ static smol_status add_node(struct builder *b, uint32_t index, uint32_t *at)
         return add_repeat(b, node, at);
     case PATTERN_ATOMIC:
         return add_atomic(b, node, at);
+    case PATTERN_REST: /* not in DIALECT_SCANNER */
+    case PATTERN_BEFORE:
     case PATTERN_EMPTY:
     case PATTERN_CONCAT:
         break;

@@ -1,0 +1,36 @@
+/* Regular expressions as terms. */
+#ifndef SMOL_RUNTIME_REGEX_H
+#define SMOL_RUNTIME_REGEX_H
+
+#include <stddef.h>
+
+#include "common/code_range.h"
+#include "common/error.h"
+#include "runtime/constrain/term.h"
+
+/* Writes one character out of ranges[0..n), sorted and disjoint code points, as a term. Surrogates
+ * (0xd800 to 0xdfff) in the ranges stand for nothing. No two characters may have a text in common,
+ * nor may the text of one be the start of another's. */
+typedef term character_term(void *user, struct term_table *table, const struct code_range *ranges,
+                            size_t n);
+
+/* The characters as UTF-8; `user` is not used. */
+term smol_utf8_term(void *user, struct term_table *table, const struct code_range *ranges,
+                    size_t n);
+
+enum regex_anchoring {
+    REGEX_WHOLE,  /* the texts that match from start to end, in the syntax of pre-tokenizers (Ruby)
+                   */
+    REGEX_SEARCH, /* the texts that contain a match, in the syntax of ECMA-262 (JSON Schema) */
+};
+
+/* Sets *out to the texts of pattern[0..size), each character written by `character`. The term is
+ * regular. Refuses what cannot be expressed: back-references, atomic groups, and what looks around
+ * inside of repetitions or at several preceding characters, except in simple cases. Errors:
+ * SMOL_ERROR_UNSUPPORTED (with the position in bytes; the caller quotes the pattern),
+ * SMOL_ERROR_MEMORY. */
+smol_status smol_regex_term(struct term_table *table, const char *pattern, size_t size,
+                            enum regex_anchoring anchoring, character_term *character, void *user,
+                            term *out, smol_error *error);
+
+#endif
