@@ -6,8 +6,7 @@
  * the text, and classes of characters that no lookbehind of the pattern tells apart. */
 #include "runtime/constrain/regex.h"
 
-#include <string.h>
-
+#include "common/memory.h"
 #include "common/pattern/code_set.h"
 #include "common/pattern/pattern.h"
 #include "common/utf8.h"
@@ -435,22 +434,29 @@ static smol_status follow_rest(struct builder *b, const struct pattern_node *nod
     return status;
 }
 
-static smol_status follow_choice(struct builder *b, const struct pattern_node *node,
-                                 struct rest *rest)
+static smol_status follow_choice(struct builder *b, uint32_t index, struct rest *rest)
 {
     const struct pattern_node *nodes = b->pattern.nodes;
     const struct rest end = *rest;
-    uint32_t left = node->left;
-    smol_status status = follow(b, node->right, rest);
-    for (; !status && nodes[left].kind == PATTERN_CHOICE; left = nodes[left].left) {
+    size_t n = 1;
+    for (uint32_t i = index; nodes[i].kind == PATTERN_CHOICE; i = nodes[i].left)
+        n++;
+    term *texts = smol_reallocarray(NULL, n * b->n_kinds, sizeof *texts); /* (n_kinds, n) */
+    if (!texts)
+        return smol_fail_memory(b->error, "a regular expression");
+    *rest = same_rest(TERM_NOTHING, false);
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; !status && i < n; i++, index = nodes[index].left) {
         struct rest one = end;
-        status = follow(b, nodes[left].right, &one);
-        add_rest(b, rest, &one);
+        status = follow(b, i + 1 < n ? nodes[index].right : index, &one);
+        for (size_t kind = 0; kind < b->n_kinds; kind++) {
+            texts[kind * n + i] = one.texts[kind];
+            rest->may_end[kind] |= one.may_end[kind];
+        }
     }
-    struct rest one = end;
-    if (!status)
-        status = follow(b, left, &one);
-    add_rest(b, rest, &one);
+    for (size_t kind = 0; !status && kind < b->n_kinds; kind++)
+        rest->texts[kind] = smol_term_any_of(b->table, texts + kind * n, n);
+    smol_free(texts);
     return status;
 }
 
@@ -470,7 +476,7 @@ static smol_status follow(struct builder *b, uint32_t index, struct rest *rest)
         follow_set(b, node, rest);
         break;
     case PATTERN_CHOICE:
-        return follow_choice(b, node, rest);
+        return follow_choice(b, (uint32_t)(node - nodes), rest);
     case PATTERN_REPEAT:
         return follow_repeat(b, node, rest);
     case PATTERN_AHEAD:
