@@ -14,9 +14,12 @@
 enum {
     START = 0, /* the kind of previous character at the start of the text */
     MAX_KINDS = 8,
-    MAX_STEPS = 1 << 16, /* nodes that are translated, counted each time */
+    MAX_STEPS = 1 << 15, /* nodes that are translated, counted each time */
+    UNION_STEPS = 32,    /* what a union counts that may grow with the pattern */
     MAX_BEHINDS = 16,
+    MAX_COPIES = 64, /* of what looks around within a repetition */
 };
+#define UNKNOWN UINT32_MAX
 
 /* The texts that follow, for each kind of previous character. */
 struct rest {
@@ -33,7 +36,9 @@ struct builder {
     struct code_set
         kinds[MAX_KINDS]; /* (n_kinds) disjoint; kinds[START] is empty, the others not */
     size_t n_kinds;
-    term any, some; /* all texts; all but the empty one */
+    term any, some;       /* all texts; all but the empty one */
+    term ends[MAX_KINDS]; /* the texts that end in a character of the kind, except START */
+    term *members;        /* (n_sets, MAX_KINDS): what member() returns, or UNKNOWN */
     unsigned steps;
     bool no_memory;
 };
@@ -135,22 +140,30 @@ term smol_utf8_term(void *user, struct term_table *table, const struct code_rang
     return join(table, branches, n_branches);
 }
 
-/* Returns the term of the characters that are in a, and if b is not NULL, in b too. */
-static term of_set(struct builder *b, const struct code_set *one, const struct code_set *other)
+/* Returns one character of `set`. */
+static term one_of(struct builder *b, const struct code_set *set)
 {
-    struct code_set common = {0}, copy = {0};
-    term result = TERM_NOTHING;
-    smol_set_add_all(&common, one);
-    if (other) {
-        smol_set_add_all(&copy, other);
+    b->no_memory |= set->failed;
+    return set->n == 0 || set->failed ? TERM_NOTHING
+                                      : b->character(b->user, b->table, set->ranges, set->n);
+}
+
+/* Returns one character of a set of the pattern that is of a kind, or START: of any. */
+static term member(struct builder *b, uint32_t set, size_t kind)
+{
+    term *known = &b->members[set * MAX_KINDS + kind];
+    if (*known == UNKNOWN && kind == START) {
+        *known = one_of(b, &b->pattern.sets[set]);
+    } else if (*known == UNKNOWN) {
+        struct code_set common = {0}, copy = {0};
+        smol_set_add_all(&common, &b->pattern.sets[set]);
+        smol_set_add_all(&copy, &b->kinds[kind]);
         smol_set_intersect(&common, &copy);
+        *known = one_of(b, &common);
+        smol_set_free(&common);
+        smol_set_free(&copy);
     }
-    b->no_memory |= common.failed;
-    if (common.n > 0 && !common.failed)
-        result = b->character(b->user, b->table, common.ranges, common.n);
-    smol_set_free(&common);
-    smol_set_free(&copy);
-    return result;
+    return *known;
 }
 
 /* --- kinds of previous characters ------------------------------------------------------------ */
@@ -229,8 +242,9 @@ static bool is_end(const struct builder *b, const struct rest *rest)
     return is_uniform(b, rest, START) && rest->texts[START] == TERM_EMPTY && rest->may_end[START];
 }
 
-static void add_rest(const struct builder *b, struct rest *sum, const struct rest *more)
+static void add_rest(struct builder *b, struct rest *sum, const struct rest *more)
 {
+    b->steps += UNION_STEPS;
     for (size_t i = 0; i < b->n_kinds; i++) {
         sum->texts[i] = smol_term_either(b->table, sum->texts[i], more->texts[i]);
         sum->may_end[i] |= more->may_end[i];
@@ -252,15 +266,13 @@ static smol_status alone(struct builder *b, uint32_t index, term *texts)
 
 static void follow_set(struct builder *b, const struct pattern_node *node, struct rest *rest)
 {
-    const struct code_set *set = &b->pattern.sets[node->set];
     term texts = TERM_NOTHING;
     if (is_uniform(b, rest, START + 1))
-        texts = smol_term_then(b->table, of_set(b, set, NULL), rest->texts[START + 1]);
+        texts = smol_term_then(b->table, member(b, node->set, START), rest->texts[START + 1]);
     else
         for (size_t i = START + 1; i < b->n_kinds; i++)
             texts = smol_term_either(
-                b->table, texts,
-                smol_term_then(b->table, of_set(b, set, &b->kinds[i]), rest->texts[i]));
+                b->table, texts, smol_term_then(b->table, member(b, node->set, i), rest->texts[i]));
     *rest = same_rest(texts, false);
 }
 
@@ -278,8 +290,7 @@ static void put_before(struct builder *b, term texts, term filled, bool nullable
         after = smol_term_then(b->table, filled, rest->texts[START + 1]);
     else
         for (size_t i = START + 1; i < b->n_kinds; i++) {
-            term ends = smol_term_then(b->table, b->any, of_set(b, &b->kinds[i], NULL));
-            term kind = smol_term_both(b->table, filled, ends);
+            term kind = smol_term_both(b->table, filled, b->ends[i]);
             after =
                 smol_term_either(b->table, after, smol_term_then(b->table, kind, rest->texts[i]));
         }
@@ -334,8 +345,8 @@ static smol_status repeat_without(struct builder *b, const struct pattern_node *
     *done = false;
     if (!is_end(b, rest) || body->kind != PATTERN_CONCAT || nodes[body->right].kind != PATTERN_SET)
         return SMOL_OK;
-    const struct code_set *set = &b->pattern.sets[nodes[body->right].set];
-    term texts = smol_term_repeat(b->table, of_set(b, set, NULL), repeat->min, repeat->max);
+    term texts = smol_term_repeat(b->table, member(b, nodes[body->right].set, START), repeat->min,
+                                  repeat->max);
     for (bool more = true; more;) {
         body = &nodes[body->left];
         more = body->kind == PATTERN_CONCAT;
@@ -362,6 +373,8 @@ static smol_status repeat_looking(struct builder *b, const struct pattern_node *
     smol_status status = repeat_without(b, node, rest, &done);
     if (status || done)
         return status;
+    if (node->min > MAX_COPIES || (node->max > MAX_COPIES && node->max != REPEAT_FOREVER))
+        return refuse(b, node, "looking around within a long repetition");
     if (node->max == REPEAT_FOREVER) {
         if (b->n_kinds > START + 2 || looks_ahead(b, node->left, true))
             return refuse(b, node, "looking around within a repetition");
@@ -400,8 +413,7 @@ static smol_status follow_repeat(struct builder *b, const struct pattern_node *n
 
 static void follow_ahead(struct builder *b, const struct pattern_node *node, struct rest *rest)
 {
-    const struct code_set *set = &b->pattern.sets[node->set];
-    term next = smol_term_then(b->table, of_set(b, set, NULL), b->any);
+    term next = smol_term_then(b->table, member(b, node->set, START), b->any);
     for (size_t i = 0; i < b->n_kinds; i++) {
         rest->texts[i] =
             next == TERM_NOTHING ? TERM_NOTHING : smol_term_both(b->table, rest->texts[i], next);
@@ -444,6 +456,8 @@ static smol_status follow_choice(struct builder *b, uint32_t index, struct rest 
     term *texts = smol_reallocarray(NULL, n * b->n_kinds, sizeof *texts); /* (n_kinds, n) */
     if (!texts)
         return smol_fail_memory(b->error, "a regular expression");
+    if (!is_uniform(b, rest, START))
+        b->steps += UNION_STEPS;
     *rest = same_rest(TERM_NOTHING, false);
     smol_status status = SMOL_OK;
     for (size_t i = 0; !status && i < n; i++, index = nodes[index].left) {
@@ -469,7 +483,7 @@ static smol_status follow(struct builder *b, uint32_t index, struct rest *rest)
         status = follow(b, node->right, rest);
     if (status)
         return status;
-    if (b->steps++ == MAX_STEPS)
+    if (b->steps++ >= MAX_STEPS)
         return refuse(b, node, "too large");
     switch (node->kind) {
     case PATTERN_SET:
@@ -550,10 +564,17 @@ static smol_status translate(struct builder *b, bool search, term *out)
     smol_status status = make_kinds(b);
     if (status)
         return status;
+    b->members = smol_reallocarray(NULL, b->pattern.n_sets + 1, MAX_KINDS * sizeof *b->members);
+    if (!b->members)
+        return smol_fail_memory(b->error, "a regular expression");
+    for (size_t i = 0; i < b->pattern.n_sets * MAX_KINDS; i++)
+        b->members[i] = UNKNOWN;
     const struct code_range all = {0, LAST_CODE_POINT};
     const term character = b->character(b->user, b->table, &all, 1);
     b->any = smol_term_repeat(b->table, character, 0, TERM_FOREVER);
     b->some = smol_term_repeat(b->table, character, 1, TERM_FOREVER);
+    for (size_t i = START + 1; i < b->n_kinds; i++)
+        b->ends[i] = smol_term_then(b->table, b->any, one_of(b, &b->kinds[i]));
     struct rest rest = same_rest(search ? b->any : TERM_EMPTY, true);
     status = lead(b, b->pattern.root, search, 0, &rest);
     *out = rest.texts[START];
@@ -575,6 +596,7 @@ smol_status smol_regex_term(struct term_table *table, const char *pattern, size_
         status = translate(&b, search, out);
     for (size_t i = 0; i < b.n_kinds; i++)
         smol_set_free(&b.kinds[i]);
+    smol_free(b.members);
     smol_pattern_free(&b.pattern);
     return status;
 }

@@ -18,7 +18,7 @@ lib.smol_term_may_end.restype = ctypes.c_bool
 lib.smol_terms_finish.argtypes = [table, term, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 lib.smol_terms_status.argtypes = [table, ctypes.c_void_p]
 lib.smol_regex_term.argtypes = [*text_args, ctypes.c_int, *[ctypes.c_void_p] * 4]
-#lib.smol_grammar_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
+lib.smol_grammar_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
 WHOLE, SEARCH = range(2)
 
 
@@ -43,9 +43,9 @@ class Terms:
     def __del__(self):
         lib.smol_terms_free(self.table)
 
-    def after(self, data: bytes):
+    def after(self, data: bytes, at=None):
         """What may follow, 0 if nothing can."""
-        at = self.root
+        at = self.root if at is None else at
         for byte in data:
             at = lib.smol_term_after(self.table, at, byte)
             if at == 0:
