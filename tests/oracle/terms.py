@@ -19,6 +19,8 @@ lib.smol_terms_finish.argtypes = [table, term, ctypes.c_void_p, ctypes.c_void_p,
 lib.smol_terms_status.argtypes = [table, ctypes.c_void_p]
 lib.smol_regex_term.argtypes = [*text_args, ctypes.c_int, *[ctypes.c_void_p] * 4]
 lib.smol_grammar_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
+lib.smol_choices_term.argtypes = [table, ctypes.c_void_p, ctypes.c_size_t]
+lib.smol_choices_term.restype = term
 WHOLE, SEARCH = range(2)
 
 

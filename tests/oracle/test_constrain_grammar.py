@@ -1,0 +1,182 @@
+"""Grammars and choices as terms (runtime/constrain/grammar.h), against recognisers in Python: the same texts."""
+
+import ctypes
+import json
+import random
+import re
+
+import pytest
+import terms
+from terms import Refused
+
+JSON = r"""
+root   ::= value
+value  ::= (object | array | string | number | "true" | "false" | "null") ws
+object ::= "{" ws ( string ":" ws value ("," ws string ":" ws value)* )? "}"
+array  ::= "[" ws ( value ("," ws value)* )? "]"
+string ::= "\"" ( [^"\\\x00-\x1F] | "\\" (["\\bfnrt/] | "u" [0-9a-fA-F]{4}) )* "\"" ws   # with its space
+number ::= ("-"? ([0-9] | [1-9] [0-9]+)) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
+ws     ::= | " " ws | [\n\t]{1,3} ws
+"""
+
+
+def is_json(text):
+    try:
+        json.loads(text.lstrip(" \n\t") and text)
+    except ValueError:
+        return False
+    return text[:1] not in " \n\t"
+
+
+def drawn_json(draw, depth):
+    kind = draw.randrange(7 if depth else 5)
+    if kind == 5:
+        return [drawn_json(draw, depth - 1) for _ in range(draw.randrange(3))]
+    if kind == 6:
+        return {f"k{draw.randrange(9)}é": drawn_json(draw, depth - 1) for _ in range(draw.randrange(3))}
+    return draw.choice([True, None, draw.randrange(-5, 999), draw.uniform(-9, 9) * 1e-8, 'a"\\\n\u20ac😀/'])
+
+
+def damaged(draw, text):
+    """With a character removed, repeated or replaced."""
+    at = draw.randrange(len(text))
+    return text[:at] + draw.choice(["", text[at] * 2, draw.choice('{}[]",:x0.e- \\')]) + text[at + 1 :]
+
+
+def test_json_as_a_grammar_is_what_the_json_module_reads():
+    compiled, draw = terms.grammar(JSON), random.Random(19)
+    n_valid = 0
+    for _ in range(1500):
+        value = drawn_json(draw, 3)
+        text = json.dumps(value, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))
+        assert compiled.allows(text), text
+        text = damaged(draw, text)
+        assert compiled.allows(text) == is_json(text), text
+        n_valid += is_json(text)
+    assert 100 < n_valid < 1400
+
+
+ARITHMETIC = """
+root = sum ;
+sum : product (('+' | '-') product)* ;
+product := factor
+    | factor [*/] product   # recursion on the right
+    ;
+factor ::= /[0-9]+/ | '(' sum ')' | '-' factor
+"""
+
+
+def is_sum(text):
+    """By removing operands until one is left."""
+    if re.search(r"[^-+*/()0-9]|\d\(|\)\d|\)\(|\(\)", text):
+        return False
+    text = re.sub(r"\d+", "n", text)
+    while True:
+        shorter = re.sub(r"(?<![n)])-n", "n", text)  # a sign
+        shorter = re.sub(r"\(n([-+*/]n)*\)", "n", shorter)
+        if shorter == text:
+            return bool(re.fullmatch(r"n([-+*/]n)*", text))
+        text = shorter
+
+
+def test_a_recursive_grammar_of_arithmetic():
+    compiled, draw = terms.grammar(ARITHMETIC), random.Random(7)
+    n_valid = n = 0
+    for _ in range(4000):
+        text = "".join(draw.choice("(()12+-*") for _ in range(draw.randrange(1, 8)))
+        assert compiled.allows(text) == is_sum(text), text
+        n_valid += is_sum(text)
+        n += 1
+    assert n_valid > n / 20
+    deep = "(" * 200 + "1" + ")" * 200
+    assert compiled.allows(deep) and not compiled.allows(deep + ")") and compiled.after(deep[:-1].encode())
+
+
+def allowed(grammar, texts):
+    compiled = terms.grammar(grammar)
+    return [text for text in texts if compiled.allows(text)]
+
+
+@pytest.mark.parametrize("body, yes, no", [
+    ('"a" "b"', ["ab"], ["a", "b", "abb"]),
+    ('"ab"+', ["ab", "abab"], ["", "abb"]),
+    ('"ab"* "c"?', ["", "ab", "c", "ababc"], ["a", "cc"]),
+    ('"a"{2}', ["aa"], ["a", "aaa"]),
+    ('"a"{2,}', ["aa", "aaaa"], ["a"]),
+    ('"a" { 1 , 3 }', ["a", "aaa"], ["", "aaaa"]),
+    ('"a"{0,1}', ["", "a"], ["aa"]),
+    ('("a" | "b" "c")+ | "d"', ["abc", "d", "bca"], ["ad", "ac", ""]),
+    ('(\n"a" # one\n\n"b")\n', ["ab"], ["a"]),
+    ('"a" |\n"b"', ["a", "b"], ["ab"]),
+    ('[a-c]', ["a", "c"], ["d", "-", ""]),
+    ('[^a-c]', ["d", "é", "😀", "\n"], ["a", "dd"]),
+    ('[a-]', ["a", "-"], ["b"]),
+    ('[-a]', ["a", "-"], ["b"]),
+    ('[あ-ん\\u20ac]', ["あ", "ん", "€"], ["ア", "a"]),
+    ('[\\]\\[\\\\]', ["]", "[", "\\"], ["a"]),
+    ('[.*"\']', [".", "*", '"', "'"], ["a"]),
+    (".", ["a", "\n", "é", "😀"], ["", "ab"]),
+    ('"\\x41\\u00e9\\U0001F600\\t\\n\\r\\\\\\""', ['Aé😀\t\n\r\\"'], ["A"]),
+    ("'it\\'s' | \"'\"", ["it's", "'"], ["it"]),
+    ('""', [""], ["a"]),
+    ('| "a"', ["", "a"], ["b"]),
+    ("/\\d{2}\\/x|y?/", ["12/x", "y", ""], ["12", "x"]),
+    ("other-rule under_score\nother-rule ::= \"o\"\nunder_score ::= \"u\"", ["ou"], ["o"]),
+    ('"a"* b\nb ::= "x" root | "y"', ["y", "aay", "axay", "xxxy"], ["a", "x"]),
+])  # fmt: skip
+def test_what_gbnf_and_its_additions_mean(body, yes, no):
+    assert allowed(f"root ::= {body}", yes + no) == yes
+
+
+REFUSED = [
+    ("root := \nfoo", 'line 2, column 1: there is no rule "foo"'),
+    ('é ::= "a"', 'line 1, column 1: expected the name of a rule, found "é"'),
+    ('root ::= "é" bar', 'line 1, column 14: there is no rule "bar"'),
+    ('root "a"', 'line 1, column 6: expected "::=", found """'),
+    ('root ::= "a" b ::= "c"', 'line 1, column 14: expected a new line or ";", found "b"'),
+    ('a ::= "a"', 'there is no rule "root"'),
+    ('root ::= "a"\n root ::= "b"', 'line 2, column 2: a second rule "root"'),
+    ('root ::= "a', "without its end"), ("root ::= [a", "without its end"), ('root ::= ("a"', "line 1, column 10: a group without"),
+    ('root ::= ("a";', 'expected ")", found ";"'), ('root ::= "a")', 'expected the name of a rule, found ")"'),
+    ("root ::= *", "column 10: nothing to repeat"), ('root ::= "a"{,2}', 'expected a number, found ","'),
+    ('root ::= "a"{2', 'expected "}", found "the end"'), ('root ::= "a"{3,2}', "ends below"),
+    ('root ::= "a"{16777217}', "count that is too large"),
+    ("root ::= <[12]>", "tokens such as"), ("root ::= !</think>*", "tokens such as"),
+    ("root ::= []", "an empty class"), ("root ::= [b-a]", "a range that ends before"),
+    ('root ::= "\\q"', 'column 12: expected an escape, found "q"'), ('root ::= "\\ud800"', "not a character"),
+    ('root ::= "\\x4"', 'expected a hexadecimal digit, found """'),
+    ('root ::= /a(/', "line 1, column 11: a group without its ), byte 2"), ("root ::= /a", "without its /"),
+    ('root ::= root "a" | "b"', 'line 1, column 10: a rule can begin with itself: "root"'),
+    ('root ::= "x"? b\nb ::= "c"* root | "d"', "can begin with itself"),
+    ('root ::= "(" ' * 1 + "(" * 300, "nested too deeply"),
+    ("root ::= " + "".join(f'r{i}\nr{i} ::= "a" ' for i in range(300)), "nested too deeply"),
+    (b'root ::= "\xff"', "line 1, column 11: not UTF-8"), ("", 'there is no rule "root"'), ("root ::= \0", "expected the name"),
+    ('root ::= "a" root', "allows no text"), ("#" * (1 << 20) + "\n", "longer than 1 MiB"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, reason", REFUSED, ids=range(len(REFUSED)))
+def test_errors_name_the_place(text, reason):
+    with pytest.raises(Refused, match=re.escape(reason)):
+        terms.grammar(text)
+
+
+def choices(*texts):
+    array = (ctypes.c_char_p * len(texts))(*[text.encode() for text in texts])
+
+    def build(table, root, error):
+        ctypes.cast(root, ctypes.POINTER(terms.term))[0] = terms.lib.smol_choices_term(table, array, len(texts))
+        return terms.OK
+
+    return terms.Terms(build)
+
+
+def test_choices_are_exactly_these_texts():
+    compiled = choices("yes", "no", "not sure", "été", "no")
+    texts = ["yes", "no", "not sure", "été", "", "y", "not", "not sure ", "yesno"]
+    assert [text for text in texts if compiled.allows(text)] == texts[:4]
+    many = [f"item {i}" for i in range(3000)]
+    compiled = choices(*many)
+    assert compiled.allows("item 2999") and not compiled.allows("item 3000") and not compiled.allows("item ")
+    with pytest.raises(Refused, match="no text"):
+        choices()
