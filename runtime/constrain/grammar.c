@@ -47,11 +47,12 @@ struct reader {
     const char *text; /* (size) */
     size_t size, at;
     smol_error *error;
+    uint8_t *literal;   /* room for the bytes of a literal, which are fewer than in the grammar */
     struct rule *rules; /* (n_rules), sorted by name */
     size_t n_rules, rules_capacity;
     struct part *parts; /* (n_parts): of the sequences and choices that are being read */
     size_t n_parts, parts_capacity;
-    bool follows;     /* references are followed */
+    bool follows;     /* references are followed, and classes become terms */
     unsigned depth;   /* of groups and references */
     unsigned groups;  /* of the current rule */
     unsigned level;   /* of the current rule */
@@ -290,23 +291,17 @@ static smol_status read_character(struct reader *r, uint32_t *character)
 static smol_status read_literal(struct reader *r, struct part *part)
 {
     const char quote = r->text[r->at++];
-    uint8_t bytes[256];
     size_t n = 0;
     while (!next_is(r, quote)) {
         uint32_t character;
         smol_status status = read_character(r, &character);
         if (status)
             return status;
-        if (n > sizeof bytes - UTF8_MAX) {
-            part->texts =
-                smol_term_then(r->table, part->texts, smol_term_literal(r->table, bytes, n));
-            n = 0;
-        }
-        n += smol_utf8_encode(character, bytes + n);
-        part->nullable = false;
+        n += smol_utf8_encode(character, r->literal + n);
     }
     r->at++;
-    part->texts = smol_term_then(r->table, part->texts, smol_term_literal(r->table, bytes, n));
+    part->texts = smol_term_literal(r->table, r->literal, n);
+    part->nullable = n == 0;
     return SMOL_OK;
 }
 
@@ -341,7 +336,7 @@ static smol_status read_class(struct reader *r, struct part *part)
         smol_set_invert(&set);
     if (!status && set.failed)
         status = smol_fail_memory(r->error, "a grammar");
-    if (!status)
+    if (!status && r->follows)
         part->texts = smol_utf8_term(NULL, r->table, set.ranges, set.n);
     part->nullable = false;
     smol_set_free(&set);
@@ -662,8 +657,11 @@ smol_status smol_grammar_term(struct term_table *table, const char *text, size_t
         status = refuse(&r, 0, "longer than 1 MiB", NULL, 0);
     else if (good < size)
         status = refuse(&r, good, "not UTF-8", NULL, 0);
+    else if (!(r.literal = smol_malloc(size + UTF8_MAX)))
+        status = smol_fail_memory(error, "a grammar");
     else
         status = read_grammar(&r, root);
+    smol_free(r.literal);
     smol_free(r.rules);
     smol_free(r.parts);
     return status;

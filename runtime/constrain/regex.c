@@ -86,6 +86,7 @@ struct characters {
     const struct code_range *ranges; /* (n), ascending and disjoint */
     size_t n;
     uint32_t min; /* the first that may be written in as many bytes */
+    term full[4]; /* any 0 to 3 bytes after the first */
 };
 
 /* Returns the last `n_bytes` bytes (0..3) of those characters that they tell apart from `first`. */
@@ -107,15 +108,14 @@ static term utf8_tail(struct term_table *table, const struct characters *set, ui
         return TERM_NOTHING;
     if (n_bytes == 0)
         return TERM_EMPTY;
-    const bool all = set->ranges[low].first <= first && last <= set->ranges[low].last &&
-                     first >= set->min && !surrogates;
+    if (set->ranges[low].first <= first && last <= set->ranges[low].last && first >= set->min &&
+        !surrogates)
+        return set->full[n_bytes];
     struct branch branches[64];
     size_t n = 0;
-    for (unsigned i = 0; i < (all ? 1 : 64); i++)
+    for (unsigned i = 0; i < 64; i++)
         n = add_branch(branches, n, 0x80 + i,
                        utf8_tail(table, set, first + (i << 6 * (n_bytes - 1)), n_bytes - 1));
-    if (all)
-        byte_set_add(&branches[0].bytes, 0x80, 0xbf);
     return join(table, branches, n);
 }
 
@@ -128,11 +128,16 @@ term smol_utf8_term(void *user, struct term_table *table, const struct code_rang
         {0, 0x7f, 0, 0}, {0xc2, 0xdf, 1, 0x80}, {0xe0, 0xef, 2, 0x800}, {0xf0, 0xf4, 3, 0x10000}};
     struct branch branches[64]; /* ASCII is one, and there are 51 other first bytes */
     size_t n_branches = 0;
+    struct byte_set more = {{0}};
+    struct characters set = {ranges, n, 0, {TERM_EMPTY}};
     (void)user;
+    byte_set_add(&more, 0x80, 0xbf);
+    for (unsigned i = 0; i < 3; i++)
+        set.full[i + 1] = smol_term_then(table, smol_term_bytes(table, &more), set.full[i]);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (unsigned byte = lengths[i].first; byte <= lengths[i].last; byte++) {
             const unsigned n_more = lengths[i].n_more;
-            const struct characters set = {ranges, n, lengths[i].min};
+            set.min = lengths[i].min;
             const uint32_t bits = n_more ? byte & 0x3fu >> n_more : byte;
             n_branches = add_branch(branches, n_branches, byte,
                                     utf8_tail(table, &set, bits << 6 * n_more, n_more));
