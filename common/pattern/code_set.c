@@ -119,6 +119,18 @@ void smol_set_free(struct code_set *set)
 
 /* --- names ---------------------------------------------------------------------------------- */
 
+/* Reads a number of the tables. */
+static uint32_t next_number(const uint8_t **at)
+{
+    uint32_t number = 0;
+    for (unsigned shift = 0;; shift += 7) {
+        const uint8_t byte = *(*at)++;
+        number |= (uint32_t)(byte & 127) << shift;
+        if (byte < 128)
+            return number;
+    }
+}
+
 static const struct named_set *find_name(const char *name)
 {
     for (size_t i = 0; i < LENGTH(named_sets); i++)
@@ -129,21 +141,29 @@ static const struct named_set *find_name(const char *name)
 
 static void add_categories(struct code_set *set, uint32_t categories)
 {
-    for (size_t i = 0; i < LENGTH(category_runs); i++) {
-        uint32_t last = i + 1 < LENGTH(category_runs) ? (category_runs[i + 1] >> 8) - 1
-                                                      : (uint32_t)LAST_CODE_POINT;
-        if (categories >> (category_runs[i] & 31) & 1)
-            smol_set_add(set, category_runs[i] >> 8, last);
+    uint32_t first = 0;
+    unsigned category = 0;
+    for (const uint8_t *at = category_runs; at < category_runs + sizeof category_runs;) {
+        const uint32_t run = next_number(&at), next = first + (run >> 5);
+        if (next > first && categories >> category & 1)
+            smol_set_add(set, first, next - 1);
+        first = next;
+        category = run & 31;
     }
+    if (categories >> category & 1)
+        smol_set_add(set, first, LAST_CODE_POINT);
     smol_set_settle(set);
 }
 
-/* Replaces the set by its symmetric difference with the ranges. */
-static void differ(struct code_set *set, const struct code_range *ranges, size_t n)
+/* Replaces the set by its symmetric difference with n ranges of set_exceptions. */
+static void differ(struct code_set *set, const uint8_t *exceptions, size_t n)
 {
     struct code_set outside = {0}, common = {0};
-    for (size_t i = 0; i < n; i++)
-        smol_set_add(&outside, ranges[i].first, ranges[i].last);
+    for (uint32_t last = 0; n > 0; n--) {
+        uint32_t first = last + next_number(&exceptions);
+        last = first + next_number(&exceptions);
+        smol_set_add(&outside, first, last);
+    }
     smol_set_add_all(&common, set);
     smol_set_add_all(set, &outside);
     smol_set_settle(set);
@@ -171,7 +191,7 @@ bool smol_unicode_set(const char *name, size_t size, struct code_set *set)
         return false;
     struct code_set named = {0};
     add_categories(&named, found->categories);
-    differ(&named, set_exceptions + found->first, found->n);
+    differ(&named, set_exceptions + found->at, found->n);
     smol_set_add_all(set, &named);
     smol_set_free(&named);
     smol_set_settle(set);
@@ -180,16 +200,30 @@ bool smol_unicode_set(const char *name, size_t size, struct code_set *set)
 
 /* --- case ----------------------------------------------------------------------------------- */
 
+/* Reads the next of fold_groups, whose first character replaces that of the group before in
+ * group[0]. Returns the number of its characters, 0 at the end. */
+static size_t next_group(const uint8_t **at, uint32_t group[LARGEST_GROUP])
+{
+    size_t n = 1;
+    if (*at == fold_groups + sizeof fold_groups)
+        return 0;
+    group[0] += next_number(at);
+    for (uint32_t step; (step = next_number(at)) > 0; n++)
+        group[n] = group[n - 1] + step;
+    return n;
+}
+
 void smol_unicode_fold(struct code_set *set)
 {
     struct code_set more = {0};
-    for (const uint32_t *group = fold_groups, *end; group < fold_groups + LENGTH(fold_groups);
-         group = end + 1) {
+    const uint8_t *at = fold_groups;
+    uint32_t group[LARGEST_GROUP] = {0};
+    for (size_t n; (n = next_group(&at, group)) > 0;) {
         bool found = false;
-        for (end = group; *end; end++)
-            found |= smol_set_has(set, *end);
-        for (const uint32_t *member = group; found && member < end; member++)
-            smol_set_add(&more, *member, *member);
+        for (size_t i = 0; i < n; i++)
+            found |= smol_set_has(set, group[i]);
+        for (size_t i = 0; found && i < n; i++)
+            smol_set_add(&more, group[i], group[i]);
     }
     smol_set_add_all(set, &more);
     smol_set_settle(set);
@@ -206,13 +240,12 @@ bool smol_unicode_folds_to_many(const struct code_set *set)
 
 uint32_t smol_unicode_fold_one(uint32_t code_point)
 {
-    uint32_t first = fold_groups[0];
-    for (size_t i = 0; i < LENGTH(fold_groups); i++) {
-        if (fold_groups[i] == code_point)
-            return first;
-        if (fold_groups[i] == 0 && i + 1 < LENGTH(fold_groups))
-            first = fold_groups[i + 1];
-    }
+    const uint8_t *at = fold_groups;
+    uint32_t group[LARGEST_GROUP] = {0};
+    for (size_t n; (n = next_group(&at, group)) > 0;)
+        for (size_t i = 0; i < n; i++)
+            if (group[i] == code_point)
+                return group[0];
     return code_point;
 }
 

@@ -7,7 +7,7 @@ import unicodedata
 import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
-from . import ROOT, c_header, code_ranges, row, table
+from . import ROOT, c_header, row, table
 
 TARGET = ROOT / "common/pattern/unicode_sets.h"
 # All characters, except that planes that are empty or for private use are sampled: some of each 256 represent
@@ -46,6 +46,7 @@ ID_Start ID_Continue""".split()
 SCRIPTS = """Arabic Armenian Bengali Bopomofo Common Cyrillic Devanagari Ethiopic Georgian Greek Gujarati
 Han Hangul Hebrew Hiragana Inherited Katakana Khmer Lao Latin Myanmar Tamil Telugu Thai
 Tibetan""".split()
+LARGEST_GROUP = 8
 SHORTHANDS = ["\\d", "\\w", "\\s", "\\h"]
 
 
@@ -179,15 +180,38 @@ def many(groups):
     return found
 
 
+def number(value):
+    """Returns the bytes of a number: seven bits in each, the lowest first; all but the last have the eighth bit."""
+    return [*([value & 127 | 128, *number(value >> 7)] if value > 127 else [value])]
+
+
+def steps(values):
+    """Returns the numbers that lead from 0 to the first value, and from each value to the next."""
+    return [after - before for before, after in zip([0, *values], values)]
+
+
 def named(sets, by_category):
-    """Returns the entries of the table of names, and all ranges that they refer to."""
-    entries, pool = [], []
+    """Returns the entries of the table of names, and the bytes of all ranges that they refer to."""
+    entries, pool, places = [], [], {}
     for name in sorted(sets):
         mask, wrong = describe(name, sets[name], by_category)
+        ends = tuple(sum(wrong, []))
+        if ends not in places:
+            places[ends] = len(pool)
+            pool += sum(map(number, steps(ends)), [])
         quoted = name.replace(chr(92), chr(92) * 2)
-        entries.append(row(f'"{quoted}"', hex(mask), len(pool), len(wrong)))
-        pool += wrong
+        entries.append(row(f'"{quoted}"', hex(mask), places[ends], len(wrong)))
     return entries, pool
+
+
+def packed(groups):
+    """Returns the bytes of groups of ascending characters."""
+    firsts = steps([group[0] for group in groups])
+    return sum((number(x) for first, g in zip(firsts, groups) for x in [first, *steps(g)[1:], 0]), [])
+
+
+def octets(name, values):
+    return table(f"uint8_t {name}[]", (f"{value}," for value in values))
 
 
 def header():
@@ -195,9 +219,11 @@ def header():
     by_category = [set() for _ in CATEGORIES]
     for c, i in found.items():
         by_category[i].add(c)
-    runs = [c for before, c in zip([None, *SCALARS], SCALARS) if found[c] != found.get(before)]
+    starts = [c for before, c in zip([None, *SCALARS], SCALARS) if found[c] != found.get(before)]
     names, pool = named({**reference_sets(by_category), **other_sets()}, by_category)
+    runs = sum((number(step << 5 | found[c]) for step, c in zip(steps(starts), starts)), [])
     groups, rest = folds()
+    assert max(map(len, groups)) <= LARGEST_GROUP
     assert matched("(?i:[" + "".join(rf"\x{{{c:x}}}" for g in groups for c in g) + "])").isdisjoint(rest)
     folded = many(groups)
     texts = sorted({text for found in folded.values() for text in found})
@@ -208,24 +234,31 @@ def header():
         '#include "common/pattern/code_set.h"',
         "",
         "/* clang-format off */",
-        "/* Runs of characters of a general category: first character << 8 | category, ascending. A",
-        " * category is the number of its bit in named_set.categories: " + ", ".join(CATEGORIES[:9]) + ",",
-        " * " + ", ".join(CATEGORIES[9:]) + ". */",
-        *table("uint32_t category_runs[]", (f"0x{c << 8 | found[c]:x}," for c in runs)),
+        "/* Most tables are numbers of one or more bytes: seven bits in each, the lowest first; all but the",
+        " * last byte have the eighth bit. */",
+        "",
+        "/* Runs of characters of a general category: characters since the start of the run before << 5 |",
+        " * category, ascending. A category is the number of its bit in named_set.categories: " + ", ".join(CATEGORIES[:3]) + ",",
+        " * " + ", ".join(CATEGORIES[3:25]) + ",",
+        " * " + ", ".join(CATEGORIES[25:]) + ". */",
+        *octets("category_runs", runs),
         "",
         "/* A set with its name in lower case: the characters of some categories. Each exception is in the",
         " * set if and only if its category is not. Ascending. */",
         "struct named_set {",
         "    const char *name;",
         "    uint32_t categories;",
-        "    uint16_t first, n; /* of set_exceptions */",
+        "    uint16_t at, n; /* place in set_exceptions, and number of ranges */",
         "};",
         *table("struct named_set named_sets[]", names),
         "",
-        *code_ranges("set_exceptions", pool),
+        "/* Ranges: the first and the last character of each, as the step from the number before. */",
+        *octets("set_exceptions", pool),
         "",
-        "/* Groups of characters that differ only in case, each ended by 0; in ascending order. */",
-        *table("uint32_t fold_groups[]", (" ".join(f"0x{c:x}," for c in g) + " 0," for g in groups)),
+        "/* Groups of characters that differ only in case, ascending: the step from the first character of",
+        " * the group before, the steps to the other characters, and 0. */",
+        f"enum {{ LARGEST_GROUP = {LARGEST_GROUP} }};",
+        *octets("fold_groups", packed(groups)),
         "",
         "/* Characters that equal several characters if case is ignored, ascending. */",
         *table("uint32_t folds_to_many[]", (f"0x{c:x}," for c in folded)),
