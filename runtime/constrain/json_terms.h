@@ -1,0 +1,38 @@
+/* Terms for the parts of JSON that several front ends need. */
+#ifndef SMOL_RUNTIME_JSON_TERMS_H
+#define SMOL_RUNTIME_JSON_TERMS_H
+
+#include "common/code_range.h"
+#include "runtime/constrain/json_tree.h"
+#include "runtime/constrain/term.h"
+
+/* White space between the parts of a value. */
+enum json_space {
+    JSON_COMPACT,  /* none */
+    JSON_SPACED,   /* one space after each comma and colon */
+    JSON_INDENTED, /* one member or element per line, indented by two spaces per level */
+};
+
+/* One character out of ranges (n), ascending and disjoint, inside a JSON string, in all spellings:
+ * raw UTF-8, short escapes, \uXXXX, surrogate pairs. */
+term smol_json_character(struct term_table *table, const struct code_range *ranges, size_t n);
+
+/* Any one character inside a JSON string. */
+term smol_json_any_character(struct term_table *table);
+
+/* A string with min to max characters, a unit; max may be TERM_FOREVER. */
+term smol_json_string_term(struct term_table *table, uint32_t min, uint32_t max);
+
+/* Any number, a unit. */
+term smol_json_number_term(struct term_table *table);
+
+/* Any value, with JSON_COMPACT or JSON_SPACED white space. */
+term smol_json_any_term(struct term_table *table, enum json_space white_space);
+
+/* The text of a string with its quotes, each character in the usual spelling: raw where possible. */
+term smol_json_literal_term(struct term_table *table, struct json_text text);
+
+/* The contents of a string in all spellings. */
+term smol_json_contents_term(struct term_table *table, struct json_text text);
+
+#endif

@@ -1,0 +1,507 @@
+/* Objects of a schema, see schema_compiler.h.
+ *
+ * The properties that are named come in the order of the schema, then those that are only required,
+ * then all others. */
+#include <string.h>
+
+#include "runtime/constrain/schema_compiler.h"
+
+enum {
+    MAX_PATTERNS = 6,      /* patterns of names that overlap */
+    MAX_CELLS = 200000,    /* properties times numbers of properties */
+    MAX_ANY_ORDER = 8,     /* properties that may come in any order */
+};
+
+/* --- the schemas of a property ------------------------------------------------------------ */
+
+/* One name, or a class of names that `properties` does not list. */
+struct name_class {
+    const struct json_text *name;           /* or NULL */
+    const struct json_node *const *patterns; /* (n) the patterns of all claims */
+    size_t n;
+    uint64_t matched; /* bit i: the names match pattern i */
+};
+
+/* Returns whether the names match a member of patternProperties. */
+static bool class_matches(struct compiler *c, const struct name_class *names,
+                          const struct json_node *pattern)
+{
+    if (names->name)
+        return smol_schema_matches(c, pattern, pattern->key, *names->name);
+    for (size_t i = 0; i < names->n; i++)
+        if (json_text_equal(names->patterns[i]->key, pattern->key))
+            return names->matched >> i & 1;
+    return false;
+}
+
+/* Adds the schemas of properties, patternProperties and additionalProperties for a name. Returns
+ * whether there are any. */
+static bool add_group(struct compiler *c, struct goal_builder *builder,
+                      const struct json_node *owner, const struct name_class *names)
+{
+    const struct json_node *properties = smol_json_get(owner, "properties");
+    const struct json_node *patterns = smol_json_get(owner, "patternProperties");
+    const struct json_node *others = smol_json_get(owner, "additionalProperties");
+    const struct json_node *own = names->name ? smol_json_find(properties, *names->name) : NULL;
+    bool covered = own != NULL;
+    if (own)
+        smol_schema_add(c, builder, own, false);
+    for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
+        if (class_matches(c, names, p)) {
+            smol_schema_add(c, builder, p, false);
+            covered = true;
+        }
+    }
+    if (!covered && others)
+        smol_schema_add(c, builder, others, false);
+    return covered || others;
+}
+
+/* Returns whether a claim comes from within the schema of an unevaluated keyword. */
+static bool is_within(const struct claim *claim, const struct json_node *owner)
+{
+    const struct scope *scope = claim->scope;
+    while (scope && scope->owner != owner)
+        scope = scope->outer;
+    return scope && !claim->negative;
+}
+
+/* Returns whether a schema within that of unevaluatedProperties covers the names. */
+static bool is_evaluated(struct compiler *c, const struct facts *facts,
+                         const struct claim *unevaluated, const struct name_class *names)
+{
+    struct goal_builder unused;
+    for (size_t i = 0; i < facts->n; i++) {
+        const struct claim *claim = &facts->claims[i];
+        if (claim == unevaluated || !is_within(claim, unevaluated->owner))
+            continue;
+        unused.n = 0;
+        if (claim->word == WORD_UNEVALUATED_PROPERTIES && claim->owner != unevaluated->owner)
+            return true;
+        if ((claim->word == WORD_PROPERTIES || claim->word == WORD_PATTERN_PROPERTIES ||
+             claim->word == WORD_ADDITIONAL_PROPERTIES) &&
+            add_group(c, &unused, claim->owner, names))
+            return true;
+    }
+    return false;
+}
+
+/* Returns the goal of a property with such a name, or NULL if there must be none. */
+static const struct goal *class_goal(struct compiler *c, const struct facts *facts,
+                                     const struct name_class *names)
+{
+    struct goal_builder builder;
+    builder.n = 0, builder.never = false;
+    for (size_t i = 0; i < facts->n && !builder.never; i++) {
+        const struct claim *claim = &facts->claims[i];
+        bool named = names->name && json_text_equal(claim->name, *names->name);
+        struct json_node name = {.kind = JSON_STRING};
+        switch (claim->word) {
+        case WORD_PROPERTIES:
+        case WORD_PATTERN_PROPERTIES:
+        case WORD_ADDITIONAL_PROPERTIES:
+            add_group(c, &builder, claim->owner, names);
+            break;
+        case WORD_PROPERTY:
+            if (named)
+                smol_schema_add(c, &builder, claim->value, claim->negative);
+            break;
+        case WORD_LACKS:
+            builder.never |= named;
+            break;
+        case WORD_PROPERTY_NAMES:
+            if (names->name) {
+                name.text = *names->name;
+                builder.never |= !smol_schema_valid(c, claim->value, &name);
+            }
+            break;
+        case WORD_UNEVALUATED_PROPERTIES:
+            if (!is_evaluated(c, facts, claim, names))
+                smol_schema_add(c, &builder, claim->value, false);
+            break;
+        default:
+            break;
+        }
+    }
+    return smol_schema_goal(c, &builder);
+}
+
+const struct goal *smol_schema_property(struct compiler *c, const struct facts *facts,
+                                        struct json_text name)
+{
+    struct name_class names = {.name = &name};
+    return class_goal(c, facts, &names);
+}
+
+/* --- the named properties ----------------------------------------------------------------- */
+
+struct property {
+    struct json_text name;
+    bool required;
+    term member; /* key and value */
+};
+
+struct object {
+    struct compiler *c;
+    const struct facts *facts;
+    unsigned level;
+    struct property *properties; /* (n) */
+    size_t n;
+    uint32_t min, max; /* properties */
+    term other;        /* any other member, TERM_NOTHING if there must be none */
+    term gap, comma, close; /* before the first, between, after the last member */
+};
+
+static bool is_group(const struct claim *claim)
+{
+    return claim->word == WORD_PROPERTIES || claim->word == WORD_PATTERN_PROPERTIES ||
+           claim->word == WORD_ADDITIONAL_PROPERTIES;
+}
+
+/* Returns whether one of the first n claims names a property. */
+static bool is_named(const struct facts *facts, size_t n, struct json_text name, bool groups)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct claim *claim = &facts->claims[i];
+        bool own = (claim->word == WORD_HAS || claim->word == WORD_LACKS) && !groups;
+        if (is_group(claim) && smol_json_find(smol_json_get(claim->owner, "properties"), name))
+            return true;
+        if ((own || claim->word == WORD_PROPERTY) && json_text_equal(claim->name, name))
+            return true;
+    }
+    return false;
+}
+
+static bool is_required(const struct facts *facts, struct json_text name)
+{
+    for (size_t i = 0; i < facts->n; i++)
+        if (facts->claims[i].word == WORD_HAS && json_text_equal(facts->claims[i].name, name))
+            return true;
+    return false;
+}
+
+/* Counts the names of the claims, with repetitions. */
+static size_t count_names(const struct facts *facts)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < facts->n; i++) {
+        const struct json_node *properties =
+            is_group(&facts->claims[i]) ? smol_json_get(facts->claims[i].owner, "properties") : NULL;
+        n += properties ? properties->n : 1;
+    }
+    return n;
+}
+
+static void add_name(struct object *object, struct json_text name)
+{
+    object->properties[object->n].required = is_required(object->facts, name);
+    object->properties[object->n++].name = name;
+}
+
+static void collect_names(struct object *object)
+{
+    const struct facts *facts = object->facts;
+    object->properties =
+        smol_schema_take(object->c, count_names(facts) * sizeof *object->properties);
+    if (!object->properties)
+        return;
+    for (size_t i = 0; i < facts->n; i++) {
+        const struct claim *claim = &facts->claims[i];
+        const struct json_node *list =
+            is_group(claim) ? smol_json_get(claim->owner, "properties") : NULL;
+        for (const struct json_node *p = list ? list->first : NULL; p; p = p->next)
+            if (!is_named(facts, i, p->key, true))
+                add_name(object, p->key);
+        if (claim->word == WORD_PROPERTY && !is_named(facts, i, claim->name, true))
+            add_name(object, claim->name);
+    }
+    for (size_t i = 0; i < facts->n; i++) {
+        const struct claim *claim = &facts->claims[i];
+        bool own = claim->word == WORD_HAS || claim->word == WORD_LACKS;
+        if (own && !is_named(facts, facts->n, claim->name, true) &&
+            !is_named(facts, i, claim->name, false))
+            add_name(object, claim->name);
+    }
+}
+
+static void compile_members(struct object *object)
+{
+    struct compiler *c = object->c;
+    for (size_t i = 0; i < object->n && smol_schema_work(c, c->root); i++) {
+        struct property *property = &object->properties[i];
+        const struct goal *goal = smol_schema_property(c, object->facts, property->name);
+        term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
+        term key = smol_json_literal_term(c->table, property->name);
+        property->member = smol_term_then(
+            c->table, key, smol_term_then(c->table, smol_schema_colon(c), value));
+        if (value == TERM_NOTHING)
+            property->member = TERM_NOTHING;
+    }
+}
+
+/* --- all other properties ----------------------------------------------------------------- */
+
+/* The contents of the names that propertyNames allow. */
+static term allowed_names(struct compiler *c, const struct facts *facts, bool *any)
+{
+    struct goal_builder builder;
+    struct alternatives alternatives = {0};
+    term all = TERM_NOTHING;
+    builder.n = 0, builder.never = false;
+    for (size_t i = 0; i < facts->n; i++)
+        if (facts->claims[i].word == WORD_PROPERTY_NAMES)
+            smol_schema_add(c, &builder, facts->claims[i].value, false);
+    const struct goal *goal = smol_schema_goal(c, &builder);
+    *any = goal && goal->n == 0;
+    if (!goal || *any)
+        return all;
+    smol_schema_expand(c, goal, &alternatives);
+    for (size_t i = 0; i < alternatives.n; i++)
+        if (alternatives.at[i].types & TYPE_STRING)
+            all = smol_term_either(c->table, all, smol_schema_contents(c, &alternatives.at[i]));
+    return all;
+}
+
+/* Collects the patterns of all claims. Returns how many there are. */
+static size_t collect_patterns(struct object *object, const struct json_node **out, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < object->facts->n; i++) {
+        const struct claim *claim = &object->facts->claims[i];
+        const struct json_node *patterns =
+            is_group(claim) ? smol_json_get(claim->owner, "patternProperties") : NULL;
+        for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
+            size_t k = 0;
+            while (k < n && !json_text_equal(out[k]->key, p->key))
+                k++;
+            if (k == n && n == room)
+                smol_schema_fail(object->c, patterns, "too many patterns");
+            else
+                out[k] = p, n += k == n;
+        }
+    }
+    return n;
+}
+
+/* A class of names: those that match some patterns, and none of the others, nor a named property. */
+static term class_names(struct object *object, const struct name_class *names, term allowed,
+                        bool any_allowed, const term *matching, term named)
+{
+    struct term_table *table = object->c->table;
+    term with = allowed, without = named;
+    bool any = any_allowed;
+    for (size_t i = 0; i < names->n; i++) {
+        if (!(names->matched >> i & 1))
+            without = smol_term_either(table, without, matching[i]);
+        else
+            with = any ? matching[i] : smol_term_both(table, with, matching[i]), any = false;
+    }
+    struct facts no_facts = {TYPE_STRING, 0, NULL};
+    if (any)
+        with = smol_schema_contents(object->c, &no_facts);
+    return without == TERM_NOTHING ? with : smol_term_without(table, with, without);
+}
+
+/* Adds the members of a class of names to object->other. */
+static void add_class(struct object *object, const struct name_class *names, term allowed,
+                      bool any_allowed, const term *matching, term named)
+{
+    struct compiler *c = object->c;
+    const struct goal *goal = class_goal(c, object->facts, names);
+    if (!goal || (goal->n > 1 && smol_schema_is_empty(c, goal)))
+        return;
+    term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
+    if (value == TERM_NOTHING)
+        return;
+    term contents = class_names(object, names, allowed, any_allowed, matching, named);
+    term rest = smol_term_then(c->table, smol_schema_colon(c), value);
+    term member = smol_term_then(c->table, smol_schema_quoted(c, contents), rest);
+    object->other = smol_term_either(c->table, object->other, member);
+}
+
+/* Returns whether pattern i excludes all patterns of a set. */
+static bool excludes(struct compiler *c, const struct json_node **patterns, size_t i, uint64_t set)
+{
+    for (size_t k = 0; k < i; k++)
+        if ((set >> k & 1) &&
+            smol_schema_disjoint(c, patterns[i], patterns[k]->key, patterns[i]->key))
+            return true;
+    return false;
+}
+
+enum { PATTERN_ROOM = 40, MAX_CLASSES = 256 };
+
+/* Lists the sets of patterns that a name may match together: all, but not those with two that
+ * exclude each other. */
+static size_t list_classes(struct compiler *c, const struct json_node **patterns, size_t n,
+                           uint64_t *sets)
+{
+    size_t n_sets = 1;
+    sets[0] = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t before = n_sets;
+        for (size_t k = 0; k < before && !c->status; k++) {
+            if (n > 2 && sets[k] && excludes(c, patterns, i, sets[k]))
+                continue;
+            if (n_sets == MAX_CLASSES) {
+                smol_schema_fail(c, patterns[i]->parent, "too many patterns that overlap");
+                return 0;
+            }
+            sets[n_sets++] = sets[k] | (uint64_t)1 << i;
+        }
+    }
+    return n_sets;
+}
+
+static void compile_others(struct object *object)
+{
+    struct compiler *c = object->c;
+    const struct json_node *patterns[PATTERN_ROOM];
+    term matching[PATTERN_ROOM], named = TERM_NOTHING, allowed;
+    uint64_t sets[MAX_CLASSES];
+    bool any_allowed;
+    struct name_class names = {.patterns = patterns};
+    names.n = collect_patterns(object, patterns, PATTERN_ROOM);
+    if (names.n == 0 && !class_goal(c, object->facts, &names))
+        return;
+    allowed = allowed_names(c, object->facts, &any_allowed);
+    for (size_t i = 0; i < names.n; i++)
+        matching[i] = smol_schema_pattern(c, patterns[i], patterns[i]->key);
+    term *spellings = smol_schema_take(c, object->n * sizeof *spellings);
+    if (!spellings)
+        return;
+    for (size_t i = 0; i < object->n; i++)
+        spellings[i] = smol_schema_spellings(c, object->properties[i].name);
+    named = smol_term_any_of(c->table, spellings, object->n);
+    size_t n_sets = list_classes(c, patterns, names.n, sets);
+    for (size_t i = 0; i < n_sets && !c->status; i++) {
+        names.matched = sets[i];
+        add_class(object, &names, allowed, any_allowed, matching, named);
+    }
+}
+
+/* --- members in order --------------------------------------------------------------------- */
+
+/* Other members after `before` members, and the end of the object. */
+static term others_after(const struct object *object, uint32_t before)
+{
+    struct term_table *table = object->c->table;
+    uint32_t min = object->min > before ? object->min - before : 0;
+    uint32_t max = object->max == TERM_FOREVER ? TERM_FOREVER : object->max - before;
+    term none = before ? object->close : smol_term_literal(table, "}", 1);
+    if (object->other == TERM_NOTHING || max == 0)
+        return min ? TERM_NOTHING : none;
+    term more = smol_term_then(table, object->comma, object->other);
+    if (before > 0)
+        return smol_term_then(table, smol_term_repeat(table, more, min, max), none);
+    uint32_t rest = max == TERM_FOREVER ? TERM_FOREVER : max - 1;
+    term some = smol_term_repeat(table, more, min ? min - 1 : 0, rest);
+    some = smol_term_then(table, some, object->close);
+    some = smol_term_then(table, object->gap, smol_term_then(table, object->other, some));
+    return min ? some : smol_term_either(table, some, none);
+}
+
+/* Members after the brace. A row holds terms by how many members came before, counted up to `cap`;
+ * the rows are made from the last property to the first. */
+static term in_order(const struct object *object)
+{
+    struct compiler *c = object->c;
+    uint32_t n = (uint32_t)object->n, cap = object->min;
+    if (object->max != TERM_FOREVER && (object->max < n || object->other != TERM_NOTHING))
+        cap = object->max;
+    cap = cap < 1 ? 1 : cap > n + 1 ? n + 1 : cap;
+    if ((uint64_t)n * cap > MAX_CELLS) {
+        smol_schema_fail(c, c->root, "minProperties or maxProperties beside too many properties");
+        return TERM_NOTHING;
+    }
+    term *row = smol_schema_take(c, (cap + 1) * sizeof *row);
+    if (!row)
+        return TERM_NOTHING;
+    for (uint32_t before = 0; before <= cap; before++)
+        row[before] = before > object->max ? TERM_NOTHING : others_after(object, before);
+    for (uint32_t i = n; i-- > 0;) {
+        const struct property *property = &object->properties[i];
+        for (uint32_t before = 0; before <= cap; before++) { /* upwards: the next is not yet new */
+            term here = TERM_NOTHING, rest = row[before < cap ? before + 1 : cap];
+            if (property->member != TERM_NOTHING && before < object->max)
+                here = smol_term_then(c->table, before ? object->comma : object->gap,
+                                      smol_term_then(c->table, property->member, rest));
+            row[before] =
+                property->required ? here : smol_term_either(c->table, here, row[before]);
+        }
+    }
+    return row[0];
+}
+
+/* Members in any order after the brace: terms by the set of named properties that came before. */
+static term in_any_order(const struct object *object)
+{
+    struct compiler *c = object->c;
+    size_t n = object->n, end = (size_t)1 << (n & 31), required = 0;
+    if (n > MAX_ANY_ORDER || object->min > 0 || object->max != TERM_FOREVER) {
+        smol_schema_fail(c, c->root,
+                         n > MAX_ANY_ORDER ? "too many properties for any order"
+                                           : "minProperties and maxProperties beside any order");
+        return TERM_NOTHING;
+    }
+    term *sets = smol_schema_take(c, end * sizeof *sets), any[MAX_ANY_ORDER + 2];
+    if (!sets)
+        return TERM_NOTHING;
+    for (size_t i = 0; i < n; i++)
+        required |= (size_t)object->properties[i].required << i;
+    term other = smol_term_then(c->table, object->comma, object->other);
+    other = smol_term_repeat(c->table, other, 0, TERM_FOREVER);
+    for (size_t set = end; set-- > 0;) { /* what follows a member that is not the first */
+        for (size_t i = 0; i < n; i++)
+            any[i] = set >> i & 1
+                         ? TERM_NOTHING
+                         : smol_term_then(c->table, object->comma,
+                                          smol_term_then(c->table, object->properties[i].member,
+                                                         sets[set | (size_t)1 << i]));
+        any[n] = (set & required) == required ? object->close : TERM_NOTHING;
+        sets[set] = smol_term_then(c->table, other, smol_term_any_of(c->table, any, n + 1));
+    }
+    for (size_t i = 0; i < n; i++)
+        any[i] = smol_term_then(c->table, object->properties[i].member, sets[(size_t)1 << i]);
+    any[n] = smol_term_then(c->table, object->other, sets[0]);
+    term some = smol_term_then(c->table, object->gap, smol_term_any_of(c->table, any, n + 1));
+    return required ? some : smol_term_either(c->table, some, smol_term_literal(c->table, "}", 1));
+}
+
+/* Names that are not listed may repeat, so that two of them may be one property. */
+static void check_minimum(const struct object *object)
+{
+    uint32_t needed = object->min;
+    if (object->other == TERM_NOTHING || needed < 2)
+        return;
+    for (size_t i = 0; i < object->n && needed > 0; i++)
+        needed -= object->properties[i].required && object->properties[i].member != TERM_NOTHING;
+    for (size_t i = 0; i < object->facts->n && needed > 1; i++)
+        if (object->facts->claims[i].word == WORD_MIN_PROPERTIES ||
+            object->facts->claims[i].word == WORD_MAX_PROPERTIES) {
+            smol_schema_fail_claim(object->c, &object->facts->claims[i],
+                                   "several properties whose names are not listed cannot be required");
+            return;
+        }
+}
+
+term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level)
+{
+    struct object object = {.c = c, .facts = facts, .level = level, .max = TERM_FOREVER};
+    object.gap = smol_schema_gap(c, level);
+    object.comma = smol_schema_comma(c, level);
+    object.close = smol_schema_close(c, '}', level);
+    smol_schema_limits(c, facts, WORD_MIN_PROPERTIES, WORD_MAX_PROPERTIES, &object.min,
+                       &object.max);
+    if (object.min > object.max)
+        return TERM_NOTHING;
+    smol_schema_check_excluded(c, facts, JSON_OBJECT);
+    collect_names(&object);
+    compile_members(&object);
+    compile_others(&object);
+    check_minimum(&object);
+    if (c->status)
+        return TERM_NOTHING;
+    term members = c->options.any_order ? in_any_order(&object) : in_order(&object);
+    return smol_term_then(c->table, smol_term_literal(c->table, "{", 1), members);
+}

@@ -1,0 +1,372 @@
+/* Validates a value of const or enum against schemas and claims, see schema_compiler.h. */
+#include <string.h>
+
+#include "runtime/constrain/schema_compiler.h"
+
+unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value)
+{
+    static const uint8_t types[] = {TYPE_NULL,    TYPE_BOOLEAN, TYPE_BOOLEAN, TYPE_NUMBER,
+                                    TYPE_STRING, TYPE_LIST,    TYPE_OBJECT};
+    struct decimal number;
+    if (value->kind != JSON_NUMBER)
+        return types[value->kind];
+    smol_decimal_read(value->text, &number);
+    bool plain = !memchr(value->text.at, '.', value->text.size) &&
+                 !memchr(value->text.at, 'e', value->text.size) &&
+                 !memchr(value->text.at, 'E', value->text.size);
+    bool integer = smol_decimal_is_integer(&number) && (plain || c->draft > DRAFT_4);
+    return integer ? TYPE_INTEGER : TYPE_FRACTION;
+}
+
+static bool is_type(struct compiler *c, const struct json_node *keyword,
+                    const struct json_node *value)
+{
+    struct json_node names = {.kind = JSON_LIST, .first = keyword};
+    unsigned type = smol_schema_type_of(c, value);
+    const struct json_node *name = keyword->kind == JSON_LIST ? keyword->first : names.first;
+    for (; name; name = keyword->kind == JSON_LIST ? name->next : NULL) {
+        static const char *const types[] = {"null", "boolean", "integer", "", "string", "array", "object"};
+        for (unsigned i = 0; i < 7 && name->kind == JSON_STRING; i++)
+            if ((type >> i & 1) && json_text_is(name->text, types[i]))
+                return true;
+        if ((type & TYPE_NUMBER) && name->kind == JSON_STRING && json_text_is(name->text, "number"))
+            return true;
+    }
+    return false;
+}
+
+static bool is_among(const struct json_node *list, const struct json_node *value)
+{
+    for (const struct json_node *other = list->first; other; other = other->next)
+        if (smol_json_equal(other, value))
+            return true;
+    return false;
+}
+
+static size_t count_valid(struct compiler *c, const struct json_node *schemas,
+                          const struct json_node *value)
+{
+    size_t n = 0;
+    for (const struct json_node *schema = schemas->first; schema; schema = schema->next)
+        n += smol_schema_valid(c, schema, value);
+    return n;
+}
+
+/* --- objects ------------------------------------------------------------------------------ */
+
+/* Validates the properties by one of the three keywords of the group. */
+static bool valid_properties(struct compiler *c, const struct json_node *owner, enum word word,
+                             const struct json_node *value)
+{
+    const struct json_node *properties = smol_json_get(owner, "properties");
+    const struct json_node *patterns = smol_json_get(owner, "patternProperties");
+    const struct json_node *others = smol_json_get(owner, "additionalProperties");
+    for (const struct json_node *member = value->first; member; member = member->next) {
+        const struct json_node *own = smol_json_find(properties, member->key);
+        bool covered = own != NULL;
+        if (own && word == WORD_PROPERTIES && !smol_schema_valid(c, own, member))
+            return false;
+        for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next) {
+            if (!smol_schema_matches(c, p, p->key, member->key))
+                continue;
+            covered = true;
+            if (word == WORD_PATTERN_PROPERTIES && !smol_schema_valid(c, p, member))
+                return false;
+        }
+        if (!covered && others && word == WORD_ADDITIONAL_PROPERTIES &&
+            !smol_schema_valid(c, others, member))
+            return false;
+    }
+    return true;
+}
+
+static bool has_names(const struct json_node *names, const struct json_node *value)
+{
+    for (const struct json_node *name = names->first; name; name = name->next)
+        if (!smol_json_find(value, name->text))
+            return false;
+    return true;
+}
+
+static bool valid_dependencies(struct compiler *c, const struct json_node *keyword,
+                               const struct json_node *value)
+{
+    for (const struct json_node *then = keyword->first; then; then = then->next)
+        if (smol_json_find(value, then->key) &&
+            !(then->kind == JSON_LIST ? has_names(then, value) : smol_schema_valid(c, then, value)))
+            return false;
+    return true;
+}
+
+static bool valid_names(struct compiler *c, const struct json_node *schema,
+                        const struct json_node *value)
+{
+    for (const struct json_node *member = value->first; member; member = member->next) {
+        struct json_node name = {.kind = JSON_STRING, .text = member->key};
+        if (!smol_schema_valid(c, schema, &name))
+            return false;
+    }
+    return true;
+}
+
+/* --- lists -------------------------------------------------------------------------------- */
+
+/* Validates the elements by prefixItems, items and additionalItems. */
+static bool valid_items(struct compiler *c, const struct json_node *owner,
+                        const struct json_node *value)
+{
+    const struct json_node *items = smol_json_get(owner, "items");
+    const struct json_node *prefix = smol_json_get(owner, "prefixItems");
+    if (items && items->kind == JSON_LIST)
+        prefix = items, items = smol_json_get(owner, "additionalItems");
+    const struct json_node *schema = prefix ? prefix->first : NULL;
+    for (const struct json_node *child = value->first; child; child = child->next) {
+        const struct json_node *own = schema ? schema : items;
+        if (own && !smol_schema_valid(c, own, child))
+            return false;
+        schema = schema ? schema->next : NULL;
+    }
+    return true;
+}
+
+static bool valid_contains(struct compiler *c, const struct json_node *owner,
+                           const struct json_node *schema, const struct json_node *value)
+{
+    const struct json_node *low = smol_json_get(owner, "minContains");
+    const struct json_node *high = smol_json_get(owner, "maxContains");
+    size_t n = 0;
+    for (const struct json_node *child = value->first; child; child = child->next)
+        n += smol_schema_valid(c, schema, child);
+    return n >= (low ? smol_schema_count(c, low) : 1) &&
+           n <= (high ? smol_schema_count(c, high) : UINT32_MAX);
+}
+
+static bool is_unique(const struct json_node *list)
+{
+    for (const struct json_node *a = list->first; a; a = a->next)
+        for (const struct json_node *b = a->next; b; b = b->next)
+            if (smol_json_equal(a, b))
+                return false;
+    return true;
+}
+
+/* --- numbers ------------------------------------------------------------------------------ */
+
+static bool is_strict(const struct json_node *owner, const char *keyword)
+{
+    const struct json_node *strict = smol_json_get(owner, keyword);
+    return strict && strict->kind == JSON_TRUE;
+}
+
+static bool valid_multiple(struct compiler *c, const struct json_node *keyword,
+                           const struct json_node *value)
+{
+    struct decimal a, b;
+    bool known = true;
+    smol_decimal_read(value->text, &a);
+    smol_decimal_read(keyword->text, &b);
+    bool valid = smol_decimal_is_multiple(&a, &b, &known);
+    if (!known)
+        smol_schema_fail(c, keyword, "the number is too long");
+    return valid;
+}
+
+static bool valid_number(struct compiler *c, const struct json_node *owner, enum word word,
+                         const struct json_node *keyword, const struct json_node *value)
+{
+    if (keyword->kind != JSON_NUMBER)
+        return true; /* the older exclusiveMinimum */
+    if (word == WORD_MULTIPLE_OF)
+        return valid_multiple(c, keyword, value);
+    int order = smol_decimal_compare_texts(value->text, keyword->text);
+    switch (word) {
+    case WORD_MINIMUM:
+        return order > 0 || (order == 0 && !is_strict(owner, "exclusiveMinimum"));
+    case WORD_MAXIMUM:
+        return order < 0 || (order == 0 && !is_strict(owner, "exclusiveMaximum"));
+    case WORD_EXCLUSIVE_MINIMUM:
+        return order > 0;
+    default:
+        return order < 0;
+    }
+}
+
+/* --- keywords ----------------------------------------------------------------------------- */
+
+static bool valid_if(struct compiler *c, const struct json_node *owner,
+                     const struct json_node *schema, const struct json_node *value)
+{
+    const struct json_node *next =
+        smol_json_get(owner, smol_schema_valid(c, schema, value) ? "then" : "else");
+    return !next || smol_schema_valid(c, next, value);
+}
+
+static bool valid_reference(struct compiler *c, const struct json_node *ref,
+                            const struct json_node *value)
+{
+    const struct json_node *target = smol_schema_target(c, ref);
+    return target && smol_schema_valid(c, target, value);
+}
+
+/* Validates by a keyword that applies to the type of the value. */
+static bool valid_keyword(struct compiler *c, const struct json_node *owner, enum word word,
+                          const struct json_node *keyword, const struct json_node *value)
+{
+    switch (word) {
+    case WORD_TYPE:
+        return is_type(c, keyword, value);
+    case WORD_ENUM:
+        return is_among(keyword, value);
+    case WORD_CONST:
+        return smol_json_equal(keyword, value);
+    case WORD_ALL_OF:
+        return count_valid(c, keyword, value) == keyword->n;
+    case WORD_ANY_OF:
+        return count_valid(c, keyword, value) > 0;
+    case WORD_ONE_OF:
+        return count_valid(c, keyword, value) == 1;
+    case WORD_NOT:
+        return !smol_schema_valid(c, keyword, value);
+    case WORD_IF:
+        return valid_if(c, owner, keyword, value);
+    case WORD_REF:
+    case WORD_DYNAMIC_REF:
+    case WORD_RECURSIVE_REF:
+        return valid_reference(c, keyword, value);
+    case WORD_PROPERTIES:
+    case WORD_PATTERN_PROPERTIES:
+    case WORD_ADDITIONAL_PROPERTIES:
+        return valid_properties(c, owner, word, value);
+    case WORD_REQUIRED:
+        return has_names(keyword, value);
+    case WORD_PROPERTY_NAMES:
+        return valid_names(c, keyword, value);
+    case WORD_MIN_PROPERTIES:
+    case WORD_MIN_ITEMS:
+        return value->n >= smol_schema_count(c, keyword);
+    case WORD_MAX_PROPERTIES:
+    case WORD_MAX_ITEMS:
+        return value->n <= smol_schema_count(c, keyword);
+    case WORD_DEPENDENCIES:
+    case WORD_DEPENDENT_REQUIRED:
+    case WORD_DEPENDENT_SCHEMAS:
+        return valid_dependencies(c, keyword, value);
+    case WORD_ITEMS:
+    case WORD_PREFIX_ITEMS:
+    case WORD_ADDITIONAL_ITEMS:
+        return valid_items(c, owner, value);
+    case WORD_CONTAINS:
+        return valid_contains(c, owner, keyword, value);
+    case WORD_UNIQUE_ITEMS:
+        return keyword->kind != JSON_TRUE || is_unique(value);
+    case WORD_MIN_LENGTH:
+        return smol_schema_length(value->text) >= smol_schema_count(c, keyword);
+    case WORD_MAX_LENGTH:
+        return smol_schema_length(value->text) <= smol_schema_count(c, keyword);
+    case WORD_PATTERN:
+        return smol_schema_matches(c, keyword, keyword->text, value->text);
+    case WORD_FORMAT:
+        return smol_schema_has_format(c, keyword, value->text);
+    case WORD_MINIMUM:
+    case WORD_MAXIMUM:
+    case WORD_EXCLUSIVE_MINIMUM:
+    case WORD_EXCLUSIVE_MAXIMUM:
+    case WORD_MULTIPLE_OF:
+        return valid_number(c, owner, word, keyword, value);
+    default: /* unevaluatedProperties and unevaluatedItems */
+        smol_schema_fail(c, keyword, "the keyword is not supported for values of const and enum");
+        return false;
+    }
+}
+
+bool smol_schema_valid(struct compiler *c, const struct json_node *schema,
+                       const struct json_node *value)
+{
+    if (schema->kind != JSON_OBJECT || !smol_schema_work(c, schema))
+        return schema->kind == JSON_TRUE;
+    if (c->depth >= SCHEMA_MAX_DEPTH) {
+        smol_schema_fail(c, schema, "nested too deeply");
+        return false;
+    }
+    unsigned type = smol_schema_type_of(c, value);
+    const struct json_node *ref = smol_json_get(schema, "$ref");
+    bool valid = true;
+    c->depth++;
+    if (ref && c->draft <= DRAFT_7 && ref->kind == JSON_STRING)
+        valid = valid_reference(c, ref, value);
+    else
+        for (const struct json_node *member = schema->first; member && valid; member = member->next) {
+            enum word word = smol_schema_word(c, member);
+            if (word != WORD_NONE && (smol_schema_word_types(word) & type))
+                valid = valid_keyword(c, schema, word, member, value);
+        }
+    c->depth--;
+    return valid;
+}
+
+/* --- claims ------------------------------------------------------------------------------- */
+
+static const struct json_node *element(const struct json_node *list, uint32_t index)
+{
+    const struct json_node *child = list->first;
+    while (child && index--)
+        child = child->next;
+    return child;
+}
+
+/* Returns how many elements match the schema of a claim. */
+static size_t count_elements(struct compiler *c, const struct claim *claim,
+                             const struct json_node *list)
+{
+    size_t n = 0;
+    for (const struct json_node *child = list->first; child; child = child->next)
+        n += smol_schema_valid(c, claim->value, child) != claim->negative;
+    return n;
+}
+
+bool smol_schema_holds(struct compiler *c, const struct claim *claim, const struct json_node *value)
+{
+    const struct json_node *child = NULL;
+    bool applies = smol_schema_word_types(claim->word) & smol_schema_type_of(c, value);
+    switch (claim->word) {
+    case WORD_SCHEMA: /* a mark of the expansion: its keywords are claims too */
+        return true;
+    case WORD_HAS:
+        return !applies || smol_json_find(value, claim->name);
+    case WORD_LACKS:
+        return !applies || !smol_json_find(value, claim->name);
+    case WORD_PROPERTY:
+        child = smol_json_find(value, claim->name);
+        return !child || smol_schema_valid(c, claim->value, child) != claim->negative;
+    case WORD_AT:
+        child = applies ? element(value, claim->index) : NULL;
+        return !child || smol_schema_valid(c, claim->value, child) != claim->negative;
+    case WORD_LONGER:
+        return !applies || value->n > claim->index;
+    case WORD_EVERY:
+        return !applies || count_elements(c, claim, value) == value->n;
+    case WORD_SOME:
+        return !applies || count_elements(c, claim, value) > 0;
+    case WORD_PROPERTIES:
+    case WORD_PATTERN_PROPERTIES:
+    case WORD_ADDITIONAL_PROPERTIES:
+        return !applies || (valid_properties(c, claim->owner, WORD_PROPERTIES, value) &&
+                            valid_properties(c, claim->owner, WORD_PATTERN_PROPERTIES, value) &&
+                            valid_properties(c, claim->owner, WORD_ADDITIONAL_PROPERTIES, value));
+    default:
+        if (!applies)
+            return !claim->negative;
+        return valid_keyword(c, claim->owner, claim->word, claim->value, value) != claim->negative;
+    }
+}
+
+bool smol_schema_all_hold(struct compiler *c, const struct facts *facts,
+                          const struct json_node *value)
+{
+    if (!(facts->types & smol_schema_type_of(c, value)))
+        return false;
+    for (size_t i = 0; i < facts->n; i++)
+        if (!smol_schema_holds(c, &facts->claims[i], value))
+            return false;
+    return true;
+}
