@@ -5,6 +5,18 @@
 
 #include "common/utf8.h"
 
+void smol_choices_add(struct term_choices *choices, term a)
+{
+    if (choices->n == sizeof choices->terms / sizeof *choices->terms)
+        choices->terms[0] = smol_choices_end(choices), choices->n = 1;
+    choices->terms[choices->n++] = a;
+}
+
+term smol_choices_end(struct term_choices *choices)
+{
+    return smol_term_any_of(choices->table, choices->terms, choices->n);
+}
+
 static term literal(struct term_table *table, const char *text)
 {
     return smol_term_literal(table, text, strlen(text));
@@ -147,16 +159,16 @@ term smol_json_character(struct term_table *table, const struct code_range *rang
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     static const struct code_range raw[] = {
         {0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0xd7ff}, {0xe000, 0x10ffff}};
+    struct term_choices all = {.table = table};
     struct byte_set set = {{0}};
     bool has_short = false;
-    term all = TERM_NOTHING;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < sizeof raw / sizeof *raw; k++)
-            all = smol_term_either(table, all,
-                                   clipped(table, raw_range, &ranges[i], raw[k].first, raw[k].last));
-        all = smol_term_either(table, all, clipped(table, escape_range, &ranges[i], 0, 0xd7ff));
-        all = smol_term_either(table, all, clipped(table, escape_range, &ranges[i], 0xe000, 0xffff));
-        all = smol_term_either(table, all, clipped(table, pair_range, &ranges[i], 0x10000, 0x10ffff));
+            smol_choices_add(&all,
+                             clipped(table, raw_range, &ranges[i], raw[k].first, raw[k].last));
+        smol_choices_add(&all, clipped(table, escape_range, &ranges[i], 0, 0xd7ff));
+        smol_choices_add(&all, clipped(table, escape_range, &ranges[i], 0xe000, 0xffff));
+        smol_choices_add(&all, clipped(table, pair_range, &ranges[i], 0x10000, 0x10ffff));
     }
     for (size_t k = 0; values[k]; k++) {
         if (code_ranges_have(ranges, n, (uint8_t)values[k])) {
@@ -164,10 +176,10 @@ term smol_json_character(struct term_table *table, const struct code_range *rang
             has_short = true;
         }
     }
-    if (!has_short)
-        return all;
-    term escape = smol_term_then(table, literal(table, "\\"), smol_term_bytes(table, &set));
-    return smol_term_either(table, all, escape);
+    if (has_short)
+        smol_choices_add(
+            &all, smol_term_then(table, literal(table, "\\"), smol_term_bytes(table, &set)));
+    return smol_choices_end(&all);
 }
 
 term smol_json_any_character(struct term_table *table)
@@ -216,23 +228,6 @@ term smol_json_literal_term(struct term_table *table, struct json_text text)
         all = smol_term_then(table, all, smol_term_literal(table, out, n));
     }
     return smol_term_then(table, all, literal(table, "\""));
-}
-
-term smol_json_contents_term(struct term_table *table, struct json_text text)
-{
-    /* from the last character to the first: sequences nest to the right */
-    term all = TERM_EMPTY;
-    for (size_t end = text.size; end > 0;) {
-        size_t start = end - 1;
-        while (start > 0 && ((uint8_t)text.at[start] & 0xc0) == 0x80)
-            start--;
-        struct code_range one;
-        smol_utf8_decode((const uint8_t *)text.at + start, end - start, &one.first);
-        one.last = one.first;
-        all = smol_term_then(table, smol_json_character(table, &one, 1), all);
-        end = start;
-    }
-    return all;
 }
 
 /* --- numbers and values ------------------------------------------------------------------- */

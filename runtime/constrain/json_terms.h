@@ -13,6 +13,16 @@ enum json_space {
     JSON_INDENTED, /* one member or element per line, indented by two spaces per level */
 };
 
+/* Collects terms for one of them; cheaper than one smol_term_either after another. */
+struct term_choices {
+    struct term_table *table;
+    size_t n;
+    term terms[128];
+};
+
+void smol_choices_add(struct term_choices *choices, term a);
+term smol_choices_end(struct term_choices *choices);
+
 /* One character out of ranges (n), ascending and disjoint, inside a JSON string, in all spellings:
  * raw UTF-8, short escapes, \uXXXX, surrogate pairs. */
 term smol_json_character(struct term_table *table, const struct code_range *ranges, size_t n);
@@ -31,8 +41,5 @@ term smol_json_any_term(struct term_table *table, enum json_space white_space);
 
 /* The text of a string with its quotes, each character in the usual spelling: raw where possible. */
 term smol_json_literal_term(struct term_table *table, struct json_text text);
-
-/* The contents of a string in all spellings. */
-term smol_json_contents_term(struct term_table *table, struct json_text text);
 
 #endif

@@ -251,11 +251,11 @@ static term compile_choice(struct compiler *c, const struct claim *choice,
 {
     const struct json_node *value =
         choice->word == WORD_CONST ? choice->value : choice->value->first;
-    term all = TERM_NOTHING;
+    struct term_choices all = {.table = c->table};
     for (; value && !c->status; value = choice->word == WORD_CONST ? NULL : value->next)
         if (smol_schema_all_hold(c, facts, value))
-            all = smol_term_either(c->table, all, smol_schema_value(c, value, level));
-    return all;
+            smol_choices_add(&all, smol_schema_value(c, value, level));
+    return smol_choices_end(&all);
 }
 
 /* Returns whether a value without parts, such as null, is allowed. */

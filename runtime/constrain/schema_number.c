@@ -316,7 +316,7 @@ static term ending_fraction(const struct shape *shape, uint32_t free, const char
 static term by_endings(const struct shape *shape, const struct divisor *by)
 {
     struct compiler *c = shape->c;
-    term all = TERM_NOTHING;
+    struct term_choices all = {.table = c->table};
     int n = by->deciding, after = n < by->places ? n : by->places, before = n - after;
     uint64_t end = 1;
     for (int i = 0; i < n; i++)
@@ -337,9 +337,9 @@ static term by_endings(const struct shape *shape, const struct divisor *by)
         }
         term fraction =
             ending_fraction(shape, (uint32_t)(by->places - after), digits + before, after);
-        all = either(c, all, then(c, start, fraction));
+        smol_choices_add(&all, then(c, start, fraction));
     }
-    return all;
+    return smol_choices_end(&all);
 }
 
 /* Fills in ends[k][r]: what may follow when k digits are left and the remainder is r. */
@@ -423,6 +423,7 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
                            const struct divisor *by, term *out)
 {
     struct compiler *c = shape->c;
+    struct term_choices all = {.table = c->table};
     int64_t low, high, m = by->modulus, step = 1;
     if (!bounds->has_low || !bounds->has_high || by->places > 17 ||
         !scale(&bounds->low, bounds->low_strict, true, by->places, &low) ||
@@ -431,7 +432,6 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
         return false;
     for (int i = 0; i < by->places; i++)
         step *= 10;
-    *out = TERM_NOTHING;
     for (low += ((-low % m) + m) % m; low <= high; low += m) {
         int64_t magnitude = low < 0 ? -low : low;
         char digits[48];
@@ -442,8 +442,9 @@ static bool list_multiples(const struct shape *shape, const struct bounds *bound
         term number = smol_term_literal(c->table, digits, (size_t)point);
         snprintf(digits, sizeof digits, "%0*lld", by->places, (long long)(magnitude % step));
         term fraction = ending_fraction(shape, 0, digits, by->places);
-        *out = either(c, *out, then(c, number, fraction));
+        smol_choices_add(&all, then(c, number, fraction));
     }
+    *out = smol_choices_end(&all);
     return true;
 }
 
@@ -483,7 +484,7 @@ static term listed(const struct shape *shape, const struct claim *claim)
     struct compiler *c = shape->c;
     bool one = claim->word == WORD_CONST;
     const struct json_node *value = one ? claim->value : claim->value->first;
-    term all = TERM_NOTHING;
+    struct term_choices all = {.table = c->table};
     for (; value; value = one ? NULL : value->next) {
         struct bounds exact = {.has_low = true, .has_high = true};
         if (value->kind != JSON_NUMBER)
@@ -493,9 +494,9 @@ static term listed(const struct shape *shape, const struct claim *claim)
         if (exact.low.too_long || exact.low.point > MAX_POINT || exact.low.point < -MAX_POINT)
             smol_schema_fail_claim(c, claim, "a number has too many digits");
         else
-            all = either(c, all, within(shape, &exact));
+            smol_choices_add(&all, within(shape, &exact));
     }
-    return all;
+    return smol_choices_end(&all);
 }
 
 /* Returns whether the claims say no more than that a number is above 0, or from 0 on. */

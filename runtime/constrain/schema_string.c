@@ -224,11 +224,11 @@ static term strings_of(struct compiler *c, const struct claim *claim)
 {
     bool one = claim->word == WORD_CONST;
     const struct json_node *value = one ? claim->value : claim->value->first;
-    term all = TERM_NOTHING;
+    struct term_choices all = {.table = c->table};
     for (; value; value = one ? NULL : value->next)
         if (value->kind == JSON_STRING)
-            all = smol_term_either(c->table, all, smol_schema_spellings(c, value->text));
-    return all;
+            smol_choices_add(&all, smol_schema_spellings(c, value->text));
+    return smol_choices_end(&all);
 }
 
 static term of_claim(struct compiler *c, const struct claim *claim)
