@@ -135,7 +135,7 @@ unsigned smol_schema_word_types(enum word word)
 {
     if (word >= WORD_TYPE && word < WORD_TYPE + N_KEYWORDS)
         return keywords[word - WORD_TYPE].types;
-    if (word == WORD_HAS || word == WORD_LACKS || word == WORD_PROPERTY)
+    if (word >= WORD_HAS && word <= WORD_OTHER)
         return TYPE_OBJECT;
     return word >= WORD_AT ? TYPE_LIST : TYPE_ANY;
 }

@@ -85,6 +85,7 @@ enum word {
     WORD_HAS,      /* an object has the property `name` */
     WORD_LACKS,    /* an object lacks it */
     WORD_PROPERTY, /* the property `name`, if present, matches the schema value */
+    WORD_OTHER,    /* some property does not match: one to which the keyword `index` of owner applies */
     WORD_AT,       /* the element number `index`, if present, matches the schema value */
     WORD_LONGER,   /* a list has more than `index` elements */
     WORD_EVERY,    /* all elements match the schema value */
@@ -292,6 +293,9 @@ struct bounds {
     bool has_low, has_high, low_strict, high_strict;
     struct decimal low, high;
 };
+
+/* Returns whether a schema's properties or patternProperties cover a name. */
+bool smol_schema_covers(struct compiler *c, const struct json_node *schema, struct json_text name);
 
 /* Narrows min..max by the claims of two keywords such as minLength and maxLength. */
 void smol_schema_limits(struct compiler *c, const struct facts *facts, enum word low,

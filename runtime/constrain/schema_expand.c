@@ -432,18 +432,6 @@ static void rewrite_not_properties(struct compiler *c, const struct claim *claim
     }
 }
 
-/* Returns whether a schema's properties or patternProperties cover a name. */
-static bool is_covered(struct compiler *c, const struct json_node *schema, struct json_text name)
-{
-    const struct json_node *patterns = smol_json_get(schema, "patternProperties");
-    if (smol_json_find(smol_json_get(schema, "properties"), name))
-        return true;
-    for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next)
-        if (smol_schema_matches(c, p, p->key, name))
-            return true;
-    return false;
-}
-
 /* Returns a claim that allows no properties but those it names, or NULL. */
 static const struct claim *find_closed(struct compiler *c, size_t mark)
 {
@@ -458,8 +446,27 @@ static const struct claim *find_closed(struct compiler *c, size_t mark)
     return NULL;
 }
 
-/* Some property that is not covered does not match the schema. To say which one it may be, the
- * object must be closed by another claim. */
+/* Some property to which a keyword applies does not match the schema. */
+static struct claim derive_other(const struct claim *from, enum word word,
+                                 const struct json_node *schema)
+{
+    struct claim claim = derive(from, WORD_OTHER, schema, true);
+    claim.owner = from->owner, claim.index = word, claim.name = schema->key;
+    return claim;
+}
+
+static void rewrite_not_patterns(struct compiler *c, const struct claim *claim,
+                                 struct rewritten *out)
+{
+    out->how = FAILS;
+    if (!is_object(c, claim->value))
+        return;
+    for (const struct json_node *schema = claim->value->first; schema; schema = schema->next)
+        append(c, add_choice(c, out), derive_other(claim, WORD_PATTERN_PROPERTIES, schema));
+}
+
+/* Some property that is not covered does not match the schema. If another claim closes the object,
+ * it says which ones that may be. */
 static void rewrite_not_additional(struct compiler *c, const struct claim *claim, size_t mark,
                                    struct rewritten *out)
 {
@@ -468,12 +475,12 @@ static void rewrite_not_additional(struct compiler *c, const struct claim *claim
     if (claim->value->kind == JSON_TRUE || (claim->value->kind == JSON_OBJECT && !claim->value->n))
         return;
     if (!closed) {
-        smol_schema_fail(c, claim->value, "additionalProperties cannot be negated here");
+        append(c, add_choice(c, out), derive_other(claim, WORD_ADDITIONAL_PROPERTIES, claim->value));
         return;
     }
     const struct json_node *names = smol_json_get(closed->owner, "properties");
     for (const struct json_node *name = names ? names->first : NULL; name; name = name->next) {
-        if (is_covered(c, claim->owner, name->key))
+        if (smol_schema_covers(c, claim->owner, name->key))
             continue;
         struct list *list = add_choice(c, out);
         struct claim property = derive_name(claim, WORD_PROPERTY, claim->value, name->key);
@@ -595,7 +602,6 @@ static bool stand(struct compiler *c, const struct claim *claim, unsigned *types
         return value->kind == JSON_TRUE;
     case WORD_UNEVALUATED_PROPERTIES:
     case WORD_UNEVALUATED_ITEMS:
-    case WORD_PROPERTY_NAMES:
         if (claim->negative)
             smol_schema_fail(c, value, "the keyword cannot be negated");
         return true;
@@ -655,8 +661,11 @@ static void rewrite(struct compiler *c, const struct claim *claim, size_t mark,
         break;
     case WORD_PATTERN_PROPERTIES:
         if (claim->negative)
-            smol_schema_fail(c, claim->value, "patternProperties cannot be negated");
-        out->how = STANDS;
+            rewrite_not_patterns(c, claim, out);
+        break;
+    case WORD_PROPERTY_NAMES:
+        if (claim->negative)
+            append(c, add_choice(c, out), derive_other(claim, WORD_PROPERTY_NAMES, claim->value));
         break;
     case WORD_ADDITIONAL_PROPERTIES:
         if (claim->negative)
@@ -834,7 +843,7 @@ static void expand(struct compiler *c, size_t mark, unsigned types, const struct
             smol_schema_fail(c, c->root, "too many claims about one value");
             break;
         }
-        if (claim->negative && claim->word != WORD_PROPERTY && claim->word < WORD_AT)
+        if (claim->negative && claim->word < WORD_SCHEMA)
             types &= word_types;
         if (!(types & word_types))
             continue;

@@ -7,9 +7,10 @@
 #include "runtime/constrain/schema_compiler.h"
 
 enum {
-    MAX_PATTERNS = 6,      /* patterns of names that overlap */
-    MAX_CELLS = 200000,    /* properties times numbers of properties */
-    MAX_ANY_ORDER = 8,     /* properties that may come in any order */
+    PATTERN_ROOM = 40,  /* patterns of names of one object */
+    MAX_CLASSES = 256,  /* sets of them that names may match */
+    MAX_CELLS = 200000, /* properties times numbers of properties */
+    MAX_ANY_ORDER = 8,  /* properties that may come in any order */
 };
 
 /* --- the schemas of a property ------------------------------------------------------------ */
@@ -86,12 +87,15 @@ static bool is_evaluated(struct compiler *c, const struct facts *facts,
     return false;
 }
 
-/* Returns the goal of a property with such a name, or NULL if there must be none. */
+/* Returns the goal of a property with such a name, or NULL if there must be none; with `wanted` of
+ * one that does not match. */
 static const struct goal *class_goal(struct compiler *c, const struct facts *facts,
-                                     const struct name_class *names)
+                                     const struct name_class *names, const struct claim *wanted)
 {
     struct goal_builder builder;
     builder.n = 0, builder.never = false;
+    if (wanted && wanted->index != WORD_PROPERTY_NAMES)
+        smol_schema_add(c, &builder, wanted->value, true);
     for (size_t i = 0; i < facts->n && !builder.never; i++) {
         const struct claim *claim = &facts->claims[i];
         bool named = names->name && json_text_equal(claim->name, *names->name);
@@ -130,7 +134,35 @@ const struct goal *smol_schema_property(struct compiler *c, const struct facts *
                                         struct json_text name)
 {
     struct name_class names = {.name = &name};
-    return class_goal(c, facts, &names);
+    return class_goal(c, facts, &names, NULL);
+}
+
+/* --- a property that must not match ------------------------------------------------------- */
+
+/* Returns whether a schema's properties or patternProperties cover a name. */
+bool smol_schema_covers(struct compiler *c, const struct json_node *schema, struct json_text name)
+{
+    const struct json_node *patterns = smol_json_get(schema, "patternProperties");
+    if (smol_json_find(smol_json_get(schema, "properties"), name))
+        return true;
+    for (const struct json_node *p = patterns ? patterns->first : NULL; p; p = p->next)
+        if (smol_schema_matches(c, p, p->key, name))
+            return true;
+    return false;
+}
+
+/* Returns whether a property of this name may be the one of a claim WORD_OTHER. */
+static bool may_be_other(struct compiler *c, const struct claim *claim, struct json_text name)
+{
+    struct json_node value = {.kind = JSON_STRING, .text = name};
+    switch (claim->index) {
+    case WORD_PATTERN_PROPERTIES:
+        return smol_schema_matches(c, claim->value, claim->name, name);
+    case WORD_PROPERTY_NAMES:
+        return !smol_schema_valid(c, claim->value, &value);
+    default:
+        return !smol_schema_covers(c, claim->owner, name);
+    }
 }
 
 /* --- the named properties ----------------------------------------------------------------- */
@@ -149,6 +181,8 @@ struct object {
     size_t n;
     uint32_t min, max; /* properties */
     term other;        /* any other member, TERM_NOTHING if there must be none */
+    term wanted;       /* another member of which there must be one, if must_want */
+    bool must_want;
     term gap, comma, close; /* before the first, between, after the last member */
 };
 
@@ -241,25 +275,55 @@ static void compile_members(struct object *object)
 
 /* --- all other properties ----------------------------------------------------------------- */
 
+/* The contents of the strings of a goal. */
+static term strings_of(struct compiler *c, const struct goal *goal)
+{
+    struct alternatives alternatives = {0};
+    struct term_choices all = {.table = c->table};
+    if (goal)
+        smol_schema_expand(c, goal, &alternatives);
+    for (size_t i = 0; i < alternatives.n; i++)
+        if (alternatives.at[i].types & TYPE_STRING)
+            smol_choices_add(&all, smol_schema_contents(c, &alternatives.at[i]));
+    return smol_choices_end(&all);
+}
+
 /* The contents of the names that propertyNames allow. */
 static term allowed_names(struct compiler *c, const struct facts *facts, bool *any)
 {
     struct goal_builder builder;
-    struct alternatives alternatives = {0};
-    term all = TERM_NOTHING;
     builder.n = 0, builder.never = false;
     for (size_t i = 0; i < facts->n; i++)
         if (facts->claims[i].word == WORD_PROPERTY_NAMES)
             smol_schema_add(c, &builder, facts->claims[i].value, false);
     const struct goal *goal = smol_schema_goal(c, &builder);
     *any = goal && goal->n == 0;
-    if (!goal || *any)
-        return all;
-    smol_schema_expand(c, goal, &alternatives);
-    for (size_t i = 0; i < alternatives.n; i++)
-        if (alternatives.at[i].types & TYPE_STRING)
-            all = smol_term_either(c->table, all, smol_schema_contents(c, &alternatives.at[i]));
-    return all;
+    return *any ? TERM_NOTHING : strings_of(c, goal);
+}
+
+/* Narrows names to those that may be the one of a claim WORD_OTHER. */
+static term wanted_names(struct compiler *c, const struct claim *claim, term names)
+{
+    struct goal_builder builder;
+    struct term_choices covered = {.table = c->table};
+    const struct json_node *member = NULL;
+    builder.n = 0, builder.never = false;
+    switch (claim->index) {
+    case WORD_PATTERN_PROPERTIES:
+        return smol_term_both(c->table, names, smol_schema_pattern(c, claim->value, claim->name));
+    case WORD_PROPERTY_NAMES:
+        smol_schema_add(c, &builder, claim->value, false);
+        smol_choices_add(&covered, strings_of(c, smol_schema_goal(c, &builder)));
+        break;
+    default:
+        member = smol_json_get(claim->owner, "properties");
+        for (member = member ? member->first : NULL; member; member = member->next)
+            smol_choices_add(&covered, smol_schema_spellings(c, member->key));
+        member = smol_json_get(claim->owner, "patternProperties");
+        for (member = member ? member->first : NULL; member; member = member->next)
+            smol_choices_add(&covered, smol_schema_pattern(c, member, member->key));
+    }
+    return smol_term_without(c->table, names, smol_choices_end(&covered));
 }
 
 /* Collects the patterns of all claims. Returns how many there are. */
@@ -283,40 +347,50 @@ static size_t collect_patterns(struct object *object, const struct json_node **o
     return n;
 }
 
-/* A class of names: those that match some patterns, and none of the others, nor a named property. */
-static term class_names(struct object *object, const struct name_class *names, term allowed,
-                        bool any_allowed, const term *matching, term named)
-{
-    struct term_table *table = object->c->table;
-    term with = allowed, without = named;
-    bool any = any_allowed;
-    for (size_t i = 0; i < names->n; i++) {
-        if (!(names->matched >> i & 1))
-            without = smol_term_either(table, without, matching[i]);
-        else
-            with = any ? matching[i] : smol_term_both(table, with, matching[i]), any = false;
-    }
-    struct facts no_facts = {TYPE_STRING, 0, NULL};
-    if (any)
-        with = smol_schema_contents(object->c, &no_facts);
-    return without == TERM_NOTHING ? with : smol_term_without(table, with, without);
-}
+/* What is known of all names that are not listed. */
+struct others {
+    const struct claim *wanted; /* WORD_OTHER, or NULL */
+    term allowed, named;        /* by propertyNames, unless any_allowed; the names that are listed */
+    bool any_allowed;
+    term matching[PATTERN_ROOM]; /* the patterns */
+    struct term_choices members;
+};
 
-/* Adds the members of a class of names to object->other. */
-static void add_class(struct object *object, const struct name_class *names, term allowed,
-                      bool any_allowed, const term *matching, term named)
+/* A class of names: those that match some patterns, and none of the others, nor a named property. */
+static term class_names(struct object *object, const struct name_class *names,
+                        const struct others *others)
 {
     struct compiler *c = object->c;
-    const struct goal *goal = class_goal(c, object->facts, names);
+    struct facts no_facts = {TYPE_STRING, 0, NULL};
+    term with = others->allowed, without = others->named;
+    bool any = others->any_allowed;
+    for (size_t i = 0; i < names->n; i++) {
+        term matching = others->matching[i];
+        if (!(names->matched >> i & 1))
+            without = smol_term_either(c->table, without, matching);
+        else
+            with = any ? matching : smol_term_both(c->table, with, matching), any = false;
+    }
+    if (any)
+        with = smol_schema_contents(c, &no_facts);
+    if (others->wanted)
+        with = wanted_names(c, others->wanted, with);
+    return without == TERM_NOTHING ? with : smol_term_without(c->table, with, without);
+}
+
+/* Adds the members of a class of names. */
+static void add_class(struct object *object, const struct name_class *names, struct others *others)
+{
+    struct compiler *c = object->c;
+    const struct goal *goal = class_goal(c, object->facts, names, others->wanted);
     if (!goal || (goal->n > 1 && smol_schema_is_empty(c, goal)))
         return;
     term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
     if (value == TERM_NOTHING)
         return;
-    term contents = class_names(object, names, allowed, any_allowed, matching, named);
+    term name = smol_schema_quoted(c, class_names(object, names, others));
     term rest = smol_term_then(c->table, smol_schema_colon(c), value);
-    term member = smol_term_then(c->table, smol_schema_quoted(c, contents), rest);
-    object->other = smol_term_either(c->table, object->other, member);
+    smol_choices_add(&others->members, smol_term_then(c->table, name, rest));
 }
 
 /* Returns whether pattern i excludes all patterns of a set. */
@@ -328,8 +402,6 @@ static bool excludes(struct compiler *c, const struct json_node **patterns, size
             return true;
     return false;
 }
-
-enum { PATTERN_ROOM = 40, MAX_CLASSES = 256 };
 
 /* Lists the sets of patterns that a name may match together: all, but not those with two that
  * exclude each other. */
@@ -353,34 +425,48 @@ static size_t list_classes(struct compiler *c, const struct json_node **patterns
     return n_sets;
 }
 
-static void compile_others(struct object *object)
+/* Returns the members that are not named, with `wanted` those of a claim WORD_OTHER. */
+static term compile_others(struct object *object, const struct claim *wanted)
 {
     struct compiler *c = object->c;
     const struct json_node *patterns[PATTERN_ROOM];
-    term matching[PATTERN_ROOM], named = TERM_NOTHING, allowed;
+    struct others others = {.wanted = wanted, .members = {.table = c->table}};
+    struct term_choices named = {.table = c->table};
     uint64_t sets[MAX_CLASSES];
-    bool any_allowed;
     struct name_class names = {.patterns = patterns};
     names.n = collect_patterns(object, patterns, PATTERN_ROOM);
-    if (names.n == 0 && !class_goal(c, object->facts, &names))
-        return;
-    allowed = allowed_names(c, object->facts, &any_allowed);
+    if (names.n == 0 && !class_goal(c, object->facts, &names, wanted))
+        return TERM_NOTHING;
+    others.allowed = allowed_names(c, object->facts, &others.any_allowed);
     for (size_t i = 0; i < names.n; i++)
-        matching[i] = smol_schema_pattern(c, patterns[i], patterns[i]->key);
-    term *spellings = smol_schema_take(c, object->n * sizeof *spellings);
-    if (!spellings)
-        return;
+        others.matching[i] = smol_schema_pattern(c, patterns[i], patterns[i]->key);
     for (size_t i = 0; i < object->n; i++)
-        spellings[i] = smol_schema_spellings(c, object->properties[i].name);
-    named = smol_term_any_of(c->table, spellings, object->n);
+        smol_choices_add(&named, smol_schema_spellings(c, object->properties[i].name));
+    others.named = smol_choices_end(&named);
     size_t n_sets = list_classes(c, patterns, names.n, sets);
     for (size_t i = 0; i < n_sets && !c->status; i++) {
         names.matched = sets[i];
-        add_class(object, &names, allowed, any_allowed, matching, named);
+        add_class(object, &names, &others);
     }
+    return smol_choices_end(&others.members);
 }
 
 /* --- members in order --------------------------------------------------------------------- */
+
+/* Other members after `before` members, of which one is wanted, and the end of the object. */
+static term wanted_after(const struct object *object, uint32_t before)
+{
+    struct term_table *table = object->c->table;
+    term more = smol_term_repeat(table, smol_term_then(table, object->comma, object->other), 0,
+                                 TERM_FOREVER);
+    term next = smol_term_then(table, object->comma, object->wanted);
+    term rest = smol_term_then(table, more, object->close);
+    if (before > 0)
+        return smol_term_then(table, more, smol_term_then(table, next, rest));
+    term later = smol_term_then(table, object->other, smol_term_then(table, more, next));
+    term some = smol_term_either(table, object->wanted, later);
+    return smol_term_then(table, object->gap, smol_term_then(table, some, rest));
+}
 
 /* Other members after `before` members, and the end of the object. */
 static term others_after(const struct object *object, uint32_t before)
@@ -389,6 +475,8 @@ static term others_after(const struct object *object, uint32_t before)
     uint32_t min = object->min > before ? object->min - before : 0;
     uint32_t max = object->max == TERM_FOREVER ? TERM_FOREVER : object->max - before;
     term none = before ? object->close : smol_term_literal(table, "}", 1);
+    if (object->must_want)
+        return wanted_after(object, before);
     if (object->other == TERM_NOTHING || max == 0)
         return min ? TERM_NOTHING : none;
     term more = smol_term_then(table, object->comma, object->other);
@@ -485,6 +573,46 @@ static void check_minimum(const struct object *object)
         }
 }
 
+/* Objects of which some property does not match (WORD_OTHER, the claim number `index`): each of
+ * those that are named may be that one, or another one is. */
+static term with_other(struct object *object, size_t index)
+{
+    struct compiler *c = object->c;
+    size_t n = object->facts->n;
+    const struct claim *other = &object->facts->claims[index];
+    struct claim *claims = smol_schema_take(c, (n + 1) * sizeof *claims);
+    struct term_choices all = {.table = c->table};
+    if (!claims)
+        return TERM_NOTHING;
+    memcpy(claims, object->facts->claims, n * sizeof *claims);
+    claims[index] = claims[n - 1];
+    for (size_t i = 0; i < object->n && !c->status; i++) {
+        struct json_text name = object->properties[i].name;
+        if (!may_be_other(c, other, name) || !smol_schema_work(c, other->value))
+            continue;
+        struct facts facts = {TYPE_OBJECT, n, claims};
+        claims[n - 1] = (struct claim){.word = WORD_HAS, .name = name, .value = other->value};
+        claims[n] = (struct claim){
+            .word = WORD_PROPERTY, .negative = true, .name = name, .value = other->value};
+        facts.n += other->index != WORD_PROPERTY_NAMES;
+        smol_choices_add(&all, smol_schema_object(c, &facts, object->level));
+    }
+    struct facts rest = {TYPE_OBJECT, n - 1, claims};
+    object->facts = &rest;
+    if (object->min > 1 || object->max != TERM_FOREVER || c->options.any_order)
+        smol_schema_fail_claim(c, other, "cannot be negated beside other conditions");
+    for (size_t i = 0; i + 1 < n; i++)
+        if (claims[i].word == WORD_OTHER)
+            smol_schema_fail_claim(c, other, "several such conditions cannot be negated");
+    compile_members(object);
+    object->other = compile_others(object, NULL);
+    object->wanted = compile_others(object, other);
+    object->must_want = true;
+    term braced = smol_term_then(c->table, smol_term_literal(c->table, "{", 1), in_order(object));
+    smol_choices_add(&all, braced);
+    return c->status ? TERM_NOTHING : smol_choices_end(&all);
+}
+
 term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned level)
 {
     struct object object = {.c = c, .facts = facts, .level = level, .max = TERM_FOREVER};
@@ -497,8 +625,11 @@ term smol_schema_object(struct compiler *c, const struct facts *facts, unsigned 
         return TERM_NOTHING;
     smol_schema_check_excluded(c, facts, JSON_OBJECT);
     collect_names(&object);
+    for (size_t i = 0; i < facts->n; i++)
+        if (facts->claims[i].word == WORD_OTHER)
+            return with_other(&object, i);
     compile_members(&object);
-    compile_others(&object);
+    object.other = compile_others(&object, NULL);
     check_minimum(&object);
     if (c->status)
         return TERM_NOTHING;

@@ -338,6 +338,10 @@ bool smol_schema_holds(struct compiler *c, const struct claim *claim, const stru
     case WORD_PROPERTY:
         child = smol_json_find(value, claim->name);
         return !child || smol_schema_valid(c, claim->value, child) != claim->negative;
+    case WORD_OTHER:
+        if (claim->index == WORD_PROPERTY_NAMES)
+            return !applies || !valid_names(c, claim->value, value);
+        return !applies || !valid_properties(c, claim->owner, (enum word)claim->index, value);
     case WORD_AT:
         child = applies ? element(value, claim->index) : NULL;
         return !child || smol_schema_valid(c, claim->value, child) != claim->negative;
