@@ -167,7 +167,8 @@ struct compiler {
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */
     struct overlaps *overlaps;
-    term any_character, any_value;
+    struct json_text formats[16]; /* their patterns, once they are needed */
+    term any_character;
     term characters[128];
 };
 
@@ -281,8 +282,12 @@ bool smol_schema_disjoint(struct compiler *c, const struct json_node *place,
 
 void smol_schema_forget_patterns(struct compiler *c);
 
-/* The regular expression of a format, matched against the whole string, or NULL. */
-const char *smol_schema_format(struct json_text name);
+/* Returns whether format is enforced; unknown ones are annotations. Reports the standard ones that are
+ * neither. */
+bool smol_schema_is_format(struct compiler *c, const struct json_node *keyword);
+
+/* The regular expression of a format, matched against the whole string. */
+struct json_text smol_schema_format(struct compiler *c, struct json_text name);
 
 /* Returns the number of characters. */
 uint32_t smol_schema_length(struct json_text text);

@@ -585,7 +585,7 @@ static bool stand(struct compiler *c, const struct claim *claim, unsigned *types
             *types &= types_of_values(c, claim);
         return true;
     case WORD_FORMAT: /* unknown formats are annotations */
-        if (value->kind == JSON_STRING && smol_schema_format(value->text))
+        if (smol_schema_is_format(c, value))
             return true;
         *types = claim->negative ? 0 : *types;
         return false;

@@ -6,6 +6,8 @@
 #include "runtime/constrain/regex.h"
 #include "runtime/constrain/schema_compiler.h"
 
+enum { HOSTNAME_MAX = 253 };
+
 /* --- characters --------------------------------------------------------------------------- */
 
 static term any_character(struct compiler *c)
@@ -191,10 +193,8 @@ bool smol_schema_disjoint(struct compiler *c, const struct json_node *place,
 bool smol_schema_has_format(struct compiler *c, const struct json_node *keyword,
                             struct json_text text)
 {
-    const char *pattern =
-        keyword->kind == JSON_STRING ? smol_schema_format(keyword->text) : NULL;
-    return !pattern ||
-           is_match(c, keyword, (struct json_text){pattern, strlen(pattern)}, text, REGEX_WHOLE);
+    return !smol_schema_is_format(c, keyword) ||
+           is_match(c, keyword, smol_schema_format(c, keyword->text), text, REGEX_WHOLE);
 }
 
 /* --- contents ----------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static term strings_of(struct compiler *c, const struct claim *claim)
 
 static term of_claim(struct compiler *c, const struct claim *claim)
 {
-    const char *pattern;
+    struct json_text pattern;
     switch (claim->word) {
     case WORD_PATTERN:
         if (claim->value->kind == JSON_STRING)
@@ -241,8 +241,8 @@ static term of_claim(struct compiler *c, const struct claim *claim)
         smol_schema_wrong(c, claim->value, "must be a string");
         return TERM_NOTHING;
     case WORD_FORMAT:
-        pattern = smol_schema_format(claim->value->text);
-        return regular(c, claim->value, pattern, strlen(pattern), REGEX_WHOLE);
+        pattern = smol_schema_format(c, claim->value->text);
+        return regular(c, claim->value, pattern.at, pattern.size, REGEX_WHOLE);
     default:
         return strings_of(c, claim);
     }
@@ -254,6 +254,10 @@ term smol_schema_contents(struct compiler *c, const struct facts *facts)
     term with = TERM_NOTHING, without = TERM_NOTHING;
     bool any = true;
     smol_schema_limits(c, facts, WORD_MIN_LENGTH, WORD_MAX_LENGTH, &min, &max);
+    for (size_t i = 0; i < facts->n; i++) /* patterns do not count */
+        if (facts->claims[i].word == WORD_FORMAT && !facts->claims[i].negative &&
+            json_text_is(facts->claims[i].value->text, "hostname") && max > HOSTNAME_MAX)
+            max = HOSTNAME_MAX;
     if (min > max)
         return TERM_NOTHING;
     for (size_t i = 0; i < facts->n && !c->status; i++) {
