@@ -390,7 +390,7 @@ smol_status smol_schema_term(struct term_table *table, const char *text, size_t 
     c->table = table, c->options = *options, c->error = error;
     c->status = smol_json_tree(&c->arena, "schema", text, size, &tree, error);
     c->root = tree;
-    c->claims = smol_malloc(MAX_CLAIMS * sizeof *c->claims);
+    c->claims = smol_malloc((MAX_CLAIMS + 1) * sizeof *c->claims);
     if (!c->claims && !c->status)
         c->status = smol_fail_memory(error, "a schema");
     *root = TERM_NOTHING;

@@ -142,9 +142,9 @@ struct alternatives {
 
 enum {
     MAX_PARTS = 256,         /* schemas that apply to one value */
-    MAX_ALTERNATIVES = 4096, /* of one value */
+    MAX_ALTERNATIVES = 512, /* of one value */
     MAX_CLAIMS = 16384,      /* of all alternatives being expanded at a time */
-    MAX_WORK = 3000000,      /* claims looked at in one compilation */
+    MAX_WORK = 300000,      /* claims looked at in one compilation */
     N_BUCKETS = 4096,
 };
 
@@ -162,7 +162,7 @@ struct compiler {
     unsigned depth; /* of recursion */
     size_t work;
     const struct json_node *because; /* of the claim being looked at, for messages */
-    struct claim *claims;            /* (MAX_CLAIMS) of the alternatives being expanded */
+    struct claim *claims;            /* (MAX_CLAIMS + 1) of the alternatives being expanded */
     size_t n_claims;
     struct goal *goals[N_BUCKETS];
     struct pattern *patterns; /* those compiled to be matched, see schema_string.c */

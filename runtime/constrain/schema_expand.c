@@ -30,15 +30,40 @@ struct rewritten {
     struct choice *choices, **end;
 };
 
-static void append(struct compiler *c, struct list *list, struct claim claim)
+/* Appends a claim for the same reasons as another. Returns it, to be completed. */
+static struct claim *append(struct compiler *c, struct list *list, const struct claim *from,
+                            enum word word, const struct json_node *value, bool negative)
 {
     struct cell *cell = smol_schema_take(c, sizeof *cell);
     if (!cell)
-        return;
-    cell->claim = claim;
+        return &c->claims[MAX_CLAIMS]; /* nothing reads it after the error */
     if (!list->first)
         list->end = &list->first;
     *list->end = cell, list->end = &cell->next;
+    cell->claim = (struct claim){.word = (uint8_t)word,
+                                 .negative = negative,
+                                 .value = value,
+                                 .scope = from->scope,
+                                 .because = from->because};
+    return &cell->claim;
+}
+
+static void append_schema(struct compiler *c, struct list *list, const struct claim *from,
+                          const struct json_node *schema, bool negative)
+{
+    append(c, list, from, WORD_SCHEMA, schema, negative);
+}
+
+static void append_name(struct compiler *c, struct list *list, const struct claim *from,
+                        enum word word, const struct json_node *value, struct json_text name)
+{
+    append(c, list, from, word, value, word == WORD_PROPERTY)->name = name;
+}
+
+static void append_index(struct compiler *c, struct list *list, const struct claim *from,
+                         enum word word, uint32_t index)
+{
+    append(c, list, from, word, from->value, false)->index = index;
 }
 
 static struct list *add_choice(struct compiler *c, struct rewritten *out)
@@ -51,32 +76,6 @@ static struct list *add_choice(struct compiler *c, struct rewritten *out)
     out->how = ONE;
     *out->end = choice, out->end = &choice->next;
     return &choice->list;
-}
-
-/* Returns a claim for the same reasons as another. */
-static struct claim derive(const struct claim *from, enum word word, const struct json_node *value,
-                           bool negative)
-{
-    return (struct claim){.word = (uint8_t)word,
-                          .negative = negative,
-                          .value = value,
-                          .scope = from->scope,
-                          .because = from->because};
-}
-
-static struct claim derive_name(const struct claim *from, enum word word,
-                                const struct json_node *value, struct json_text name)
-{
-    struct claim claim = derive(from, word, value, false);
-    claim.name = name;
-    return claim;
-}
-
-static struct claim derive_index(const struct claim *from, enum word word, uint32_t index)
-{
-    struct claim claim = derive(from, word, from->value, false);
-    claim.index = index;
-    return claim;
 }
 
 /* --- schemas ------------------------------------------------------------------------------ */
@@ -120,9 +119,9 @@ static void all_keywords(struct compiler *c, const struct claim *claim, struct r
             continue;
         bool first = word == WORD_TYPE || word == WORD_CONST || word == WORD_ENUM;
         bool last = word == WORD_UNEVALUATED_PROPERTIES || word == WORD_UNEVALUATED_ITEMS;
-        struct claim keyword = derive(claim, word, member, false);
-        keyword.owner = schema, keyword.scope = scope;
-        append(c, &parts[first ? 0 : last ? 2 : 1], keyword);
+        struct claim *keyword =
+            append(c, &parts[first ? 0 : last ? 2 : 1], claim, word, member, false);
+        keyword->owner = schema, keyword->scope = scope;
     }
     for (int i = 2; i >= 0; i--) {
         if (!parts[i].first)
@@ -143,9 +142,7 @@ static void no_keyword(struct compiler *c, const struct claim *claim, struct rew
         enum word word = smol_schema_word(c, member);
         if (word == WORD_NONE)
             continue;
-        struct claim keyword = derive(claim, word, member, true);
-        keyword.owner = claim->value;
-        append(c, add_choice(c, out), keyword);
+        append(c, add_choice(c, out), claim, word, member, true)->owner = claim->value;
     }
 }
 
@@ -176,7 +173,7 @@ static void rewrite_schema(struct compiler *c, const struct claim *claim, size_t
         const struct json_node *target = smol_schema_target(c, ref);
         out->how = ALL;
         if (target)
-            append(c, &out->all, derive(claim, WORD_SCHEMA, target, claim->negative));
+            append_schema(c, &out->all, claim, target, claim->negative);
     } else if (claim->negative) {
         no_keyword(c, claim, out);
     } else {
@@ -209,7 +206,7 @@ static void rewrite_list(struct compiler *c, const struct claim *claim, bool all
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = all ? &out->all : add_choice(c, out);
-        append(c, list, derive(claim, WORD_SCHEMA, schema, claim->negative));
+        append_schema(c, list, claim, schema, claim->negative);
         if (all)
             out->how = ALL;
     }
@@ -231,7 +228,7 @@ static void rewrite_subsets(struct compiler *c, const struct claim *claim, struc
         unsigned i = 0;
         for (const struct json_node *schema = claim->value->first; schema; schema = schema->next)
             if (subset >> i++ & 1)
-                append(c, list, derive(claim, WORD_SCHEMA, schema, false));
+                append_schema(c, list, claim, schema, false);
     }
 }
 
@@ -279,15 +276,6 @@ static const struct overlaps *find_overlaps(struct compiler *c, const struct jso
     return found;
 }
 
-static struct claim derive_apart(const struct claim *from, const struct json_node *schema)
-{
-    struct claim claim = derive(from, WORD_SCHEMA, schema, true);
-    claim.scope = NULL;
-    if (!claim.because)
-        claim.because = from->value;
-    return claim;
-}
-
 /* One branch holds, and of the others those do not that could. */
 static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
@@ -298,10 +286,13 @@ static void rewrite_one_of(struct compiler *c, const struct claim *claim, struct
     for (const struct json_node *a = overlaps ? list->first : NULL; a; a = a->next, i++) {
         size_t k = 0;
         struct list *branch = add_choice(c, out);
-        append(c, branch, derive(claim, WORD_SCHEMA, a, false));
+        append_schema(c, branch, claim, a, false);
         for (const struct json_node *b = list->first; b; b = b->next, k++)
-            if (overlaps->pairs[i * n + k])
-                append(c, branch, derive_apart(claim, b));
+            if (overlaps->pairs[i * n + k]) {
+                struct claim *apart = append(c, branch, claim, WORD_SCHEMA, b, true);
+                apart->scope = NULL;
+                apart->because = claim->because ? claim->because : list;
+            }
     }
 }
 
@@ -315,15 +306,15 @@ static void rewrite_not_one(struct compiler *c, const struct claim *claim, struc
         return;
     struct list *none = add_choice(c, out);
     for (const struct json_node *a = list->first; a; a = a->next)
-        append(c, none, derive(claim, WORD_SCHEMA, a, true));
+        append_schema(c, none, claim, a, true);
     for (const struct json_node *a = list->first; a; a = a->next, i++) {
         size_t k = i + 1;
         for (const struct json_node *b = a->next; b; b = b->next, k++) {
             if (!overlaps->pairs[i * n + k])
                 continue;
             struct list *both = add_choice(c, out);
-            append(c, both, derive(claim, WORD_SCHEMA, a, false));
-            append(c, both, derive(claim, WORD_SCHEMA, b, false));
+            append_schema(c, both, claim, a, false);
+            append_schema(c, both, claim, b, false);
         }
     }
 }
@@ -339,15 +330,15 @@ static void rewrite_if(struct compiler *c, const struct claim *claim, struct rew
     out->how = FAILS;
     if (!claim->negative || then) {
         struct list *list = add_choice(c, out);
-        append(c, list, derive(claim, WORD_SCHEMA, claim->value, false));
+        append_schema(c, list, claim, claim->value, false);
         if (then)
-            append(c, list, derive(claim, WORD_SCHEMA, then, claim->negative));
+            append_schema(c, list, claim, then, claim->negative);
     }
     if (!claim->negative || otherwise) {
         struct list *list = add_choice(c, out);
-        append(c, list, derive(claim, WORD_SCHEMA, claim->value, true));
+        append_schema(c, list, claim, claim->value, true);
         if (otherwise)
-            append(c, list, derive(claim, WORD_SCHEMA, otherwise, claim->negative));
+            append_schema(c, list, claim, otherwise, claim->negative);
     }
 }
 
@@ -356,7 +347,7 @@ static void rewrite_reference(struct compiler *c, const struct claim *claim, str
     const struct json_node *target = smol_schema_target(c, claim->value);
     out->how = ALL;
     if (target)
-        append(c, &out->all, derive(claim, WORD_SCHEMA, target, claim->negative));
+        append_schema(c, &out->all, claim, target, claim->negative);
 }
 
 /* --- objects ------------------------------------------------------------------------------ */
@@ -372,9 +363,9 @@ static void rewrite_required(struct compiler *c, const struct claim *claim, stru
             return;
         }
         if (claim->negative) {
-            append(c, add_choice(c, out), derive_name(claim, WORD_LACKS, name, name->text));
+            append_name(c, add_choice(c, out), claim, WORD_LACKS, name, name->text);
         } else {
-            append(c, &out->all, derive_name(claim, WORD_HAS, name, name->text));
+            append_name(c, &out->all, claim, WORD_HAS, name, name->text);
             out->how = ALL;
         }
     }
@@ -389,7 +380,7 @@ static void rewrite_dependencies(struct compiler *c, const struct claim *claim,
         return;
     for (const struct json_node *member = claim->value->first; member; member = member->next) {
         struct list *list = claim->negative ? add_choice(c, out) : &out->all;
-        append(c, list, derive(claim, WORD_DEPENDS, member, claim->negative));
+        append(c, list, claim, WORD_DEPENDS, member, claim->negative);
         if (!claim->negative)
             out->how = ALL;
     }
@@ -398,22 +389,14 @@ static void rewrite_dependencies(struct compiler *c, const struct claim *claim,
 static void rewrite_depends(struct compiler *c, const struct claim *claim, struct rewritten *out)
 {
     const struct json_node *then = claim->value;
-    struct claim has = derive_name(claim, WORD_HAS, then, then->key);
-    struct claim object = derive_index(claim, WORD_TYPES, TYPE_OBJECT);
     bool names = then->kind == JSON_LIST;
     out->how = FAILS;
-    if (!claim->negative) {
-        append(c, add_choice(c, out), derive_name(claim, WORD_LACKS, then, then->key));
-        struct list *list = add_choice(c, out);
-        append(c, list, object);
-        append(c, list, has);
-        append(c, list, derive(claim, names ? WORD_REQUIRED : WORD_SCHEMA, then, false));
-        return;
-    }
+    if (!claim->negative)
+        append_name(c, add_choice(c, out), claim, WORD_LACKS, then, then->key);
     struct list *list = add_choice(c, out);
-    append(c, list, object);
-    append(c, list, has);
-    append(c, list, derive(claim, names ? WORD_REQUIRED : WORD_SCHEMA, then, true));
+    append_index(c, list, claim, WORD_TYPES, TYPE_OBJECT);
+    append_name(c, list, claim, WORD_HAS, then, then->key);
+    append(c, list, claim, names ? WORD_REQUIRED : WORD_SCHEMA, then, claim->negative);
 }
 
 /* Some property of `properties` does not match its schema. */
@@ -425,10 +408,8 @@ static void rewrite_not_properties(struct compiler *c, const struct claim *claim
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = add_choice(c, out);
-        struct claim property = derive_name(claim, WORD_PROPERTY, schema, schema->key);
-        property.negative = true;
-        append(c, list, derive_name(claim, WORD_HAS, schema, schema->key));
-        append(c, list, property);
+        append_name(c, list, claim, WORD_HAS, schema, schema->key);
+        append_name(c, list, claim, WORD_PROPERTY, schema, schema->key);
     }
 }
 
@@ -447,12 +428,11 @@ static const struct claim *find_closed(struct compiler *c, size_t mark)
 }
 
 /* Some property to which a keyword applies does not match the schema. */
-static struct claim derive_other(const struct claim *from, enum word word,
-                                 const struct json_node *schema)
+static void append_other(struct compiler *c, struct list *list, const struct claim *from,
+                         const struct json_node *schema)
 {
-    struct claim claim = derive(from, WORD_OTHER, schema, true);
-    claim.owner = from->owner, claim.index = word, claim.name = schema->key;
-    return claim;
+    struct claim *other = append(c, list, from, WORD_OTHER, schema, true);
+    other->owner = from->owner, other->index = from->word, other->name = schema->key;
 }
 
 static void rewrite_not_patterns(struct compiler *c, const struct claim *claim,
@@ -462,7 +442,7 @@ static void rewrite_not_patterns(struct compiler *c, const struct claim *claim,
     if (!is_object(c, claim->value))
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next)
-        append(c, add_choice(c, out), derive_other(claim, WORD_PATTERN_PROPERTIES, schema));
+        append_other(c, add_choice(c, out), claim, schema);
 }
 
 /* Some property that is not covered does not match the schema. If another claim closes the object,
@@ -475,7 +455,7 @@ static void rewrite_not_additional(struct compiler *c, const struct claim *claim
     if (claim->value->kind == JSON_TRUE || (claim->value->kind == JSON_OBJECT && !claim->value->n))
         return;
     if (!closed) {
-        append(c, add_choice(c, out), derive_other(claim, WORD_ADDITIONAL_PROPERTIES, claim->value));
+        append_other(c, add_choice(c, out), claim, claim->value);
         return;
     }
     const struct json_node *names = smol_json_get(closed->owner, "properties");
@@ -483,10 +463,8 @@ static void rewrite_not_additional(struct compiler *c, const struct claim *claim
         if (smol_schema_covers(c, claim->owner, name->key))
             continue;
         struct list *list = add_choice(c, out);
-        struct claim property = derive_name(claim, WORD_PROPERTY, claim->value, name->key);
-        property.negative = true;
-        append(c, list, derive_name(claim, WORD_HAS, name, name->key));
-        append(c, list, property);
+        append_name(c, list, claim, WORD_HAS, name, name->key);
+        append_name(c, list, claim, WORD_PROPERTY, claim->value, name->key);
     }
 }
 
@@ -501,10 +479,8 @@ static void rewrite_not_prefix(struct compiler *c, const struct claim *claim, st
         return;
     for (const struct json_node *schema = claim->value->first; schema; schema = schema->next) {
         struct list *list = add_choice(c, out);
-        struct claim element = derive_index(claim, WORD_AT, i);
-        element.value = schema, element.negative = true;
-        append(c, list, derive_index(claim, WORD_LONGER, i++));
-        append(c, list, element);
+        append_index(c, list, claim, WORD_LONGER, i);
+        append(c, list, claim, WORD_AT, schema, true)->index = i++;
     }
 }
 
@@ -515,7 +491,7 @@ static void rewrite_not_items(struct compiler *c, const struct claim *claim, str
     else if (smol_json_get(claim->owner, "prefixItems"))
         smol_schema_fail(c, claim->value, "items after prefixItems cannot be negated");
     else
-        append(c, add_choice(c, out), derive(claim, WORD_SOME, claim->value, true));
+        append(c, add_choice(c, out), claim, WORD_SOME, claim->value, true);
 }
 
 static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
@@ -524,7 +500,7 @@ static void rewrite_not_contains(struct compiler *c, const struct claim *claim,
     if (smol_json_get(claim->owner, "minContains") || smol_json_get(claim->owner, "maxContains"))
         smol_schema_fail(c, claim->value, "contains with a count cannot be negated");
     else
-        append(c, add_choice(c, out), derive(claim, WORD_EVERY, claim->value, true));
+        append(c, add_choice(c, out), claim, WORD_EVERY, claim->value, true);
 }
 
 /* --- claims that stand -------------------------------------------------------------------- */
@@ -629,13 +605,10 @@ static void rewrite(struct compiler *c, const struct claim *claim, size_t mark,
     case WORD_ONE_OF:
         (claim->negative ? rewrite_not_one : rewrite_one_of)(c, claim, out);
         break;
-    case WORD_NOT: {
-        struct claim other = derive(claim, WORD_SCHEMA, claim->value, !claim->negative);
-        other.scope = NULL; /* a schema within evaluates nothing */
-        out->how = ALL;
-        append(c, &out->all, other);
+    case WORD_NOT:
+        out->how = ALL; /* a schema within evaluates nothing */
+        append(c, &out->all, claim, WORD_SCHEMA, claim->value, !claim->negative)->scope = NULL;
         break;
-    }
     case WORD_IF:
         rewrite_if(c, claim, out);
         break;
@@ -665,7 +638,7 @@ static void rewrite(struct compiler *c, const struct claim *claim, size_t mark,
         break;
     case WORD_PROPERTY_NAMES:
         if (claim->negative)
-            append(c, add_choice(c, out), derive_other(claim, WORD_PROPERTY_NAMES, claim->value));
+            append_other(c, add_choice(c, out), claim, claim->value);
         break;
     case WORD_ADDITIONAL_PROPERTIES:
         if (claim->negative)
@@ -876,21 +849,14 @@ static void expand(struct compiler *c, size_t mark, unsigned types, const struct
     c->n_claims = start;
 }
 
-static void expand_goal(struct compiler *c, const struct goal *goal, struct alternatives *out)
+void smol_schema_expand(struct compiler *c, const struct goal *goal, struct alternatives *out)
 {
     struct list list = {0};
     for (uint32_t i = 0; i < goal->n; i++) {
-        struct claim claim = {.word = WORD_SCHEMA,
-                              .negative = goal->parts[i].negative,
-                              .value = goal->parts[i].schema};
-        append(c, &list, claim);
+        const struct claim none = {.word = WORD_SCHEMA};
+        append_schema(c, &list, &none, goal->parts[i].schema, goal->parts[i].negative);
     }
     expand(c, c->n_claims, TYPE_ANY, list.first, 0, out);
-}
-
-void smol_schema_expand(struct compiler *c, const struct goal *goal, struct alternatives *out)
-{
-    expand_goal(c, goal, out);
 }
 
 bool smol_schema_is_empty(struct compiler *c, const struct goal *goal)
@@ -906,7 +872,7 @@ bool smol_schema_is_empty(struct compiler *c, const struct goal *goal)
         own->emptiness = BUSY;
         c->probe_failed = false;
         c->probing++;
-        expand_goal(c, goal, &out);
+        smol_schema_expand(c, goal, &out);
         c->probing--;
         own->emptiness = out.n == 0 && !c->probe_failed && !c->status ? NONE : SOME;
         c->probe_failed = failed;

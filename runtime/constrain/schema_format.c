@@ -15,7 +15,9 @@ static const char *const parts[] = {
     "\4:\4|\3",                                              /* \5 its last 32 bits */
     "(\4:){6}\5|::(\4:){5}\5|\4?::(\4:){4}\5|((\4:)?\4)?::(\4:){3}\5|((\4:){0,2}\4)?::(\4:){2}\5|"
     "((\4:){0,3}\4)?::\4:\5|((\4:){0,4}\4)?::\5|((\4:){0,5}\4)?::\4|((\4:){0,6}\4)?::", /* \6 IPv6 */
-    "[A-Za-z0-9]([A-Za-z0-9\\-]{0,61}[A-Za-z0-9])?",         /* \7 a label of a host's name */
+    /* \7 a label of a host's name, without "--" in the third place, as in the ASCII form of others */
+    "[A-Za-z0-9]([A-Za-z0-9\\-]?[A-Za-z0-9]|[A-Za-z0-9\\-]{2}[A-Za-z0-9]|[A-Za-z0-9\\-]"
+    "([A-Za-z0-9][A-Za-z0-9\\-]|-[A-Za-z0-9])[A-Za-z0-9\\-]{0,58}[A-Za-z0-9])?",
     "\7(\\.\7)*",                                            /* \10 a host's name */
     "[A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-]+",                     /* \11 an atom of an e-mail address */
     "[A-Za-z0-9._~!$&'()*+,;=:@\\-]|%\1{2}",                 /* \12 a character of a path */

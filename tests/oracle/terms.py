@@ -1,6 +1,7 @@
 """Terms of runtime/constrain, through ctypes: which texts they allow."""
 
 import ctypes
+import json
 
 from internal import OK, Error, lib
 
@@ -18,6 +19,7 @@ lib.smol_term_may_end.restype = ctypes.c_bool
 lib.smol_terms_finish.argtypes = [table, term, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 lib.smol_terms_status.argtypes = [table, ctypes.c_void_p]
 lib.smol_regex_term.argtypes = [*text_args, ctypes.c_int, *[ctypes.c_void_p] * 4]
+lib.smol_schema_term.argtypes = [*text_args, *[ctypes.c_void_p] * 3]
 lib.smol_grammar_term.argtypes = [*text_args, *[ctypes.c_void_p] * 2]
 lib.smol_choices_term.argtypes = [table, ctypes.c_void_p, ctypes.c_size_t]
 lib.smol_choices_term.restype = term
@@ -73,3 +75,20 @@ def regex(pattern, anchoring=WHOLE):
 def grammar(text):
     data = text if isinstance(text, bytes) else text.encode()
     return Terms(lambda t, root, error: lib.smol_grammar_term(t, data, len(data), root, error))
+
+
+class SchemaOptions(ctypes.Structure):
+    _fields_ = [("white_space", ctypes.c_int), ("any_order", ctypes.c_bool)]
+
+
+COMPACT, SPACED, INDENTED = range(3)
+
+
+def schema(value, white_space=COMPACT, any_order=False):
+    data = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+    options = SchemaOptions(white_space, any_order)
+    return Terms(
+        lambda t, root, error: lib.smol_schema_term(
+            t, data, len(data), ctypes.byref(options), root, error
+        )
+    )

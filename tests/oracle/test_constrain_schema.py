@@ -1,0 +1,173 @@
+"""JSON Schema as terms (runtime/constrain/schema.h), against the official JSON Schema Test Suite: every test is
+decided rightly, or its schema is refused by a message with a place."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import terms
+from terms import COMPACT, INDENTED, SPACED, Refused, schema
+
+SUITE = Path(os.environ.get("SUITE", "/usr/share/json-schema-test-suite/tests"))
+DRAFTS = {f"draft{n}": f"http://json-schema.org/draft-0{n}/schema#" for n in (4, 6, 7)}
+NARROWER = {  # valid texts that are not written
+    "same object with different property order is valid",
+    "a valid date-time with a leap second, with minus offset",
+}
+
+
+def dump(value, white_space=COMPACT):
+    indent = 2 if white_space == INDENTED else None
+    colon = ":" if white_space == COMPACT else ": "
+    return json.dumps(value, ensure_ascii=False, indent=indent, separators=(("," if white_space != SPACED else ", "), colon))
+
+
+def after_value(term, value, at):
+    """What may follow a value at `at`, for each order of its members."""
+    if isinstance(value, dict):
+        yield from after_members(term, value, list(value), term.after(b"{", at))
+    elif isinstance(value, list):
+        states = [term.after(b"[", at)]
+        for i, element in enumerate(value):
+            states = [term.after(b"," if i else b"", state) for state in states if state]
+            states = [after for state in states if state for after in after_value(term, element, state)]
+        yield from [term.after(b"]", state) for state in states if state]
+    else:
+        yield term.after(dump(value).encode(), at)
+
+
+def after_members(term, value, left, at):
+    if at and not left:
+        yield term.after(b"}", at)
+    for name in left if at else []:
+        comma = "" if len(left) == len(value) else ","
+        start = term.after(f"{comma}{dump(name)}:".encode(), at)
+        for state in after_value(term, value[name], start) if start else []:
+            yield from after_members(term, value, [other for other in left if other != name], state)
+
+
+def allows(term, value) -> bool:
+    return any(at and terms.lib.smol_term_may_end(term.table, at) for at in after_value(term, value, term.root))
+
+
+def cases():
+    for draft, address in DRAFTS.items():
+        for file in sorted(SUITE.glob(f"{draft}/*.json")) + sorted(SUITE.glob(f"{draft}/optional/format/*.json")):
+            for case in json.loads(file.read_text()):
+                if isinstance(case["schema"], dict):
+                    case["schema"] = {"$schema": address, **case["schema"]}
+                yield draft, file.stem, case
+
+
+@pytest.mark.skipif(not SUITE.exists(), reason="needs Debian's json-schema-test-suite")
+@pytest.mark.quick
+def test_suite_is_decided_rightly_or_refused_by_place():
+    right, refused = 0, 0
+    for draft, name, case in cases():
+        where = f"{draft} {name}: {case['description']}"
+        try:
+            term = schema(case["schema"])
+        except Refused as fault:
+            if "no value matches" in str(fault) or "no text" in str(fault):
+                assert not any(test["valid"] for test in case["tests"]), where
+            else:
+                assert re.match("schema: #", str(fault)), (where, fault)
+                refused += len(case["tests"])
+            continue
+        for test in case["tests"]:
+            if test["description"] not in NARROWER:
+                assert allows(term, test["data"]) == test["valid"], (where, test)
+                right += 1
+    assert right > 900 and refused < 130, (right, refused)
+
+
+@pytest.mark.parametrize(
+    "value, valid, invalid",
+    [
+        ({"type": "integer", "minimum": -5, "maximum": 123}, range(-5, 124), [-6, 124, 1.5, 1000]),
+        ({"minimum": -5.25, "exclusiveMaximum": 12.5}, [-5.25, -5.2, 0, 0.1, 12.49, "x"], [-5.26, 12.5, 13]),
+        ({"type": "number", "multipleOf": 0.01}, [0, 1, 0.01, 12.34, -0.5], [0.001, 1.234]),
+        ({"type": "integer", "multipleOf": 7}, range(-700, 700, 7), [1, 8, 701]),
+        ({"type": "number", "multipleOf": 2.5, "maximum": 100}, [0, 2.5, 97.5, 100], [1, 2, 102.5]),
+        ({"type": "string", "pattern": "^a+b?$", "maxLength": 3}, ["a", "aab"], ["aaab", "b", 1]),
+        (
+            {"type": "object", "properties": {"a": {}, "b": {}}, "minProperties": 1, "maxProperties": 2},
+            [{"a": 1}, {"a": 1, "b": 2}, {"b": 1, "z": 2}],
+            [{}, {"a": 1, "b": 2, "c": 3}],
+        ),
+        (
+            {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
+            [{"a": 1}, {"b": 1, "c": 2}],
+            [{}, {"a": 1, "b": 2}],
+        ),
+        (
+            {"type": "object", "properties": {"a": {}}, "not": {"additionalProperties": {"type": "integer"}}},
+            [{"b": "x"}, {"a": 1, "c": None}],
+            [{}, {"a": "x"}, {"b": 1}],
+        ),
+        (
+            {"if": {"properties": {"k": {"const": "a"}}, "required": ["k"]}, "then": {"required": ["x"]}},
+            [{"k": "a", "x": 1}, {"k": "b"}, 3],
+            [{"k": "a"}],
+        ),
+        (
+            {"$ref": "#/$defs/n", "$defs": {"n": {"properties": {"next": {"$ref": "#/$defs/n"}}, "type": "object"}}},
+            [{}, {"next": {"next": {}}}],
+            [{"next": 1}],
+        ),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": [1, 2, 3]}}, [[], [3, 1]], [[1, 1], [1, 2, 1]]),
+        ({"contains": {"type": "integer"}, "maxContains": 1, "type": "array"}, [[1], ["a", 1]], [[], [1, 2]]),
+        (
+            {"allOf": [{"properties": {"a": {"minimum": 1}}}, {"properties": {"a": {"maximum": 2}}}], "type": "object"},
+            [{"a": 1}, {"a": 2}, {}],
+            [{"a": 0}, {"a": 3}],
+        ),
+        ({"unevaluatedProperties": False, "anyOf": [{"properties": {"a": {}}}]}, [{"a": 1}, {}], [{"b": 1}]),
+    ],
+)
+def test_values_are_told_apart(value, valid, invalid):
+    term = schema(value)
+    for instance in valid:
+        assert allows(term, instance), instance
+    for instance in invalid:
+        assert not allows(term, instance), instance
+
+
+@pytest.mark.parametrize("white_space", [COMPACT, SPACED, INDENTED])
+def test_white_space_is_as_chosen(white_space):
+    value = {"a": [1, {"b": {}}], "c": [], "d": {"e": "x"}}
+    text = dump(value, white_space)
+    for any_value in ({}, {"const": value}, {"properties": {"d": {"type": "object"}}}):
+        term = schema(any_value, white_space)
+        assert term.allows(text)
+        assert not term.allows(text.replace("[", "[ ", 1))
+
+
+def test_properties_may_come_in_any_order():
+    term = schema({"properties": {"a": {}, "b": {}}, "required": ["b"], "type": "object"}, any_order=True)
+    for text in ('{"b":1,"a":2}', '{"a":2,"b":1}', '{"x":0,"b":1,"y":2,"a":3}', '{"b":1}'):
+        assert term.allows(text)
+    for text in ('{"a":1}', '{"a":1,"a":2,"b":3}', "{}"):
+        assert not term.allows(text)
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"type": "integer", "minimum": 3, "maximum": 2}, "no value matches"),
+        ({"properties": {"a": {"$ref": "#/x"}}}, "#/properties/a/$ref: the reference leads to nothing"),
+        ({"items": {"uniqueItems": True, "type": "array"}}, "#/items/uniqueItems: "),
+        ({"type": "object", "minProperties": 3}, "#/minProperties: "),
+        ({"type": 3}, "#/type: must be the name of a type"),
+        ({"pattern": "(a)\\1"}, "#/pattern: "),
+        ({"oneOf": [{"uniqueItems": True}, {"minItems": 3}]}, "#/oneOf: the branches cannot be told apart"),
+        (b'{"type":', "not JSON"),
+        (b'{"a":1,"a":2}', "appears twice"),
+        ({"allOf": [{"anyOf": [{"required": [f"{i}{k}"]} for k in range(9)]} for i in range(9)]}, "too many"),
+    ],
+)
+def test_faults_are_named(value, message):
+    with pytest.raises(Refused, match=re.escape(message)):
+        schema(value)
