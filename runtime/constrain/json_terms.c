@@ -32,7 +32,8 @@ static term byte_range(struct term_table *table, unsigned first, unsigned last)
 /* --- characters --------------------------------------------------------------------------- */
 
 /* Bytes b[0..n) of UTF-8 between low and high, whose lengths are equal. */
-static term utf8_between(struct term_table *table, const uint8_t *low, const uint8_t *high, size_t n)
+static term utf8_between(struct term_table *table, const uint8_t *low, const uint8_t *high,
+                         size_t n)
 {
     if (n == 1)
         return byte_range(table, low[0], high[0]);
@@ -83,8 +84,8 @@ static term hex_digit(struct term_table *table, unsigned first, unsigned last)
 {
     struct byte_set set = {{0}};
     for (unsigned i = first; i <= last; i++) {
-        byte_set_add(&set, (uint8_t)"0123456789abcdef"[i], (uint8_t)"0123456789abcdef"[i]);
-        byte_set_add(&set, (uint8_t)"0123456789ABCDEF"[i], (uint8_t)"0123456789ABCDEF"[i]);
+        byte_set_add(&set, (uint8_t) "0123456789abcdef"[i], (uint8_t) "0123456789abcdef"[i]);
+        byte_set_add(&set, (uint8_t) "0123456789ABCDEF"[i], (uint8_t) "0123456789ABCDEF"[i]);
     }
     return smol_term_bytes(table, &set);
 }
@@ -177,8 +178,8 @@ term smol_json_character(struct term_table *table, const struct code_range *rang
         }
     }
     if (has_short)
-        smol_choices_add(
-            &all, smol_term_then(table, literal(table, "\\"), smol_term_bytes(table, &set)));
+        smol_choices_add(&all,
+                         smol_term_then(table, literal(table, "\\"), smol_term_bytes(table, &set)));
     return smol_choices_end(&all);
 }
 
@@ -194,8 +195,8 @@ term smol_json_string_term(struct term_table *table, uint32_t min, uint32_t max)
 {
     term quote = literal(table, "\"");
     term contents = smol_term_repeat(table, smol_json_any_character(table), min, max);
-    return smol_term_unit(
-        table, smol_term_then(table, quote, smol_term_then(table, contents, quote)));
+    return smol_term_unit(table,
+                          smol_term_then(table, quote, smol_term_then(table, contents, quote)));
 }
 
 /* Writes a character below 0x80 as JSON and returns the length, at most 6. */
@@ -241,15 +242,13 @@ term smol_json_number_term(struct term_table *table)
     byte_set_add(&signs, '-', '-');
     term digit = byte_range(table, '0', '9');
     term digits = smol_term_repeat(table, digit, 1, TERM_FOREVER);
-    term whole = smol_term_either(
-        table, literal(table, "0"),
-        smol_term_then(table, byte_range(table, '1', '9'),
-                       smol_term_repeat(table, digit, 0, TERM_FOREVER)));
+    term whole = smol_term_either(table, literal(table, "0"),
+                                  smol_term_then(table, byte_range(table, '1', '9'),
+                                                 smol_term_repeat(table, digit, 0, TERM_FOREVER)));
     term fraction = smol_term_optional(table, smol_term_then(table, literal(table, "."), digits));
     term sign = smol_term_optional(table, smol_term_bytes(table, &signs));
-    term exponent = smol_term_optional(
-        table, smol_term_then(table, smol_term_bytes(table, &both),
-                              smol_term_then(table, sign, digits)));
+    term exponent = smol_term_optional(table, smol_term_then(table, smol_term_bytes(table, &both),
+                                                             smol_term_then(table, sign, digits)));
     term magnitude = smol_term_then(table, whole, smol_term_then(table, fraction, exponent));
     return smol_term_unit(
         table, smol_term_then(table, smol_term_optional(table, literal(table, "-")), magnitude));
@@ -281,6 +280,7 @@ term smol_json_any_term(struct term_table *table, enum json_space white_space)
         literal(table, "false"),
         literal(table, "null"),
     };
-    smol_term_define(table, value, smol_term_any_of(table, choices, sizeof choices / sizeof *choices));
+    smol_term_define(table, value,
+                     smol_term_any_of(table, choices, sizeof choices / sizeof *choices));
     return value;
 }

@@ -39,7 +39,8 @@ term smol_json_number_term(struct term_table *table);
 /* Any value, with JSON_COMPACT or JSON_SPACED white space. */
 term smol_json_any_term(struct term_table *table, enum json_space white_space);
 
-/* The text of a string with its quotes, each character in the usual spelling: raw where possible. */
+/* The text of a string with its quotes, each character in the usual spelling: raw where possible.
+ */
 term smol_json_literal_term(struct term_table *table, struct json_text text);
 
 #endif

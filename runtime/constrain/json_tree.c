@@ -177,8 +177,7 @@ static smol_status read_value(struct tree_reader *reader, struct json_node *node
         *end = child, end = (const struct json_node **)&child->next;
         node->n++;
     }
-    const struct json_node *twice =
-        !status && c == '{' ? find_double(reader->arena, node) : NULL;
+    const struct json_node *twice = !status && c == '{' ? find_double(reader->arena, node) : NULL;
     if (twice)
         return smol_fail(reader->json.error, reader->json.status,
                          "%s: the name \"%.*s\" appears twice in an object", reader->json.name,
@@ -218,7 +217,8 @@ bool smol_json_equal(const struct json_node *a, const struct json_node *b)
         return smol_decimal_compare_texts(a->text, b->text) == 0;
     const struct json_node *other = b->first;
     for (const struct json_node *child = a->first; child; child = child->next) {
-        const struct json_node *match = a->kind == JSON_OBJECT ? smol_json_find(b, child->key) : other;
+        const struct json_node *match =
+            a->kind == JSON_OBJECT ? smol_json_find(b, child->key) : other;
         if (!match || !smol_json_equal(child, match))
             return false;
         other = other ? other->next : NULL;

@@ -1,5 +1,5 @@
-/* A JSON text as a tree in an arena: for schemas, which refer to their own parts. Numbers keep their
- * text, so nothing is rounded. The text is untrusted. */
+/* A JSON text as a tree in an arena: for schemas, which refer to their own parts. Numbers keep
+ * their text, so nothing is rounded. The text is untrusted. */
 #ifndef SMOL_RUNTIME_JSON_TREE_H
 #define SMOL_RUNTIME_JSON_TREE_H
 
@@ -23,7 +23,15 @@ enum { ARENA_LIMIT = 256 << 20 /* bytes */ };
 void *smol_arena_take(struct arena *arena, size_t size);
 void smol_arena_free(struct arena *arena);
 
-enum json_kind { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_LIST, JSON_OBJECT };
+enum json_kind {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_LIST,
+    JSON_OBJECT
+};
 
 struct json_text {
     const char *at; /* (size), UTF-8, may contain NUL */
@@ -31,8 +39,8 @@ struct json_text {
 };
 
 struct json_node {
-    uint8_t kind, word; /* word: for the user of the tree, 0 at first */
-    uint32_t n;         /* elements or members */
+    uint8_t kind, word;    /* word: for the user of the tree, 0 at first */
+    uint32_t n;            /* elements or members */
     struct json_text text; /* a number as written, a string decoded */
     struct json_text key;  /* of a member of an object, decoded */
     const struct json_node *parent, *first, *next;

@@ -51,9 +51,9 @@ static void fail(struct compiler *c, smol_status status, const struct json_node 
     if (c->status)
         return;
     if (c->because)
-        c->status = smol_fail(
-            c->error, status, "schema: %s: the branches cannot be told apart (at %s: %s)",
-            write_place(c->because, branches), write_place(place, text), what);
+        c->status =
+            smol_fail(c->error, status, "schema: %s: the branches cannot be told apart (at %s: %s)",
+                      write_place(c->because, branches), write_place(place, text), what);
     else
         c->status = smol_fail(c->error, status, "schema: %s: %s", write_place(place, text), what);
 }
@@ -105,8 +105,8 @@ static const struct keyword keywords[] = {
 
 enum { N_KEYWORDS = sizeof keywords / sizeof *keywords };
 
-/* A keyword of another draft is unknown, so it restricts nothing. Without a draft all keywords count,
- * those of the older drafts too. */
+/* A keyword of another draft is unknown, so it restricts nothing. Without a draft all keywords
+ * count, those of the older drafts too. */
 static bool in_draft(const struct compiler *c, const struct keyword *keyword)
 {
     return !c->draft_known || (c->draft >= keyword->first && c->draft <= keyword->last);
@@ -235,10 +235,11 @@ term smol_schema_value(struct compiler *c, const struct json_node *value, unsign
             all = smol_term_then(c->table, all, smol_schema_comma(c, level));
         if (object) {
             term key = smol_json_literal_term(c->table, child->key);
-            all = smol_term_then(c->table, all,
-                                 smol_term_then(c->table, key, smol_schema_colon(c)));
+            all =
+                smol_term_then(c->table, all, smol_term_then(c->table, key, smol_schema_colon(c)));
         }
-        all = smol_term_then(c->table, all, smol_schema_value(c, child, smol_schema_within(c, level)));
+        all = smol_term_then(c->table, all,
+                             smol_schema_value(c, child, smol_schema_within(c, level)));
     }
     return smol_term_then(c->table, all, smol_schema_close(c, object ? '}' : ']', level));
 }
@@ -354,8 +355,8 @@ static void read_draft(struct compiler *c)
     static const struct {
         const char *text;
         int draft;
-    } drafts[] = {{"draft-03", DRAFT_3},   {"draft-04", DRAFT_4}, {"draft-06", DRAFT_6},
-                  {"draft-07", DRAFT_7},   {"2019-09", DRAFT_2019}, {"2020-12", DRAFT_2020}};
+    } drafts[] = {{"draft-03", DRAFT_3}, {"draft-04", DRAFT_4},   {"draft-06", DRAFT_6},
+                  {"draft-07", DRAFT_7}, {"2019-09", DRAFT_2019}, {"2020-12", DRAFT_2020}};
     const struct json_node *schema = smol_json_get(c->root, "$schema");
     c->draft = DRAFT_2020;
     for (size_t i = 0; schema && schema->kind == JSON_STRING && i < 6; i++) {

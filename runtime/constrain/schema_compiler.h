@@ -1,8 +1,8 @@
 /* The compiler of JSON Schema: what its files share.
  *
- * A goal is a list of schemas, some of them negated, that all apply to one value. To compile a goal,
- * its schemas are expanded into alternatives (schema_expand.c): lists of claims, which are simple
- * statements such as "it has the property a" or "it is at least 3". anyOf, oneOf, if and not
+ * A goal is a list of schemas, some of them negated, that all apply to one value. To compile a
+ * goal, its schemas are expanded into alternatives (schema_expand.c): lists of claims, which are
+ * simple statements such as "it has the property a" or "it is at least 3". anyOf, oneOf, if and not
  * disappear in the expansion. Each alternative then becomes terms, one for each type of value. The
  * values within are goals again, so allOf, overlapping patterns and references need no merging of
  * schemas. */
@@ -85,11 +85,12 @@ enum word {
     WORD_HAS,      /* an object has the property `name` */
     WORD_LACKS,    /* an object lacks it */
     WORD_PROPERTY, /* the property `name`, if present, matches the schema value */
-    WORD_OTHER,    /* some property does not match: one to which the keyword `index` of owner applies */
-    WORD_AT,       /* the element number `index`, if present, matches the schema value */
-    WORD_LONGER,   /* a list has more than `index` elements */
-    WORD_EVERY,    /* all elements match the schema value */
-    WORD_SOME,     /* some element matches the schema value */
+    WORD_OTHER,  /* some property does not match: one to which the keyword `index` of owner applies
+                  */
+    WORD_AT,     /* the element number `index`, if present, matches the schema value */
+    WORD_LONGER, /* a list has more than `index` elements */
+    WORD_EVERY,  /* all elements match the schema value */
+    WORD_SOME,   /* some element matches the schema value */
 };
 
 /* --- goals and alternatives --------------------------------------------------------------- */
@@ -103,7 +104,7 @@ struct goal {
     struct goal *next; /* in the table of goals */
     uint64_t hash;
     uint32_t n;
-    uint8_t emptiness; /* see schema_expand.c */
+    uint8_t emptiness;        /* see schema_expand.c */
     const struct part *parts; /* (n) */
     struct compiled *compiled;
 };
@@ -120,9 +121,9 @@ struct claim {
     bool negative;
     uint32_t index;
     struct json_text name;
-    const struct json_node *owner; /* the schema with the keyword, or NULL */
-    const struct json_node *value; /* the keyword's value, or a schema */
-    const struct scope *scope;     /* the innermost, or NULL */
+    const struct json_node *owner;   /* the schema with the keyword, or NULL */
+    const struct json_node *value;   /* the keyword's value, or a schema */
+    const struct scope *scope;       /* the innermost, or NULL */
     const struct json_node *because; /* the oneOf whose branches this claim tells apart, or NULL */
 };
 
@@ -141,9 +142,9 @@ struct alternatives {
 };
 
 enum {
-    MAX_PARTS = 256,         /* schemas that apply to one value */
+    MAX_PARTS = 256,        /* schemas that apply to one value */
     MAX_ALTERNATIVES = 512, /* of one value */
-    MAX_CLAIMS = 16384,      /* of all alternatives being expanded at a time */
+    MAX_CLAIMS = 16384,     /* of all alternatives being expanded at a time */
     MAX_WORK = 300000,      /* claims looked at in one compilation */
     N_BUCKETS = 4096,
 };
@@ -277,13 +278,13 @@ bool smol_schema_has_format(struct compiler *c, const struct json_node *keyword,
                             struct json_text text);
 
 /* Returns whether no text contains matches of both patterns; false if that is not known. */
-bool smol_schema_disjoint(struct compiler *c, const struct json_node *place,
-                          struct json_text first, struct json_text second);
+bool smol_schema_disjoint(struct compiler *c, const struct json_node *place, struct json_text first,
+                          struct json_text second);
 
 void smol_schema_forget_patterns(struct compiler *c);
 
-/* Returns whether format is enforced; unknown ones are annotations. Reports the standard ones that are
- * neither. */
+/* Returns whether format is enforced; unknown ones are annotations. Reports the standard ones that
+ * are neither. */
 bool smol_schema_is_format(struct compiler *c, const struct json_node *keyword);
 
 /* The regular expression of a format, matched against the whole string. */
@@ -320,8 +321,7 @@ const struct goal *smol_schema_property(struct compiler *c, const struct facts *
                                         struct json_text name);
 
 /* Reports enum or const, negated, with lists or objects, which cannot be excluded. */
-void smol_schema_check_excluded(struct compiler *c, const struct facts *facts,
-                                enum json_kind kind);
+void smol_schema_check_excluded(struct compiler *c, const struct facts *facts, enum json_kind kind);
 
 /* The goal of the element number `index`; NULL if there can be none. */
 const struct goal *smol_schema_element(struct compiler *c, const struct facts *facts,

@@ -119,8 +119,11 @@ static void all_keywords(struct compiler *c, const struct claim *claim, struct r
             continue;
         bool first = word == WORD_TYPE || word == WORD_CONST || word == WORD_ENUM;
         bool last = word == WORD_UNEVALUATED_PROPERTIES || word == WORD_UNEVALUATED_ITEMS;
-        struct claim *keyword =
-            append(c, &parts[first ? 0 : last ? 2 : 1], claim, word, member, false);
+        struct claim *keyword = append(c,
+                                       &parts[first  ? 0
+                                              : last ? 2
+                                                     : 1],
+                                       claim, word, member, false);
         keyword->owner = schema, keyword->scope = scope;
     }
     for (int i = 2; i >= 0; i--) {
@@ -753,9 +756,8 @@ static void prune(struct compiler *c, const struct facts *facts, unsigned *types
         *types &= ~(unsigned)TYPE_OBJECT;
     if ((*types & TYPE_LIST) && lacks_element(c, facts))
         *types &= ~(unsigned)TYPE_LIST;
-    if ((*types & TYPE_STRING) &&
-        (limits_empty(c, facts, WORD_MIN_LENGTH, WORD_MAX_LENGTH) ||
-         (c->probing && patterns_exclude(c, facts))))
+    if ((*types & TYPE_STRING) && (limits_empty(c, facts, WORD_MIN_LENGTH, WORD_MAX_LENGTH) ||
+                                   (c->probing && patterns_exclude(c, facts))))
         *types &= ~(unsigned)TYPE_STRING;
     if ((*types & TYPE_NUMBER) && !smol_schema_bounds(c, facts, &bounds))
         *types &= ~(unsigned)TYPE_NUMBER;

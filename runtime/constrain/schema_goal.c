@@ -233,7 +233,8 @@ static size_t read_token(const char **at, const char *end, char *out)
         char byte = **at;
         if (byte == '%' && end - *at > 2) {
             static const char digits[] = "0123456789abcdef";
-            const char *high = strchr(digits, (*at)[1] | 0x20), *low = strchr(digits, (*at)[2] | 0x20);
+            const char *high = strchr(digits, (*at)[1] | 0x20),
+                       *low = strchr(digits, (*at)[2] | 0x20);
             /* '0' | 0x20 is '0', and no other character becomes a digit */
             if (high && low && *high && *low) {
                 byte = (char)((high - digits) << 4 | (low - digits));
@@ -323,8 +324,8 @@ static const struct json_node *find_resource(struct compiler *c, const struct ur
 {
     for (const struct json_node *node = c->root; node; node = next_node(node, c->root)) {
         struct uri own;
-        bool candidate = anchor.size ? has_anchor(c, node, anchor)
-                                     : node == c->root || own_id(c, node);
+        bool candidate =
+            anchor.size ? has_anchor(c, node, anchor) : node == c->root || own_id(c, node);
         if (node->kind != JSON_OBJECT || !candidate || !smol_schema_work(c, node))
             continue;
         base_of(c, node, &own);

@@ -13,7 +13,8 @@ static bool is_group(const struct claim *claim)
            claim->word == WORD_ADDITIONAL_ITEMS;
 }
 
-/* Returns the list of schemas of the first elements, or NULL, and sets *rest to that of the others. */
+/* Returns the list of schemas of the first elements, or NULL, and sets *rest to that of the others.
+ */
 static const struct json_node *prefix_of(const struct json_node *owner,
                                          const struct json_node **rest)
 {
@@ -96,7 +97,8 @@ static uint32_t count_prefix(const struct facts *facts)
     uint32_t n = 0;
     for (size_t i = 0; i < facts->n; i++) {
         const struct claim *claim = &facts->claims[i];
-        const struct json_node *rest, *prefix = is_group(claim) ? prefix_of(claim->owner, &rest) : NULL;
+        const struct json_node *rest,
+            *prefix = is_group(claim) ? prefix_of(claim->owner, &rest) : NULL;
         if (prefix && prefix->n > n)
             n = prefix->n;
         if (claim->word == WORD_AT && claim->index >= n)
@@ -137,10 +139,12 @@ static term alike(const struct listing *list, uint32_t index, term one)
 }
 
 /* Puts an element before what follows it; `end` is also possible if the list may end here. */
-static term before_rest(const struct listing *list, uint32_t index, term one, term rest, bool may_end)
+static term before_rest(const struct listing *list, uint32_t index, term one, term rest,
+                        bool may_end)
 {
     struct term_table *table = list->c->table;
-    term all = smol_term_then(table, index ? list->comma : list->gap, smol_term_then(table, one, rest));
+    term all =
+        smol_term_then(table, index ? list->comma : list->gap, smol_term_then(table, one, rest));
     term end = index ? list->close : smol_term_literal(table, "]", 1);
     return may_end ? smol_term_either(table, all, end) : all;
 }
@@ -168,7 +172,8 @@ static void read_contains(struct listing *list)
         const struct json_node *low = smol_json_get(claim->owner, "minContains");
         const struct json_node *high = smol_json_get(claim->owner, "maxContains");
         if (list->counted)
-            smol_schema_fail_claim(c, claim, "several conditions on some element are not supported");
+            smol_schema_fail_claim(c, claim,
+                                   "several conditions on some element are not supported");
         list->counted = list->place = claim->value;
         list->counted_negative = claim->negative;
         list->counted_min = low && claim->word == WORD_CONTAINS ? smol_schema_count(c, low) : 1;
@@ -179,50 +184,62 @@ static void read_contains(struct listing *list)
         list->counted = NULL;
 }
 
-/* Elements by how many of them match: rows[found] is what follows at an index. Beyond `end` all
- * indices are alike. */
+/* A row of terms: what follows at an index if `found` elements before it match, counted up to cap.
+ */
+struct row {
+    uint32_t cap;
+    term *at; /* (cap + 1) */
+};
+
+/* Fills in the row from which all elements are alike, or at which the list must end. */
+static void last_row(const struct listing *list, uint32_t index, const struct row *row, term match,
+                     term other)
+{
+    struct term_table *table = list->c->table;
+    term skip = smol_term_repeat(table, smol_term_then(table, list->comma, other), 0, TERM_FOREVER);
+    for (uint32_t found = row->cap + 1; found-- > 0;) { /* downwards: the next is of this index */
+        bool may_end = index >= list->min && found >= list->counted_min;
+        term end = may_end ? index ? list->close : smol_term_literal(table, "]", 1) : TERM_NOTHING;
+        row->at[found] = end;
+        if (list->max != TERM_FOREVER)
+            continue;
+        if (found < row->cap) { /* others, and then one that matches */
+            term one = smol_term_then(table, match, row->at[found + 1]);
+            end = smol_term_either(table, smol_term_then(table, list->comma, one), end);
+        }
+        row->at[found] = smol_term_then(table, skip, end);
+    }
+}
+
 static term list_with_contains(const struct listing *list)
 {
     struct compiler *c = list->c;
-    struct term_table *table = c->table;
     bool limited = list->counted_max != TERM_FOREVER, endless = list->max == TERM_FOREVER;
-    uint32_t cap = limited ? list->counted_max : list->counted_min;
-    uint32_t end = endless ? (list->min > list->prefix ? list->min : list->prefix) : list->max;
-    end += endless && end == 0;
-    if ((uint64_t)(end + 1) * (cap + 1) > MAX_ELEMENTS) {
+    struct row row = {limited ? list->counted_max : list->counted_min, NULL};
+    uint32_t end = list->max;
+    if (endless)
+        end = list->min > list->prefix ? list->min : list->prefix;
+    end += endless && end == 0; /* the first element has no comma */
+    if (((uint64_t)end + 1) * ((uint64_t)row.cap + 1) > MAX_ELEMENTS) {
         smol_schema_fail(c, list->place, "too many elements to count");
         return TERM_NOTHING;
     }
-    term *row = smol_schema_take(c, (cap + 1) * sizeof *row);
-    for (uint32_t index = end + 1; row && index-- > 0 && !c->status;) {
-        term match = element(list, index, true, true);
-        term other = limited ? element(list, index, true, false) : element(list, index, false, false);
-        for (uint32_t found = cap + 1; found-- > 0;) { /* downwards: found + 1 may be of this index */
-            bool may_end = index >= list->min && found >= list->counted_min;
-            term after = found < cap ? row[found + 1] : limited ? TERM_NOTHING : row[found];
-            term close = index ? list->close : smol_term_literal(table, "]", 1);
-            term comma = index ? list->comma : list->gap;
-            if (index == end && !endless) {
-                row[found] = may_end ? close : TERM_NOTHING;
-            } else if (index == end) { /* others, and then one that matches */
-                term skip = smol_term_repeat(table, smol_term_then(table, comma, other), 0, TERM_FOREVER);
-                after = found < cap ? smol_term_then(table, comma, smol_term_then(table, match, after))
-                                    : TERM_NOTHING;
-                row[found] = smol_term_then(
-                    table, skip, smol_term_either(table, after, may_end ? close : TERM_NOTHING));
-            }
-        }
+    row.at = smol_schema_take(c, (row.cap + 1) * sizeof *row.at);
+    for (uint32_t index = end + 1; row.at && index-- > 0 && !c->status;) {
+        term match = element(list, index, true, true), other = element(list, index, limited, false);
         if (index == end)
-            continue;
-        for (uint32_t found = 0; found <= cap; found++) { /* upwards: found + 1 is of index + 1 */
+            last_row(list, index, &row, match, other);
+        for (uint32_t found = 0; index < end && found <= row.cap; found++) { /* upwards */
             bool may_end = index >= list->min && found >= list->counted_min;
-            term after = found < cap ? row[found + 1] : limited ? TERM_NOTHING : row[found];
-            term one = smol_term_either(table, smol_term_then(table, other, row[found]),
-                                        smol_term_then(table, match, after));
-            row[found] = before_rest(list, index, one, TERM_EMPTY, may_end);
+            term after = limited ? TERM_NOTHING : row.at[found];
+            if (found < row.cap)
+                after = row.at[found + 1];
+            term one = smol_term_either(c->table, smol_term_then(c->table, other, row.at[found]),
+                                        smol_term_then(c->table, match, after));
+            row.at[found] = before_rest(list, index, one, TERM_EMPTY, may_end);
         }
     }
-    return row ? row[0] : TERM_NOTHING;
+    return row.at ? row.at[0] : TERM_NOTHING;
 }
 
 /* --- unique elements ---------------------------------------------------------------------- */
@@ -236,8 +253,8 @@ struct values {
 static bool add_values(struct compiler *c, const struct goal *goal, struct values *values,
                        uint32_t *allowed)
 {
-    static const struct json_node words[] = {{.kind = JSON_NULL}, {.kind = JSON_FALSE},
-                                             {.kind = JSON_TRUE}};
+    static const struct json_node words[] = {
+        {.kind = JSON_NULL}, {.kind = JSON_FALSE}, {.kind = JSON_TRUE}};
     struct alternatives alternatives = {0};
     *allowed = 0;
     if (!goal)
@@ -249,7 +266,9 @@ static bool add_values(struct compiler *c, const struct goal *goal, struct value
         bool one = choice && choice->word == WORD_CONST;
         if (!choice && (facts->types & ~(unsigned)(TYPE_NULL | TYPE_BOOLEAN)))
             return false;
-        const struct json_node *value = !choice ? words : one ? choice->value : choice->value->first;
+        const struct json_node *value = !choice ? words
+                                        : one   ? choice->value
+                                                : choice->value->first;
         for (unsigned number = 0; value; number++) {
             if (smol_schema_all_hold(c, facts, value)) {
                 uint32_t k = 0;
@@ -282,13 +301,15 @@ static term unique_list(const struct listing *list, const struct json_node *plac
     }
     size_t end = (size_t)1 << values.n;
     term *sets = smol_schema_take(c, end * sizeof *sets), any[MAX_VALUES];
-    for (size_t set = end; sets && set-- > 0;) { /* as many elements came before as are in the set */
+    for (size_t set = end;
+         sets && set-- > 0;) { /* as many elements came before as are in the set */
         uint32_t index = (uint32_t)__builtin_popcountll(set), k = 0;
         uint32_t free = allowed[index < n ? index : n - 1] & ~(uint32_t)set;
         for (uint32_t i = 0; i < values.n && index < list->max; i++)
             if (free >> i & 1)
                 any[k++] = smol_term_then(
-                    c->table, smol_schema_value(c, values.at[i], smol_schema_within(c, list->level)),
+                    c->table,
+                    smol_schema_value(c, values.at[i], smol_schema_within(c, list->level)),
                     sets[set | (size_t)1 << i]);
         sets[set] = before_rest(list, index, smol_term_any_of(c->table, any, k), TERM_EMPTY,
                                 index >= list->min);

@@ -162,8 +162,8 @@ static term on_one_side(const struct shape *shape, const struct decimal *bound, 
     term all = from ? fraction_from(shape, &digits, strict) : fraction_to(shape, &digits, strict);
     for (int i = n - 1; i >= 0; i--) {
         char digit = digits.whole[i], lowest = i == 0 && n > 1 ? '1' : '0';
-        term other = from ? between(c, (char)(digit + 1), '9')
-                          : between(c, lowest, (char)(digit - 1));
+        term other =
+            from ? between(c, (char)(digit + 1), '9') : between(c, lowest, (char)(digit - 1));
         uint32_t left = (uint32_t)(n - 1 - i);
         term rest = then(c, smol_term_repeat(c->table, shape->digit, left, left), shape->tail);
         all = either(c, then(c, other, rest), then(c, between(c, digit, digit), all));
@@ -215,7 +215,8 @@ static term within(const struct shape *shape, const struct bounds *bounds)
                               bounds->has_low ? &low : NULL, bounds->low_strict);
     /* up to 0, but not -0 */
     if (low_negative && bounds->has_high && high.n == 0 && bounds->high_strict)
-        negative = magnitudes(shape, &high, true, bounds->has_low ? &low : NULL, bounds->low_strict);
+        negative =
+            magnitudes(shape, &high, true, bounds->has_low ? &low : NULL, bounds->low_strict);
     return either(c, positive, then(c, text(c, "-"), negative));
 }
 
@@ -389,7 +390,8 @@ static term by_division(const struct shape *shape, const struct divisor *by)
         if (r == 0)
             after_zero = next[10];
         for (uint32_t d = 0; d < 10; d++) {
-            next[d] = then(c, between(c, (char)('0' + d), (char)('0' + d)), rules[(r * 10 + d) % m]);
+            next[d] =
+                then(c, between(c, (char)('0' + d), (char)('0' + d)), rules[(r * 10 + d) % m]);
             if (r == 0)
                 first[d] = next[d];
         }

@@ -17,7 +17,7 @@ enum {
 
 /* One name, or a class of names that `properties` does not list. */
 struct name_class {
-    const struct json_text *name;           /* or NULL */
+    const struct json_text *name;            /* or NULL */
     const struct json_node *const *patterns; /* (n) the patterns of all claims */
     size_t n;
     uint64_t matched; /* bit i: the names match pattern i */
@@ -220,7 +220,8 @@ static size_t count_names(const struct facts *facts)
     size_t n = 0;
     for (size_t i = 0; i < facts->n; i++) {
         const struct json_node *properties =
-            is_group(&facts->claims[i]) ? smol_json_get(facts->claims[i].owner, "properties") : NULL;
+            is_group(&facts->claims[i]) ? smol_json_get(facts->claims[i].owner, "properties")
+                                        : NULL;
         n += properties ? properties->n : 1;
     }
     return n;
@@ -266,8 +267,8 @@ static void compile_members(struct object *object)
         const struct goal *goal = smol_schema_property(c, object->facts, property->name);
         term value = smol_schema_compile(c, goal, smol_schema_within(c, object->level));
         term key = smol_json_literal_term(c->table, property->name);
-        property->member = smol_term_then(
-            c->table, key, smol_term_then(c->table, smol_schema_colon(c), value));
+        property->member =
+            smol_term_then(c->table, key, smol_term_then(c->table, smol_schema_colon(c), value));
         if (value == TERM_NOTHING)
             property->member = TERM_NOTHING;
     }
@@ -350,13 +351,14 @@ static size_t collect_patterns(struct object *object, const struct json_node **o
 /* What is known of all names that are not listed. */
 struct others {
     const struct claim *wanted; /* WORD_OTHER, or NULL */
-    term allowed, named;        /* by propertyNames, unless any_allowed; the names that are listed */
+    term allowed, named; /* by propertyNames, unless any_allowed; the names that are listed */
     bool any_allowed;
     term matching[PATTERN_ROOM]; /* the patterns */
     struct term_choices members;
 };
 
-/* A class of names: those that match some patterns, and none of the others, nor a named property. */
+/* A class of names: those that match some patterns, and none of the others, nor a named property.
+ */
 static term class_names(struct object *object, const struct name_class *names,
                         const struct others *others)
 {
@@ -514,8 +516,7 @@ static term in_order(const struct object *object)
             if (property->member != TERM_NOTHING && before < object->max)
                 here = smol_term_then(c->table, before ? object->comma : object->gap,
                                       smol_term_then(c->table, property->member, rest));
-            row[before] =
-                property->required ? here : smol_term_either(c->table, here, row[before]);
+            row[before] = property->required ? here : smol_term_either(c->table, here, row[before]);
         }
     }
     return row[0];
@@ -567,8 +568,9 @@ static void check_minimum(const struct object *object)
     for (size_t i = 0; i < object->facts->n && needed > 1; i++)
         if (object->facts->claims[i].word == WORD_MIN_PROPERTIES ||
             object->facts->claims[i].word == WORD_MAX_PROPERTIES) {
-            smol_schema_fail_claim(object->c, &object->facts->claims[i],
-                                   "several properties whose names are not listed cannot be required");
+            smol_schema_fail_claim(
+                object->c, &object->facts->claims[i],
+                "several properties whose names are not listed cannot be required");
             return;
         }
 }

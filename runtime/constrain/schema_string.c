@@ -180,8 +180,8 @@ bool smol_schema_matches(struct compiler *c, const struct json_node *place,
     return is_match(c, place, pattern, text, REGEX_SEARCH);
 }
 
-bool smol_schema_disjoint(struct compiler *c, const struct json_node *place,
-                          struct json_text first, struct json_text second)
+bool smol_schema_disjoint(struct compiler *c, const struct json_node *place, struct json_text first,
+                          struct json_text second)
 {
     uint8_t byte;
     const struct pattern *both = find_pattern(c, place, first, second, REGEX_SEARCH);
@@ -211,7 +211,9 @@ void smol_schema_limits(struct compiler *c, const struct facts *facts, enum word
         bool is_low = (claim->word != high) != claim->negative;
         if (claim->negative && claim->word == low && count == 0)
             *min = 1, *max = 0; /* at least 0 always holds */
-        count = longer ? count + 1 : claim->negative ? count + (claim->word == high ? 1 : -1u) : count;
+        count = longer            ? count + 1
+                : claim->negative ? count + (claim->word == high ? 1 : -1u)
+                                  : count;
         if (is_low && count > *min)
             *min = count;
         if (!is_low && count < *max)

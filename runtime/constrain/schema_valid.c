@@ -5,7 +5,7 @@
 
 unsigned smol_schema_type_of(struct compiler *c, const struct json_node *value)
 {
-    static const uint8_t types[] = {TYPE_NULL,    TYPE_BOOLEAN, TYPE_BOOLEAN, TYPE_NUMBER,
+    static const uint8_t types[] = {TYPE_NULL,   TYPE_BOOLEAN, TYPE_BOOLEAN, TYPE_NUMBER,
                                     TYPE_STRING, TYPE_LIST,    TYPE_OBJECT};
     struct decimal number;
     if (value->kind != JSON_NUMBER)
@@ -25,7 +25,8 @@ static bool is_type(struct compiler *c, const struct json_node *keyword,
     unsigned type = smol_schema_type_of(c, value);
     const struct json_node *name = keyword->kind == JSON_LIST ? keyword->first : names.first;
     for (; name; name = keyword->kind == JSON_LIST ? name->next : NULL) {
-        static const char *const types[] = {"null", "boolean", "integer", "", "string", "array", "object"};
+        static const char *const types[] = {"null",   "boolean", "integer", "",
+                                            "string", "array",   "object"};
         for (unsigned i = 0; i < 7 && name->kind == JSON_STRING; i++)
             if ((type >> i & 1) && json_text_is(name->text, types[i]))
                 return true;
@@ -295,7 +296,8 @@ bool smol_schema_valid(struct compiler *c, const struct json_node *schema,
     if (ref && c->draft <= DRAFT_7 && ref->kind == JSON_STRING)
         valid = valid_reference(c, ref, value);
     else
-        for (const struct json_node *member = schema->first; member && valid; member = member->next) {
+        for (const struct json_node *member = schema->first; member && valid;
+             member = member->next) {
             enum word word = smol_schema_word(c, member);
             if (word != WORD_NONE && (smol_schema_word_types(word) & type))
                 valid = valid_keyword(c, schema, word, member, value);

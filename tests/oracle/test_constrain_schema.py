@@ -15,6 +15,7 @@ DRAFTS = {f"draft{n}": f"http://json-schema.org/draft-0{n}/schema#" for n in (4,
 NARROWER = {  # valid texts that are not written
     "same object with different property order is valid",
     "a valid date-time with a leap second, with minus offset",
+    "a valid punycoded IDN hostname",
 }
 
 
