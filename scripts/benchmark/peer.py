@@ -35,11 +35,15 @@ def features():
     return re.findall(r"(\w+) = 1", info)
 
 
-def quantize(source, target, kind):
-    """Writes the GGUF file `source` as one of type `kind`, with llama.cpp's choice of each tensor's type."""
+def quantize(source, target, kind, pure=False, importance=None, n_threads=0):
+    """Writes the GGUF file `source` as one of type `kind`, with llama.cpp's choice of each tensor's type unless
+    `pure`. `importance` is its array of the matrix's entries; 0 threads: one for each processor."""
     params = llama.llama_model_quantize_default_params()
     params.ftype = getattr(llama, f"LLAMA_FTYPE_MOSTLY_{kind}")
-    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), params):
+    params.pure, params.nthread = pure, n_threads
+    if importance is not None:
+        params.imatrix = ctypes.cast(importance, type(params.imatrix))
+    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)):
         raise Unmeasured(f"llama.cpp cannot quantize {source} as {kind}")
 
 

@@ -6,7 +6,7 @@ from html import escape
 from .report import TITLES, frontier, side_points
 
 WIDTH, HEIGHT = 1080, 440
-LEFT, TOP, PANEL, GAP, DEPTH = 72, 84, 300, 28, 276  # DEPTH: height of a panel
+LEFT, TOP, PANEL, GAP, DEPTH = 64, 84, 276, 64, 276  # DEPTH: height of a panel
 FROM, TO = 4, 9  # bits
 
 STYLE = """
@@ -61,7 +61,7 @@ def mark(style, x, y):
     return f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" class="{style} mark"/>'
 
 
-def draw_grid(scale, first):
+def draw_grid(scale):
     parts = [f'<rect x="{scale.left}" y="{TOP}" width="{PANEL}" height="{DEPTH}" class="panel"/>']
     for bits in range(FROM + 1, TO):
         x = scale.x(bits)
@@ -70,9 +70,16 @@ def draw_grid(scale, first):
     for kl in (m * 10**e for e in range(-6, 2) for m in (1, 2, 5)):
         if scale.low <= kl <= scale.high:
             parts += [line(scale.left, scale.y(kl), scale.left + PANEL, scale.y(kl), "grid")]
-            if first:
-                parts += [text(scale.left - 8, scale.y(kl) + 4, f"{kl:g}", "small", "end")]
+            parts += [text(scale.left - 8, scale.y(kl) + 4, f"{kl:g}", "small", "end")]
     return parts
+
+
+def place_label(labels, x, y):
+    """Returns y, moved up until the label is clear of those at `labels`, and adds it to them."""
+    while any(abs(x - other_x) < 80 and abs(y - other_y) < 12 for other_x, other_y in labels):
+        y -= 2
+    labels.append((x, y))
+    return y
 
 
 def draw_curve(model, scale, side, calibrated, style):
@@ -80,19 +87,23 @@ def draw_curve(model, scale, side, calibrated, style):
     shown = frontier(points) if side == "smol" else []  # llama.cpp has types, not a curve
     at = " ".join(f"{scale.x(p['bits']):.1f},{scale.y(p['kl']):.1f}" for p in shown)
     parts = [f'<polyline points="{at}" class="{style} line"/>'] if shown else []
-    for point in points:
+    labels = []
+    for point in sorted(points, key=lambda point: point["kl"]):
         x, y = scale.x(point["bits"]), scale.y(point["kl"])
         parts += [mark(style, x, y)]
         if calibrated and not point["kind"].startswith("-"):
-            below = side == "smol"
-            parts += [text(x + (-7 if below else 7), y + (13 if below else -4), point["kind"],
-                           style, "end" if below else "start")]  # fmt: skip
+            if side == "smol":
+                parts += [text(x - 7, y + 14, point["kind"], style, "end")]
+            else:
+                parts += [text(x + 7, place_label(labels, x, y), point["kind"], style)]
     return parts
 
 
-def draw_panel(name, model, scale, first):
-    middle = scale.left + PANEL / 2
-    parts = draw_grid(scale, first) + [text(scale.left + 2, TOP - 10, TITLES.get(name, name), "strong")]
+def draw_panel(name, model, left):
+    kls = [p["kl"] for p in model["points"].values() if p["bits"] < 16]
+    scale = Scale(left, min(kls) / 1.8, max(kls) * 1.8)
+    middle = left + PANEL / 2
+    parts = draw_grid(scale) + [text(scale.left + 2, TOP - 10, TITLES.get(name, name), "strong")]
     for side, calibrated, style, _ in reversed(CURVES):
         parts += draw_curve(model, scale, side, calibrated, style)
     return parts + [text(middle, TOP + DEPTH + 38, "bits per weight", "small", "middle")]
@@ -110,11 +121,9 @@ def draw_heading():
 
 def draw(results):
     """Returns the picture of docs/quality.json."""
-    points = [p for m in results.values() for p in m["points"].values() if p["bits"] < 16]
-    low, high = min(p["kl"] for p in points) / 1.4, max(p["kl"] for p in points) * 1.4
     parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" class="card"/>', *draw_heading()]
     for i, (name, model) in enumerate(results.items()):
-        parts += draw_panel(name, model, Scale(LEFT + i * (PANEL + GAP), low, high), i == 0)
+        parts += draw_panel(name, model, LEFT + i * (PANEL + GAP))
     note = "Lower is better. Both sides are calibrated by the same text, and measured on another one."
     parts += [text(LEFT, HEIGHT - 14, note, "note")]
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}"'

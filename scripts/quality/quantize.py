@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import llama_cpp as llama
 import numpy as np
-from benchmark.paths import Unmeasured
+from benchmark import peer
 from llama_cpp._ggml import libggml
 
 from .evaluate import Peer
@@ -16,17 +16,8 @@ from .evaluate import Peer
 WINDOW = 512
 libggml.ggml_op_name.restype = ctypes.c_char_p
 
-# Name: llama.cpp's number of the mixture, and whether all matrices get its one type ("pure").
-TYPES = {
-    "Q4_0": (2, False),
-    "IQ4_NL": (25, False),
-    "Q4_K_M": (15, False),
-    "Q5_K_M": (17, False),
-    "Q6_K": (18, False),
-    "Q8_0": (7, False),
-    "Q4_0 pure": (2, True),
-    "IQ4_NL pure": (25, True),
-}
+# Mixtures of types; "pure": all matrices get the one that is named.
+TYPES = ("Q4_0", "IQ4_NL", "Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "Q4_0 pure", "IQ4_NL pure")
 
 
 class Tensor(ctypes.Structure):
@@ -100,11 +91,5 @@ def matrix(means):
 
 def quantize(source, target, name, means, n_threads):
     """Writes the type `name` of a GGUF file, with the importance matrix `means` unless it is None."""
-    params = llama.llama_model_quantize_default_params()
-    params.ftype, params.pure = TYPES[name]
-    params.nthread = n_threads
-    entries = matrix(means) if means else None
-    if entries:
-        params.imatrix = ctypes.cast(entries, type(params.imatrix))
-    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)):
-        raise Unmeasured(f"llama.cpp cannot quantize {source} as {name}")
+    kind = name.removesuffix(" pure")
+    peer.quantize(source, target, kind, kind != name, matrix(means) if means else None, n_threads)
